@@ -1,0 +1,3 @@
+//! The `rescind` command.
+
+fn main() {}

@@ -1,0 +1,71 @@
+//! Time as the engine sees it: an argument, never a call.
+//!
+//! The driver picks an origin once (the start of the process, say) and hands
+//! every input the time that has passed since. The engine subtracts, compares
+//! and adds, and nothing else; so a test owns the clock.
+
+use core::{
+    fmt,
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+/// A point on the driver's monotonic clock: nanoseconds since an origin the driver chose.
+///
+/// Eight bytes, so that a million requests can each carry several. It wraps after 584 years.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The origin itself.
+    pub const ORIGIN: Self = Self(0);
+
+    /// The instant `elapsed` after the origin.
+    #[must_use]
+    pub const fn after_origin(elapsed: Duration) -> Self {
+        Self(clamp(elapsed))
+    }
+
+    /// Time passed since `earlier`; zero if `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Time passed since the origin.
+    #[must_use]
+    pub const fn since_origin(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(clamp(later)))
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+{:?}", self.since_origin())
+    }
+}
+
+const fn clamp(duration: Duration) -> u64 {
+    let nanos = duration.as_nanos();
+    if nanos > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        nanos as u64
+    }
+}

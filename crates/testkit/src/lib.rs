@@ -1,0 +1,1 @@
+//! Sample and broken peers, and a simulated network, for tests.
