@@ -5,6 +5,19 @@
 
 #![warn(missing_docs)]
 
+pub mod cause;
+pub mod dialect;
+pub mod error_code;
+pub mod frame;
 pub mod id;
 pub mod json;
+pub mod receipt;
+pub mod relay;
+pub mod rule;
+pub mod side;
 pub mod time;
+pub mod wire;
+
+mod outbox;
+mod slab;
+mod timer;

@@ -1,0 +1,100 @@
+//! Agent Client Protocol: the stable revision, the draft of the next, and the proposal of 2025-11-13.
+
+use core::time::Duration;
+
+use super::{
+    CancelForm, CancelResult, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, Gate, IdReuse, Settlement,
+    StrayError, TurnForm,
+};
+use crate::{error_code, rule::Rule};
+
+const CURRENT: CancelForm = CancelForm { method: "$/cancel_request", id: "requestId", reason: None };
+const KOTLIN: CancelForm = CancelForm { method: "$/cancelRequest", id: "requestId", reason: None };
+const PROPOSED: CancelForm = CancelForm { method: "$/cancelRequest", id: "id", reason: None };
+const MIXED: CancelForm = CancelForm { method: "$/cancel_request", id: "id", reason: None };
+
+/// Version 1, the stable one.
+pub const V1: Dialect = Dialect {
+    name: "acp-v1",
+    family: Family::Acp,
+    cancel: CURRENT,
+    aliases: &[KOTLIN, PROPOSED, MIXED], // D3
+    settlement: Settlement::Answered(CANCELLED), // ACP-01
+    gave_up: CANCELLED,                  // ACP-05: the same, whatever the source
+    cancellers: Cancellers::Both,
+    uncancellable: &[("initialize", Rule::Acp21)],
+    task_member: None,
+    disconnect: Disconnect::Cancels,
+    gate: None,
+    batches: false,
+    reuse: IdReuse::AfterAnswer,
+    null_ids: true, // the schema allows it
+    sticky: true,   // D9
+    stray_error: StrayError::NullId,
+    clocks: Clocks { response: None, total: None, unclocked: &["session/request_permission", "elicitation/create"] },
+    cancel_results: &[PROMPT, PERMISSION, ELICITATION],
+    progress: None,
+    turn: Some(&TURN),
+    last_request: None,
+    handshake_first: None,
+    subscription: None,
+    meta: true,
+};
+
+/// Version 2, a draft: no promises.
+pub const V2_DRAFT: Dialect = Dialect {
+    name: "acp-v2-draft",
+    null_ids: false,
+    sticky: false, // ACP-03: unknown ids are ignored, a MUST
+    ..V1
+};
+
+/// The proposal of 2025-11-13: nothing is sent to a side that did not declare the capability.
+pub const RFD_2025_11_13: Dialect = Dialect {
+    name: "acp-rfd-2025-11-13",
+    cancel: PROPOSED,
+    aliases: &[CURRENT, KOTLIN, MIXED],
+    settlement: Settlement::Answered(ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" }),
+    gave_up: ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" },
+    gate: Some(Gate {
+        client: &["clientCapabilities", "cancellation", "request"],
+        server: &["agentCapabilities", "cancellation", "request"],
+        rule: Rule::Acp20,
+    }),
+    handshake_first: Some(Rule::Acp21),
+    sticky: false, // ACP-03
+    ..V1
+};
+
+const CANCELLED: ErrorText = ErrorText { code: error_code::REQUEST_CANCELLED, message: "Request cancelled" };
+
+const TURN: TurnForm = TurnForm {
+    prompt: "session/prompt",
+    cancel: "session/cancel",
+    session: "sessionId",
+    update: "session/update",
+    permission: "session/request_permission",
+    limit: Duration::from_secs(30), // D34
+};
+
+const PROMPT: CancelResult = CancelResult {
+    method: "session/prompt",
+    path: &["stopReason"],
+    value: "cancelled",
+    json: r#"{"stopReason":"cancelled"}"#,
+};
+
+/// The prompt-turn page demands the outcome; the diagram that shows -32800 loses (D37).
+const PERMISSION: CancelResult = CancelResult {
+    method: "session/request_permission",
+    path: &["outcome", "outcome"],
+    value: "cancelled",
+    json: r#"{"outcome":{"outcome":"cancelled"}}"#,
+};
+
+const ELICITATION: CancelResult = CancelResult {
+    method: "elicitation/create",
+    path: &["action"],
+    value: "cancel",
+    json: r#"{"action":"cancel"}"#,
+};

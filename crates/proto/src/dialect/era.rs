@@ -1,0 +1,253 @@
+//! Which dialect a link speaks, learnt from what passes (D2).
+//!
+//! `initialize` with an integer `protocolVersion` is ACP, with a date MCP, with
+//! none under content-length framing LSP. The answer settles the revision. A
+//! request that names its revision in `_meta` beats the handshake. Whatever a
+//! caller pinned beats everything.
+
+use super::{CancelForm, Dialect, Family, acp, lsp, mcp};
+use crate::{
+    json,
+    rule::Rule,
+    side::{Side, Sides},
+    wire::Framing,
+};
+
+/// What a link has shown of its dialect so far.
+#[derive(Clone, Debug)]
+pub struct Era {
+    pinned: Sides<Option<&'static Dialect>>,
+    settled: Option<&'static Dialect>,
+    handshake: Handshake,
+    /// Whether the side declared that it understands cancels (ACP-20).
+    declared: Sides<bool>,
+    /// The spelling a side used itself, if it was not the current one (D3).
+    spelling: Sides<Option<CancelForm>>,
+    /// The client sent the request after which it may send no cancel (LSP-06).
+    closing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Handshake {
+    NotSeen,
+    Asked,
+    Answered,
+}
+
+impl Era {
+    /// Nothing seen yet. A pinned side speaks that dialect whatever passes.
+    #[must_use]
+    pub const fn new(pinned: Sides<Option<&'static Dialect>>) -> Self {
+        Self {
+            pinned,
+            settled: None,
+            handshake: Handshake::NotSeen,
+            declared: Sides { client: false, server: false },
+            spelling: Sides { client: None, server: None },
+            closing: false,
+        }
+    }
+
+    /// The dialect spoken with `side` now. Before anything telling has passed it is a guess by framing.
+    #[must_use]
+    pub fn of(&self, side: Side, framing: Framing) -> &'static Dialect {
+        self.pinned[side].or(self.settled).unwrap_or(match framing {
+            Framing::Headers => &lsp::LSP,
+            Framing::Line => &mcp::LATEST_LEGACY,
+        })
+    }
+
+    /// The dialect of a request to or from `side` whose `_meta` is this: the request's own word beats the handshake.
+    #[must_use]
+    pub fn of_request(&self, side: Side, framing: Framing, meta: Option<&[u8]>) -> &'static Dialect {
+        if self.pinned[side].is_none()
+            && let Some(meta) = meta
+            && let Some(version) = json::member(meta, mcp::VERSION_IN_META)
+            && let Some(version) = json::text(version)
+            && let Some(dialect) = mcp::by_version(&version)
+        {
+            return dialect;
+        }
+        self.of(side, framing)
+    }
+
+    /// Whether the dialect is known rather than guessed.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.settled.is_some() || (self.pinned.client.is_some() && self.pinned.server.is_some())
+    }
+
+    /// The client sent `initialize` with these params.
+    pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
+        self.handshake = Handshake::Asked;
+        let Some(params) = params else { return };
+        self.declared.client = is_true(params, acp_gate().client);
+        if let Some(version) = json::member(params, "protocolVersion") {
+            self.settled = by_version(version).or(self.settled);
+        } else if framing == Framing::Headers {
+            self.settled = Some(&lsp::LSP);
+        }
+        self.choose_proposal();
+    }
+
+    /// The server answered `initialize`. An error leaves the handshake open: the client may try again.
+    pub fn saw_initialize_result(&mut self, result: &[u8]) {
+        self.handshake = Handshake::Answered;
+        self.declared.server = is_true(result, acp_gate().server);
+        if let Some(version) = json::member(result, "protocolVersion") {
+            self.settled = by_version(version).or(self.settled);
+        }
+        self.choose_proposal();
+    }
+
+    /// A request named its revision while nothing else had been said.
+    pub const fn saw_request(&mut self, dialect: &'static Dialect) {
+        if self.settled.is_none() {
+            self.settled = Some(dialect);
+        }
+    }
+
+    /// The client sent the last request of its session.
+    pub const fn saw_last_request(&mut self) {
+        self.closing = true;
+    }
+
+    /// `side` sent a cancel in this form.
+    pub fn saw_cancel(&mut self, side: Side, framing: Framing, form: CancelForm) {
+        if !self.is_settled() && form.method != mcp::LATEST.cancel.method && framing == Framing::Line {
+            self.settled = Some(&acp::V1);
+        }
+        self.spelling[side] = (form != self.of(side, framing).cancel).then_some(form);
+    }
+
+    /// The form in which `side` is to be sent cancels.
+    #[must_use]
+    pub fn cancel_form(&self, side: Side, dialect: &'static Dialect) -> CancelForm {
+        self.spelling[side].unwrap_or(dialect.cancel)
+    }
+
+    /// The form of a cancel with this method, from a side that speaks `dialect`; `None` if it is no cancel.
+    ///
+    /// While the dialect is only a guess, every known spelling counts.
+    #[must_use]
+    pub fn is_cancel(&self, dialect: &'static Dialect, method: &str) -> bool {
+        dialect.forms().any(|form| form.method == method)
+            || (!self.is_settled() && Dialect::ALL.iter().any(|known| known.cancel.method == method))
+    }
+
+    /// The rule that keeps a cancel from `from` off the wire to the other side at this moment.
+    #[must_use]
+    pub fn forbids_cancel(&self, from: Side, dialect: &'static Dialect) -> Option<Rule> {
+        if let Some(rule) = dialect.handshake_first
+            && self.handshake == Handshake::Asked
+        {
+            return Some(rule);
+        }
+        if self.closing && from == Side::Client && dialect.last_request.is_some() {
+            return dialect.handshake_first;
+        }
+        let gate = dialect.gate?;
+        (!self.declared[from.other()]).then_some(gate.rule)
+    }
+
+    /// The proposal is in force as soon as either side declares the capability it introduced.
+    fn choose_proposal(&mut self) {
+        let is_v1 = self.settled.is_some_and(|dialect| dialect.family == Family::Acp && dialect.name == acp::V1.name);
+        if is_v1 && (self.declared.client || self.declared.server) {
+            self.settled = Some(&acp::RFD_2025_11_13);
+        }
+    }
+
+    /// Feeds what distinguishes two eras into a hasher.
+    pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        (self.settled.map(|dialect| dialect.name), self.handshake, self.declared, self.closing).hash(state);
+        (self.spelling.client.map(|form| form.id), self.spelling.server.map(|form| form.id)).hash(state);
+    }
+}
+
+/// The dialect of a `protocolVersion` member.
+fn by_version(version: &[u8]) -> Option<&'static Dialect> {
+    if let Some(date) = json::text(version) {
+        return mcp::by_version(&date);
+    }
+    json::is_integer(version).then_some(if version == b"2" { &acp::V2_DRAFT } else { &acp::V1 })
+}
+
+fn is_true(value: &[u8], path: &[&str]) -> bool {
+    json::lookup(value, path) == Some(b"true")
+}
+
+const fn acp_gate() -> super::Gate {
+    match acp::RFD_2025_11_13.gate {
+        Some(gate) => gate,
+        None => panic!("the proposal has a gate"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: Sides<Option<&'static Dialect>> = Sides { client: None, server: None };
+
+    fn after(params: &str, result: &str, framing: Framing) -> &'static Dialect {
+        let mut era = Era::new(FREE);
+        era.saw_initialize(framing, Some(params.as_bytes()));
+        era.saw_initialize_result(result.as_bytes());
+        era.of(Side::Server, framing)
+    }
+
+    #[test]
+    fn the_handshake_tells_the_protocols_apart() {
+        let line = Framing::Line;
+        assert_eq!(after(r#"{"protocolVersion":1}"#, r#"{"protocolVersion":1}"#, line), &acp::V1);
+        assert_eq!(after(r#"{"protocolVersion":2}"#, r#"{"protocolVersion":1}"#, line), &acp::V1);
+        let (asked, given) = (r#"{"protocolVersion":"2025-11-25"}"#, r#"{"protocolVersion":"2025-03-26"}"#);
+        assert_eq!(after(asked, given, line), &mcp::REVISION_2025_03_26);
+        assert_eq!(after(r#"{"processId":1}"#, "{}", Framing::Headers), &lsp::LSP);
+    }
+
+    #[test]
+    fn the_proposal_is_chosen_when_either_side_declares_it() {
+        let yes = r#"{"protocolVersion":1,"clientCapabilities":{"cancellation":{"request":true}}}"#;
+        let agent = r#"{"protocolVersion":1,"agentCapabilities":{"cancellation":{"request":true}}}"#;
+        let plain = r#"{"protocolVersion":1}"#;
+        assert_eq!(after(yes, plain, Framing::Line), &acp::RFD_2025_11_13);
+        assert_eq!(after(plain, agent, Framing::Line), &acp::RFD_2025_11_13);
+        assert_eq!(after(yes, agent, Framing::Line), &acp::RFD_2025_11_13);
+        assert_eq!(after(plain, plain, Framing::Line), &acp::V1);
+    }
+
+    #[test]
+    fn a_side_that_declared_nothing_is_sent_nothing() {
+        let mut era = Era::new(FREE);
+        era.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":1}"#));
+        let rfd = &acp::RFD_2025_11_13;
+        assert_eq!(era.forbids_cancel(Side::Client, rfd), Some(Rule::Acp21), "before the handshake ends");
+        era.saw_initialize_result(br#"{"protocolVersion":1,"agentCapabilities":{"cancellation":{"request":true}}}"#);
+        assert_eq!(era.forbids_cancel(Side::Client, rfd), None);
+        assert_eq!(era.forbids_cancel(Side::Server, rfd), Some(Rule::Acp20));
+    }
+
+    #[test]
+    fn a_request_that_names_its_revision_beats_the_handshake() {
+        let mut era = Era::new(FREE);
+        era.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":"2025-06-18"}"#));
+        let meta = br#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        assert_eq!(era.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::LATEST);
+        assert_eq!(era.of_request(Side::Client, Framing::Line, None), &mcp::REVISION_2025_06_18);
+        let pinned = Era::new(Sides { client: Some(&mcp::REVISION_2025_11_25), server: None });
+        assert_eq!(pinned.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::REVISION_2025_11_25);
+    }
+
+    #[test]
+    fn an_older_spelling_is_answered_in_kind() {
+        let mut era = Era::new(FREE);
+        era.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":1}"#));
+        let kotlin = acp::V1.aliases[0];
+        era.saw_cancel(Side::Client, Framing::Line, kotlin);
+        assert_eq!(era.cancel_form(Side::Client, &acp::V1), kotlin);
+        assert_eq!(era.cancel_form(Side::Server, &acp::V1), acp::V1.cancel);
+    }
+}

@@ -1,0 +1,41 @@
+//! Language Server Protocol 3.17 and 3.18.
+
+use super::{
+    CancelForm, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm, Settlement,
+    StrayError,
+};
+use crate::{error_code, rule::Rule};
+
+/// LSP 3.17 and 3.18.
+pub const LSP: Dialect = Dialect {
+    name: "lsp",
+    family: Family::Lsp,
+    cancel: CancelForm { method: "$/cancelRequest", id: "id", reason: None },
+    aliases: &[],
+    settlement: Settlement::Answered(ErrorText {
+        code: error_code::REQUEST_CANCELLED, // LSP-01
+        message: "Request cancelled",
+    }),
+    gave_up: ErrorText {
+        code: error_code::REQUEST_FAILED, // LSP-07; -32802 where the request supports it
+        message: "the server cancelled this request",
+    },
+    cancellers: Cancellers::Both,
+    uncancellable: &[("initialize", Rule::Lsp06)],
+    task_member: None,
+    disconnect: Disconnect::Cancels,
+    gate: None,
+    batches: false,
+    reuse: IdReuse::AfterAnswer,
+    null_ids: false,
+    sticky: true, // D9
+    stray_error: StrayError::NullId,
+    clocks: Clocks { response: None, total: None, unclocked: &[] },
+    cancel_results: &[],
+    progress: Some(ProgressForm { method: "$/progress", token: "token", asked_at: &["workDoneToken"] }), // LSP-05
+    turn: None,
+    last_request: Some("shutdown"), // LSP-06
+    handshake_first: Some(Rule::Lsp06),
+    subscription: None,
+    meta: false,
+};

@@ -1,0 +1,126 @@
+//! Model Context Protocol: four revisions with a handshake, one without.
+
+use core::time::Duration;
+
+use super::{
+    CancelForm, CancelResult, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm,
+    Settlement, StrayError, SubscriptionForm,
+};
+use crate::{error_code, rule::Rule};
+
+/// The newest revision.
+pub const LATEST: Dialect = REVISION_2026_07_28;
+
+/// The newest revision with an `initialize` handshake.
+pub const LATEST_LEGACY: Dialect = REVISION_2025_11_25;
+
+/// Where a request names its revision (2026-07-28); it beats the handshake (D2).
+pub const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+const CANCEL: CancelForm = CancelForm { method: "notifications/cancelled", id: "requestId", reason: Some("reason") };
+
+/// Revision 2024-11-05.
+pub const REVISION_2024_11_05: Dialect = Dialect {
+    name: "mcp-2024-11-05",
+    family: Family::Mcp,
+    cancel: CANCEL,
+    aliases: &[],
+    settlement: Settlement::Silent, // MCP-C06
+    gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
+    cancellers: Cancellers::Both,                                                                        // MCP-C01
+    uncancellable: &[("initialize", Rule::McpC03)],
+    task_member: None,
+    disconnect: Disconnect::Cancels, // stdio; HTTP detaches (MCP-H01)
+    gate: None,
+    batches: false,
+    reuse: IdReuse::Never, // MCP-I02
+    null_ids: false,       // MCP-I01
+    sticky: true,          // MCP-C12 is a SHOULD (D9)
+    stray_error: StrayError::Invalid,
+    clocks: Clocks {
+        response: Some(MINUTE),                         // MCP-T01
+        total: Some(Duration::from_secs(30 * 60)),      // MCP-T05
+        unclocked: &["sampling/createMessage", "elicitation/create", "tasks/result", "subscriptions/listen"],
+    },
+    cancel_results: &[ELICITATION],
+    progress: Some(ProgressForm {
+        method: "notifications/progress",
+        token: "progressToken",
+        asked_at: &["_meta", "progressToken"], // MCP-P00
+    }),
+    turn: None,
+    last_request: None,
+    handshake_first: None,
+    subscription: None,
+    meta: true,
+};
+
+/// Revision 2025-03-26: the only one with batches.
+pub const REVISION_2025_03_26: Dialect = Dialect {
+    name: "mcp-2025-03-26",
+    batches: true, // MCP-B01
+    ..REVISION_2024_11_05
+};
+
+/// Revision 2025-06-18.
+pub const REVISION_2025_06_18: Dialect = Dialect { name: "mcp-2025-06-18", ..REVISION_2024_11_05 };
+
+/// Revision 2025-11-25: tasks, and errors without an id.
+pub const REVISION_2025_11_25: Dialect = Dialect {
+    name: "mcp-2025-11-25",
+    task_member: Some("task"), // MCP-C13, TASK-11
+    stray_error: StrayError::NoId,
+    ..REVISION_2024_11_05
+};
+
+/// Revision 2026-07-28: no handshake, no requests from the server, subscriptions.
+pub const REVISION_2026_07_28: Dialect = Dialect {
+    name: "mcp-2026-07-28",
+    cancellers: Cancellers::Client, // MCP-M01
+    uncancellable: &[],
+    reuse: IdReuse::AfterAnswer, // MCP-I03
+    stray_error: StrayError::NoId,
+    subscription: Some(SubscriptionForm {
+        method: "subscriptions/listen", // MCP-M02
+        path: &["_meta", "io.modelcontextprotocol/subscriptionId"],
+    }),
+    ..REVISION_2024_11_05
+};
+
+/// A person dismissed the dialog.
+const ELICITATION: CancelResult = CancelResult {
+    method: "elicitation/create",
+    path: &["action"],
+    value: "cancel",
+    json: r#"{"action":"cancel"}"#,
+};
+
+/// The dialect of a `protocolVersion`; an unknown date is read as the nearest older revision we know.
+#[must_use]
+pub fn by_version(version: &str) -> Option<&'static Dialect> {
+    const DATES: [(&str, &Dialect); 5] = [
+        ("2026-07-28", &REVISION_2026_07_28),
+        ("2025-11-25", &REVISION_2025_11_25),
+        ("2025-06-18", &REVISION_2025_06_18),
+        ("2025-03-26", &REVISION_2025_03_26),
+        ("2024-11-05", &REVISION_2024_11_05),
+    ];
+    let is_date = version.len() >= 10 && version.as_bytes()[4] == b'-' && version.as_bytes()[7] == b'-';
+    let found = DATES.into_iter().find(|(date, _)| *date <= version).map(|(_, dialect)| dialect);
+    is_date.then(|| found.unwrap_or(&REVISION_2024_11_05))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_date_is_read_as_the_nearest_older_revision() {
+        assert_eq!(by_version("2025-11-25"), Some(&REVISION_2025_11_25));
+        assert_eq!(by_version("2025-12-01"), Some(&REVISION_2025_11_25));
+        assert_eq!(by_version("DRAFT-2027"), None);
+        assert_eq!(by_version("2024-10-07"), Some(&REVISION_2024_11_05));
+    }
+}

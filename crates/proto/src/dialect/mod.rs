@@ -1,0 +1,313 @@
+//! A dialect: one protocol revision's answers to every question about cancellation (D1).
+//!
+//! A table of values, not behaviour: the machines ask the table and never the
+//! name of a protocol. One const per revision; a program can write its own.
+
+pub mod acp;
+pub mod era;
+pub mod lsp;
+pub mod mcp;
+
+use core::{fmt, time::Duration};
+
+use crate::rule::Rule;
+
+/// One protocol revision's answers about cancellation.
+#[derive(Debug, Clone)]
+pub struct Dialect {
+    /// The name flags and recordings use, such as `mcp-2025-11-25`.
+    pub name: &'static str,
+    /// Which protocol this is a revision of.
+    pub family: Family,
+    /// The notification we send.
+    pub cancel: CancelForm,
+    /// Other spellings we accept, and send back to a peer that itself used one (D3).
+    pub aliases: &'static [CancelForm],
+    /// What the requester gets for a request it cancelled.
+    pub settlement: Settlement,
+    /// The error for a request that its own handler or server gave up (D24).
+    pub gave_up: ErrorText,
+    /// Who may send a cancel.
+    pub cancellers: Cancellers,
+    /// Methods whose requests are never cancelled on the wire, with the rule that says so.
+    pub uncancellable: &'static [(&'static str, Rule)],
+    /// A params member that turns a request into a task, which only `tasks/cancel` may cancel (MCP-C13).
+    pub task_member: Option<&'static str>,
+    /// What the end of input means for requests received on the connection (D27).
+    pub disconnect: Disconnect,
+    /// The capability a side must declare before it may be sent a cancel (ACP-20).
+    pub gate: Option<Gate>,
+    /// Whether an array of messages is one message (MCP-B01).
+    pub batches: bool,
+    /// When an id may be used again.
+    pub reuse: IdReuse,
+    /// Whether a request may carry `id: null`.
+    pub null_ids: bool,
+    /// Whether a cancel that overtook its request may be held for it (D9).
+    pub sticky: bool,
+    /// Whether an error may stand without the id of a request.
+    pub stray_error: StrayError,
+    /// Clocks of requests that name none (D16).
+    pub clocks: Clocks,
+    /// Methods that have a result of their own for "cancelled" (ACP-01, ACP-08).
+    pub cancel_results: &'static [CancelResult],
+    /// How progress names its request.
+    pub progress: Option<ProgressForm>,
+    /// The turn of an agent's session, cancelled as a whole (D37).
+    pub turn: Option<&'static TurnForm>,
+    /// A request after which its issuer may send no cancel (LSP-06).
+    pub last_request: Option<&'static str>,
+    /// Whether nothing may be cancelled before the handshake has been answered (LSP-06, ACP-21).
+    pub handshake_first: Option<Rule>,
+    /// A client's request that the server ends with a cancel of its own, and how its notifications name it (MCP-M02).
+    pub subscription: Option<SubscriptionForm>,
+    /// Whether `_meta` exists, and so can carry the remaining time (D17).
+    pub meta: bool,
+}
+
+/// A protocol, of which dialects are revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Model Context Protocol.
+    Mcp,
+    /// Agent Client Protocol.
+    Acp,
+    /// Language Server Protocol.
+    Lsp,
+    /// A table of the user's own.
+    Custom,
+}
+
+/// The shape of a cancel notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CancelForm {
+    /// Its method.
+    pub method: &'static str,
+    /// The params member that names the request.
+    pub id: &'static str,
+    /// The params member that holds a reason in words.
+    pub reason: Option<&'static str>,
+}
+
+/// What the requester gets for a request it cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Settlement {
+    /// Nothing at all (MCP-C06).
+    Silent,
+    /// Exactly one answer: a result, the method's own cancellation result, or this error (ACP-01, LSP-01).
+    Answered(ErrorText),
+}
+
+/// An error code and its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ErrorText {
+    /// The JSON-RPC code.
+    pub code: i32,
+    /// The message.
+    pub message: &'static str,
+}
+
+/// Who may send a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cancellers {
+    /// Either side, for requests of its own (MCP-C01).
+    Both,
+    /// The client only; the server may end a subscription (MCP-M01, MCP-M02).
+    Client,
+}
+
+/// What the end of input means for requests received on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Disconnect {
+    /// They are cancelled.
+    Cancels,
+    /// They run on; the stream may be resumed (MCP-H01).
+    Detaches,
+}
+
+/// Where a side declares in the handshake that it understands cancels (ACP-20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gate {
+    /// The path in the params of `initialize`.
+    pub client: &'static [&'static str],
+    /// The path in the result of `initialize`.
+    pub server: &'static [&'static str],
+    /// The rule that a cancel sent without it breaks.
+    pub rule: Rule,
+}
+
+/// When an id may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdReuse {
+    /// Never within the session (MCP-I02).
+    Never,
+    /// Once the earlier request has been answered (MCP-I03).
+    AfterAnswer,
+}
+
+/// Whether an error object may come without the id of a request (D36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StrayError {
+    /// With `id: null` (JSON-RPC).
+    NullId,
+    /// Without an `id` member (MCP from 2025-11-25).
+    NoId,
+    /// In neither form.
+    Invalid,
+}
+
+/// Clocks of requests that name none (D16). A relay ignores them: it sets no clock without a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Clocks {
+    /// Until the answer; progress resets it where the caller asked for that.
+    pub response: Option<Duration>,
+    /// Until the answer, whatever happens (MCP-T05).
+    pub total: Option<Duration>,
+    /// Methods without any clock: people take longer.
+    pub unclocked: &'static [&'static str],
+}
+
+/// A method's own way to say "cancelled".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CancelResult {
+    /// The request's method.
+    pub method: &'static str,
+    /// Where in a result to look, and the value that means "cancelled".
+    pub path: &'static [&'static str],
+    /// The value at `path`, as a string.
+    pub value: &'static str,
+    /// The whole result, as JSON.
+    pub json: &'static str,
+}
+
+/// How progress names its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProgressForm {
+    /// The notification.
+    pub method: &'static str,
+    /// The member of its params that holds the token.
+    pub token: &'static str,
+    /// Where in the params of a request its token stands.
+    pub asked_at: &'static [&'static str],
+}
+
+/// The turn of a session (D37).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TurnForm {
+    /// The request that is the turn.
+    pub prompt: &'static str,
+    /// The notification that cancels the turn.
+    pub cancel: &'static str,
+    /// The params member that names the session, in all of these.
+    pub session: &'static str,
+    /// The notification that shows the turn's progress.
+    pub update: &'static str,
+    /// The agent's request that must be answered "cancelled" when the turn is (ACP-08).
+    pub permission: &'static str,
+    /// How long a cancelled turn may take before a relay ends it for a client that waits (D34).
+    pub limit: Duration,
+}
+
+/// A request that stays open, and how the server's notifications name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SubscriptionForm {
+    /// The request.
+    pub method: &'static str,
+    /// Where in the params of a notification its id stands.
+    pub path: &'static [&'static str],
+}
+
+impl Dialect {
+    /// The error or silence that ends a request its requester cancelled.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        matches!(self.settlement, Settlement::Silent)
+    }
+
+    /// The forms we understand, ours first (D3).
+    pub fn forms(&self) -> impl Iterator<Item = &CancelForm> {
+        core::iter::once(&self.cancel).chain(self.aliases)
+    }
+
+    /// The rule that forbids cancelling this method on the wire, if one does.
+    #[must_use]
+    pub fn uncancellable(&self, method: &str) -> Option<Rule> {
+        self.uncancellable.iter().find(|(name, _)| *name == method).map(|(_, rule)| *rule)
+    }
+
+    /// The method's own cancellation result.
+    #[must_use]
+    pub fn cancel_result(&self, method: &str) -> Option<&CancelResult> {
+        self.cancel_results.iter().find(|own| own.method == method)
+    }
+
+    /// Every dialect known by name.
+    pub const ALL: [&'static Self; 9] = [
+        &mcp::REVISION_2024_11_05,
+        &mcp::REVISION_2025_03_26,
+        &mcp::REVISION_2025_06_18,
+        &mcp::REVISION_2025_11_25,
+        &mcp::REVISION_2026_07_28,
+        &acp::V1,
+        &acp::V2_DRAFT,
+        &acp::RFD_2025_11_13,
+        &lsp::LSP,
+    ];
+
+    /// The dialect of this name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        match name {
+            "mcp" => Some(&mcp::LATEST),
+            "acp" => Some(&acp::V1),
+            _ => Self::ALL.into_iter().find(|dialect| dialect.name == name),
+        }
+    }
+}
+
+/// Two dialects are the same when they have the same name.
+impl PartialEq for Dialect {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Dialect {}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    #[test]
+    fn every_dialect_is_found_by_its_name() {
+        for dialect in Dialect::ALL {
+            assert_eq!(Dialect::by_name(dialect.name), Some(dialect));
+        }
+        assert_eq!(Dialect::by_name("smtp"), None);
+    }
+
+    #[test]
+    fn every_cancellation_result_says_what_its_path_says() {
+        for own in Dialect::ALL.iter().flat_map(|dialect| dialect.cancel_results) {
+            let found = json::lookup(own.json.as_bytes(), own.path);
+            assert_eq!(found, Some(format!("\"{}\"", own.value).as_bytes()), "{}", own.method);
+        }
+    }
+
+    #[test]
+    fn no_answered_dialect_settles_with_a_code_of_mcp() {
+        for dialect in Dialect::ALL {
+            if let Settlement::Answered(error) = dialect.settlement {
+                assert_ne!(dialect.family, Family::Mcp, "-32800 does not exist in MCP");
+                assert_eq!(error.code, -32800);
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Error codes: the protocols' own, and ours (one table).
+//!
+//! Ours lie outside -32768…-32000, which JSON-RPC and MCP reserve, and outside
+//! LSP's -32899…-32800.
+
+/// Text that is not JSON (JSON-RPC).
+pub const PARSE_ERROR: i32 = -32700;
+/// JSON that is no message, or a message that is not allowed (JSON-RPC).
+pub const INVALID_REQUEST: i32 = -32600;
+/// No such method (JSON-RPC).
+pub const METHOD_NOT_FOUND: i32 = -32601;
+/// Something failed inside (JSON-RPC).
+pub const INTERNAL_ERROR: i32 = -32603;
+/// The client cancelled the request (ACP-01, LSP-01). Does not exist in MCP.
+pub const REQUEST_CANCELLED: i32 = -32800;
+/// The server stopped a request that supports it by itself (LSP-03, LSP-07).
+pub const SERVER_CANCELLED: i32 = -32802;
+/// The server stopped a request by itself (LSP-07).
+pub const REQUEST_FAILED: i32 = -32803;
+
+/// Ours: a clock ran out before the answer; `data` says which clock, how long, and the receipt.
+pub const TIMED_OUT: i32 = -31001;
+/// Ours: the server ended before it answered; `data` says how.
+pub const UPSTREAM_GONE: i32 = -31002;
+/// Ours: a person stopped the request; `data` has the reason and the receipt.
+pub const STOPPED_BY_OPERATOR: i32 = -31003;
+/// Ours: too many requests in flight; this one was not started.
+pub const OVERLOADED: i32 = -31004;
+/// Ours: the message was longer than the limit; it was not passed on.
+pub const TOO_LARGE: i32 = -31005;

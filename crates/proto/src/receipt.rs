@@ -1,0 +1,137 @@
+//! What came of a cancel: the truth, and never more than was observed (D28).
+
+use core::{fmt, time::Duration};
+
+use crate::{cause::Cause, time::Instant};
+
+/// The record of one cancel that we sent, relayed or withdrew.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    /// Who asked, and why.
+    pub cause: Cause,
+    /// When it was asked for.
+    pub asked: Instant,
+    /// When its last byte was handed to the transport; `None` if it never was.
+    pub written: Option<Instant>,
+    /// What is known so far. `Sent` may still become another outcome; the others are final.
+    pub outcome: Outcome,
+}
+
+/// What is known of a cancel that we sent or meant to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The cancel waits for its request, or for the pipe.
+    Asked,
+    /// The request was withdrawn before a byte of it was written; neither it nor the cancel was sent.
+    NeverSent,
+    /// The protocol offers no way to say it: no capability, `initialize`, a task (D18, D38).
+    NotSendable,
+    /// Written, and nothing known since. In MCP that is the end of what a wire can show.
+    Sent,
+    /// The peer answered with the cancellation error or the method's cancellation result.
+    Confirmed {
+        /// From asking to the answer.
+        after: Duration,
+    },
+    /// The answer arrived before the cancel was written.
+    CompletedFirst,
+    /// The peer answered as if it had not been cancelled.
+    AnsweredAfter {
+        /// From asking to the answer.
+        after: Duration,
+        /// Whether the answer was a result or an error.
+        answer: Answer,
+    },
+    /// The connection ended before anything was learnt.
+    Unknown,
+}
+
+/// The kind of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// A result.
+    Result,
+    /// An error.
+    Error,
+}
+
+impl Outcome {
+    /// The outcome's name, as in recordings and error data.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::NeverSent => "never_sent",
+            Self::NotSendable => "not_sendable",
+            Self::Sent => "sent",
+            Self::Confirmed { .. } => "confirmed",
+            Self::CompletedFirst => "completed_first",
+            Self::AnsweredAfter { .. } => "answered_after",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether nothing more can be learnt.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        !matches!(self, Self::Asked | Self::Sent)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("asked; not written yet"),
+            Self::NeverSent => f.write_str("never sent: withdrawn before it was written"),
+            Self::NotSendable => f.write_str("not sendable: the protocol has no way to say it here"),
+            Self::Sent => f.write_str("sent; nothing known since"),
+            Self::Confirmed { after } => write!(f, "confirmed after {after:.1?}"),
+            Self::CompletedFirst => f.write_str("completed first: the answer came before the cancel was written"),
+            Self::AnsweredAfter { after, answer: Answer::Result } => {
+                write!(f, "answered with a result after {after:.1?}")
+            }
+            Self::AnsweredAfter { after, answer: Answer::Error } => {
+                write!(f, "answered with an error after {after:.1?}")
+            }
+            Self::Unknown => f.write_str("unknown: the connection ended first"),
+        }
+    }
+}
+
+/// What came of a cancel that the peer sent to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It was still queued; its handler never ran.
+    NeverStarted,
+    /// The handler ended by the cancel.
+    Stopped {
+        /// From the cancel to the handler's end.
+        after: Duration,
+    },
+    /// The handler outlived the grace and was dropped.
+    Dropped {
+        /// From the cancel to the drop.
+        after: Duration,
+    },
+    /// The handler ended by itself as if not cancelled; its answer was withheld.
+    RanOn,
+    /// The handler is shielded: it ran to its end on purpose (D22).
+    Refused,
+    /// The handler had already ended.
+    CompletedFirst,
+}
+
+impl Ending {
+    /// The ending's name.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NeverStarted => "never_started",
+            Self::Stopped { .. } => "stopped",
+            Self::Dropped { .. } => "dropped",
+            Self::RanOn => "ran_on",
+            Self::Refused => "refused",
+            Self::CompletedFirst => "completed_first",
+        }
+    }
+}

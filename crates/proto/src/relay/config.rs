@@ -1,0 +1,95 @@
+//! What a relay can be told; every bound has a default (invariant 8).
+
+use core::time::Duration;
+
+use crate::{dialect::Dialect, side::Sides, wire::Framing};
+
+/// Settings of a [`Relay`](super::Relay).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The dialect of each side; `None` is detected from what passes (D2).
+    pub dialects: Sides<Option<&'static Dialect>>,
+    /// The framing of both sides; `None` is detected from the first bytes.
+    pub framing: Option<Framing>,
+    /// How long a cancelled request may go unanswered before a requester that must be answered is (D34).
+    pub grace: Duration,
+    /// Clocks for requests, the most specific first match wins; none by default (D16).
+    pub clocks: Vec<ClockRule>,
+    /// The longest message, in bytes (D36).
+    pub max_message: usize,
+    /// Requests of one side in flight; one more is refused (D12).
+    pub max_in_flight: usize,
+    /// Unread bytes that a side may be owed before the other side's input is paused (D13).
+    pub max_debt: usize,
+    /// How long a side may read nothing of a debt past that bound before it is given up (D13).
+    pub debt_limit: Duration,
+    /// How long a cancel for a request never seen is held for it (D9).
+    pub sticky: Duration,
+    /// How many such cancels are held.
+    pub max_sticky: usize,
+    /// Settled requests remembered per side, so that what comes late for them is recognised (D8).
+    pub remembered: usize,
+    /// How long a settled request is remembered at least, and at most (D8).
+    pub remember: (Duration, Duration),
+    /// Whether every request's start and end is an event, not only what concerns cancels.
+    pub observe: bool,
+    /// Whether every frame is an event ([`Event::Frame`](super::Event::Frame)), for recordings.
+    pub tap: bool,
+    /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dialects: Sides { client: None, server: None },
+            framing: None,
+            grace: Duration::from_secs(5),
+            clocks: Vec::new(),
+            max_message: 64 << 20,
+            max_in_flight: 65_536,
+            max_debt: 16 << 20,
+            debt_limit: Duration::from_secs(600),
+            sticky: Duration::from_millis(250),
+            max_sticky: 64,
+            remembered: 4096,
+            remember: (Duration::from_secs(5), Duration::from_secs(600)),
+            observe: false,
+            tap: false,
+            seed: 0,
+        }
+    }
+}
+
+/// One clock for the requests that it matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockRule {
+    /// Which clock.
+    pub clock: Clock,
+    /// The method it is for; `None` means the client's requests of every method that has clocks at all (D16).
+    pub method: Option<Box<str>>,
+    /// The `name` in the params, such as a tool's; only together with `method`.
+    pub name: Option<Box<str>>,
+    /// How long.
+    pub limit: Duration,
+}
+
+/// The clocks a relay can enforce (D16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Clock {
+    /// Reset by progress that the requester asked for (MCP-T04).
+    Response,
+    /// Never extended (MCP-T05).
+    Total,
+}
+
+impl Clock {
+    /// The word used in errors and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Response => "response",
+            Self::Total => "total",
+        }
+    }
+}
