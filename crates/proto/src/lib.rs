@@ -18,6 +18,10 @@ pub mod side;
 pub mod time;
 pub mod wire;
 
+mod cancel;
+mod hash;
+mod message;
+mod method;
 mod outbox;
 mod slab;
 mod timer;

@@ -1,0 +1,135 @@
+//! Reading a cancel notification (D3, D6, D20, D29).
+//!
+//! A cancel that cannot be read is ignored by everyone above: it is never
+//! answered and never fatal (MCP-C12). So every way of being unreadable has a
+//! name here, and the name is all that is kept of it.
+
+use crate::{
+    cause::{MAX_REASON, cut},
+    dialect::{CancelForm, Dialect},
+    id::RequestId,
+    json::{self, Members},
+};
+
+/// A readable cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cancel {
+    pub(crate) id: RequestId,
+    /// Words of the sender: untrusted, cut at [`MAX_REASON`].
+    pub(crate) reason: Option<Box<str>>,
+    /// The spelling that was used.
+    pub(crate) form: CancelForm,
+    /// A reason was given that is no string: it is dropped, the cancel stands.
+    pub(crate) reason_dropped: bool,
+}
+
+/// Why a cancel names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unreadable {
+    /// No params, or params that are no object.
+    NoParams,
+    /// No member that names a request.
+    NoId,
+    /// The member is null, a boolean, a float, an array or an object.
+    BadId,
+    /// The member stands there twice: one parser's id and another's decoy.
+    RepeatedId,
+}
+
+/// Reads the cancel `method` with these params as the forms of `dialect`, and those of `also`, have it.
+pub(crate) fn read(
+    dialect: &'static Dialect,
+    also: &[&'static Dialect],
+    method: &str,
+    params: Option<&[u8]>,
+) -> Result<Cancel, Unreadable> {
+    let members = params.and_then(Members::of).ok_or(Unreadable::NoParams)?;
+    let forms = || {
+        let known = dialect.forms().chain(also.iter().flat_map(|dialect| dialect.forms()));
+        known.filter(|form| form.method == method)
+    };
+    let mut found: Option<(&CancelForm, &[u8])> = None;
+    let mut reason: Option<&[u8]> = None;
+    for member in members {
+        let Ok(member) = member else { return Err(Unreadable::NoParams) };
+        if let Some(form) = forms().find(|form| member.key_is(form.id)) {
+            match found {
+                Some((earlier, _)) if earlier.id == form.id => return Err(Unreadable::RepeatedId),
+                // Both spellings of the member stand there: ours wins, whatever the order.
+                Some((earlier, _)) if rank(forms(), earlier) <= rank(forms(), form) => {}
+                Some(_) | None => found = Some((form, member.value)),
+            }
+        } else if forms().any(|form| form.reason.is_some_and(|name| member.key_is(name))) {
+            reason = Some(member.value);
+        }
+    }
+    let (form, value) = found.ok_or(Unreadable::NoId)?;
+    let id = RequestId::from_json(value).ok_or(Unreadable::BadId)?;
+    if id.is_null() && !dialect.null_ids {
+        return Err(Unreadable::BadId);
+    }
+    let text = reason.and_then(json::text);
+    Ok(Cancel {
+        id,
+        reason_dropped: reason.is_some() && text.is_none(),
+        reason: text.map(|text| cut(&text, MAX_REASON).into()),
+        form: *form,
+    })
+}
+
+fn rank<'a>(mut forms: impl Iterator<Item = &'a CancelForm>, wanted: &CancelForm) -> usize {
+    forms.position(|form| form.id == wanted.id).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{acp, lsp, mcp};
+
+    fn mcp(params: &str) -> Result<Cancel, Unreadable> {
+        read(&mcp::LATEST_LEGACY, &[], "notifications/cancelled", Some(params.as_bytes()))
+    }
+
+    #[test]
+    fn a_cancel_names_its_request_and_may_say_why() {
+        let cancel = mcp(r#"{"requestId":"123","reason":"User \u0070ressed Stop"}"#).unwrap();
+        assert_eq!(cancel.id, RequestId::string("123"));
+        assert_eq!(cancel.reason.as_deref(), Some("User pressed Stop"));
+        assert_eq!(mcp(r#"{"requestId":0}"#).unwrap().id, RequestId::integer(0));
+        assert_eq!(mcp(r#"{"requestId":""}"#).unwrap().id, RequestId::string(""));
+    }
+
+    #[test]
+    fn malformed_ids_name_nothing() {
+        for id in ["null", "true", "1.5", "1.0", "[1]", r#"{"id":1}"#] {
+            assert_eq!(mcp(&format!(r#"{{"requestId":{id}}}"#)), Err(Unreadable::BadId), "{id}");
+        }
+        assert_eq!(mcp("{}"), Err(Unreadable::NoId));
+        assert_eq!(mcp("[1]"), Err(Unreadable::NoParams));
+        assert_eq!(mcp(r#"{"requestId":1,"requestId":2}"#), Err(Unreadable::RepeatedId));
+        assert_eq!(mcp(r#"{"requestId":1,"request\u0049d":2}"#), Err(Unreadable::RepeatedId));
+        assert_eq!(read(&lsp::LSP, &[], "$/cancelRequest", None), Err(Unreadable::NoParams));
+    }
+
+    #[test]
+    fn a_reason_that_is_no_string_is_dropped_and_the_cancel_stands() {
+        for reason in ["null", "5", "[]"] {
+            let cancel = mcp(&format!(r#"{{"requestId":1,"reason":{reason}}}"#)).unwrap();
+            assert_eq!((cancel.reason, cancel.reason_dropped), (None, true));
+        }
+    }
+
+    #[test]
+    fn every_known_spelling_is_read() {
+        let read = |method, params: &str| read(&acp::V1, &[], method, Some(params.as_bytes())).unwrap();
+        for method in ["$/cancel_request", "$/cancelRequest"] {
+            for member in ["requestId", "id"] {
+                let cancel = read(method, &format!(r#"{{"{member}":7}}"#));
+                assert_eq!((cancel.id, cancel.form.id), (RequestId::integer(7), member));
+            }
+        }
+        let both = read("$/cancelRequest", r#"{"id":1,"requestId":2}"#);
+        assert_eq!(both.id, RequestId::integer(2), "the current member wins");
+        assert_eq!(read("$/cancel_request", r#"{"requestId":null}"#).id, RequestId::NULL);
+    }
+}

@@ -1,0 +1,71 @@
+//! Writing whole messages: the few that the machines send in their own name.
+
+use crate::{dialect::CancelForm, id::RequestId, json, wire::Framing};
+
+/// Appends one message in its framing; `body` writes the JSON.
+pub(crate) fn frame(framing: Framing, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    match framing {
+        Framing::Line => {
+            body(out);
+            out.push(b'\n');
+        }
+        Framing::Headers => {
+            let mut text = Vec::new();
+            body(&mut text);
+            crate::wire::write_header(out, text.len());
+            out.extend_from_slice(&text);
+        }
+    }
+}
+
+/// A cancel for `id`; a reason is written where the form has a place for it.
+pub(crate) fn cancel(form: CancelForm, id: &RequestId, reason: &str, out: &mut Vec<u8>) {
+    notification(form.method, out, |out| {
+        json::write_string(out, form.id);
+        out.push(b':');
+        id.write(out);
+        if let Some(member) = form.reason {
+            out.push(b',');
+            json::write_string(out, member);
+            out.push(b':');
+            json::write_string(out, reason);
+        }
+    });
+}
+
+/// A notification whose params object has the members that `members` writes.
+pub(crate) fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
+    json::write_string(out, method);
+    out.extend_from_slice(br#","params":{"#);
+    members(out);
+    out.extend_from_slice(b"}}");
+}
+
+/// A result, given as JSON.
+pub(crate) fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    id.write(out);
+    out.extend_from_slice(br#","result":"#);
+    out.extend_from_slice(result);
+    out.push(b'}');
+}
+
+/// An error; `id` is the text of the id member's value, left out altogether where `None`.
+pub(crate) fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+    if let Some(id) = id {
+        out.extend_from_slice(br#""id":"#);
+        id.write(out);
+        out.push(b',');
+    }
+    out.extend_from_slice(br#""error":{"code":"#);
+    json::write_integer(out, i64::from(code));
+    out.extend_from_slice(br#","message":"#);
+    json::write_string(out, message);
+    if let Some(data) = data {
+        out.extend_from_slice(br#","data":"#);
+        out.extend_from_slice(data);
+    }
+    out.extend_from_slice(b"}}");
+}
