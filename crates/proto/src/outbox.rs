@@ -6,33 +6,42 @@
 
 use std::collections::VecDeque;
 
-/// Names a frame of the ordered lane for as long as it waits.
-pub(crate) type Ticket = u64;
+/// Names a frame for as long as it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ticket {
+    urgent: bool,
+    number: u64,
+}
 
 /// Frames at least this long that already own their bytes are kept as they are instead of copied.
-const OWN: usize = 32 * 1024;
+pub(crate) const OWN: usize = 32 * 1024;
 
 /// Capacity kept while idle; a larger buffer is given back once drained.
 const KEEP: usize = 256 * 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox<T> {
-    /// Bytes of ordered `Body::Bulk` frames, back to back.
-    bulk: Vec<u8>,
-    /// Where the first ordered frame's bytes start in `bulk`.
-    bulk_head: usize,
-    ordered: VecDeque<Frame<T>>,
-    /// Ticket of `ordered[0]`.
-    first: Ticket,
-    urgent: VecDeque<Frame<T>>,
+    ordered: Lane<T>,
+    urgent: Lane<T>,
     /// Bytes already written of the frame being written.
     begun: usize,
     /// Whether the frame being written is the urgent head; meaningless while `begun` is 0.
     begun_urgent: bool,
-    /// Ordered frames that are withdrawn or own their bytes, and so break the run of `bulk`.
-    breaks: usize,
     /// Unwritten bytes in both lanes.
     debt: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Lane<T> {
+    frames: VecDeque<Frame<T>>,
+    /// Number of `frames[0]`.
+    first: u64,
+    /// Bytes of `Body::Bulk` frames, back to back.
+    bulk: Vec<u8>,
+    /// Where the first frame's bytes start in `bulk`.
+    head: usize,
+    /// Frames that are withdrawn or own their bytes, and so break the run of `bulk`.
+    breaks: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -61,17 +70,7 @@ impl Body {
 
 impl<T> Outbox<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            bulk: Vec::new(),
-            bulk_head: 0,
-            ordered: VecDeque::new(),
-            first: 0,
-            urgent: VecDeque::new(),
-            begun: 0,
-            begun_urgent: false,
-            breaks: 0,
-            debt: 0,
-        }
+        Self { ordered: Lane::new(), urgent: Lane::new(), begun: 0, begun_urgent: false, debt: 0 }
     }
 
     /// Unwritten bytes.
@@ -85,10 +84,8 @@ impl<T> Outbox<T> {
 
     /// Queues a frame that `write` appends to the buffer it is given.
     pub(crate) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
-        let before = self.bulk.len();
-        write(&mut self.bulk);
-        let len = self.bulk.len() - before;
-        self.enqueue(Body::Bulk(len), tag)
+        let number = self.ordered.push(tag, write, &mut self.debt);
+        Ticket { urgent: false, number }
     }
 
     /// Queues a frame that owns its bytes.
@@ -96,30 +93,145 @@ impl<T> Outbox<T> {
         if bytes.len() < OWN {
             return self.push(tag, |out| out.extend_from_slice(&bytes));
         }
-        self.breaks += 1;
-        self.enqueue(Body::Own(bytes), tag)
+        self.debt += bytes.len();
+        self.ordered.breaks += 1;
+        let number = self.ordered.enqueue(Body::Own(bytes), tag);
+        Ticket { urgent: false, number }
     }
 
     /// Queues a frame ahead of every whole frame that has not begun.
-    pub(crate) fn push_urgent(&mut self, tag: T, bytes: Vec<u8>) {
-        self.debt += bytes.len();
-        self.urgent.push_back(Frame { body: Body::Own(bytes), tag });
+    pub(crate) fn push_urgent(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+        let number = self.urgent.push(tag, write, &mut self.debt);
+        Ticket { urgent: true, number }
     }
 
-    fn enqueue(&mut self, body: Body, tag: T) -> Ticket {
-        self.debt += body.len();
-        self.ordered.push_back(Frame { body, tag });
-        self.first + self.ordered.len() as u64 - 1
-    }
-
-    /// Takes back a frame of which no byte has been written; `None` if it is too late.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<()> {
-        let place = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        if place == 0 && self.begun > 0 && !self.begun_urgent {
+    /// Takes back a frame of which no byte has been written, and says how long it was; `None` if it is too late.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<usize> {
+        if self.has_begun(ticket) {
             return None;
         }
-        let frame = self.ordered.get_mut(place)?;
-        self.debt -= frame.body.len();
+        let lane = if ticket.urgent { &mut self.urgent } else { &mut self.ordered };
+        let len = lane.withdraw(ticket.number)?;
+        self.debt -= len;
+        self.skip_withdrawn();
+        Some(len)
+    }
+
+    /// Whether any byte of this frame has been written, or all of it.
+    pub(crate) const fn has_begun(&self, ticket: Ticket) -> bool {
+        let lane = if ticket.urgent { &self.urgent } else { &self.ordered };
+        ticket.number < lane.first
+            || (ticket.number == lane.first && self.begun > 0 && self.begun_urgent == ticket.urgent)
+    }
+
+    /// The next bytes to write: as many whole frames as lie side by side.
+    pub(crate) fn pending(&self) -> &[u8] {
+        // An urgent frame waits for the frame that has begun, and for no other.
+        if self.is_urgent_next() {
+            self.urgent.run(self.begun, false)
+        } else {
+            self.ordered.run(self.begun, !self.urgent.frames.is_empty())
+        }
+    }
+
+    /// Records that the first `bytes` of [`pending`](Self::pending) were written; `done` sees each frame
+    /// that is now out as a whole, in the order they left.
+    pub(crate) fn written(&mut self, mut bytes: usize, mut done: impl FnMut(T, &[u8])) {
+        while bytes > 0 {
+            let urgent = self.is_urgent_next();
+            let lane = if urgent { &mut self.urgent } else { &mut self.ordered };
+            let Some(len) = lane.frames.front().map(|frame| frame.body.len()) else {
+                debug_assert!(false, "more bytes written than were pending");
+                return;
+            };
+            let step = bytes.min(len - self.begun);
+            bytes -= step;
+            self.debt -= step;
+            self.begun += step;
+            self.begun_urgent = urgent;
+            if self.begun < len {
+                return;
+            }
+            self.begun = 0;
+            lane.pop(&mut done);
+            self.skip_withdrawn();
+        }
+        self.urgent.reclaim();
+        self.ordered.reclaim();
+    }
+
+    /// Forgets everything that waits, as when nobody will read it; `lost` sees each frame's tag.
+    pub(crate) fn clear(&mut self, mut lost: impl FnMut(T)) {
+        self.debt = 0;
+        self.begun = 0;
+        for lane in [&mut self.urgent, &mut self.ordered] {
+            while !lane.frames.is_empty() {
+                lane.pop(&mut |tag, _: &[u8]| lost(tag));
+            }
+            lane.reclaim();
+        }
+    }
+
+    fn is_urgent_next(&self) -> bool {
+        if self.begun > 0 { self.begun_urgent } else { !self.urgent.frames.is_empty() }
+    }
+
+    /// Keeps a live frame at the head of each lane, so that nothing else need look for one.
+    fn skip_withdrawn(&mut self) {
+        for lane in [&mut self.urgent, &mut self.ordered] {
+            while lane.breaks > 0 && matches!(lane.frames.front(), Some(Frame { body: Body::Withdrawn(_), .. })) {
+                lane.pop(&mut |_, _: &[u8]| ());
+            }
+        }
+    }
+
+    /// Feeds what waits into a hasher: the bytes in order, and how far the first has got.
+    pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher)
+    where
+        T: core::hash::Hash,
+    {
+        use core::hash::Hash;
+        (self.begun, self.begun_urgent).hash(state);
+        for lane in [&self.urgent, &self.ordered] {
+            let mut at = lane.head;
+            lane.frames.len().hash(state);
+            for frame in &lane.frames {
+                match &frame.body {
+                    Body::Bulk(len) => {
+                        lane.bulk[at..at + len].hash(state);
+                        at += len;
+                    }
+                    Body::Own(bytes) => bytes.hash(state),
+                    Body::Withdrawn(len) => at += len,
+                }
+                frame.tag.hash(state);
+            }
+        }
+    }
+}
+
+impl<T> Lane<T> {
+    const fn new() -> Self {
+        Self { frames: VecDeque::new(), first: 0, bulk: Vec::new(), head: 0, breaks: 0 }
+    }
+
+    fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>), debt: &mut usize) -> u64 {
+        let before = self.bulk.len();
+        write(&mut self.bulk);
+        let len = self.bulk.len() - before;
+        *debt += len;
+        self.enqueue(Body::Bulk(len), tag)
+    }
+
+    fn enqueue(&mut self, body: Body, tag: T) -> u64 {
+        self.frames.push_back(Frame { body, tag });
+        self.first + self.frames.len() as u64 - 1
+    }
+
+    fn withdraw(&mut self, number: u64) -> Option<usize> {
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let frame = self.frames.get_mut(place)?;
+        let len = frame.body.len();
         frame.body = match frame.body {
             Body::Bulk(len) => {
                 self.breaks += 1;
@@ -128,90 +240,35 @@ impl<T> Outbox<T> {
             Body::Own(_) => Body::Withdrawn(0),
             Body::Withdrawn(_) => return None,
         };
-        Some(())
+        Some(len)
     }
 
-    /// Whether any byte of this frame has been written, or all of it.
-    pub(crate) fn has_begun(&self, ticket: Ticket) -> bool {
-        ticket < self.first || (ticket == self.first && self.begun > 0 && !self.begun_urgent)
-    }
-
-    /// The next bytes to write: as many whole frames as lie side by side.
-    pub(crate) fn pending(&self) -> &[u8] {
-        let ordered_begun = self.begun > 0 && !self.begun_urgent;
-        if !ordered_begun && let Some(frame) = self.urgent.front() {
-            return match &frame.body {
-                Body::Own(bytes) => &bytes[self.begun..],
-                Body::Bulk(_) | Body::Withdrawn(_) => &[],
-            };
+    /// The bytes of the frames at the head that lie side by side, less the first `begun`; one frame if `single`.
+    fn run(&self, begun: usize, single: bool) -> &[u8] {
+        if self.breaks == 0 && !single {
+            return &self.bulk[self.head + begun..];
         }
-        if self.breaks == 0 && self.urgent.is_empty() {
-            return &self.bulk[self.bulk_head + if ordered_begun { self.begun } else { 0 }..];
-        }
-        let mut start = self.bulk_head;
-        let mut end = None;
-        for frame in &self.ordered {
+        let mut end = self.head;
+        for frame in &self.frames {
             match &frame.body {
-                Body::Withdrawn(len) if end.is_none() => start += len,
-                Body::Own(bytes) if end.is_none() => {
-                    return &bytes[if ordered_begun { self.begun } else { 0 }..];
-                }
+                Body::Own(bytes) if end == self.head => return &bytes[begun..],
                 Body::Withdrawn(_) | Body::Own(_) => break,
-                Body::Bulk(len) => {
-                    end = Some(end.unwrap_or(start) + len);
-                    // An urgent frame waits for the frame that has begun, and for no other.
-                    if !self.urgent.is_empty() {
-                        break;
-                    }
-                }
+                Body::Bulk(len) => end += len,
+            }
+            if single {
+                break;
             }
         }
-        let begun = if ordered_begun { self.begun } else { 0 };
-        end.map_or(&[], |end| &self.bulk[start + begun..end])
+        &self.bulk[(self.head + begun).min(end)..end]
     }
 
-    /// Records that the first `bytes` of [`pending`](Self::pending) were written; `done` sees each frame
-    /// that is now out as a whole, in the order they left.
-    pub(crate) fn written(&mut self, mut bytes: usize, mut done: impl FnMut(T, &[u8])) {
-        while bytes > 0 {
-            let ordered_begun = self.begun > 0 && !self.begun_urgent;
-            let from_urgent = !ordered_begun && !self.urgent.is_empty();
-            if !from_urgent {
-                self.skip_withdrawn();
-            }
-            let lane = if from_urgent { &self.urgent } else { &self.ordered };
-            let Some(len) = lane.front().map(|frame| frame.body.len()) else {
-                debug_assert!(false, "more bytes written than were pending");
-                return;
-            };
-            let step = bytes.min(len - self.begun);
-            bytes -= step;
-            self.debt -= step;
-            self.begun += step;
-            self.begun_urgent = from_urgent;
-            if self.begun < len {
-                return;
-            }
-            self.begun = 0;
-            if from_urgent {
-                if let Some(Frame { body: Body::Own(bytes), tag }) = self.urgent.pop_front() {
-                    done(tag, &bytes);
-                }
-            } else {
-                self.pop_ordered(&mut done);
-            }
-        }
-        self.skip_withdrawn();
-        self.reclaim();
-    }
-
-    fn pop_ordered(&mut self, done: &mut impl FnMut(T, &[u8])) {
-        let Some(frame) = self.ordered.pop_front() else { return };
+    fn pop(&mut self, done: &mut impl FnMut(T, &[u8])) {
+        let Some(frame) = self.frames.pop_front() else { return };
         self.first += 1;
         match frame.body {
             Body::Bulk(len) => {
-                done(frame.tag, &self.bulk[self.bulk_head..self.bulk_head + len]);
-                self.bulk_head += len;
+                done(frame.tag, &self.bulk[self.head..self.head + len]);
+                self.head += len;
             }
             Body::Own(bytes) => {
                 self.breaks -= 1;
@@ -219,28 +276,22 @@ impl<T> Outbox<T> {
             }
             Body::Withdrawn(len) => {
                 self.breaks -= 1;
-                self.bulk_head += len;
+                self.head += len;
             }
         }
     }
 
-    fn skip_withdrawn(&mut self) {
-        while self.begun == 0 && matches!(self.ordered.front(), Some(Frame { body: Body::Withdrawn(_), .. })) {
-            self.pop_ordered(&mut |_, _| ());
-        }
-    }
-
-    /// Gives back bytes that have left, without moving what waits more than once per doubling.
+    /// Gives back bytes that have left, moving what waits at most once per doubling.
     fn reclaim(&mut self) {
-        if self.bulk_head == self.bulk.len() {
+        if self.head == self.bulk.len() {
             self.bulk.clear();
-            self.bulk_head = 0;
+            self.head = 0;
             if self.bulk.capacity() > KEEP {
                 self.bulk = Vec::new();
             }
-        } else if self.bulk_head > KEEP && self.bulk_head > self.bulk.len() / 2 {
-            self.bulk.drain(..self.bulk_head);
-            self.bulk_head = 0;
+        } else if self.head > KEEP && self.head > self.bulk.len() / 2 {
+            self.bulk.drain(..self.head);
+            self.head = 0;
         }
     }
 }
@@ -251,6 +302,10 @@ mod tests {
 
     fn push(outbox: &mut Outbox<&'static str>, text: &'static str) -> Ticket {
         outbox.push(text, |out| out.extend_from_slice(text.as_bytes()))
+    }
+
+    fn push_urgent(outbox: &mut Outbox<&'static str>, text: &'static str) -> Ticket {
+        outbox.push_urgent(text, |out| out.extend_from_slice(text.as_bytes()))
     }
 
     fn drain(outbox: &mut Outbox<&'static str>, step: usize) -> (String, Vec<&'static str>) {
@@ -285,10 +340,20 @@ mod tests {
             push(&mut outbox, "aaa");
             push(&mut outbox, "bb");
             outbox.written(1, |_, _| ());
-            outbox.push_urgent("!", b"!".to_vec());
-            outbox.push_urgent("?", b"?".to_vec());
-            assert_eq!(drain(&mut outbox, step), ("aa!?bb".into(), vec!["aaa", "!", "?", "bb"]));
+            push_urgent(&mut outbox, "!!");
+            push_urgent(&mut outbox, "?");
+            assert_eq!(drain(&mut outbox, step), ("aa!!?bb".into(), vec!["aaa", "!!", "?", "bb"]));
         }
+    }
+
+    #[test]
+    fn an_ordered_frame_begun_is_never_torn_by_an_urgent_one() {
+        let mut outbox = Outbox::new();
+        push_urgent(&mut outbox, "!!");
+        push(&mut outbox, "aaa");
+        outbox.written(1, |_, _| ());
+        push_urgent(&mut outbox, "?");
+        assert_eq!(drain(&mut outbox, 1), ("!?aaa".into(), vec!["!!", "?", "aaa"]));
     }
 
     #[test]
@@ -298,9 +363,11 @@ mod tests {
             let a = push(&mut outbox, "aaa");
             let b = push(&mut outbox, "bb");
             let c = push(&mut outbox, "c");
+            let d = push_urgent(&mut outbox, "!");
+            outbox.withdraw(d).unwrap();
             outbox.written(1, |_, _| ());
             assert_eq!(outbox.withdraw(a), None, "begun");
-            assert_eq!(outbox.withdraw(b), Some(()));
+            assert_eq!(outbox.withdraw(b), Some(2));
             assert_eq!(outbox.withdraw(b), None, "twice");
             push(&mut outbox, "dd");
             assert_eq!(drain(&mut outbox, step), ("aacdd".into(), vec!["aaa", "c", "dd"]));
@@ -314,7 +381,7 @@ mod tests {
     fn withdrawing_the_only_frame_leaves_nothing_to_write() {
         let mut outbox = Outbox::new();
         let a = push(&mut outbox, "aaa");
-        assert_eq!(outbox.withdraw(a), Some(()));
+        assert_eq!(outbox.withdraw(a), Some(3));
         assert!(outbox.is_empty());
         assert_eq!(outbox.pending(), b"");
         push(&mut outbox, "b");
