@@ -1,0 +1,34 @@
+// An ACP agent on the official TypeScript SDK: a prompt, or a `_rescind/work` request, does what ../common/work.mjs says.
+import * as acp from "@agentclientprotocol/sdk";
+import { Readable, Writable } from "node:stream";
+import { perform } from "../common/work.mjs";
+
+const turns = new Map();
+
+acp
+  .agent({ name: "rescind-peer" })
+  .onRequest("initialize", () => ({ protocolVersion: acp.PROTOCOL_VERSION, agentCapabilities: {} }))
+  .onRequest("session/new", () => ({ sessionId: "session-1" }))
+  .onRequest("session/prompt", async ({ params: { sessionId, prompt }, signal, client }) => {
+    const turn = new AbortController();
+    turns.set(sessionId, turn);
+    const progress = (tick) =>
+      client.notify("session/update", {
+        sessionId,
+        update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text: String(tick) } },
+      });
+    try {
+      await perform(JSON.parse(prompt[0].text), { signal: AbortSignal.any([signal, turn.signal]), progress });
+      return { stopReason: "end_turn" };
+    } catch (error) {
+      if (turn.signal.aborted || signal.aborted) return { stopReason: "cancelled" };
+      throw error;
+    }
+  })
+  .onNotification("session/cancel", ({ params }) => turns.get(params.sessionId)?.abort("session/cancel"))
+  .onRequest("_rescind/work", (params) => params, async ({ params, signal, client }) => {
+    const progress = (tick) => client.notify("_rescind/progress", { work: params.work, tick });
+    return { text: await perform(params, { signal, progress }) };
+  })
+  .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)))
+  .closed.then(() => process.exit(0));

@@ -1,0 +1,84 @@
+// What the servers do when called: the same behaviours behind every SDK.
+import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
+import { mark } from "./marks.mjs";
+
+/** Names and one-line descriptions, for the servers that list their tools. */
+export const behaviours = {
+  echo: "answers at once",
+  obeys: "ticks for `ticks` x `every_ms`; stops when its signal fires",
+  listens: "as obeys, but only listens for the signal and never looks at it first",
+  ignores: "ticks to its end whatever its signal says",
+  mute: "never answers",
+  late: "answers when `release` names it, cancelled or not",
+  release: "lets the late work named `of` answer, and answers after it",
+  dies: "kills its own process",
+};
+
+const held = new Map();
+
+/**
+ * Performs one call to its end.
+ *
+ * `progress(tick, ticks)` tells the caller. `answerAnyway(text)` is for SDKs that withhold the answer of a
+ * cancelled request: it writes the answer past them, as a server that does not know cancellation would.
+ */
+export async function perform(
+  { behaviour, work, ticks = 300, every_ms = 100, of },
+  { signal, progress = () => {}, answerAnyway },
+) {
+  const told = () => mark(work, "told", { reason: words(signal.reason) });
+  switch (behaviour) {
+    case "echo":
+      return "echo";
+    case "obeys":
+      return ticking(work, ticks, progress, signal, () => sleep(every_ms, undefined, { signal }));
+    case "listens": {
+      const stop = new AbortController();
+      signal.addEventListener("abort", () => stop.abort(signal.reason));
+      return ticking(work, ticks, progress, stop.signal, () => sleep(every_ms, undefined, { signal: stop.signal }));
+    }
+    case "ignores":
+      signal.addEventListener("abort", told);
+      return ticking(work, ticks, progress, signal, () => sleep(every_ms));
+    case "mute":
+      mark(work, "started");
+      signal.addEventListener("abort", told);
+      return new Promise(() => {});
+    case "late":
+      mark(work, "started");
+      signal.addEventListener("abort", told);
+      await new Promise((resolve) => held.set(work, resolve));
+      await answerAnyway?.("late answer");
+      mark(work, "answered");
+      return "late answer";
+    case "release":
+      held.get(of)?.();
+      await turn();
+      return "released";
+    case "dies":
+      mark(work, "started");
+      return process.kill(process.pid, "SIGKILL");
+    default:
+      throw new Error(`no behaviour named ${behaviour}`);
+  }
+}
+
+async function ticking(work, ticks, progress, signal, pause) {
+  mark(work, "started");
+  for (let tick = 1; tick <= ticks; tick += 1) {
+    try {
+      await pause();
+    } catch (error) {
+      mark(work, "stopped", { reason: words(signal.reason), tick });
+      throw error;
+    }
+    mark(work, "progress", { tick });
+    await progress(tick, ticks);
+  }
+  mark(work, "finished");
+  return "finished";
+}
+
+function words(reason) {
+  return reason === undefined ? undefined : String(reason?.message ?? reason);
+}

@@ -1,0 +1,51 @@
+// An MCP client on the official TypeScript SDK: client.mjs SCENARIO -- SERVER COMMAND…
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { setImmediate as turn } from "node:timers/promises";
+import { commandLine, did, saw } from "../common/observe.mjs";
+import { Call, echo, play, scenarios } from "../common/scenarios.mjs";
+
+const { words: [scenario], command, args } = commandLine();
+const client = new Client({ name: "rescind-peer", version: "1.0.0" });
+const transport = new StdioClientTransport({ command, args, env: process.env });
+client.onerror = (error) => saw("callback", { message: error.message });
+
+const peer = {
+  async request(work, behaviour, options, signal, onTick) {
+    const onprogress = onTick && (({ progress }) => onTick(progress));
+    const { tool = behaviour, ...rest } = options;
+    const call = { name: tool, arguments: { work, ...rest } };
+    const { content } = await client.callTool(call, undefined, { signal, onprogress });
+    return content[0].text;
+  },
+  async together(act) {
+    const { stdin } = transport._process;
+    stdin.cork();
+    act();
+    await turn();
+    stdin.uncork();
+  },
+  closed: new Promise((resolve) => {
+    client.onclose = () => {
+      saw("closed");
+      resolve();
+    };
+  }),
+  close: () => client.close(),
+};
+
+/** server-everything's long operation, which goes on and reports progress whatever is cancelled. */
+async function everything() {
+  const tool = "trigger-long-running-operation";
+  const call = new Call(peer, "A", "ignores", { tool, duration: 3, steps: 30 });
+  await call.ticked(10);
+  call.cancel();
+  await call.done();
+  // Begun a second into A and half a second shorter than A in all: its end is a barrier after A's.
+  await new Call(peer, "B", "ignores", { tool, duration: 2.5, steps: 5 }).done();
+  await echo({ request: (...call) => peer.request(call[0], call[1], { tool: "echo", message: "still here" }) }, "C");
+}
+
+await client.connect(transport);
+did("connected", { server: client.getServerVersion() });
+await play(peer, { ...scenarios, everything }, scenario);

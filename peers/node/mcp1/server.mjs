@@ -1,0 +1,33 @@
+// An MCP server on the official TypeScript SDK whose tools do what ../common/work.mjs says.
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { behaviours, perform } from "../common/work.mjs";
+
+const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: {} } });
+
+server.setRequestHandler(ListToolsRequestSchema, () => ({
+  tools: Object.entries(behaviours).map(([name, description]) => ({ name, description, inputSchema: { type: "object" } })),
+}));
+
+server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, requestId, _meta }) => {
+  const content = (text) => ({ content: [{ type: "text", text }] });
+  const progressToken = _meta?.progressToken;
+  const text = await perform(
+    { ...params.arguments, behaviour: params.name },
+    {
+      signal,
+      progress: async (progress, total) => {
+        if (progressToken === undefined) return;
+        await server.notification({ method: "notifications/progress", params: { progressToken, progress, total } });
+      },
+      answerAnyway: async (late) => {
+        if (signal.aborted) await server.transport.send({ jsonrpc: "2.0", id: requestId, result: content(late) });
+      },
+    },
+  );
+  return content(text);
+});
+
+process.stdin.on("end", () => process.exit(0));
+await server.connect(new StdioServerTransport());

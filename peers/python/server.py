@@ -1,0 +1,106 @@
+"""An MCP server on the official Python SDK whose tools do what node/common/work.mjs says."""
+
+import os
+import signal
+
+import anyio
+import mcp_types as types
+from marks import mark
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+
+TOOLS = ["echo", "obeys", "ignores", "mute", "late", "release", "dies"]
+held: dict[str, tuple[anyio.Event, anyio.Event]] = {}
+answers = None
+
+
+def text(words: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=words)])
+
+
+async def list_tools(_ctx, _params) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in TOOLS])
+
+
+async def ticking(ctx, work: str, ticks: int, every_ms: int) -> types.CallToolResult:
+    for tick in range(1, ticks + 1):
+        await anyio.sleep(every_ms / 1000)
+        mark(work, "progress", tick=tick)
+        await ctx.session.report_progress(tick, ticks)
+    mark(work, "finished")
+    return text("finished")
+
+
+async def obeys(ctx, work: str, ticks: int = 300, every_ms: int = 100, **_) -> types.CallToolResult:
+    mark(work, "started")
+    try:
+        return await ticking(ctx, work, ticks, every_ms)
+    except anyio.get_cancelled_exc_class():
+        mark(work, "stopped")
+        raise
+
+
+async def ignores(ctx, work: str, ticks: int = 300, every_ms: int = 100, **_) -> types.CallToolResult:
+    mark(work, "started")
+    with anyio.CancelScope(shield=True):
+        return await ticking(ctx, work, ticks, every_ms)
+
+
+async def mute(_ctx, work: str, **_) -> types.CallToolResult:
+    mark(work, "started")
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        mark(work, "told")
+        raise
+
+
+async def late(ctx, work: str, **_) -> types.CallToolResult:
+    """Answers when released, cancelled or not: past the SDK, which withholds the answer of a cancelled request."""
+    released, answered = held[work] = anyio.Event(), anyio.Event()
+    mark(work, "started")
+    try:
+        await released.wait()
+    except anyio.get_cancelled_exc_class():
+        mark(work, "told")
+        with anyio.CancelScope(shield=True):
+            await released.wait()
+            result = text("late answer").model_dump(by_alias=True, mode="json", exclude_none=True)
+            await answers.send(SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=ctx.request_id, result=result)))
+            mark(work, "answered")
+            answered.set()
+        raise
+    mark(work, "answered")
+    answered.set()
+    return text("late answer")
+
+
+async def release(_ctx, of: str, **_) -> types.CallToolResult:
+    released, answered = held[of]
+    released.set()
+    await answered.wait()
+    return text("released")
+
+
+async def dies(_ctx, work: str, **_) -> types.CallToolResult:
+    mark(work, "started")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def call_tool(ctx, params: types.CallToolRequestParams) -> types.CallToolResult:
+    if params.name == "echo":
+        return text("echo")
+    tool = {"obeys": obeys, "ignores": ignores, "mute": mute, "late": late, "release": release, "dies": dies}
+    return await tool[params.name](ctx, **(params.arguments or {}))
+
+
+async def main() -> None:
+    global answers
+    server = Server("rescind-peer", version="1.0.0", on_list_tools=list_tools, on_call_tool=call_tool)
+    async with stdio_server() as (read, write):
+        answers = write
+        await server.run(read, write, server.create_initialization_options())
+
+
+anyio.run(main)
