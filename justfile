@@ -1,0 +1,40 @@
+export CARGO_INCREMENTAL := "0"
+
+# The recipes.
+default:
+    @just --list --unsorted
+
+# What every change must pass: formatting, lints, tests.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo test --workspace
+
+# Everything, as it runs for each submission.
+ci:
+    .ci/run
+
+# The shim between real processes, in under ten seconds.
+demo *ARGS:
+    cargo run --release -- demo {{ARGS}}
+
+# What the shim costs; `--quick` for a first look.
+bench *ARGS:
+    cargo run --release --manifest-path bench/Cargo.toml -- {{ARGS}}
+
+# Fuzz one target for that many seconds; needs cargo-fuzz, and no nightly compiler.
+fuzz NAME SECONDS="60":
+    cargo fuzz run -s none {{NAME}} -- -max_total_time={{SECONDS}}
+
+# Every reachable state of a small world, and how many there are.
+explore:
+    cargo test --release -p rescind-proto --test explore -- --nocapture
+
+# Real SDKs through the shim; needs Node 20 and Python 3.11.
+peers:
+    peers/install
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
+
+# Licences, sources and duplicates of dependencies; needs cargo-deny.
+deny:
+    cargo deny --offline check licenses bans sources
