@@ -12,16 +12,18 @@ acp
   .onRequest("session/prompt", async ({ params: { sessionId, prompt }, signal, client }) => {
     const turn = new AbortController();
     turns.set(sessionId, turn);
+    if (signal.aborted) turn.abort(signal.reason);
+    else signal.addEventListener("abort", () => turn.abort(signal.reason));
     const progress = (tick) =>
       client.notify("session/update", {
         sessionId,
         update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text: String(tick) } },
       });
     try {
-      await perform(JSON.parse(prompt[0].text), { signal: AbortSignal.any([signal, turn.signal]), progress });
+      await perform(JSON.parse(prompt[0].text), { signal: turn.signal, progress });
       return { stopReason: "end_turn" };
     } catch (error) {
-      if (turn.signal.aborted || signal.aborted) return { stopReason: "cancelled" };
+      if (turn.signal.aborted) return { stopReason: "cancelled" };
       throw error;
     }
   })

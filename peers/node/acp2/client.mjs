@@ -64,7 +64,7 @@ const more = {
     const call = new Call(peer, "A", "ignores", { prompt: true });
     await call.ticked(1);
     call.cancel();
-    await call.done();
+    await within("A to settle", call.settled, 4);
     did("call", { call: "B" });
     await within("B to settle", agent.request("session/new", { cwd: "/", mcpServers: [] }).then(() => saw("result", { call: "B" })));
   },

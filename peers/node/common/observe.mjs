@@ -24,11 +24,11 @@ export function saw(what, fields = {}) {
 const patience = Number(process.env.RESCIND_PATIENCE_MS ?? 10_000);
 
 /** Waits for `promise`, or reports that nothing came. Resolves to whether it came. */
-export async function within(what, promise) {
+export async function within(what, promise, patiences = 1) {
   const giveUp = new AbortController();
   const came = await Promise.race([
     promise.then(() => true, () => true),
-    sleep(patience, false, { signal: giveUp.signal }).catch(() => false),
+    sleep(patience * patiences, false, { signal: giveUp.signal }).catch(() => false),
   ]);
   giveUp.abort();
   if (!came) saw("nothing", { waiting_for: what });
