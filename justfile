@@ -30,11 +30,12 @@ fuzz NAME SECONDS="60":
 explore:
     cargo test --release -p rescind-proto --test explore -- --nocapture
 
-# Real SDKs through the shim; needs Node 20 and Python 3.11.
+# Real SDKs through the shim; needs Node 18 and Python 3.11, or later.
 peers:
     peers/install
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
 
 # Licences, sources and duplicates of dependencies; needs cargo-deny.
 deny:
+    cargo fetch --locked
     cargo deny --offline check licenses bans sources
