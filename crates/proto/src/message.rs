@@ -18,13 +18,13 @@ pub(crate) fn frame(framing: Framing, out: &mut Vec<u8>, body: impl FnOnce(&mut 
     }
 }
 
-/// A cancel for `id`; a reason is written where the form has a place for it.
-pub(crate) fn cancel(form: CancelForm, id: &RequestId, reason: &str, out: &mut Vec<u8>) {
+/// A cancel for `id`; a reason is written where there is one and the form has a place for it.
+pub(crate) fn cancel(form: CancelForm, id: &RequestId, reason: Option<&str>, out: &mut Vec<u8>) {
     notification(form.method, out, |out| {
         json::write_string(out, form.id);
         out.push(b':');
         id.write(out);
-        if let Some(member) = form.reason {
+        if let (Some(member), Some(reason)) = (form.reason, reason) {
             out.push(b',');
             json::write_string(out, member);
             out.push(b':');

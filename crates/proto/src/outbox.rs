@@ -124,6 +124,18 @@ impl<T> Outbox<T> {
             || (ticket.number == lane.first && self.begun > 0 && self.begun_urgent == ticket.urgent)
     }
 
+    /// Whether this frame still waits, in part or whole.
+    pub(crate) fn holds(&self, ticket: Ticket) -> bool {
+        self.place(ticket).is_some()
+    }
+
+    /// How many frames of its lane leave before this one; `None` once it has left or was withdrawn.
+    pub(crate) fn place(&self, ticket: Ticket) -> Option<usize> {
+        let lane = if ticket.urgent { &self.urgent } else { &self.ordered };
+        let place = usize::try_from(ticket.number.checked_sub(lane.first)?).ok()?;
+        lane.frames.get(place).is_some_and(|frame| !matches!(frame.body, Body::Withdrawn(_))).then_some(place)
+    }
+
     /// The next bytes to write: as many whole frames as lie side by side.
     pub(crate) fn pending(&self) -> &[u8] {
         // An urgent frame waits for the frame that has begun, and for no other.

@@ -1,21 +1,58 @@
 //! Two sides of one link, joined (D32–D36).
+//!
+//! A relay stands between a client and a server and is neither. What is not
+//! about a request passes byte for byte. A request is kept as one
+//! [`Exchange`](exchange::Exchange) with two faces: what the other side knows of
+//! it, and what its requester has been told. A cancel is never tunnelled: it
+//! ends here, and a cancel of the relay's own goes on, in the other side's
+//! dialect and with the id that side knows (D32).
+//!
+//! The driver feeds bytes, times and ends; after every call it writes
+//! [`pending`](Relay::pending) to each side as far as the side takes it,
+//! reports what left with [`handle_written`](Relay::handle_written), and drains
+//! [`poll_event`](Relay::poll_event). The two sides' bytes are separate queues,
+//! not one stream of outputs, because either side may be blocked while the
+//! other flows; within a side the order is total.
+//!
+//! Files: `pass` takes in what a side sends; `stop` is every cancel, whoever
+//! asked; `settle` is every answer of our own and what remains afterwards;
+//! `turn` is what ACP sessions add; `proof` is for those who check the machine.
 
+mod batch;
 mod config;
 mod event;
+mod exchange;
+mod pass;
+mod proof;
+mod settle;
+mod stop;
+mod table;
+mod turn;
+
+use std::collections::VecDeque;
 
 pub use config::{Clock, ClockRule, Config};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, Verdict};
 
-use std::collections::VecDeque;
-
 use crate::{
-    outbox::Outbox,
+    cause::{Cause, CauseCode},
+    dialect::{Dialect, era::Era},
+    frame,
+    hash::Seed,
+    id::RequestId,
+    method::Methods,
+    outbox::{OWN, Outbox},
+    receipt::Outcome,
     side::{Side, Sides},
     slab::Key,
     time::Instant,
+    timer::Timers,
+    wire::{Chunk, Decoder, Framed, Framing, Leftover},
 };
+use exchange::{Down, Exchange, Up};
+use table::Table;
 
-/// Names one request in a relay; never reused while the process lives.
+/// Names one request in a relay; never reused while the relay lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestKey {
     /// Who sent the request.
@@ -26,55 +63,93 @@ pub struct RequestKey {
 /// A relay between a client and a server.
 #[derive(Clone, Debug)]
 pub struct Relay {
-    outboxes: Sides<Outbox<()>>,
+    config: Config,
+    era: Era,
+    framing: Framing,
+    links: Sides<Link>,
+    /// By who sent the requests.
+    tables: Sides<Table>,
+    methods: Methods,
+    /// Cancels that overtook their request (D9), oldest first.
+    held: VecDeque<Held>,
+    /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
+    muted: Vec<(Box<[u8]>, Key)>,
+    timers: Timers<Timer>,
+    /// When [`Timer::Tombstones`] is due.
+    tombstones_due: Option<Instant>,
     events: VecDeque<Event>,
+    /// How the server's input ended.
+    server_end: Option<End>,
 }
 
-impl Relay {
-    /// A relay that has seen nothing.
-    #[must_use]
-    pub fn new(_config: Config) -> Self {
-        Self { outboxes: Sides::from_fn(|_| Outbox::new()), events: VecDeque::new() }
-    }
+/// One side's bytes.
+#[derive(Clone, Debug)]
+struct Link {
+    /// Absent only while its own bytes are being taken in.
+    decoder: Option<Decoder>,
+    outbox: Outbox<Tag>,
+    /// Bytes of our own refusals that wait in the outbox: what this side's bad input has cost.
+    own_debt: usize,
+    /// Its input has ended.
+    ended: bool,
+    /// Nothing can be written to it any more.
+    deaf: bool,
+    /// When it is given up unless it reads something.
+    stalled: Option<Instant>,
+}
 
-    /// Bytes arrived from `side`.
-    pub fn handle_input(&mut self, _now: Instant, side: Side, bytes: &[u8]) {
-        self.outboxes[side.other()].push((), |out| out.extend_from_slice(bytes));
-    }
+/// What a frame in an outbox is to us once it has left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Tag {
+    /// Nothing.
+    Plain,
+    /// The request has reached the other side.
+    Request(RequestKey),
+    /// The requester has its answer.
+    Answer(RequestKey),
+    /// The cancel has reached the other side.
+    Cancel(RequestKey),
+    /// A reply to bad input; it counts as the side's own debt.
+    Refusal,
+    /// A batch.
+    Many(Box<[Self]>),
+}
 
-    /// The first `bytes` of [`pending`](Self::pending) were written to `side`.
-    pub fn handle_written(&mut self, _now: Instant, side: Side, bytes: usize) {
-        self.outboxes[side].written(bytes, |(), _| ());
-    }
+/// Everything that can become due. The order settles ties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Timer {
+    /// A clock of a request (D16).
+    Clock(RequestKey, Clock),
+    /// The grace of a cancelled request (D34).
+    Grace(RequestKey),
+    /// The oldest held cancel (D9).
+    Held,
+    /// The oldest tombstone (D8).
+    Tombstones,
+    /// A side that does not read (D13).
+    Debt(Side),
+}
 
-    /// The time that [`poll_timeout`](Self::poll_timeout) named has come; calling earlier is harmless.
-    pub fn handle_timeout(&mut self, _now: Instant) {}
+/// A cancel held for a request that has not arrived.
+#[derive(Clone, Debug)]
+struct Held {
+    from: Side,
+    id: RequestId,
+    reason: Option<Box<str>>,
+    until: Instant,
+}
 
-    /// `side` will send nothing more. For the server, `how` is what its requests are told (D35).
-    pub fn handle_end(&mut self, _now: Instant, _side: Side, _how: &End) {}
+/// What becomes of a message that goes on to the other side.
+struct Passed {
+    /// A span of the body to replace by an id.
+    splice: Option<(core::ops::Range<usize>, RequestId)>,
+    tag: Tag,
+    /// It is a cancel of a request that has been sent: it may pass other frames (D13).
+    urgent: bool,
+}
 
-    /// The next bytes for `side`; empty if there are none. Report what was written before anything else.
-    #[must_use]
-    pub fn pending(&self, side: Side) -> &[u8] {
-        self.outboxes[side].pending()
-    }
-
-    /// Whether `side` should be read: false while what it sent cannot be passed on (D13).
-    #[must_use]
-    pub fn wants_input(&self, _side: Side) -> bool {
-        true
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) is next due.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
+impl Passed {
+    const PLAIN: Self = Self { splice: None, tag: Tag::Plain, urgent: false };
 }
 
 /// How a side's input ended.
@@ -86,4 +161,363 @@ pub enum End {
     Exited(i32),
     /// The process was ended by this signal.
     Signalled(i32),
+}
+
+impl Relay {
+    /// A relay that has seen nothing.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let seed = Seed::new(config.seed);
+        Self {
+            era: Era::new(config.dialects),
+            framing: config.framing.unwrap_or(Framing::Line),
+            links: Sides::from_fn(|_| Link {
+                decoder: Some(Decoder::new(config.framing, config.max_message)),
+                outbox: Outbox::new(),
+                own_debt: 0,
+                ended: false,
+                deaf: false,
+                stalled: None,
+            }),
+            tables: Sides::from_fn(|_| Table::new(seed)),
+            methods: Methods::new(seed),
+            held: VecDeque::new(),
+            muted: Vec::new(),
+            timers: Timers::new(),
+            tombstones_due: None,
+            events: VecDeque::new(),
+            server_end: None,
+            config,
+        }
+    }
+
+    /// Bytes arrived from `side`.
+    ///
+    /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer
+    /// where one is due (D36).
+    pub fn handle_input(&mut self, now: Instant, side: Side, mut bytes: &[u8]) {
+        let Some(mut decoder) = self.links[side].decoder.take() else { return };
+        while let Some(chunk) = decoder.decode(&mut bytes) {
+            self.handle_chunk(now, side, chunk);
+        }
+        let found = decoder.framing();
+        self.links[side].decoder = Some(decoder);
+        if let Some(framing) = found {
+            self.adopt_framing(framing);
+        }
+        self.watch_debt(now);
+        self.check();
+    }
+
+    /// The first `bytes` of [`pending`](Self::pending) were written to `side`.
+    pub fn handle_written(&mut self, now: Instant, side: Side, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let tap = self.config.tap;
+        let Self { links, events, .. } = self;
+        let mut left = Vec::new();
+        links[side].outbox.written(bytes, |tag, bytes| {
+            if tap {
+                events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
+            }
+            match tag {
+                Tag::Plain => {}
+                Tag::Refusal => left.push((Tag::Refusal, bytes.len())),
+                Tag::Request(_) | Tag::Answer(_) | Tag::Cancel(_) | Tag::Many(_) => left.push((tag, 0)),
+            }
+        });
+        for (tag, len) in left {
+            self.handle_left(now, side, tag, len);
+        }
+        if let Some(due) = self.links[side].stalled.take() {
+            self.timers.disarm(due, Timer::Debt(side));
+        }
+        self.watch_debt(now);
+        self.check();
+    }
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come; calling earlier is harmless.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, timer)) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Clock(request, clock) => self.clock_due(now, request, clock),
+                Timer::Grace(request) => self.grace_due(now, request),
+                Timer::Held => self.held_due(now),
+                Timer::Tombstones => self.tombstones_due(now),
+                Timer::Debt(side) => {
+                    self.links[side].stalled = None;
+                    let debt = self.links[side].outbox.debt();
+                    self.events.push_back(Event::GivenUp { side, debt });
+                }
+            }
+        }
+        self.check();
+    }
+
+    /// `side` will send nothing more.
+    ///
+    /// The client's end cancels nothing (D27): what is owed still flows. The server's end answers every
+    /// request in flight with an error that says `how`, and cancels what the server had asked (D35).
+    /// Afterwards nothing is pending for the server.
+    pub fn handle_end(&mut self, now: Instant, side: Side, how: &End) {
+        if self.links[side].ended {
+            return;
+        }
+        self.handle_leftover(now, side);
+        self.links[side].ended = true;
+        if side == Side::Server {
+            self.server_end = Some(how.clone());
+            self.shut(now, Side::Server);
+            self.server_gone(now);
+        }
+        self.check();
+    }
+
+    /// Nothing can be written to `side` any more: what waits for it is forgotten, and what comes later too.
+    pub fn handle_deaf(&mut self, now: Instant, side: Side) {
+        self.shut(now, side);
+        self.check();
+    }
+
+    /// Cancels a request that is in flight, for whoever operates this relay, and ends it for its requester
+    /// as its dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own
+    /// cancellation result elsewhere. The receipt follows as events. `false` if it is over already.
+    pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
+        let mut cause = Cause::new(CauseCode::Operator);
+        if let Some(reason) = reason {
+            cause = cause.with_text(reason);
+        }
+        let done = self.stop_for_operator(now, request, cause);
+        self.check();
+        done
+    }
+
+    /// The next bytes for `side`; empty if there are none. Report what was written before anything else.
+    #[must_use]
+    pub fn pending(&self, side: Side) -> &[u8] {
+        self.links[side].outbox.pending()
+    }
+
+    /// Whether `side` should be read: false while what it sent cannot be passed on, or while it leaves
+    /// unread what its own bad input has cost (D13, invariant 7).
+    #[must_use]
+    pub fn wants_input(&self, side: Side) -> bool {
+        let bound = self.config.max_debt;
+        self.links[side.other()].outbox.debt() <= bound && self.links[side].own_debt <= bound
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Requests of `side` in flight.
+    #[must_use]
+    pub fn in_flight(&self, side: Side) -> usize {
+        self.tables[side].live()
+    }
+
+    /// The dialect spoken with `side`; a guess until something telling has passed.
+    #[must_use]
+    pub fn dialect(&self, side: Side) -> &'static Dialect {
+        self.era.of(side, self.framing)
+    }
+
+    fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
+        match chunk {
+            Chunk::Frame(framed) => self.handle_frame(now, from, framed),
+            Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
+            Chunk::Broken(broken) => self.refuse_garbage(now, from, broken.raw),
+        }
+    }
+
+    fn handle_frame(&mut self, now: Instant, from: Side, framed: Framed<'_>) {
+        if self.config.tap {
+            let bytes = framed.raw().into();
+            self.events.push_back(Event::Frame { hop: Hop::From(from), at: now, bytes });
+        }
+        let passed = match frame::parse(framed.body()) {
+            Ok(frame::Frame::Batch(batch)) => return self.handle_batch(now, from, batch),
+            Ok(parsed) => self.handle_message(now, from, framed.body(), parsed),
+            Err(malformed) => {
+                self.handle_malformed(now, from, framed.body(), malformed);
+                None
+            }
+        };
+        let Some(passed) = passed else { return };
+        if self.links[from.other()].deaf {
+            self.handle_lost(now, passed.tag);
+        } else {
+            self.pass(from, framed, passed);
+        }
+    }
+
+    /// Passes a frame on: untouched, or with one id replaced (D33).
+    fn pass(&mut self, from: Side, framed: Framed<'_>, passed: Passed) {
+        let Passed { splice, tag, urgent } = passed;
+        let outbox = &mut self.links[from.other()].outbox;
+        let noted = matches!(tag, Tag::Request(_) | Tag::Answer(_)).then(|| tag.clone());
+        let framing = self.framing;
+        let ticket = if let Some((span, id)) = splice {
+            let write = |out: &mut Vec<u8>| {
+                crate::message::frame(framing, out, |out| frame::splice(framed.body(), span, &id, out));
+            };
+            if urgent { outbox.push_urgent(tag, write) } else { outbox.push(tag, write) }
+        } else if urgent {
+            outbox.push_urgent(tag, |out| out.extend_from_slice(framed.raw()))
+        } else if framed.raw().len() >= OWN {
+            outbox.push_owned(tag, framed.into_raw())
+        } else {
+            outbox.push(tag, |out| out.extend_from_slice(framed.raw()))
+        };
+        match noted {
+            Some(Tag::Request(request)) => {
+                if let Some(exchange) = self.exchange_mut(request) {
+                    exchange.up = Up::Queued(ticket);
+                }
+            }
+            Some(Tag::Answer(request)) => {
+                if let Some(exchange) = self.exchange_mut(request) {
+                    exchange.down = Down::Answering(ticket, Settled::Answered);
+                }
+            }
+            Some(Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_)) | None => {}
+        }
+    }
+
+    /// A frame has left for `to`, whole.
+    fn handle_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
+        match tag {
+            Tag::Plain => {}
+            Tag::Refusal => self.links[to].own_debt = self.links[to].own_debt.saturating_sub(len),
+            Tag::Request(request) => {
+                if let Some(exchange) = self.exchange_mut(request) {
+                    exchange.up = Up::Sent;
+                }
+            }
+            Tag::Answer(request) => {
+                if let Some(Down::Answering(_, how) | Down::Bundled(how)) = self.exchange(request).map(|ex| ex.down) {
+                    self.settle(now, request, how);
+                }
+            }
+            Tag::Cancel(request) => self.cancel_written(now, request),
+            Tag::Many(tags) => {
+                for tag in tags {
+                    self.handle_left(now, to, tag, 0);
+                }
+            }
+        }
+    }
+
+    /// A cancel has left; from here on only the peer can tell more.
+    fn cancel_written(&mut self, now: Instant, request: RequestKey) {
+        let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) else { return };
+        cancel.receipt.written = Some(now);
+        cancel.frame = None;
+        if cancel.receipt.outcome == Outcome::Asked {
+            cancel.receipt.outcome = Outcome::Sent;
+        }
+        self.report_receipt(now, request);
+    }
+
+    /// The last bytes of an input that ended in the middle of something.
+    fn handle_leftover(&mut self, now: Instant, from: Side) {
+        let Some(mut decoder) = self.links[from].decoder.take() else { return };
+        let leftover = decoder.finish();
+        self.links[from].decoder = Some(decoder);
+        match leftover {
+            None => {}
+            // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
+            Some(Leftover::Line(mut line)) if frame::parse(&line).is_ok() => {
+                line.push(b'\n');
+                let mut whole = Decoder::new(Some(Framing::Line), self.config.max_message.saturating_add(1));
+                let mut bytes = &line[..];
+                if let Some(chunk) = whole.decode(&mut bytes) {
+                    self.handle_chunk(now, from, chunk);
+                }
+            }
+            Some(Leftover::Line(bytes)) => {
+                if from == Side::Client {
+                    self.refuse_garbage(now, from, &bytes);
+                } else {
+                    self.report_drop(now, from, Drop::Unfinished, &bytes);
+                }
+            }
+            Some(Leftover::Half(bytes)) => self.report_drop(now, from, Drop::Unfinished, &bytes),
+            Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
+        }
+    }
+
+    /// The first framing seen is the framing of both sides.
+    fn adopt_framing(&mut self, framing: Framing) {
+        self.framing = framing;
+        for side in Side::BOTH {
+            let decoder = &mut self.links[side].decoder;
+            if decoder.as_ref().is_some_and(|decoder| decoder.framing().is_none() && decoder.buffered() == 0) {
+                *decoder = Some(Decoder::new(Some(framing), self.config.max_message));
+            }
+        }
+    }
+
+    /// Nothing will be written to `side` again.
+    fn shut(&mut self, now: Instant, side: Side) {
+        self.links[side].deaf = true;
+        let mut lost = Vec::new();
+        self.links[side].outbox.clear(|tag| lost.push(tag));
+        self.links[side].own_debt = 0;
+        if let Some(due) = self.links[side].stalled.take() {
+            self.timers.disarm(due, Timer::Debt(side));
+        }
+        for tag in lost {
+            self.handle_lost(now, tag);
+        }
+    }
+
+    /// A frame will never leave.
+    fn handle_lost(&mut self, now: Instant, tag: Tag) {
+        match tag {
+            Tag::Plain | Tag::Refusal => {}
+            Tag::Request(request) => {
+                if let Some(exchange) = self.exchange_mut(request) {
+                    exchange.up = Up::Lost;
+                }
+            }
+            Tag::Answer(request) => self.settle(now, request, Settled::Gone),
+            Tag::Cancel(request) => {
+                if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
+                    cancel.frame = None;
+                    cancel.receipt.outcome = Outcome::Unknown;
+                    self.report_receipt(now, request);
+                }
+            }
+            Tag::Many(tags) => tags.into_iter().for_each(|tag| self.handle_lost(now, tag)),
+        }
+    }
+
+    /// Arms the timer of a side that is owed more than the bound (D13).
+    fn watch_debt(&mut self, now: Instant) {
+        for side in Side::BOTH {
+            let link = &mut self.links[side];
+            if link.outbox.debt() > self.config.max_debt && link.stalled.is_none() {
+                let due = now + self.config.debt_limit;
+                link.stalled = Some(due);
+                self.timers.arm(due, Timer::Debt(side));
+            }
+        }
+    }
+
+    fn exchange(&self, request: RequestKey) -> Option<&Exchange> {
+        self.tables[request.from].get(request.key)
+    }
+
+    fn exchange_mut(&mut self, request: RequestKey) -> Option<&mut Exchange> {
+        self.tables[request.from].get_mut(request.key)
+    }
 }

@@ -1,0 +1,502 @@
+//! What a side sends, taken in: each message is passed on, answered here, or swallowed.
+
+use super::{
+    Clock, ClockRule, Drop, Event, LateKind, Passed, Relay, RequestKey, Settled, Tag, Timer,
+    exchange::{Cancelling, Clocks, Down, Exchange, Running, Up},
+};
+use crate::{
+    cause::{Cause, CauseCode},
+    dialect::{Cancellers, IdReuse, StrayError},
+    error_code,
+    frame::{self, Frame, Kind, Malformed, Notification, Outcome as Said, Request, Response, ResponseId},
+    id::RequestId,
+    json,
+    receipt::{Answer, Outcome},
+    rule::Rule,
+    side::Side,
+    time::Instant,
+    wire::Overlong,
+};
+
+impl Relay {
+    /// One message that is no batch; `body` is its text, in which spans count.
+    pub(super) fn handle_message(
+        &mut self,
+        now: Instant,
+        from: Side,
+        body: &[u8],
+        message: Frame<'_>,
+    ) -> Option<Passed> {
+        match message {
+            Frame::Request(request) => self.handle_request(now, from, request),
+            Frame::Notification(notification) => self.handle_notification(now, from, body, &notification),
+            Frame::Response(response) => self.handle_response(now, from, response),
+            // The caller has taken batches apart; a nested one is malformed.
+            Frame::Batch(_) => None,
+        }
+    }
+
+    fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) -> Option<Passed> {
+        let Request { id, id_span, method, params } = request;
+        let dialect = self.era.of_request(from, self.framing, params.meta);
+        let onward = self.era.of_request(from.other(), self.framing, params.meta);
+        if params.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(from, self.framing) {
+            self.era.saw_request(dialect);
+        }
+        if id.is_null() && !dialect.null_ids {
+            self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request id must not be null");
+            self.report_drop(now, from, Drop::Garbage, method.as_bytes());
+            return None;
+        }
+        if !self.make_way(now, from, &id, dialect.reuse) {
+            self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request with this id is in flight");
+            self.report_drop(now, from, Drop::DuplicateId, method.as_bytes());
+            return None;
+        }
+        if self.tables[from].live() >= self.config.max_in_flight {
+            self.refuse(from, Some(&id), error_code::OVERLOADED, "too many requests in flight");
+            self.report_drop(now, from, Drop::Overloaded, method.as_bytes());
+            return None;
+        }
+        if from == Side::Client {
+            if method == "initialize" {
+                self.era.saw_initialize(self.framing, params.raw);
+            } else if dialect.last_request == Some(&*method) {
+                self.era.saw_last_request();
+            }
+        } else if dialect.cancellers == Cancellers::Client {
+            self.report_violation(now, from, Rule::McpM03, Some(id.clone()));
+        }
+
+        let other = &mut self.tables[from];
+        let renamed = (dialect.reuse != onward.reuse || other.is_taken_upstream(&id)).then(|| other.own_id(&id));
+        let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
+        let exchange = Exchange {
+            token: dialect.progress.and_then(|form| token_of(form.asked_at, &params)),
+            session: turn.and(params.session_id).map(Into::into),
+            clocks: self.clocks_for(now, from, &method, params.name, dialect.clocks.unclocked),
+            cancel: None,
+            dialect,
+            onward,
+            up: Up::Assembling,
+            down: Down::Waiting,
+            asked: now,
+            method: self.methods.intern(&method),
+            is_task: dialect.task_member == Some("task") && params.task.is_some(),
+            superseded: false,
+            renamed: renamed.clone(),
+            id,
+        };
+        let key = self.tables[from].insert(exchange);
+        let request = RequestKey { from, key };
+        self.arm_clocks(request);
+        self.report_opened(now, request);
+        if self.take_held(now, request) {
+            return None;
+        }
+        if self.links[from.other()].ended {
+            self.answer_gone(now, request);
+            return None;
+        }
+        Some(Passed { splice: renamed.map(|id| (id_span, id)), tag: Tag::Request(request), urgent: false })
+    }
+
+    /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
+    fn make_way(&mut self, now: Instant, from: Side, id: &RequestId, reuse: IdReuse) -> bool {
+        let Some(key) = self.tables[from].by_requester(id) else { return true };
+        if self.tables[from].get(key).is_some_and(Exchange::is_live) {
+            return false;
+        }
+        if reuse == IdReuse::Never {
+            self.report_violation(now, from, Rule::McpI02, Some(id.clone()));
+        }
+        self.tables[from].supersede(key);
+        true
+    }
+
+    /// The clocks that flags set for this request; the most specific rule of each kind wins (D16).
+    fn clocks_for(
+        &self,
+        now: Instant,
+        from: Side,
+        method: &str,
+        name: Option<&[u8]>,
+        unclocked: &[&str],
+    ) -> Option<Box<Clocks>> {
+        if self.config.clocks.is_empty() {
+            return None;
+        }
+        let name = name.and_then(json::text);
+        let specificity = |rule: &ClockRule| match (&rule.method, &rule.name) {
+            (Some(wanted), Some(tool)) if **wanted == *method && name.as_deref() == Some(&**tool) => Some(2),
+            (Some(wanted), None) if **wanted == *method => Some(1),
+            (None, None) if from == Side::Client && !unclocked.contains(&method) => Some(0),
+            _ => None,
+        };
+        let pick = |clock: Clock| {
+            let rules = self.config.clocks.iter().filter(|rule| rule.clock == clock);
+            // The first of equally specific rules: `max_by_key` would take the last.
+            let best = rules.filter_map(|rule| Some((specificity(rule)?, rule.limit))).rev().max_by_key(|(s, _)| *s);
+            best.map(|(_, limit)| Running { limit, until: now + limit, armed: now + limit })
+        };
+        let clocks = Clocks { response: pick(Clock::Response), total: pick(Clock::Total) };
+        (clocks.response.is_some() || clocks.total.is_some()).then(|| Box::new(clocks))
+    }
+
+    fn arm_clocks(&mut self, request: RequestKey) {
+        let Some(clocks) = self.exchange(request).and_then(|ex| ex.clocks.clone()) else { return };
+        for (clock, running) in [(Clock::Response, clocks.response), (Clock::Total, clocks.total)] {
+            if let Some(running) = running {
+                self.timers.arm(running.armed, Timer::Clock(request, clock));
+            }
+        }
+    }
+
+    fn handle_notification(
+        &mut self,
+        now: Instant,
+        from: Side,
+        body: &[u8],
+        notification: &Notification<'_>,
+    ) -> Option<Passed> {
+        let dialect = self.era.of(from, self.framing);
+        let method = &*notification.method;
+        if self.era.is_cancel(dialect, method) {
+            self.handle_cancel(now, from, method, notification.params.raw);
+            return None;
+        }
+        if let Some(turn) = dialect.turn {
+            if method == turn.cancel && from == Side::Client {
+                return Some(self.handle_turn_cancel(now, notification.params.session_id));
+            }
+            if method == turn.update && from == Side::Server {
+                return self.handle_turn_update(now, notification.params.session_id).then_some(Passed::PLAIN);
+            }
+        }
+        if let Some(form) = dialect.progress
+            && method == form.method
+            && let Some(token) = notification.params.raw.and_then(|params| json::member(params, form.token))
+        {
+            return self.handle_progress(now, from, token).then_some(Passed::PLAIN);
+        }
+        if from == Side::Server && notification.params.meta.is_some() {
+            return self.handle_subscription(now, body, notification.params.raw?);
+        }
+        Some(Passed::PLAIN)
+    }
+
+    /// Whether progress goes on: not for a request that is over (MCP-P03). It resets the clock of one that is not.
+    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8]) -> bool {
+        let Some(token) = RequestId::from_json(token) else { return true };
+        let Some(key) = self.tables[from.other()].by_token(&token) else { return true };
+        let request = RequestKey { from: from.other(), key };
+        let Some(exchange) = self.exchange_mut(request) else { return true };
+        // A task keeps its token beyond the answer (MCP-P01).
+        if exchange.is_task {
+            return true;
+        }
+        // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
+        let passes = exchange.down == Down::Waiting;
+        if passes {
+            self.reset_response_clock(now, request);
+        } else {
+            self.events.push_back(Event::Late { from, id: token, what: LateKind::Progress, at: now });
+        }
+        self.note_alive(now, request);
+        passes
+    }
+
+    /// Moves the response clock; its timer notices when it fires.
+    pub(super) fn reset_response_clock(&mut self, now: Instant, request: RequestKey) {
+        if let Some(clocks) = self.exchange_mut(request).and_then(|ex| ex.clocks.as_deref_mut())
+            && let Some(running) = &mut clocks.response
+        {
+            running.until = now + running.limit;
+        }
+    }
+
+    /// A server's notification that may belong to a subscription: its id is mapped back, and those of a
+    /// cancelled one are swallowed (D32, MCP-H04).
+    fn handle_subscription(&mut self, now: Instant, body: &[u8], params: &[u8]) -> Option<Passed> {
+        let found = (|| {
+            let form = self.era.of(Side::Client, self.framing).subscription?;
+            let value = json::lookup(params, form.path)?;
+            let id = RequestId::from_json(value)?;
+            let key = self.tables[Side::Client].by_upstream(&id)?;
+            Some((value, id, self.tables[Side::Client].get(key)?))
+        })();
+        let Some((value, id, exchange)) = found else { return Some(Passed::PLAIN) };
+        if exchange.down != Down::Waiting {
+            self.events.push_back(Event::Late { from: Side::Server, id, what: LateKind::Subscription, at: now });
+            return None;
+        }
+        let splice = if exchange.renamed.is_some() {
+            frame::span_of(body, value).map(|span| (span, exchange.id.clone()))
+        } else {
+            None
+        };
+        Some(Passed { splice, ..Passed::PLAIN })
+    }
+
+    fn handle_response(&mut self, now: Instant, from: Side, response: Response<'_>) -> Option<Passed> {
+        let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
+        let Some(request) = found else {
+            self.handle_unasked(now, from, &response);
+            return None;
+        };
+        let renamed = self.answered(now, from, request, !exact, &response.outcome)?;
+        let splice = renamed.map(|id| (response.id_span, id));
+        Some(Passed { splice, tag: Tag::Answer(request), urgent: false })
+    }
+
+    /// The request of `origin` that a response answers, and whether its id matches exactly (D10).
+    fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> (Option<RequestKey>, bool) {
+        let table = &self.tables[origin];
+        let name = |key| RequestKey { from: origin, key };
+        let loose = match id {
+            None => return (None, true),
+            Some(ResponseId::Exact(id)) => {
+                if let Some(key) = table.by_upstream(id) {
+                    return (Some(name(key)), true);
+                }
+                id.loose()
+            }
+            Some(ResponseId::Loose(value)) => Some(*value),
+        };
+        let Some(value) = loose else { return (None, true) };
+        let waits = |id: RequestId| {
+            let key = table.by_upstream(&id)?;
+            table.get(key).is_some_and(|ex| ex.up == Up::Sent && ex.down == Down::Waiting).then_some(key)
+        };
+        match (waits(RequestId::integer(value)), waits(RequestId::string(&value.to_string()))) {
+            (Some(key), None) | (None, Some(key)) => (Some(name(key)), false),
+            (Some(_), Some(_)) | (None, None) => (None, false),
+        }
+    }
+
+    /// The other side has answered `request`. `None` if the answer is swallowed; else the requester's id, where
+    /// the answer has to be given that.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        from: Side,
+        request: RequestKey,
+        loosely: bool,
+        said: &Said<'_>,
+    ) -> Option<Option<RequestId>> {
+        let method = self.exchange(request).map(|ex| ex.method)?;
+        let is_initialize = request.from == Side::Client && self.methods.name(method) == "initialize";
+        let (kind, late) = match said {
+            Said::Result(_) => (Answer::Result, LateKind::Result),
+            Said::Error(_) => (Answer::Error, LateKind::Error),
+        };
+        let exchange = self.exchange(request)?;
+        if exchange.up != Up::Sent {
+            let id = exchange.upstream().clone();
+            self.events.push_back(Event::Late { from, id, what: late, at: now });
+            return None;
+        }
+        if let (true, Said::Result(result)) = (is_initialize, said) {
+            self.era.saw_initialize_result(result);
+        }
+        self.learn_answer(now, request, kind, said);
+        self.unmute(request);
+        let exchange = self.exchange_mut(request)?;
+        exchange.up = Up::Answered;
+        if exchange.down != Down::Waiting {
+            let id = exchange.upstream().clone();
+            self.events.push_back(Event::Late { from, id, what: late, at: now });
+            return None;
+        }
+        let id = (exchange.renamed.is_some() || loosely).then(|| exchange.id.clone());
+        self.disarm_all(request);
+        Some(id)
+    }
+
+    /// What the answer says about the cancel, if there was one (D28).
+    fn learn_answer(&mut self, now: Instant, request: RequestKey, answer: Answer, said: &Said<'_>) {
+        let Some(exchange) = self.exchange(request) else { return };
+        let Some(cancel) = &exchange.cancel else { return };
+        let after = now.since(cancel.receipt.asked);
+        let method = self.methods.name(exchange.method);
+        let outcome = match cancel.receipt.outcome {
+            Outcome::Asked => Outcome::CompletedFirst,
+            Outcome::Sent if says_cancelled(exchange.onward, method, said) => Outcome::Confirmed { after },
+            Outcome::Sent => Outcome::AnsweredAfter { after, answer },
+            settled @ (Outcome::NeverSent
+            | Outcome::NotSendable
+            | Outcome::Confirmed { .. }
+            | Outcome::CompletedFirst
+            | Outcome::AnsweredAfter { .. }
+            | Outcome::Unknown) => settled,
+        };
+        // An answer that came before the cancel was written disarms it (D15).
+        let unwritten = cancel.frame;
+        if let Some(ticket) = unwritten {
+            self.links[request.from.other()].outbox.withdraw(ticket);
+        }
+        if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
+            cancel.frame = None;
+            if cancel.receipt.outcome != outcome {
+                cancel.receipt.outcome = outcome;
+                self.report_receipt(now, request);
+            }
+        }
+    }
+
+    /// A response to nothing: an error that answers nobody, or a stranger (D36).
+    fn handle_unasked(&mut self, now: Instant, from: Side, response: &Response<'_>) {
+        let nameless = match &response.id {
+            None => true,
+            Some(ResponseId::Exact(id)) => id.is_null(),
+            Some(ResponseId::Loose(_)) => false,
+        };
+        match response.outcome {
+            Said::Error(error) if nameless => {
+                self.report_drop(now, from, Drop::StrayError, error);
+                let to = from.other();
+                let head: &[u8] = match self.era.of(to, self.framing).stray_error {
+                    StrayError::NullId => br#"{"jsonrpc":"2.0","id":null,"error":"#,
+                    StrayError::NoId => br#"{"jsonrpc":"2.0","error":"#,
+                    StrayError::Invalid => return,
+                };
+                self.say(to, Tag::Plain, |out| {
+                    out.extend_from_slice(head);
+                    out.extend_from_slice(error);
+                    out.push(b'}');
+                });
+            }
+            Said::Error(text) | Said::Result(text) => self.report_drop(now, from, Drop::UnknownResponse, text),
+        }
+    }
+
+    /// A body that is no message: a client is told once, a server's goes to the log (D36).
+    pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, body: &[u8], malformed: Malformed) {
+        let Malformed::Invalid { reason, kind, id } = malformed else {
+            return self.refuse_garbage(now, from, body);
+        };
+        self.report_drop(now, from, Drop::Garbage, body);
+        match kind {
+            // Its requester must not wait for ever.
+            Kind::Response | Kind::Unknown if id.is_some() => {
+                if let (Some(request), _) = self.find_answered(from.other(), id.map(ResponseId::Exact).as_ref())
+                    && let Some(_) = self.answered(now, from, request, false, &Said::Error(b"{}"))
+                {
+                    let text = format!("the answer could not be read: {}", reason.as_str());
+                    self.answer_error(request, error_code::INTERNAL_ERROR, &text, None);
+                } else if kind == Kind::Unknown && from == Side::Client {
+                    self.refuse(from, None, error_code::INVALID_REQUEST, reason.as_str());
+                }
+            }
+            // A bad notification or response must not be answered.
+            Kind::Response | Kind::Notification => {}
+            Kind::Request | Kind::Batch | Kind::Unknown if from == Side::Client => {
+                self.refuse(from, id.as_ref(), error_code::INVALID_REQUEST, reason.as_str());
+            }
+            Kind::Request if id.is_some() => {
+                self.refuse(from, id.as_ref(), error_code::INVALID_REQUEST, reason.as_str());
+            }
+            Kind::Request | Kind::Batch | Kind::Unknown => {}
+        }
+    }
+
+    /// Bytes that are no JSON: a client gets one -32700, a server's go to the log (D36).
+    pub(super) fn refuse_garbage(&mut self, now: Instant, from: Side, bytes: &[u8]) {
+        self.report_drop(now, from, Drop::Garbage, bytes);
+        if from == Side::Client {
+            self.refuse(from, None, error_code::PARSE_ERROR, "not JSON");
+        }
+    }
+
+    /// A message over the limit has ended; the one request it was, or answers, is answered (D36).
+    pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
+        let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
+        self.report_drop(now, from, Drop::TooLarge, text.as_bytes());
+        match message.kind {
+            Kind::Response => {
+                let id = message.id.clone().map(ResponseId::Exact);
+                if let (Some(request), _) = self.find_answered(from.other(), id.as_ref())
+                    && self.answered(now, from, request, false, &Said::Error(b"{}")).is_some()
+                {
+                    self.answer_error(request, error_code::TOO_LARGE, &format!("answer too large: {text}"), None);
+                }
+            }
+            Kind::Request => {
+                let taken = message.id.as_ref().and_then(|id| self.tables[from].by_requester(id));
+                let in_flight = taken.is_some_and(|key| self.tables[from].get(key).is_some_and(Exchange::is_live));
+                // Under the id of a request in flight the error would end that one.
+                let id = message.id.as_ref().filter(|_| !in_flight);
+                self.refuse(from, id, error_code::TOO_LARGE, &text);
+            }
+            Kind::Batch | Kind::Unknown if from == Side::Client => {
+                self.refuse(from, None, error_code::TOO_LARGE, &text);
+            }
+            Kind::Notification | Kind::Batch | Kind::Unknown => {}
+        }
+    }
+
+    /// Cancels a request that a held cancel names, before the other side hears of it (D9).
+    fn take_held(&mut self, now: Instant, request: RequestKey) -> bool {
+        if self.held.is_empty() {
+            return false;
+        }
+        let Some(exchange) = self.exchange(request) else { return false };
+        let Some(at) = self.held.iter().position(|held| held.from == request.from && held.id == exchange.id) else {
+            return false;
+        };
+        let method = self.methods.name(exchange.method).to_owned();
+        let forbidden = exchange.dialect.uncancellable(&method);
+        let is_task = exchange.is_task;
+        let Some(held) = self.held.remove(at) else { return false };
+        if let Some(rule) = forbidden.or(is_task.then_some(Rule::McpC13)) {
+            self.report_violation(now, request.from, rule, Some(held.id));
+            return false;
+        }
+        let mut cause = Cause::new(CauseCode::Caller);
+        if let Some(reason) = &held.reason {
+            cause = cause.with_text(reason);
+        }
+        if let Some(exchange) = self.exchange_mut(request) {
+            exchange.up = Up::Never;
+            exchange.cancel = Some(Box::new(Cancelling::new(cause, now, Outcome::NeverSent)));
+        }
+        self.report_receipt(now, request);
+        self.settle_cancelled(now, request);
+        true
+    }
+
+    /// Answers a request that can no longer be sent anywhere (D35).
+    pub(super) fn answer_gone(&mut self, now: Instant, request: RequestKey) {
+        if let Some(exchange) = self.exchange_mut(request) {
+            exchange.up = Up::Lost;
+        }
+        if request.from == Side::Server {
+            // The client's pipe has ended; the server's own end will come.
+            return self.settle(now, request, Settled::Gone);
+        }
+        let (text, data) = self.epitaph();
+        self.answer_error(request, error_code::UPSTREAM_GONE, &text, Some(&data));
+    }
+}
+
+/// Whether an answer says "cancelled": the dialect's error, or the method's own result.
+fn says_cancelled(dialect: &crate::dialect::Dialect, method: &str, said: &Said<'_>) -> bool {
+    match said {
+        Said::Error(error) => {
+            let code = json::member(error, "code");
+            matches!(dialect.settlement, crate::dialect::Settlement::Answered(text)
+                if code == Some(text.code.to_string().as_bytes()))
+        }
+        Said::Result(result) => dialect.cancel_result(method).is_some_and(|own| {
+            json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)
+        }),
+    }
+}
+
+fn token_of(path: &[&str], params: &frame::Params<'_>) -> Option<RequestId> {
+    let value = match path {
+        ["_meta", rest @ ..] => json::lookup(params.meta?, rest)?,
+        path => json::lookup(params.raw?, path)?,
+    };
+    RequestId::from_json(value)
+}

@@ -1,0 +1,99 @@
+//! For those who check the machine: its invariants, and a canonical hash of its state.
+
+use core::hash::{Hash, Hasher};
+
+use super::{
+    Relay, RequestKey,
+    exchange::{Down, Up},
+};
+use crate::{receipt::Outcome, side::Side, time::Instant};
+
+impl Relay {
+    /// Panics, naming the invariant by its number in the architecture page, if the state breaks one.
+    ///
+    /// Costs time in proportion to everything in flight and remembered.
+    pub fn check_invariants(&self) {
+        for side in Side::BOTH {
+            let table = &self.tables[side];
+            for (key, exchange) in table.iter() {
+                let request = RequestKey { from: side, key };
+                if let Some(cancel) = &exchange.cancel {
+                    let outcome = cancel.receipt.outcome;
+                    assert!(
+                        outcome != Outcome::NeverSent || cancel.frame.is_none() && cancel.receipt.written.is_none(),
+                        "invariant 2: a cancel goes out for {request:?}, which was withdrawn"
+                    );
+                    assert!(
+                        cancel.receipt.written.is_none() || !matches!(exchange.up, Up::Queued(_) | Up::Assembling),
+                        "invariant 1: the cancel of {request:?} left before the request"
+                    );
+                }
+                if let Down::Answering(ticket, _) = exchange.down {
+                    assert!(
+                        self.links[side].deaf || self.links[side].outbox.holds(ticket),
+                        "invariant 3: {request:?} waits for an answer that is not queued"
+                    );
+                }
+                assert!(
+                    exchange.clocks.is_none() || exchange.down == Down::Waiting,
+                    "invariant 6: a clock runs for {request:?}, which is over"
+                );
+            }
+            let remembered = table.tombstones().filter(|(key, _)| table.get(*key).is_some()).count();
+            assert_eq!(
+                remembered,
+                table.iter().filter(|(_, ex)| !ex.is_live()).count(),
+                "invariant 6: a settled request is in no ring and will never be forgotten"
+            );
+            assert_eq!(table.live(), table.iter().filter(|(_, ex)| ex.is_live()).count(), "invariant 8: the count is off");
+        }
+        assert!(self.held.len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+    }
+
+    /// In debug builds, after every input, while the tables are small enough for that to be quick.
+    pub(super) fn check(&self) {
+        if cfg!(debug_assertions) && self.tables.client.live() + self.tables.server.live() < 64 {
+            self.check_invariants();
+        }
+    }
+
+    /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
+    /// generation or counter that only names things.
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        self.era.hash_state(state);
+        for side in Side::BOTH {
+            let link = &self.links[side];
+            (link.own_debt, link.ended, link.deaf, link.stalled.map(|due| due.since(now))).hash(state);
+            link.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
+            link.outbox.hash_state(state);
+            for (key, ex) in self.tables[side].iter() {
+                (key.index(), &ex.id, &ex.renamed, &ex.token, &ex.session, ex.method).hash(state);
+                (ex.dialect.name, ex.onward.name, ex.down, ex.is_task, ex.superseded).hash(state);
+                match ex.up {
+                    Up::Queued(ticket) => self.links[side.other()].outbox.place(ticket).hash(state),
+                    Up::Assembling | Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
+                        core::mem::discriminant(&ex.up).hash(state);
+                    }
+                }
+                if let Some(cancel) = &ex.cancel {
+                    let receipt = &cancel.receipt;
+                    (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
+                    (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck).hash(state);
+                    cancel.grace.map(|due| due.since(now)).hash(state);
+                }
+                if let Some(clocks) = &ex.clocks {
+                    for running in [clocks.response, clocks.total].into_iter().flatten() {
+                        (running.until.since(now), running.armed.since(now)).hash(state);
+                    }
+                }
+            }
+            for (key, at) in self.tables[side].tombstones() {
+                (key.index(), now.since(at)).hash(state);
+            }
+        }
+        for held in &self.held {
+            (held.from, &held.id, held.until.since(now)).hash(state);
+        }
+        self.muted.len().hash(state);
+    }
+}

@@ -1,0 +1,317 @@
+//! How a request ends for its requester: answers of our own, and what is remembered afterwards.
+
+use super::{
+    Clock, Drop, End, Event, Relay, RequestKey, Settled, StuckSign, Tag, Timer,
+    exchange::{Clocks, Down, Exchange, Running, Up},
+};
+use crate::{
+    cause::{Cause, CauseCode},
+    dialect::Settlement,
+    error_code,
+    id::RequestId,
+    json, message,
+    receipt::{Outcome, Receipt},
+    rule::Rule,
+    side::Side,
+    time::Instant,
+};
+use core::time::Duration;
+
+/// How much of a dropped message an event keeps.
+const EXCERPT: usize = 256;
+
+/// What a requester is told when the other side kept silent (D34).
+const UNCONFIRMED: &str = "cancelled; not confirmed, the work may still be running";
+
+impl Relay {
+    /// Ends a request that its requester cancelled, as its dialect wants it: with silence, with an answer
+    /// now if the other side never heard of it, or with the answer that the other side owes.
+    pub(super) fn settle_cancelled(&mut self, now: Instant, request: RequestKey) {
+        let Some(exchange) = self.exchange(request) else { return };
+        if exchange.settles_silently() {
+            return self.settle(now, request, Settled::Silent);
+        }
+        if matches!(exchange.up, Up::Never | Up::Lost) {
+            return self.answer_cancelled(request);
+        }
+        // Nobody will answer a cancel that cannot be sent: the requester waits for the work, at most the grace.
+        let unsendable = exchange.cancel.as_ref().is_some_and(|cancel| cancel.receipt.outcome == Outcome::NotSendable);
+        if unsendable {
+            let until = now + self.config.grace;
+            if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
+                cancel.grace = Some(until);
+            }
+            self.timers.arm(until, Timer::Grace(request));
+        }
+    }
+
+    /// The requester has all it will ever get; what comes later is recognised for a while (D8).
+    pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
+        self.disarm_clocks(request);
+        let Some(exchange) = self.exchange_mut(request) else { return };
+        if !exchange.is_live() {
+            return;
+        }
+        exchange.down = Down::Done(how);
+        self.tables[request.from].remember(request.key, now);
+        if self.config.observe {
+            self.events.push_back(Event::Settled { request, how, at: now });
+        }
+        self.prune(now);
+    }
+
+    /// Answers with the method's own cancellation result or the dialect's error; the receipt goes into its data.
+    pub(super) fn answer_cancelled(&mut self, request: RequestKey) {
+        let Some(exchange) = self.exchange(request) else { return };
+        let dialect = exchange.dialect;
+        if let Some(own) = dialect.cancel_result(self.methods.name(exchange.method)) {
+            return self.answer(request, Settled::AnsweredHere { code: None }, |id, out| {
+                message::result(id, own.json.as_bytes(), out);
+            });
+        }
+        let (code, text) = match dialect.settlement {
+            Settlement::Answered(error) => (error.code, error.message),
+            // Not reached: a silent dialect gets no answer to its cancel.
+            Settlement::Silent => (error_code::INTERNAL_ERROR, "cancelled"),
+        };
+        let unconfirmed = exchange.is_open_upstream() || exchange.up == Up::Lost;
+        let data = self.error_data(request, None);
+        self.answer_error(request, code, if unconfirmed { UNCONFIRMED } else { text }, Some(&data));
+    }
+
+    pub(super) fn answer_error(&mut self, request: RequestKey, code: i32, text: &str, data: Option<&[u8]>) {
+        self.answer(request, Settled::AnsweredHere { code: Some(code) }, |id, out| {
+            message::error(Some(id), code, text, data, out);
+        });
+    }
+
+    /// Queues an answer of our own for the requester.
+    fn answer(&mut self, request: RequestKey, how: Settled, write: impl FnOnce(&RequestId, &mut Vec<u8>)) {
+        self.disarm_clocks(request);
+        let Some(exchange) = self.tables[request.from].get(request.key) else { return };
+        if exchange.down != Down::Waiting {
+            return;
+        }
+        let id = exchange.id.clone();
+        let down = match self.say(request.from, Tag::Answer(request), |out| write(&id, out)) {
+            Some(ticket) => Down::Answering(ticket, how),
+            // Nobody is left to tell; the next input or timer sweeps it up.
+            None => Down::Bundled(Settled::Gone),
+        };
+        if let Some(exchange) = self.exchange_mut(request) {
+            exchange.down = down;
+        }
+    }
+
+    /// Queues a message of our own for `to`, unless nothing can be written there.
+    pub(super) fn say(
+        &mut self,
+        to: Side,
+        tag: Tag,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<crate::outbox::Ticket> {
+        let framing = self.framing;
+        let link = &mut self.links[to];
+        (!link.deaf).then(|| link.outbox.push(tag, |out| message::frame(framing, out, write)))
+    }
+
+    /// Answers bad input; what this costs is the sender's own debt (D13).
+    pub(super) fn refuse(&mut self, to: Side, id: Option<&RequestId>, code: i32, text: &str) {
+        if self.links[to].deaf {
+            return;
+        }
+        let before = self.links[to].outbox.debt();
+        let nameless = self.era.of(to, self.framing).stray_error;
+        self.say(to, Tag::Refusal, |out| match id {
+            Some(id) => message::error(Some(id), code, text, None, out),
+            None if nameless == crate::dialect::StrayError::NoId => message::error(None, code, text, None, out),
+            // JSON-RPC's own form; a revision that has none is told in it all the same, once.
+            None => message::error(Some(&RequestId::NULL), code, text, None, out),
+        });
+        self.links[to].own_debt += self.links[to].outbox.debt() - before;
+    }
+
+    /// What the data of an error of ours says: the clock, if one ran out, and the receipt.
+    pub(super) fn error_data(&self, request: RequestKey, clock: Option<(Clock, Duration)>) -> Vec<u8> {
+        let mut out = vec![b'{'];
+        if let Some((clock, limit)) = clock {
+            out.extend_from_slice(br#""clock":"#);
+            json::write_string(&mut out, clock.word());
+            out.extend_from_slice(br#","afterMs":"#);
+            json::write_integer(&mut out, i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
+        }
+        if let Some(cancel) = self.exchange(request).and_then(|ex| ex.cancel.as_deref()) {
+            if clock.is_some() {
+                out.push(b',');
+            }
+            out.extend_from_slice(br#""receipt":"#);
+            write_receipt(&cancel.receipt, &mut out);
+        }
+        out.push(b'}');
+        out
+    }
+
+    /// The server has ended: nobody is left hanging (D35).
+    pub(super) fn server_gone(&mut self, now: Instant) {
+        for key in self.tables[Side::Client].by_age(Exchange::is_open_upstream) {
+            let request = RequestKey { from: Side::Client, key };
+            let Some(exchange) = self.exchange_mut(request) else { continue };
+            exchange.up = Up::Lost;
+            let cancelled = exchange.cancel.is_some();
+            if let Some(cancel) = exchange.cancel.as_deref_mut()
+                && !cancel.receipt.outcome.is_final()
+            {
+                cancel.receipt.outcome = Outcome::Unknown;
+                self.report_receipt(now, request);
+            }
+            self.disarm_all(request);
+            if cancelled {
+                self.answer_cancelled(request);
+            } else {
+                self.answer_gone(now, request);
+            }
+        }
+        for key in self.tables[Side::Server].by_age(Exchange::is_live) {
+            let request = RequestKey { from: Side::Server, key };
+            self.cancel_upstream(now, request, Cause::new(CauseCode::Disconnect));
+            if let Some(grace) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()?.grace.take()) {
+                self.timers.disarm(grace, Timer::Grace(request));
+            }
+            self.report_receipt(now, request);
+            self.settle(now, request, Settled::Gone);
+        }
+    }
+
+    /// The words and data with which requests of an ended server are answered.
+    pub(super) fn epitaph(&self) -> (String, Vec<u8>) {
+        let mut data = Vec::new();
+        let text = match self.server_end {
+            Some(End::Exited(code)) => {
+                data.extend_from_slice(br#"{"exitCode":"#);
+                json::write_integer(&mut data, i64::from(code));
+                data.push(b'}');
+                format!("the server exited with code {code} before it answered")
+            }
+            Some(End::Signalled(signal)) => {
+                data.extend_from_slice(br#"{"signal":"#);
+                json::write_integer(&mut data, i64::from(signal));
+                data.push(b'}');
+                format!("the server was ended by signal {signal} before it answered")
+            }
+            Some(End::Closed) | None => {
+                data.extend_from_slice(b"{}");
+                "the server closed its output before it answered".to_owned()
+            }
+        };
+        (text, data)
+    }
+
+    /// The oldest tombstones have had their time.
+    pub(super) fn tombstones_due(&mut self, now: Instant) {
+        self.tombstones_due = None;
+        self.prune(now);
+    }
+
+    fn prune(&mut self, now: Instant) {
+        let (most, (least, longest)) = (self.config.remembered, self.config.remember);
+        for side in Side::BOTH {
+            let table = &mut self.tables[side];
+            table.prune(now, most, (least, longest));
+            if self.tombstones_due.is_none()
+                && let Some(oldest) = table.oldest()
+            {
+                let due = oldest + longest;
+                self.tombstones_due = Some(due);
+                self.timers.arm(due, Timer::Tombstones);
+            }
+        }
+        if !self.muted.is_empty() {
+            let Self { muted, tables, .. } = self;
+            muted.retain(|(_, key)| tables[Side::Client].get(*key).is_some());
+        }
+    }
+
+    /// Stops the clocks of a request that has been answered or cancelled.
+    pub(super) fn disarm_clocks(&mut self, request: RequestKey) {
+        let Some(clocks) = self.exchange_mut(request).and_then(|ex| ex.clocks.take()) else { return };
+        let Clocks { response, total } = *clocks;
+        for (clock, running) in [(Clock::Response, response), (Clock::Total, total)] {
+            if let Some(Running { armed, .. }) = running {
+                self.timers.disarm(armed, Timer::Clock(request, clock));
+            }
+        }
+    }
+
+    /// Stops the clocks and the grace: the other side has answered, or never will.
+    pub(super) fn disarm_all(&mut self, request: RequestKey) {
+        self.disarm_clocks(request);
+        if let Some(grace) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()?.grace.take()) {
+            self.timers.disarm(grace, Timer::Grace(request));
+        }
+    }
+
+    pub(super) fn report_opened(&mut self, now: Instant, request: RequestKey) {
+        if !self.config.observe {
+            return;
+        }
+        let Some(exchange) = self.exchange(request) else { return };
+        let event = Event::Opened {
+            request,
+            from: request.from,
+            id: exchange.id.clone(),
+            upstream: exchange.upstream().clone(),
+            method: self.methods.name(exchange.method).into(),
+            at: now,
+        };
+        self.events.push_back(event);
+    }
+
+    pub(super) fn report_receipt(&mut self, now: Instant, request: RequestKey) {
+        let Some(exchange) = self.exchange(request) else { return };
+        let Some(cancel) = &exchange.cancel else { return };
+        let event = Event::Receipt {
+            request,
+            from: request.from,
+            id: exchange.id.clone(),
+            method: self.methods.name(exchange.method).into(),
+            receipt: cancel.receipt.clone(),
+            at: now,
+        };
+        self.events.push_back(event);
+    }
+
+    pub(super) fn report_stuck(&mut self, now: Instant, request: RequestKey, sign: StuckSign) {
+        let Some(exchange) = self.exchange(request) else { return };
+        let event = Event::Stuck {
+            request,
+            from: request.from,
+            id: exchange.id.clone(),
+            method: self.methods.name(exchange.method).into(),
+            sign,
+            at: now,
+        };
+        self.events.push_back(event);
+    }
+
+    pub(super) fn report_drop(&mut self, now: Instant, from: Side, why: Drop, bytes: &[u8]) {
+        let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
+        self.events.push_back(Event::Dropped { from, why, excerpt, at: now });
+    }
+
+    pub(super) fn report_violation(&mut self, now: Instant, by: Side, rule: Rule, id: Option<RequestId>) {
+        self.events.push_back(Event::Violation { by, rule, id, at: now });
+    }
+}
+
+/// A receipt as JSON: who asked, and what is known.
+fn write_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"cause":"#);
+    json::write_string(out, receipt.cause.code.word());
+    if let Some(text) = receipt.cause.text() {
+        out.extend_from_slice(br#","reason":"#);
+        json::write_string(out, text);
+    }
+    out.extend_from_slice(br#","outcome":"#);
+    json::write_string(out, receipt.outcome.word());
+    out.push(b'}');
+}

@@ -1,0 +1,361 @@
+//! Every cancel, whoever asked: the requester, a clock, an operator, or the end of the link.
+
+use super::{
+    CancelNotice, Clock, Event, Held, LateKind, Relay, RequestKey, Settled, StuckSign, Timer, Verdict,
+    exchange::{Cancelling, Down, Up},
+};
+use crate::{
+    cancel::{self, Cancel},
+    cause::{Cause, CauseCode},
+    dialect::{Cancellers, Dialect, Settlement},
+    error_code,
+    id::RequestId,
+    message,
+    receipt::Outcome,
+    rule::Rule,
+    side::Side,
+    time::Instant,
+};
+
+impl Relay {
+    /// A cancel notification from `from`. It ends here, whatever it says (D32).
+    pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
+        let dialect = self.era.of(from, self.framing);
+        let also: &[&'static Dialect] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
+        let Ok(cancel) = cancel::read(dialect, also, method, params) else {
+            return self.report_cancel(now, from, None, None, None, Verdict::Malformed);
+        };
+        self.era.saw_cancel(from, self.framing, cancel.form);
+        let verdict = match self.tables[from].by_requester(&cancel.id) {
+            Some(key) => self.cancel_known(now, RequestKey { from, key }, &cancel),
+            None if self.ends_subscription(now, from, dialect, &cancel) => return,
+            None => self.cancel_unknown(now, from, dialect, &cancel),
+        };
+        let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
+        if let Verdict::Refused(rule) = verdict {
+            self.report_violation(now, from, rule, Some(cancel.id.clone()));
+        }
+        self.report_cancel(now, from, request, Some(cancel.id), cancel.reason, verdict);
+        // What the cancel led to is told after the cancel itself.
+        if let (Verdict::Accepted, Some(request)) = (verdict, request) {
+            self.report_receipt(now, request);
+        }
+    }
+
+    fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel) -> Verdict {
+        let Some(exchange) = self.exchange(request) else { return Verdict::Unknown };
+        let dialect = exchange.dialect;
+        if let Some(rule) = self.forbids_requester(request) {
+            return Verdict::Refused(rule);
+        }
+        match exchange.down {
+            Down::Waiting if exchange.cancel.is_some() => Verdict::Repeated,
+            Down::Waiting => {
+                let mut cause = Cause::new(CauseCode::Caller);
+                if let Some(reason) = &cancel.reason {
+                    cause = cause.with_text(reason);
+                }
+                self.cancel_upstream(now, request, cause);
+                self.settle_cancelled(now, request);
+                Verdict::Accepted
+            }
+            // The answer may still be taken back from a requester that wants none any more (D36).
+            Down::Answering(ticket, _) if dialect.is_silent() => {
+                if self.links[request.from].outbox.withdraw(ticket).is_none() {
+                    return Verdict::Completed;
+                }
+                if let Some(exchange) = self.exchange_mut(request)
+                    && exchange.cancel.is_none()
+                {
+                    let cause = Cause::new(CauseCode::Caller);
+                    exchange.cancel = Some(Box::new(Cancelling::new(cause, now, Outcome::CompletedFirst)));
+                }
+                self.settle(now, request, Settled::Silent);
+                Verdict::Accepted
+            }
+            Down::Done(Settled::Silent) => Verdict::Repeated,
+            Down::Answering(..) | Down::Bundled(_) | Down::Done(_) => Verdict::Completed,
+        }
+    }
+
+    /// The rule that forbids the requester to cancel this request (D30).
+    fn forbids_requester(&self, request: RequestKey) -> Option<Rule> {
+        let exchange = self.exchange(request)?;
+        let dialect = exchange.dialect;
+        if dialect.cancellers == Cancellers::Client && request.from == Side::Server {
+            return Some(Rule::McpM01);
+        }
+        dialect
+            .uncancellable(self.methods.name(exchange.method))
+            .or(exchange.is_task.then_some(Rule::McpC13))
+            .or_else(|| self.era.forbids_cancel(request.from, dialect))
+    }
+
+    fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel) -> Verdict {
+        if dialect.cancellers == Cancellers::Client && from == Side::Server {
+            return Verdict::Refused(Rule::McpM01);
+        }
+        if let Some(rule) = self.era.forbids_cancel(from, dialect) {
+            return Verdict::Refused(rule);
+        }
+        if !dialect.sticky
+            || self.held.len() >= self.config.max_sticky
+            || self.held.iter().any(|held| held.from == from && held.id == cancel.id)
+        {
+            return Verdict::Unknown;
+        }
+        let until = now + self.config.sticky;
+        if self.held.is_empty() {
+            self.timers.arm(until, Timer::Held);
+        }
+        self.held.push_back(Held { from, id: cancel.id.clone(), reason: cancel.reason.clone(), until });
+        Verdict::Held
+    }
+
+    /// The one cancel that names the receiver's own request: a server ends a subscription (MCP-M02).
+    fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel) -> bool {
+        if from != Side::Server {
+            return false;
+        }
+        let Some(form) = dialect.subscription else { return false };
+        let Some(key) = self.tables[Side::Client].by_upstream(&cancel.id) else { return false };
+        let request = RequestKey { from: Side::Client, key };
+        let Some(exchange) = self.exchange_mut(request) else { return false };
+        let method = exchange.method;
+        if exchange.up != Up::Sent || self.methods.name(method) != form.method {
+            return false;
+        }
+        let Some(exchange) = self.exchange_mut(request) else { return false };
+        exchange.up = Up::Answered;
+        let waiting = exchange.down == Down::Waiting;
+        let (id, dialect) = (exchange.id.clone(), exchange.dialect);
+        if !waiting {
+            let what = LateKind::Subscription;
+            self.events.push_back(Event::Late { from, id: cancel.id.clone(), what, at: now });
+            return true;
+        }
+        let to_client = self.era.cancel_form(Side::Client, dialect);
+        let reason = cancel.reason.as_deref();
+        self.say(Side::Client, super::Tag::Plain, |out| message::cancel(to_client, &id, reason, out));
+        self.settle(now, request, Settled::Answered);
+        self.report_cancel(now, from, Some(request), Some(id), cancel.reason.clone(), Verdict::Accepted);
+        true
+    }
+
+    /// Tells the other side to stop, as far as it knows of the request and can be told (D15, D18, D32).
+    /// What the requester is told is the caller's matter.
+    pub(super) fn cancel_upstream(&mut self, now: Instant, request: RequestKey, cause: Cause) {
+        let Some(exchange) = self.exchange(request) else { return };
+        if exchange.cancel.is_some() {
+            return;
+        }
+        let to = request.from.other();
+        let (up, onward, is_task) = (exchange.up, exchange.onward, exchange.is_task);
+        let method = self.methods.name(exchange.method);
+        let unsendable = onward.uncancellable(method).is_some()
+            || is_task
+            || self.era.forbids_cancel(request.from, onward).is_some()
+            || (onward.cancellers == Cancellers::Client && request.from == Side::Server);
+        let withdrawn = match up {
+            Up::Assembling => true,
+            Up::Queued(ticket) => self.links[to].outbox.withdraw(ticket).is_some(),
+            Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
+        };
+        let outcome = match up {
+            _ if withdrawn => Outcome::NeverSent,
+            Up::Never => Outcome::NeverSent,
+            Up::Lost => Outcome::Unknown,
+            Up::Answered => Outcome::CompletedFirst,
+            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if unsendable => Outcome::NotSendable,
+            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent => Outcome::Asked,
+        };
+        let mut cancelling = Cancelling::new(cause, now, outcome);
+        if outcome == Outcome::Asked {
+            cancelling.frame = self.send_cancel(request, &cancelling.receipt.cause);
+            // A side that owes an answer to the cancel is watched until the grace ends.
+            let silent = matches!(onward.settlement, Settlement::Silent);
+            let waits = self.exchange(request).is_some_and(|ex| !ex.settles_silently());
+            if !silent || waits {
+                let until = now + self.grace_of(request);
+                cancelling.grace = Some(until);
+                self.timers.arm(until, Timer::Grace(request));
+            }
+        }
+        self.disarm_clocks(request);
+        if let Some(exchange) = self.exchange_mut(request) {
+            if withdrawn {
+                exchange.up = Up::Never;
+            }
+            exchange.cancel = Some(Box::new(cancelling));
+        }
+    }
+
+    /// Queues the cancel behind its own request and before whatever else it may pass (D13).
+    fn send_cancel(&mut self, request: RequestKey, cause: &Cause) -> Option<crate::outbox::Ticket> {
+        let to = request.from.other();
+        let exchange = self.tables[request.from].get(request.key)?;
+        let form = self.era.cancel_form(to, exchange.onward);
+        let reason = match cause.code {
+            // A requester that gave no reason gave none.
+            CauseCode::Caller => cause.text(),
+            CauseCode::Timeout
+            | CauseCode::Parent
+            | CauseCode::Disconnect
+            | CauseCode::Shutdown
+            | CauseCode::Operator
+            | CauseCode::Policy => Some(cause.wire_reason()),
+        };
+        let turn = exchange.onward.turn.filter(|turn| self.methods.name(exchange.method) == turn.prompt);
+        let session = exchange.session.clone();
+        let upstream = exchange.upstream().clone();
+        let behind = exchange.up == Up::Bundled;
+        let framing = self.framing;
+        let write = |out: &mut Vec<u8>| {
+            message::frame(framing, out, |out| match (turn, &session) {
+                (Some(turn), Some(session)) => message::notification(turn.cancel, out, |out| {
+                    crate::json::write_string(out, turn.session);
+                    out.push(b':');
+                    out.extend_from_slice(session);
+                }),
+                _ => message::cancel(form, &upstream, reason, out),
+            });
+        };
+        let outbox = &mut self.links[to].outbox;
+        let tag = super::Tag::Cancel(request);
+        let ticket = if behind { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
+        if let (Some(turn), Some(session)) = (turn, &session) {
+            self.close_permissions(turn, session, cause.code);
+        }
+        Some(ticket)
+    }
+
+    /// How long the other side may leave the cancelled request unanswered: a turn has a limit of its own (D34).
+    fn grace_of(&self, request: RequestKey) -> core::time::Duration {
+        let Some(exchange) = self.exchange(request) else { return self.config.grace };
+        let turn = exchange.onward.turn.filter(|turn| self.methods.name(exchange.method) == turn.prompt);
+        turn.map_or(self.config.grace, |turn| turn.limit.max(self.config.grace))
+    }
+
+    /// A clock of ours ran out, unless progress has moved it (D16).
+    pub(super) fn clock_due(&mut self, now: Instant, request: RequestKey, clock: Clock) {
+        let Some(exchange) = self.exchange_mut(request) else { return };
+        let Some(running) = exchange.clocks.as_deref_mut().and_then(|clocks| clocks.get_mut(clock).as_mut()) else {
+            return;
+        };
+        if running.until > now {
+            running.armed = running.until;
+            let armed = running.armed;
+            return self.timers.arm(armed, Timer::Clock(request, clock));
+        }
+        let limit = running.limit;
+        if let Some(clocks) = exchange.clocks.as_deref_mut() {
+            *clocks.get_mut(clock) = None;
+        }
+        self.events.push_back(Event::TimedOut { request, clock, after: limit });
+        self.cancel_upstream(now, request, Cause::new(CauseCode::Timeout));
+        let data = self.error_data(request, Some((clock, limit)));
+        let text = format!("no answer: the {} clock of {limit:?} ran out", clock.word());
+        self.answer_error(request, error_code::TIMED_OUT, &text, Some(&data));
+        self.report_decided(now, request);
+    }
+
+    /// The grace of a cancelled request has passed (D34).
+    pub(super) fn grace_due(&mut self, now: Instant, request: RequestKey) {
+        let Some(exchange) = self.exchange_mut(request) else { return };
+        let open = exchange.is_open_upstream();
+        let waiting = exchange.down == Down::Waiting;
+        let Some(cancel) = exchange.cancel.as_deref_mut() else { return };
+        cancel.grace = None;
+        if open && !cancel.stuck {
+            cancel.stuck = true;
+            self.report_stuck(now, request, StuckSign::NoAnswer);
+        }
+        if waiting {
+            self.mute_turn(request);
+            self.answer_cancelled(request);
+        }
+    }
+
+    /// The other side shows that it still works on this request; past the grace of a cancel it is stuck.
+    pub(super) fn note_alive(&mut self, now: Instant, request: RequestKey) {
+        let grace = self.grace_of(request);
+        let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) else { return };
+        if !cancel.stuck && cancel.receipt.written.is_some_and(|written| now.since(written) >= grace) {
+            cancel.stuck = true;
+            self.report_stuck(now, request, StuckSign::Progress);
+        }
+    }
+
+    /// Held cancels whose request never came.
+    pub(super) fn held_due(&mut self, now: Instant) {
+        while let Some(held) = self.held.front() {
+            if held.until > now {
+                let until = held.until;
+                return self.timers.arm(until, Timer::Held);
+            }
+            if let Some(held) = self.held.pop_front() {
+                self.report_cancel(now, held.from, None, Some(held.id), held.reason, Verdict::Unknown);
+            }
+        }
+    }
+
+    pub(super) fn stop_for_operator(&mut self, now: Instant, request: RequestKey, cause: Cause) -> bool {
+        let Some(exchange) = self.exchange(request) else { return false };
+        if exchange.down != Down::Waiting {
+            return false;
+        }
+        let silent = exchange.settles_silently();
+        self.cancel_upstream(now, request, cause);
+        if silent {
+            let data = self.error_data(request, None);
+            self.answer_error(request, error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));
+        } else {
+            self.mute_turn(request);
+            self.answer_cancelled(request);
+        }
+        self.report_decided(now, request);
+        true
+    }
+
+    /// Tells of a cancel that was decided here rather than received.
+    pub(super) fn report_decided(&mut self, now: Instant, request: RequestKey) {
+        let Some(exchange) = self.exchange(request) else { return };
+        let Some(cancel) = &exchange.cancel else { return };
+        let notice = CancelNotice {
+            from: request.from,
+            id: Some(exchange.id.clone()),
+            method: Some(self.methods.name(exchange.method).into()),
+            cause: cancel.receipt.cause.code,
+            reason: cancel.receipt.cause.text().map(Into::into),
+            verdict: Verdict::Accepted,
+            in_flight: self.tables[request.from].live(),
+            at: now,
+        };
+        self.events.push_back(Event::Cancel(notice));
+        self.report_receipt(now, request);
+    }
+
+    fn report_cancel(
+        &mut self,
+        now: Instant,
+        from: Side,
+        request: Option<RequestKey>,
+        id: Option<RequestId>,
+        reason: Option<Box<str>>,
+        verdict: Verdict,
+    ) {
+        let method = request.and_then(|request| self.exchange(request)).map(|ex| self.methods.name(ex.method).into());
+        let in_flight = self.tables[from].live();
+        let cause = CauseCode::Caller;
+        self.events.push_back(Event::Cancel(CancelNotice {
+            from,
+            id,
+            method,
+            cause,
+            reason,
+            verdict,
+            in_flight,
+            at: now,
+        }));
+    }
+}

@@ -1,0 +1,250 @@
+//! The requests of one side: those in flight, and those still remembered (D7, D8, D32).
+//!
+//! A tombstone is the exchange itself, left in its place after it settled, so
+//! that there is one lifetime and one index. The way in is
+//! [`insert`](Table::insert), the way out [`forget`](Table::forget).
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+
+use super::exchange::Exchange;
+use crate::{
+    hash::Seed,
+    id::RequestId,
+    slab::{Key, Slab},
+    time::Instant,
+};
+
+/// Where replacement ids start; they count down (D32).
+const FIRST_OWN: i64 = (1 << 31) - 1;
+
+/// Forgotten ids that were cancelled and never answered, kept as hashes; past this many every
+/// id that is not provably new is replaced.
+const MAX_SPENT: usize = 65_536;
+
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    slab: Slab<Exchange>,
+    /// Every exchange under its requester's id.
+    ids: HashTable<u32>,
+    /// Exchanges that go by another id upstream, under that.
+    renamed: HashTable<u32>,
+    /// Exchanges under their progress token.
+    tokens: HashTable<u32>,
+    /// Settled, and owed nothing by the other side; oldest first.
+    over: VecDeque<(Key, Instant)>,
+    /// Settled while the other side may still answer; oldest first.
+    abandoned: VecDeque<(Key, Instant)>,
+    spent: HashTable<u64>,
+    /// `spent` has overflowed: only integers above `highest` are known to be new.
+    spent_lost: bool,
+    highest: i64,
+    next_own: i64,
+    seed: Seed,
+}
+
+impl Table {
+    pub(super) fn new(seed: Seed) -> Self {
+        Self {
+            slab: Slab::new(),
+            ids: HashTable::new(),
+            renamed: HashTable::new(),
+            tokens: HashTable::new(),
+            over: VecDeque::new(),
+            abandoned: VecDeque::new(),
+            spent: HashTable::new(),
+            spent_lost: false,
+            highest: i64::MIN,
+            next_own: FIRST_OWN,
+            seed,
+        }
+    }
+
+    /// Requests in flight.
+    pub(super) fn live(&self) -> usize {
+        self.slab.len() - self.over.len() - self.abandoned.len()
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Exchange> {
+        self.slab.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
+        self.slab.get_mut(key)
+    }
+
+    /// All exchanges, in the order of their places.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Exchange)> {
+        self.slab.iter()
+    }
+
+    /// Keys of the exchanges that `wanted` chooses, oldest first.
+    pub(super) fn by_age(&self, wanted: impl Fn(&Exchange) -> bool) -> Vec<Key> {
+        let mut found: Vec<_> = self.iter().filter(|(_, ex)| wanted(ex)).map(|(key, ex)| (ex.asked, key)).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, key)| key).collect()
+    }
+
+    pub(super) fn insert(&mut self, exchange: Exchange) -> Key {
+        if let Some(value) = exchange.upstream().as_integer() {
+            self.highest = self.highest.max(value);
+        }
+        let Self { slab, ids, renamed, tokens, seed, .. } = self;
+        let key = slab.insert(exchange);
+        let Some(exchange) = slab.get(key) else { return key };
+        let at = key.index();
+        ids.insert_unique(seed.hash(&exchange.id), at, |&at| slab.at(at).map_or(0, |ex| seed.hash(&ex.id)));
+        if let Some(id) = &exchange.renamed {
+            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.renamed.as_ref()).map_or(0, |id| seed.hash(id));
+            renamed.insert_unique(seed.hash(id), at, rehash);
+        }
+        if let Some(token) = &exchange.token {
+            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.token.as_ref()).map_or(0, |token| seed.hash(token));
+            tokens.insert_unique(seed.hash(token), at, rehash);
+        }
+        key
+    }
+
+    /// Removes an exchange from everything but the two rings, which their owners pop.
+    fn forget(&mut self, key: Key) {
+        let Some(exchange) = self.slab.remove(key) else { return };
+        remove(&mut self.ids, self.seed.hash(&exchange.id), key);
+        if let Some(id) = &exchange.renamed {
+            remove(&mut self.renamed, self.seed.hash(id), key);
+        }
+        if let Some(token) = &exchange.token {
+            remove(&mut self.tokens, self.seed.hash(token), key);
+        }
+        if exchange.is_open_upstream() {
+            self.spend(exchange.upstream());
+        }
+    }
+
+    /// The newest exchange that its requester calls `id`.
+    pub(super) fn by_requester(&self, id: &RequestId) -> Option<Key> {
+        self.find(&self.ids, id, |ex| !ex.superseded && ex.id == *id)
+    }
+
+    /// The exchange that the other side calls `id`.
+    pub(super) fn by_upstream(&self, id: &RequestId) -> Option<Key> {
+        if !self.renamed.is_empty()
+            && let Some(key) = self.find(&self.renamed, id, |ex| ex.renamed.as_ref() == Some(id))
+        {
+            return Some(key);
+        }
+        // A superseded id that was answered belongs to its successor now.
+        let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.superseded || ex.is_open_upstream());
+        self.find(&self.ids, id, is)
+    }
+
+    /// The exchange that asked for progress under `token`; one in flight before one that is over.
+    pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
+        if self.tokens.is_empty() {
+            return None;
+        }
+        let is = |ex: &Exchange| ex.token.as_ref() == Some(token);
+        self.find(&self.tokens, token, |ex| is(ex) && ex.is_live()).or_else(|| self.find(&self.tokens, token, is))
+    }
+
+    fn find(&self, index: &HashTable<u32>, id: &RequestId, is: impl Fn(&Exchange) -> bool) -> Option<Key> {
+        let found = index.find(self.seed.hash(id), |&at| self.slab.at(at).is_some_and(&is))?;
+        self.slab.key_at(*found)
+    }
+
+    /// A new request of the requester takes `id` over from the settled exchange `key`.
+    pub(super) fn supersede(&mut self, key: Key) {
+        if let Some(exchange) = self.slab.get_mut(key) {
+            exchange.superseded = true;
+        }
+    }
+
+    /// Whether the other side could confuse `id` with another request that it knows or may know.
+    pub(super) fn is_taken_upstream(&self, id: &RequestId) -> bool {
+        if self.by_upstream(id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream)) {
+            return true;
+        }
+        if self.spent_lost && id.as_integer().is_none_or(|value| value <= self.highest) {
+            return true;
+        }
+        let hash = self.seed.hash(id);
+        !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
+    }
+
+    /// An id of ours for the other side, of the same JSON type as `like`, that it has never seen.
+    pub(super) fn own_id(&mut self, like: &RequestId) -> RequestId {
+        loop {
+            let number = self.next_own;
+            self.next_own -= 1;
+            let id = if like.is_string() {
+                RequestId::string(&format!("rescind-{number}"))
+            } else {
+                RequestId::integer(number)
+            };
+            if self.by_upstream(&id).is_none() && !self.is_spent(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn is_spent(&self, id: &RequestId) -> bool {
+        let hash = self.seed.hash(id);
+        self.spent.find(hash, |&spent| spent == hash).is_some()
+    }
+
+    /// An id cancelled and never answered is not used again on this connection (D32).
+    fn spend(&mut self, id: &RequestId) {
+        if self.spent.len() >= MAX_SPENT {
+            self.spent_lost = true;
+            return;
+        }
+        let hash = self.seed.hash(id);
+        if self.spent.find(hash, |&spent| spent == hash).is_none() {
+            self.spent.insert_unique(hash, hash, |&spent| spent);
+        }
+    }
+
+    /// A settled exchange becomes a tombstone.
+    pub(super) fn remember(&mut self, key: Key, now: Instant) {
+        let open = self.get(key).is_some_and(Exchange::is_open_upstream);
+        if open { &mut self.abandoned } else { &mut self.over }.push_back((key, now));
+    }
+
+    /// Drops the oldest tombstones: those past `most`, those older than `longest`; an abandoned one is kept
+    /// for at least `least`, up to sixteen times as many (D8).
+    pub(super) fn prune(&mut self, now: Instant, most: usize, (least, longest): (core::time::Duration, core::time::Duration)) {
+        while let Some(&(key, at)) = self.over.front()
+            && (self.over.len() > most || now.since(at) >= longest)
+        {
+            self.over.pop_front();
+            self.forget(key);
+        }
+        while let Some(&(key, at)) = self.abandoned.front() {
+            let age = now.since(at);
+            let len = self.abandoned.len();
+            if age >= longest || (len > most && age >= least) || len > most.saturating_mul(16) {
+                self.abandoned.pop_front();
+                self.forget(key);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// When the oldest tombstone was laid.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        let ages = [self.over.front(), self.abandoned.front()];
+        ages.into_iter().flatten().map(|(_, at)| *at).min()
+    }
+
+    /// Tombstones, for the invariants and the state hash.
+    pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
+        self.over.iter().chain(&self.abandoned).copied()
+    }
+}
+
+fn remove(index: &mut HashTable<u32>, hash: u64, key: Key) {
+    if let Ok(entry) = index.find_entry(hash, |&at| at == key.index()) {
+        entry.remove();
+    }
+}

@@ -1,0 +1,106 @@
+//! The turn of an ACP session, as a relay sees it (D37, ACP-08).
+
+use super::{
+    Event, LateKind, Passed, Relay, RequestKey, Tag,
+    exchange::{Cancelling, Down, Exchange, Up},
+};
+use crate::{
+    cause::{Cause, CauseCode},
+    dialect::TurnForm,
+    id::RequestId,
+    receipt::Outcome,
+    side::Side,
+    time::Instant,
+};
+
+impl Relay {
+    /// The client cancels a session's turn: it passes, and counts as a cancel of the prompt.
+    pub(super) fn handle_turn_cancel(&mut self, now: Instant, session: Option<&[u8]>) -> Passed {
+        let Some(request) = session.and_then(|session| self.open_prompt(session)) else { return Passed::PLAIN };
+        let Some(exchange) = self.exchange(request) else { return Passed::PLAIN };
+        let sent = exchange.up == Up::Sent;
+        if exchange.cancel.is_some() {
+            // Our own went before it; the agent is told once (D15), and the client's turn is being cancelled.
+            return Passed { tag: Tag::Plain, urgent: sent, splice: None };
+        }
+        let until = now + self.turn_limit(request);
+        self.timers.arm(until, super::Timer::Grace(request));
+        let cause = Cause::new(CauseCode::Caller);
+        if let Some(exchange) = self.exchange_mut(request) {
+            let mut cancelling = Cancelling::new(cause, now, Outcome::Asked);
+            cancelling.grace = Some(until);
+            exchange.cancel = Some(Box::new(cancelling));
+        }
+        self.disarm_clocks(request);
+        self.report_decided(now, request);
+        Passed { tag: Tag::Cancel(request), urgent: sent, splice: None }
+    }
+
+    /// Whether a turn's update goes on: not after we have answered the turn for the agent (D34).
+    pub(super) fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) -> bool {
+        let Some(session) = session else { return true };
+        if let Some((_, key)) = self.muted.iter().find(|(muted, _)| **muted == *session) {
+            let request = RequestKey { from: Side::Client, key: *key };
+            let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
+            self.events.push_back(Event::Late { from: Side::Server, id, what: LateKind::Progress, at: now });
+            self.note_alive(now, request);
+            return false;
+        }
+        if !self.config.clocks.is_empty()
+            && let Some(request) = self.open_prompt(session)
+        {
+            self.reset_response_clock(now, request);
+        }
+        true
+    }
+
+    /// Our side cancels a turn: every permission request of the session is answered "cancelled" to the agent,
+    /// and cancelled at the client.
+    pub(super) fn close_permissions(&mut self, turn: &TurnForm, session: &[u8], root: CauseCode) {
+        let methods = &self.methods;
+        let wanted = |ex: &Exchange| {
+            ex.down == Down::Waiting
+                && ex.session.as_deref() == Some(session)
+                && methods.name(ex.method) == turn.permission
+        };
+        for key in self.tables[Side::Server].by_age(wanted) {
+            let request = RequestKey { from: Side::Server, key };
+            let asked = self.exchange(request).map_or(Instant::ORIGIN, |ex| ex.asked);
+            self.cancel_upstream(asked, request, Cause::parent(root));
+            self.answer_cancelled(request);
+        }
+    }
+
+    /// We answer a turn that the agent has not: its updates are swallowed until it does.
+    pub(super) fn mute_turn(&mut self, request: RequestKey) {
+        let Some(exchange) = self.exchange(request) else { return };
+        let is_prompt = exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt);
+        if let (true, true, Some(session)) = (is_prompt, exchange.is_open_upstream(), &exchange.session) {
+            self.muted.push((session.clone(), request.key));
+        }
+    }
+
+    /// The agent has answered its turn.
+    pub(super) fn unmute(&mut self, request: RequestKey) {
+        if !self.muted.is_empty() && request.from == Side::Client {
+            self.muted.retain(|(_, key)| *key != request.key);
+        }
+    }
+
+    fn turn_limit(&self, request: RequestKey) -> core::time::Duration {
+        let turn = self.exchange(request).and_then(|ex| ex.dialect.turn);
+        turn.map_or(self.config.grace, |turn| turn.limit.max(self.config.grace))
+    }
+
+    /// The prompt of this session that waits for its answer.
+    fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
+        let methods = &self.methods;
+        let wanted = |ex: &Exchange| {
+            ex.down == Down::Waiting
+                && ex.session.as_deref() == Some(session)
+                && ex.dialect.turn.is_some_and(|turn| methods.name(ex.method) == turn.prompt)
+        };
+        let key = self.tables[Side::Client].by_age(wanted).pop()?;
+        Some(RequestKey { from: Side::Client, key })
+    }
+}
