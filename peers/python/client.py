@@ -88,7 +88,7 @@ class Call:
             if self.scope.cancelled_caught:
                 saw("cancelled", call=self.label)
         except MCPError as error:
-            saw("error", call=self.label, code=error.error.code, message=error.error.message, cancelled=self.scope.cancel_called)
+            saw("error", call=self.label, **error.error.model_dump(exclude_none=True), cancelled=self.scope.cancel_called)
         except Exception as error:  # what the caller sees is the point, whatever it is
             saw("error", call=self.label, message=repr(error), cancelled=self.scope.cancel_called)
         finally:
