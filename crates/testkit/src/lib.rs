@@ -1,1 +1,3 @@
 //! Sample and broken peers, and a simulated network, for tests.
+
+pub mod relay_rig;

@@ -1,0 +1,172 @@
+//! Ids on their way through a relay: exact, echoed, kept apart (D5–D10, D32, D33).
+
+use rescind_proto::{
+    dialect::mcp,
+    relay::{Config, Verdict},
+    rule::Rule,
+    side::{Side, Sides},
+};
+use rescind_testkit::relay_rig::RelayRig;
+
+fn pinned() -> RelayRig {
+    let dialects = Sides { client: Some(&mcp::LATEST_LEGACY), server: Some(&mcp::LATEST_LEGACY) };
+    RelayRig::new(Config { dialects, ..Config::default() })
+}
+
+fn call(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{}}}}"#)
+}
+
+fn cancel(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+}
+
+fn result(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
+}
+
+#[test]
+fn every_id_is_its_own_request() {
+    let long = format!("\"{}\"", "x".repeat(5000));
+    let ids = ["0", "\"\"", "5", "\"5\"", "9007199254740992", "9007199254740993", "-1", "123456789012345678901234567890", &long];
+    for chosen in ids {
+        let mut rig = pinned();
+        for id in ids {
+            rig.from_client(&call(id));
+        }
+        assert_eq!(rig.at_server(), ids.map(call));
+        rig.from_client(&cancel(chosen));
+        assert_eq!(rig.at_server(), [cancel(chosen)]);
+        for id in ids {
+            rig.from_server(&result(id));
+        }
+        let others: Vec<_> = ids.into_iter().filter(|id| *id != chosen).map(result).collect();
+        assert_eq!(rig.at_client(), others);
+    }
+}
+
+#[test]
+fn an_escaped_id_is_the_same_id() {
+    let mut rig = pinned();
+    rig.from_client(&call(r#""\u00e9""#));
+    rig.at_server();
+    rig.from_client(&cancel("\"é\""));
+    assert_eq!(rig.at_server(), [cancel(r#""\u00e9""#)], "the server gets the bytes that it knows");
+}
+
+#[test]
+fn a_duplicate_in_flight_is_refused_and_the_first_stays_cancellable() {
+    let mut rig = pinned();
+    rig.from_client(&call("1"));
+    rig.from_client(&call("1"));
+    assert_eq!(rig.at_server(), [call("1")]);
+    let refused = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"a request with this id is in flight"}}"#;
+    assert_eq!(rig.at_client(), [refused]);
+    rig.from_client(&cancel("1"));
+    assert_eq!(rig.at_server(), [cancel("1")]);
+}
+
+#[test]
+fn an_id_reused_after_a_cancel_never_gets_the_old_answer() {
+    let mut rig = pinned();
+    rig.from_client(&call("1"));
+    rig.at_server();
+    rig.from_client(&cancel("1"));
+    assert_eq!(rig.at_server(), [cancel("1")]);
+    rig.from_client(&call("1"));
+    assert_eq!(rig.at_server(), [call("2147483647")], "an id cancelled and never answered is not used again");
+    assert_eq!(rig.violations(), [(Side::Client, Rule::McpI02)]);
+    rig.from_server(r#"{"jsonrpc":"2.0","id":1,"result":{"old":true}}"#);
+    assert_eq!(rig.at_client(), [""; 0]);
+    rig.from_server(r#"{"jsonrpc":"2.0","id":2147483647,"result":{"new":true}}"#);
+    assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","id":1,"result":{"new":true}}"#]);
+}
+
+#[test]
+fn a_replaced_id_is_cancelled_under_the_name_the_server_knows() {
+    let mut rig = pinned();
+    for _ in 0..2 {
+        rig.from_client(&call("\"a\""));
+        rig.at_server();
+        rig.from_client(&cancel("\"a\""));
+    }
+    assert_eq!(rig.at_server(), [cancel("\"rescind-2147483647\"")], "the type of the id is kept");
+}
+
+#[test]
+fn an_id_reused_after_its_answer_keeps_its_name() {
+    let mut rig = pinned();
+    for _ in 0..3 {
+        rig.from_client(&call("1"));
+        assert_eq!(rig.at_server(), [call("1")]);
+        rig.from_server(&result("1"));
+        assert_eq!(rig.at_client(), [result("1")]);
+    }
+    rig.from_client(&cancel("1"));
+    assert_eq!(rig.verdicts(), [Verdict::Completed]);
+}
+
+#[test]
+fn an_id_whose_type_was_changed_upstream_is_restored() {
+    for wrong in ["\"5\"", "5.0", "5.00"] {
+        let mut rig = pinned();
+        rig.from_client(&call("5"));
+        rig.at_server();
+        rig.from_server(&result(wrong));
+        assert_eq!(rig.at_client(), [result("5")], "{wrong}");
+    }
+    let mut rig = pinned();
+    rig.from_client(&call("\"5\""));
+    rig.at_server();
+    rig.from_server(&result("5"));
+    assert_eq!(rig.at_client(), [result("\"5\"")]);
+}
+
+#[test]
+fn a_loose_id_that_fits_two_requests_fits_none() {
+    let mut rig = pinned();
+    rig.from_client(&call("5"));
+    rig.from_client(&call("\"5\""));
+    rig.at_server();
+    rig.from_server(&result("5.0"));
+    assert_eq!(rig.at_client(), [""; 0]);
+    rig.from_server(&result("5"));
+    rig.from_server(&result("\"5\""));
+    assert_eq!(rig.at_client(), [result("5"), result("\"5\"")]);
+}
+
+#[test]
+fn what_is_not_about_an_id_passes_byte_for_byte() {
+    let mut rig = pinned();
+    let odd = "  {\t\"method\" : \"x\\/y\", \"params\":{\"a\":1e400,\"b\":\"\\ud800\"} , \"extra\":[1, 2]}  ";
+    rig.bytes(Side::Client, odd.as_bytes());
+    rig.bytes(Side::Client, b"\r\n");
+    rig.write(Side::Server, usize::MAX);
+    let mut rig2 = pinned();
+    rig2.bytes(Side::Server, format!("{odd}\r\n").as_bytes());
+    assert_eq!(rig2.relay.pending(Side::Client), format!("{odd}\r\n").as_bytes());
+}
+
+#[test]
+fn a_response_to_nothing_is_never_forwarded() {
+    let mut rig = pinned();
+    rig.from_server(&result("77"));
+    assert_eq!(rig.at_client(), [""; 0]);
+}
+
+#[test]
+fn after_the_memory_of_spent_ids_is_full_only_new_ids_are_kept() {
+    let config = Config { remembered: 1, ..Config::default() };
+    let mut rig = RelayRig::new(config);
+    for id in 0..200 {
+        rig.from_client(&call(&id.to_string()));
+        rig.at_server();
+        rig.from_client(&cancel(&id.to_string()));
+        rig.at_server();
+    }
+    rig.pass(core::time::Duration::from_secs(600));
+    rig.from_client(&call("3"));
+    assert_eq!(rig.at_server(), [call("2147483647")], "forgotten, but still spent");
+    rig.from_client(&call("200"));
+    assert_eq!(rig.at_server(), [call("200")]);
+}
