@@ -1,0 +1,277 @@
+//! The envelope of a message, in one pass.
+//!
+//! The rule to know first: `params`, `result` and `error` stay the bytes that
+//! came in. What decides where a message goes (its ids, its method, the few
+//! members of `params` that cancellation looks at) is read in the same pass
+//! that finds where those bytes end. An envelope that two parsers could read
+//! differently, through a repeated or an escaped member, is refused (D6).
+
+mod envelope;
+mod params;
+
+use std::{borrow::Cow, ops::Range};
+
+use crate::{
+    id::RequestId,
+    json::{self, Cursor, NotJson},
+};
+
+use envelope::Envelope;
+pub use params::Params;
+
+/// One message, or one batch of them.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// Has a `method` and an `id`, `null` included: whether null ids are lawful is the dialect's to say.
+    Request(Request<'a>),
+    /// Has a `method` and no `id`.
+    Notification(Notification<'a>),
+    /// Has a `result` or an `error` and no `method`.
+    Response(Response<'a>),
+    /// An array of at least one element (MCP-B01).
+    Batch(Batch<'a>),
+}
+
+/// A request as received.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Its id.
+    pub id: RequestId,
+    /// Where the id's text stands in the body, for [`splice`].
+    pub id_span: Range<usize>,
+    /// Its method, unescaped.
+    pub method: Cow<'a, str>,
+    /// Its params, raw.
+    pub params: Params<'a>,
+}
+
+/// A notification as received.
+#[derive(Debug)]
+pub struct Notification<'a> {
+    /// Its method, unescaped.
+    pub method: Cow<'a, str>,
+    /// Its params, raw.
+    pub params: Params<'a>,
+}
+
+/// A response as received.
+#[derive(Debug)]
+pub struct Response<'a> {
+    /// The id it answers; `None` if it has no `id` member.
+    pub id: Option<ResponseId>,
+    /// Where the id's text stands in the body, for [`splice`]; empty if there is none.
+    pub id_span: Range<usize>,
+    /// What it says.
+    pub outcome: Outcome<'a>,
+}
+
+/// The id in a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResponseId {
+    /// An id, possibly null.
+    Exact(RequestId),
+    /// `5.0`, which a careless peer makes of 5: never an id of its own, only a loose match (D10).
+    Loose(i64),
+}
+
+/// The half of a response that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// The raw `result`.
+    Result(&'a [u8]),
+    /// The raw `error`, which is not null.
+    Error(&'a [u8]),
+}
+
+/// A batch as received: an array whose brackets match; its elements are not looked into yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    raw: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Batch<'a> {
+    /// How many elements it has: at least one.
+    #[expect(clippy::len_without_is_empty, reason = "an empty batch is no frame")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The raw elements in their order, each for [`parse_member`].
+    pub fn members(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        json::Elements::of(self.raw).into_iter().flatten().map_while(Result::ok)
+    }
+}
+
+/// What the bytes seem to be, as far as it could be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A `method` and an `id`.
+    Request,
+    /// A `method` and no `id`.
+    Notification,
+    /// A `result` or an `error`, no `method`.
+    Response,
+    /// An array.
+    Batch,
+    /// None of these.
+    Unknown,
+}
+
+/// Why a body is no frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Malformed {
+    /// Not JSON, or not UTF-8: -32700.
+    NotJson,
+    /// JSON, but no message: -32600 if it stands where a request could.
+    Invalid {
+        /// What is wrong with it.
+        reason: Reason,
+        /// What it seems to be: something that looks like a response must not be answered.
+        kind: Kind,
+        /// Its id, if there is one and only one, plainly written.
+        id: Option<RequestId>,
+    },
+}
+
+/// What makes JSON no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A string, number, boolean or null.
+    NoObject,
+    /// `[]`.
+    EmptyBatch,
+    /// An array inside a batch.
+    NestedBatch,
+    /// An envelope member occurs twice: one parser's id is another's decoy (D6).
+    RepeatedMember,
+    /// The key of an envelope member is written with escapes (D6).
+    EscapedMember,
+    /// The id is no string, integer or null.
+    BadId,
+    /// The method is no string, or one that UTF-8 cannot hold.
+    BadMethod,
+    /// A `method` beside a `result` or an `error`.
+    MixedKinds,
+    /// A `result` beside an `error`, neither of them null.
+    TwoOutcomes,
+    /// No `method`, no `result`, no `error`.
+    NoKind,
+}
+
+impl Reason {
+    /// A few words for an error message or a log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoObject => "not an object",
+            Self::EmptyBatch => "empty batch",
+            Self::NestedBatch => "batch inside a batch",
+            Self::RepeatedMember => "repeated envelope member",
+            Self::EscapedMember => "escaped envelope member",
+            Self::BadId => "id is no string, integer or null",
+            Self::BadMethod => "method is no string",
+            Self::MixedKinds => "both request and response",
+            Self::TwoOutcomes => "both result and error",
+            Self::NoKind => "neither request nor response",
+        }
+    }
+}
+
+impl From<NotJson> for Malformed {
+    fn from(_: NotJson) -> Self {
+        Self::NotJson
+    }
+}
+
+/// Reads one body: a message or a batch, white space around it allowed.
+///
+/// UTF-8, strings and brackets of the whole body are checked, and everything
+/// at the level of the envelope and of the members of `params`; the grammar
+/// deeper inside a payload is not ([`crate::json`]).
+///
+/// # Errors
+///
+/// [`Malformed`], which tells what is not JSON from what is no message.
+pub fn parse(body: &[u8]) -> Result<Frame<'_>, Malformed> {
+    read(body, parse_batch)
+}
+
+/// Reads one element of a batch: as [`parse`], but an array is malformed. Spans count from its own start.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_member(raw: &[u8]) -> Result<Frame<'_>, Malformed> {
+    read(raw, |mut cursor| {
+        cursor.value()?;
+        cursor.finish()?;
+        Err(invalid(Reason::NestedBatch, Kind::Batch))
+    })
+}
+
+/// Appends `body` with the bytes of one span replaced by `id` (D33).
+pub fn splice(body: &[u8], span: Range<usize>, id: &RequestId, out: &mut Vec<u8>) {
+    out.reserve(body.len() + 24);
+    out.extend_from_slice(&body[..span.start]);
+    id.write(out);
+    out.extend_from_slice(&body[span.end..]);
+}
+
+/// Appends `body` with several spans replaced, which must be in order and not overlap (D33).
+pub fn splice_all(body: &[u8], replacements: &[(Range<usize>, &[u8])], out: &mut Vec<u8>) {
+    out.reserve(body.len() + replacements.iter().map(|(_, with)| with.len()).sum::<usize>());
+    let mut copied = 0;
+    for (span, with) in replacements {
+        out.extend_from_slice(&body[copied..span.start]);
+        out.extend_from_slice(with);
+        copied = span.end;
+    }
+    out.extend_from_slice(&body[copied..]);
+}
+
+/// Where `part`, a slice of `body`, stands in it.
+///
+/// `None` if it is no part of `body`.
+#[must_use]
+pub fn span_of(body: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(body.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    (end <= body.len()).then_some(start..end)
+}
+
+fn read<'a>(
+    body: &'a [u8],
+    array: impl FnOnce(Cursor<'a>) -> Result<Frame<'a>, Malformed>,
+) -> Result<Frame<'a>, Malformed> {
+    let mut cursor = Cursor::new(body);
+    cursor.skip_space();
+    match cursor.peek() {
+        Some(b'{') => Envelope::read(&mut cursor)?.into_frame(body),
+        Some(b'[') => array(cursor),
+        _ => {
+            cursor.value()?;
+            cursor.finish()?;
+            Err(invalid(Reason::NoObject, Kind::Unknown))
+        }
+    }
+}
+
+fn parse_batch(mut cursor: Cursor<'_>) -> Result<Frame<'_>, Malformed> {
+    cursor.enter();
+    let mut len = 0;
+    while cursor.next_element(len == 0)? {
+        cursor.value()?;
+        len += 1;
+    }
+    cursor.finish()?;
+    if len == 0 {
+        return Err(invalid(Reason::EmptyBatch, Kind::Batch));
+    }
+    Ok(Frame::Batch(Batch { raw: cursor.bytes(), len }))
+}
+
+fn invalid(reason: Reason, kind: Kind) -> Malformed {
+    Malformed::Invalid { reason, kind, id: None }
+}

@@ -1,0 +1,92 @@
+//! The members of `params` that cancellation looks at.
+
+use crate::json::{Cursor, NotJson, unescape};
+
+/// Raw params, and the raw values of the members that the engine and the relay look at.
+///
+/// Of a repeated member the last value counts, as `JSON.parse` has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Params<'a> {
+    /// The whole value; `None` if the message has no params. `null` is `Some`.
+    pub raw: Option<&'a [u8]>,
+    /// `_meta`.
+    pub meta: Option<&'a [u8]>,
+    /// `requestId`: what a cancel names in MCP and ACP.
+    pub request_id: Option<&'a [u8]>,
+    /// `id`: what a cancel names in LSP and the RFD dialect.
+    pub id: Option<&'a [u8]>,
+    /// `reason`.
+    pub reason: Option<&'a [u8]>,
+    /// `progressToken`.
+    pub progress_token: Option<&'a [u8]>,
+    /// `token`: the progress token of LSP.
+    pub token: Option<&'a [u8]>,
+    /// `name`: the tool or prompt.
+    pub name: Option<&'a [u8]>,
+    /// `sessionId`.
+    pub session_id: Option<&'a [u8]>,
+    /// `task`.
+    pub task: Option<&'a [u8]>,
+    /// `protocolVersion`.
+    pub protocol_version: Option<&'a [u8]>,
+    /// `requestId` occurs twice or is written with escapes: two parsers may read two ids (D6).
+    pub repeated_request_id: bool,
+    /// The same for `id`.
+    pub repeated_id: bool,
+}
+
+impl<'a> Params<'a> {
+    /// Reads the value at the cursor.
+    pub(super) fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
+        let mut params = Self::default();
+        let start = cursor.at();
+        if cursor.peek() == Some(b'{') {
+            params.read_members(cursor)?;
+        } else {
+            cursor.value()?;
+        }
+        params.raw = Some(&cursor.bytes()[start..cursor.at()]);
+        Ok(params)
+    }
+
+    fn read_members(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
+        cursor.enter();
+        let mut first = true;
+        while let Some(key) = cursor.next_key(first)? {
+            first = false;
+            let key = &cursor.bytes()[key];
+            let value = cursor.value()?;
+            let value = &cursor.bytes()[value];
+            if !self.note(&key[1..key.len() - 1], value, false) && key.contains(&b'\\') {
+                let plain = unescape(key).ok_or(NotJson)?;
+                self.note(&plain, value, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the member is one of ours.
+    fn note(&mut self, key: &[u8], value: &'a [u8], escaped: bool) -> bool {
+        let member = match key {
+            b"_meta" => &mut self.meta,
+            b"requestId" => {
+                self.repeated_request_id |= escaped || self.request_id.is_some();
+                &mut self.request_id
+            }
+            b"id" => {
+                self.repeated_id |= escaped || self.id.is_some();
+                &mut self.id
+            }
+            b"reason" => &mut self.reason,
+            b"progressToken" => &mut self.progress_token,
+            b"token" => &mut self.token,
+            b"name" => &mut self.name,
+            b"sessionId" => &mut self.session_id,
+            b"task" => &mut self.task,
+            b"protocolVersion" => &mut self.protocol_version,
+            _ => return false,
+        };
+        *member = Some(value);
+        true
+    }
+}

@@ -1,0 +1,129 @@
+//! Numbers: the grammar, and integers in and out.
+
+/// Whether `text` is exactly one JSON integer: `-?(0|[1-9][0-9]*)`, nothing around it, of any size.
+#[must_use]
+pub fn is_integer(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    match digits {
+        [b'0'] => true,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// Appends `value` in decimal.
+pub fn write_integer(out: &mut Vec<u8>, value: i64) {
+    let mut digits = [0_u8; 20];
+    let mut first = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[first..]);
+}
+
+/// The value of a short integer, or `None` for anything that needs a closer look.
+pub(crate) fn small_integer(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'0'] => Some(0),
+        [b'1'..=b'9', rest @ ..] if rest.len() < 18 => {
+            let mut value = i64::from(text[0] - b'0');
+            for &digit in rest {
+                if !digit.is_ascii_digit() {
+                    return None;
+                }
+                value = value * 10 + i64::from(digit - b'0');
+            }
+            Some(value)
+        }
+        _ => None,
+    }
+}
+
+/// The end of the number that starts at `at`, if there is one.
+pub(super) fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = at;
+    if bytes.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    match bytes.get(at)? {
+        b'0' => at += 1,
+        b'1'..=b'9' => at = digits_end(bytes, at),
+        _ => return None,
+    }
+    if bytes.get(at) == Some(&b'.') {
+        at = some_digits_end(bytes, at + 1)?;
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        at += 1;
+        if matches!(bytes.get(at), Some(b'+' | b'-')) {
+            at += 1;
+        }
+        at = some_digits_end(bytes, at)?;
+    }
+    Some(at)
+}
+
+fn some_digits_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let end = digits_end(bytes, at);
+    (end > at).then_some(end)
+}
+
+fn digits_end(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_written_as_the_formatter_writes_them() {
+        for value in [0, 1, -1, 9, 10, 99, 100, -100, i64::MAX, i64::MIN, 1 << 53] {
+            let mut out = Vec::new();
+            write_integer(&mut out, value);
+            assert_eq!(out, value.to_string().as_bytes());
+            assert!(is_integer(&out));
+        }
+    }
+
+    #[test]
+    fn an_integer_has_no_sign_zero_fraction_or_exponent_too_many() {
+        for good in ["0", "-0", "7", "-12", "1234567890123456789012345678901234567890"] {
+            assert!(is_integer(good.as_bytes()), "{good}");
+        }
+        for bad in ["", "-", "+1", "01", "-01", "1.0", "1e3", " 1", "1 ", "0x1", "--1"] {
+            assert!(!is_integer(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_end_where_the_grammar_says() {
+        for (text, end) in [("0", 1), ("-0.5,", 4), ("12e+3}", 5), ("1E2", 3), ("01", 1), ("3.25e-1 ", 7)] {
+            assert_eq!(number_end(text.as_bytes(), 0), Some(end), "{text}");
+        }
+        for bad in ["", "-", ".5", "1.", "1.e", "1e", "1e+", "-x"] {
+            assert_eq!(number_end(bad.as_bytes(), 0), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn short_integers_are_read_at_once_and_others_left_alone() {
+        assert_eq!(small_integer(b"0"), Some(0));
+        assert_eq!(small_integer(b"123456789012345678"), Some(123_456_789_012_345_678));
+        for other in ["-1", "1234567890123456789", "1.0", "01", "", "1e1"] {
+            assert_eq!(small_integer(other.as_bytes()), None, "{other}");
+        }
+    }
+}

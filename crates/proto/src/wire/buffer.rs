@@ -1,0 +1,60 @@
+//! The bytes of a message that the input cuts.
+
+use core::mem;
+
+/// A buffer larger than this is given back after its message.
+const KEPT_CAPACITY: usize = 64 * 1024;
+
+/// Gathered bytes, of which the first ones may already be given away.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    given: usize,
+}
+
+impl Buffer {
+    /// Forgets what was given away: the caller of the codec is done with it.
+    pub(super) fn recycle(&mut self) {
+        // Whoever took the whole vector left an empty one.
+        let given = mem::take(&mut self.given).min(self.bytes.len());
+        if given == self.bytes.len() && self.bytes.capacity() > KEPT_CAPACITY {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.drain(..given);
+        }
+    }
+
+    /// Gives away the first `count` bytes; they stay until [`Buffer::recycle`].
+    pub(super) fn give(&mut self, count: usize) -> &[u8] {
+        self.given = count;
+        &self.bytes[..count]
+    }
+
+    /// Gives away everything, the vector included.
+    pub(super) fn give_all(&mut self) -> &mut Vec<u8> {
+        self.given = self.bytes.len();
+        &mut self.bytes
+    }
+
+    /// What is gathered and not given away.
+    pub(super) fn held(&self) -> &[u8] {
+        self.bytes.get(self.given..).unwrap_or_default()
+    }
+
+    /// Everything gathered, as one's own; only between [`Buffer::recycle`] and the next gift.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        mem::take(&mut self.bytes)
+    }
+
+    pub(super) fn append(&mut self, more: &[u8]) {
+        self.bytes.extend_from_slice(more);
+    }
+
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.bytes.reserve_exact(more);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+}
