@@ -16,10 +16,7 @@ use crate::process_tree;
 /// When the kernel does not tell the affinity.
 pub fn last_allowed_cpu() -> io::Result<usize> {
     let allowed = sched_getaffinity(None)?;
-    (0..CpuSet::MAX_CPU)
-        .rev()
-        .find(|&cpu| allowed.is_set(cpu))
-        .ok_or_else(|| io::Error::other("no CPU is allowed"))
+    (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).ok_or_else(|| io::Error::other("no CPU is allowed"))
 }
 
 /// Pins the calling thread, and all it spawns from here on, to `cpu`.
@@ -34,9 +31,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     wanted.set(cpu);
     sched_setaffinity(None, &wanted)?;
     if sched_getaffinity(None)? != wanted {
-        return Err(io::Error::other(format!(
-            "asked for CPU {cpu}, the kernel reports another affinity"
-        )));
+        return Err(io::Error::other(format!("asked for CPU {cpu}, the kernel reports another affinity")));
     }
     Ok(())
 }

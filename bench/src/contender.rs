@@ -35,14 +35,7 @@ pub enum Contender {
 
 impl Contender {
     /// All, in the order in which each round takes them.
-    pub const ALL: [Self; 6] = [
-        Self::Direct,
-        Self::Cat,
-        Self::Splice,
-        Self::LevelZero,
-        Self::LevelOne,
-        Self::Rescind,
-    ];
+    pub const ALL: [Self; 6] = [Self::Direct, Self::Cat, Self::Splice, Self::LevelZero, Self::LevelOne, Self::Rescind];
 
     /// The name in reports.
     #[must_use]
@@ -64,11 +57,7 @@ impl Contender {
     pub fn start(self, programs: &Programs, pipe_size: Option<usize>) -> io::Result<Processes> {
         let (input, to) = pipe(pipe_size)?;
         let (from, output) = pipe(pipe_size)?;
-        let mut processes = Processes {
-            to: Some(to),
-            from: Some(from),
-            children: Vec::new(),
-        };
+        let mut processes = Processes { to: Some(to), from: Some(from), children: Vec::new() };
         let server = std::iter::once(programs.own.clone().into_os_string())
             .chain(peer::echo_arguments(pipe_size))
             .collect::<Vec<_>>();
@@ -131,10 +120,7 @@ impl Programs {
                 rescind.display()
             )));
         }
-        Ok(Self {
-            own: std::env::current_exe()?,
-            rescind: rescind.to_owned(),
-        })
+        Ok(Self { own: std::env::current_exe()?, rescind: rescind.to_owned() })
     }
 }
 
@@ -168,10 +154,7 @@ impl Processes {
         for child in &mut self.children {
             while child.try_wait()?.is_none() {
                 if Instant::now() > until {
-                    return Err(io::Error::other(format!(
-                        "process {} did not end with its input",
-                        child.id()
-                    )));
+                    return Err(io::Error::other(format!("process {} did not end with its input", child.id())));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }

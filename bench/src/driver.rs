@@ -12,15 +12,9 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use crate::traffic::{self, Batch, LineId, Payload};
 
 /// No byte in either direction for this long is a wedge.
-const STALLED: Timespec = Timespec {
-    tv_sec: 10,
-    tv_nsec: 0,
-};
+const STALLED: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// Nothing more could be written for this long: everything between is full.
-const FULL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
+const FULL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const READ: usize = 256 * 1024;
 
 /// Why a measurement was not finished.
@@ -65,12 +59,7 @@ impl Driver {
     /// Speaks into `to` and listens on `from`.
     #[must_use]
     pub fn new((to, from): (OwnedFd, OwnedFd)) -> Self {
-        Self {
-            to: to.into(),
-            from: from.into(),
-            next: LineId::first(),
-            input: vec![0; READ],
-        }
+        Self { to: to.into(), from: from.into(), next: LineId::first(), input: vec![0; READ] }
     }
 
     /// Opens the session as an MCP client does.
@@ -95,9 +84,7 @@ impl Driver {
             let mut request = Batch::new(payload, 1);
             request.fill(1, &mut self.next);
             let line = request.lines(1);
-            let answer = traffic::echo_of(line.trim_ascii_end())
-                .ok_or_else(|| unexpected(line))?
-                .concat();
+            let answer = traffic::echo_of(line.trim_ascii_end()).ok_or_else(|| unexpected(line))?.concat();
             self.exchange(line, &answer)?;
         }
         Ok(())
@@ -131,12 +118,7 @@ impl Driver {
     ///
     /// # Errors
     /// When nothing moves for ten seconds or an answer is not the expected one.
-    pub fn stream(
-        &mut self,
-        payload: Payload,
-        count: usize,
-        window: usize,
-    ) -> Result<Duration, DriverError> {
+    pub fn stream(&mut self, payload: Payload, count: usize, window: usize) -> Result<Duration, DriverError> {
         self.set_blocking(false)?;
         let mut batch = Batch::new(payload, window);
         let mut answers = Answers::new(payload, self.next);
@@ -144,9 +126,7 @@ impl Driver {
         let began = Instant::now();
         while answers.complete < count {
             if written == batch.lines(filled).len() {
-                filled = (count - sent)
-                    .min(window - (sent - answers.complete))
-                    .min(batch.capacity());
+                filled = (count - sent).min(window - (sent - answers.complete)).min(batch.capacity());
                 batch.fill(filled, &mut self.next);
                 sent += filled;
                 written = 0;
@@ -162,10 +142,7 @@ impl Driver {
                 answers.take(bytes)?;
             }
             if moved == 0 && !self.wait(written < batch.lines(filled).len(), true, &STALLED)? {
-                return Err(DriverError::Wedged {
-                    sent,
-                    answered: answers.complete,
-                });
+                return Err(DriverError::Wedged { sent, answered: answers.complete });
             }
         }
         Ok(began.elapsed())
@@ -206,17 +183,10 @@ impl Driver {
                 is_reading = true;
                 outstanding_at_most = sent;
             } else if moved == 0 && is_reading && !self.wait(has_more, true, &STALLED)? {
-                return Err(DriverError::Wedged {
-                    sent,
-                    answered: lines.results + lines.others,
-                });
+                return Err(DriverError::Wedged { sent, answered: lines.results + lines.others });
             }
         }
-        Ok(Flood {
-            outstanding_at_most,
-            refused: lines.others,
-            took: began.elapsed(),
-        })
+        Ok(Flood { outstanding_at_most, refused: lines.others, took: began.elapsed() })
     }
 
     /// Writes all of `request` while it reads until as many bytes as `answer`
@@ -236,10 +206,7 @@ impl Driver {
                 got.extend_from_slice(bytes);
             }
             if moved == 0 && !self.wait(written < request.len(), true, &STALLED)? {
-                return Err(DriverError::Wedged {
-                    sent: 1,
-                    answered: 0,
-                });
+                return Err(DriverError::Wedged { sent: 1, answered: 0 });
             }
         }
         self.set_blocking(true)?;
@@ -372,9 +339,7 @@ fn same(got: &[u8], expected: &[u8]) -> Result<(), DriverError> {
 }
 
 fn unexpected(bytes: &[u8]) -> DriverError {
-    DriverError::Unexpected {
-        excerpt: String::from_utf8_lossy(&bytes[..bytes.len().min(160)]).into_owned(),
-    }
+    DriverError::Unexpected { excerpt: String::from_utf8_lossy(&bytes[..bytes.len().min(160)]).into_owned() }
 }
 
 fn read_some<'a>(from: &mut File, input: &'a mut [u8]) -> Result<&'a [u8], DriverError> {

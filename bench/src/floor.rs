@@ -40,23 +40,13 @@ impl Promise {
     /// A cost that is to stay under its bounds.
     #[must_use]
     pub const fn at_most(name: &'static str, floor: f64, goal: f64) -> Self {
-        Self {
-            name,
-            floor,
-            goal,
-            sense: Sense::AtMost,
-        }
+        Self { name, floor, goal, sense: Sense::AtMost }
     }
 
     /// A rate that is to stay over its bounds.
     #[must_use]
     pub const fn at_least(name: &'static str, floor: f64, goal: f64) -> Self {
-        Self {
-            name,
-            floor,
-            goal,
-            sense: Sense::AtLeast,
-        }
+        Self { name, floor, goal, sense: Sense::AtLeast }
     }
 
     /// Where `measured` stands.
@@ -73,13 +63,7 @@ impl Promise {
         } else {
             Standing::Below
         };
-        Verdict {
-            name: self.name,
-            measured,
-            floor: self.floor,
-            goal: self.goal,
-            standing,
-        }
+        Verdict { name: self.name, measured, floor: self.floor, goal: self.goal, standing }
     }
 }
 

@@ -34,11 +34,7 @@ impl Forwarder {
         let [program, arguments @ ..] = command else {
             return Err(io::Error::other("no command to forward to"));
         };
-        let child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut pipes = Pipes::of(child)?;
         match self {
             Self::Splice => splice::forward(&mut pipes)?,
@@ -80,9 +76,7 @@ impl Pipes {
 }
 
 fn taken(from: &mut Option<OwnedFd>, to: &mut Option<OwnedFd>) -> io::Result<(OwnedFd, OwnedFd)> {
-    from.take()
-        .zip(to.take())
-        .ok_or_else(|| io::Error::other("a pipe of the server is missing"))
+    from.take().zip(to.take()).ok_or_else(|| io::Error::other("a pipe of the server is missing"))
 }
 
 /// Both directions on one current-thread runtime; the upward pump in a task
@@ -97,18 +91,10 @@ where
     Down: Future<Output = io::Result<()>>,
 {
     let (upward, downward) = (pipes.upward()?, pipes.downward()?);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        let up = up(
-            Receiver::from_owned_fd(upward.0)?,
-            Sender::from_owned_fd(upward.1)?,
-        );
-        let down = down(
-            Receiver::from_owned_fd(downward.0)?,
-            Sender::from_owned_fd(downward.1)?,
-        );
+        let up = up(Receiver::from_owned_fd(upward.0)?, Sender::from_owned_fd(upward.1)?);
+        let down = down(Receiver::from_owned_fd(downward.0)?, Sender::from_owned_fd(downward.1)?);
         tokio::try_join!(up, down)?;
         Ok(())
     })

@@ -1,5 +1,6 @@
 //! Where and under which load a run was made.
 
+use std::fmt;
 use std::io;
 
 use serde::Serialize;
@@ -51,6 +52,16 @@ impl Machine {
     pub fn finish(&mut self) -> io::Result<()> {
         self.load_after = load_average()?;
         Ok(())
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{}, {} CPUs, Linux {}; all on CPU {}; load {:.2} before, {:.2} after",
+            self.cpu, self.cpus, self.kernel, self.pinned_to, self.load_before, self.load_after
+        )
     }
 }
 

@@ -27,11 +27,7 @@ pub fn play_if_asked() -> Option<ExitCode> {
     let played = play(&role, &rest);
     Some(played.unwrap_or_else(|error| {
         // Without standard error there is nobody left to tell.
-        let _ = writeln!(
-            io::stderr(),
-            "error: peer {}: {error}",
-            role.to_string_lossy()
-        );
+        let _ = writeln!(io::stderr(), "error: peer {}: {error}", role.to_string_lossy());
         ExitCode::from(2)
     }))
 }
@@ -40,10 +36,7 @@ pub fn play_if_asked() -> Option<ExitCode> {
 /// of `pipe_size` bytes or the default.
 #[must_use]
 pub fn echo_arguments(pipe_size: Option<usize>) -> Vec<OsString> {
-    [MARK.into(), ECHO.into()]
-        .into_iter()
-        .chain(pipe_size.map(|size| size.to_string().into()))
-        .collect()
+    [MARK.into(), ECHO.into()].into_iter().chain(pipe_size.map(|size| size.to_string().into())).collect()
 }
 
 /// The arguments that make it a forwarder; the server's command follows them.

@@ -13,17 +13,10 @@ pub fn descendants(ancestor: u32) -> io::Result<Vec<u32>> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc")? {
         let entry = entry?;
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let Some(parent) = status_field(&entry.path(), "PPid")
-            .ok()
-            .and_then(|parent| parent.parse().ok())
-        else {
+        let Some(parent) = status_field(&entry.path(), "PPid").ok().and_then(|parent| parent.parse().ok()) else {
             continue;
         };
         children.entry(parent).or_default().push(pid);
@@ -48,9 +41,7 @@ pub fn resident_kib(pid: u32, field: ResidentField) -> io::Result<u64> {
         ResidentField::Anonymous => "RssAnon",
     };
     let text = status_field(Path::new(&format!("/proc/{pid}")), name)?;
-    text.trim_end_matches(" kB")
-        .parse()
-        .map_err(|_| io::Error::other(format!("{name} is no number: {text}")))
+    text.trim_end_matches(" kB").parse().map_err(|_| io::Error::other(format!("{name} is no number: {text}")))
 }
 
 /// Which part of the resident memory is meant.

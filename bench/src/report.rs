@@ -111,53 +111,29 @@ impl Report {
     /// Sums up `rounds`, which must hold `Direct` and `LevelZero`, all of
     /// the same length.
     #[must_use]
-    pub fn new(
-        is_quick: bool,
-        machine: Machine,
-        rounds: Vec<Rounds>,
-        full_pipes: Vec<FullPipes>,
-    ) -> Self {
+    pub fn new(is_quick: bool, machine: Machine, rounds: Vec<Rounds>, full_pipes: Vec<FullPipes>) -> Self {
         let of = |wanted: Contender| {
-            rounds
-                .iter()
-                .find(|rounds| rounds.contender == wanted)
-                .map_or(&[][..], |rounds| &rounds.samples)
+            rounds.iter().find(|rounds| rounds.contender == wanted).map_or(&[][..], |rounds| &rounds.samples)
         };
         let (direct, zero) = (of(Contender::Direct), of(Contender::LevelZero));
-        let medians: Vec<Medians> = rounds
-            .iter()
-            .map(|rounds| Medians::of(rounds, direct, zero))
-            .collect();
+        let medians: Vec<Medians> = rounds.iter().map(|rounds| Medians::of(rounds, direct, zero)).collect();
         let promises = medians
             .iter()
             .find(|medians| medians.contender == Contender::Rescind.name())
             .map_or_else(Vec::new, |shim| shim.to_level_zero.judge());
-        Self {
-            is_quick,
-            machine,
-            medians,
-            promises,
-            full_pipes,
-            rounds,
-        }
+        Self { is_quick, machine, medians, promises, full_pipes, rounds }
     }
 
     /// Whether the shim, if it took part, wedged or lies below a floor.
     #[must_use]
     pub fn is_found_wanting(&self) -> bool {
-        self.is_wedged()
-            || self
-                .promises
-                .iter()
-                .any(|one| one.standing == Standing::Below)
+        self.is_wedged() || self.promises.iter().any(|one| one.standing == Standing::Below)
     }
 
     /// Whether the shim did not finish with full pipes.
     #[must_use]
     pub fn is_wedged(&self) -> bool {
-        self.full_pipes
-            .iter()
-            .any(|one| one.contender == Contender::Rescind.name() && one.failed.is_some())
+        self.full_pipes.iter().any(|one| one.contender == Contender::Rescind.name() && one.failed.is_some())
     }
 }
 
@@ -176,8 +152,7 @@ impl Ratios {
 impl Medians {
     fn of(rounds: &Rounds, direct: &[Sample], zero: &[Sample]) -> Self {
         let own = &rounds.samples;
-        let middle =
-            |figure: fn(&Sample) -> f64| median(&own.iter().map(figure).collect::<Vec<_>>());
+        let middle = |figure: fn(&Sample) -> f64| median(&own.iter().map(figure).collect::<Vec<_>>());
         let added = |figure: fn(&Sample) -> f64| {
             let added = own.iter().zip(direct).map(|(a, b)| figure(a) - figure(b));
             median(&added.collect::<Vec<_>>())
@@ -218,41 +193,16 @@ impl Medians {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
-        writeln!(
-            out,
-            "{}, {} CPUs, Linux {}; all processes on CPU {}; load {:.2} before, {:.2} after",
-            machine.cpu,
-            machine.cpus,
-            machine.kernel,
-            machine.pinned_to,
-            machine.load_before,
-            machine.load_after
-        )?;
+        writeln!(out, "{}", self.machine)?;
         if self.is_quick {
-            writeln!(
-                out,
-                "A smoke run: it proves that all run, its figures mean nothing."
-            )?;
+            writeln!(out, "A smoke run: it proves that all run, its figures mean nothing.")?;
         }
         let rounds = self.rounds.first().map_or(0, |rounds| rounds.samples.len());
-        writeln!(
-            out,
-            "Medians of {rounds} interleaved rounds; × is the ratio to L0.\n"
-        )?;
+        writeln!(out, "Medians of {rounds} interleaved rounds; × is the ratio to L0.\n")?;
         writeln!(
             out,
             "{:<8} {:>13} {:>13} {:>11} {:>11} {:>5} {:>11} {:>5} {:>11} {:>5}",
-            "",
-            "round trip µs",
-            "added µs",
-            "×",
-            "messages/s",
-            "×",
-            "string MB/s",
-            "×",
-            "objects MB/s",
-            "×"
+            "", "round trip µs", "added µs", "×", "messages/s", "×", "string MB/s", "×", "objects MB/s", "×"
         )?;
         for one in &self.medians {
             let (figures, ratios) = (&one.figures, &one.to_level_zero);
@@ -273,10 +223,10 @@ impl fmt::Display for Report {
         }
         writeln!(out, "\nPipes of 4 KiB, nothing read until all is full:")?;
         for one in &self.full_pipes {
-            let outcome = one.failed.as_ref().map_or_else(
-                || format!("finished in {:.2} s", one.seconds),
-                |why| format!("FAILED: {why}"),
-            );
+            let outcome = one
+                .failed
+                .as_ref()
+                .map_or_else(|| format!("finished in {:.2} s", one.seconds), |why| format!("FAILED: {why}"));
             writeln!(
                 out,
                 "{:<8} {:>7} × {:<13} {:>7} outstanding, {} refused, {outcome}",

@@ -42,19 +42,10 @@ impl Session {
         at_most: Duration,
     ) -> Result<Self, SessionError> {
         let failed = |cause: DriverError| SessionError { contender, cause };
-        let mut processes = contender
-            .start(programs, pipe_size)
-            .map_err(|error| failed(error.into()))?;
-        let ends = processes
-            .take_ends()
-            .ok_or_else(|| failed(DriverError::Closed))?;
+        let mut processes = contender.start(programs, pipe_size).map_err(|error| failed(error.into()))?;
+        let ends = processes.take_ends().ok_or_else(|| failed(DriverError::Closed))?;
         let watchdog = Watchdog::arm(processes.pids(), at_most);
-        let mut session = Self {
-            contender,
-            driver: Driver::new(ends),
-            watchdog,
-            processes,
-        };
+        let mut session = Self { contender, driver: Driver::new(ends), watchdog, processes };
         session.speak(Driver::shake_hands)?;
         affinity::confirm_descendants(cpu).map_err(|error| failed(error.into()))?;
         Ok(session)
@@ -65,17 +56,10 @@ impl Session {
     /// # Errors
     /// What the driver met, with the contender's name; a session that the
     /// watchdog ended is a wedge.
-    pub fn speak<T>(
-        &mut self,
-        measure: impl FnOnce(&mut Driver) -> Result<T, DriverError>,
-    ) -> Result<T, SessionError> {
+    pub fn speak<T>(&mut self, measure: impl FnOnce(&mut Driver) -> Result<T, DriverError>) -> Result<T, SessionError> {
         measure(&mut self.driver).map_err(|cause| SessionError {
             contender: self.contender,
-            cause: if self.watchdog.has_fired() {
-                DriverError::TimeUp
-            } else {
-                cause
-            },
+            cause: if self.watchdog.has_fired() { DriverError::TimeUp } else { cause },
         })
     }
 
@@ -92,10 +76,7 @@ impl Session {
     /// When one outlives its input by five seconds.
     pub fn close(self) -> Result<(), SessionError> {
         let contender = self.contender;
-        let closed = |cause: io::Error| SessionError {
-            contender,
-            cause: cause.into(),
-        };
+        let closed = |cause: io::Error| SessionError { contender, cause: cause.into() };
         drop(self.driver);
         drop(self.watchdog);
         self.processes.wait().map_err(closed)

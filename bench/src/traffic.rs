@@ -40,6 +40,24 @@ impl LineId {
         Self(*b"1000000000")
     }
 
+    /// The id that is `count` after the first.
+    #[must_use]
+    pub fn nth(count: usize) -> Self {
+        let mut digits = Self::first();
+        let mut left = count;
+        for digit in digits.0.iter_mut().rev() {
+            *digit += u8::try_from(left % 10).unwrap_or_default();
+            left /= 10;
+        }
+        digits
+    }
+
+    /// The digits.
+    #[must_use]
+    pub const fn digits(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Counts one further.
     pub fn advance(&mut self) {
         for digit in self.0.iter_mut().rev() {
@@ -73,10 +91,7 @@ impl Batch {
         let tail = b"}\n";
         let params = params(target - head - tail.len());
         let line = [HEAD, &LineId::first().0, METHOD, &params, tail].concat();
-        Self {
-            line: line.len(),
-            bytes: line.repeat(if target == LARGE_LINE { 1 } else { lines }),
-        }
+        Self { line: line.len(), bytes: line.repeat(if target == LARGE_LINE { 1 } else { lines }) }
     }
 
     /// Lines there is room for.
@@ -142,11 +157,7 @@ pub const INITIALIZE: &[u8] = concat!(
 )
 .as_bytes();
 /// What the client says once the server has answered.
-pub const INITIALIZED: &[u8] = concat!(
-    r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
-    "\n"
-)
-.as_bytes();
+pub const INITIALIZED: &[u8] = concat!(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "\n").as_bytes();
 /// What the server answers to [`INITIALIZE`].
 pub const INITIALIZE_RESULT: &[u8] = concat!(
     r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","#,
@@ -173,9 +184,7 @@ fn small_objects(len: usize) -> Vec<u8> {
     const CLOSE: &[u8] = br#"{"end":true}]}}"#;
     let mut params = OPEN.to_vec();
     for number in 0.. {
-        let item = format!(
-            r#"{{"id":{number},"kind":"entry","ok":true,"at":[{number},2.5],"of":{{"n":null}}}},"#
-        );
+        let item = format!(r#"{{"id":{number},"kind":"entry","ok":true,"at":[{number},2.5],"of":{{"n":null}}}},"#);
         if params.len() + item.len() + CLOSE.len() > len {
             break;
         }
@@ -240,5 +249,7 @@ mod tests {
         let mut id = LineId(*b"1000000999");
         id.advance();
         assert_eq!(id, LineId(*b"1000001000"));
+        assert_eq!(id, LineId::nth(1000));
+        assert_eq!(LineId::nth(42), LineId(*b"1000000042"));
     }
 }

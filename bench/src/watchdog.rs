@@ -35,11 +35,7 @@ impl Watchdog {
                 }
             }
         });
-        Self {
-            disarm: Some(disarm),
-            thread: Some(thread),
-            fired,
-        }
+        Self { disarm: Some(disarm), thread: Some(thread), fired }
     }
 
     /// Whether the time was up before this was dropped.

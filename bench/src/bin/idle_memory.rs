@@ -16,12 +16,7 @@ use rescind_bench::traffic::Payload;
 use rescind_bench::{affinity, peer};
 use serde::Serialize;
 
-const PARTICIPANTS: [Contender; 4] = [
-    Contender::Cat,
-    Contender::LevelZero,
-    Contender::LevelOne,
-    Contender::Rescind,
-];
+const PARTICIPANTS: [Contender; 4] = [Contender::Cat, Contender::LevelZero, Contender::LevelOne, Contender::Rescind];
 /// Calls made before the session falls idle.
 const CALLS: usize = 100;
 const SETTLE: Duration = Duration::from_millis(200);
@@ -98,23 +93,15 @@ fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let promise = rows
         .iter()
         .find(|row| row.contender == Contender::Rescind.name())
-        .map(|row| {
-            Promise::at_most("idle shim, MiB resident", 8.0, 8.0).judge(row.medians.idle_mib)
-        });
+        .map(|row| Promise::at_most("idle shim, MiB resident", 8.0, 8.0).judge(row.medians.idle_mib));
     let report = Report { rows, promise };
     report.print(options.json)?;
-    let is_wanting = options.require_floors
-        && report
-            .promise
-            .is_some_and(|promise| promise.standing == Standing::Below);
+    let is_wanting =
+        options.require_floors && report.promise.is_some_and(|promise| promise.standing == Standing::Below);
     Ok(ExitCode::from(u8::from(is_wanting)))
 }
 
-fn measure(
-    contender: Contender,
-    programs: &Programs,
-    cpu: usize,
-) -> Result<Resident, SessionError> {
+fn measure(contender: Contender, programs: &Programs, cpu: usize) -> Result<Resident, SessionError> {
     let mut session = Session::open(contender, programs, None, cpu, SESSION)?;
     let pid = session.first_pid();
     let resident = session.speak(|driver| {
@@ -126,11 +113,7 @@ fn measure(
         let idle_anonymous_mib = mib(ResidentField::Anonymous)?;
         driver.stream(Payload::EscapedString, 16, 4)?;
         std::thread::sleep(SETTLE);
-        Ok(Resident {
-            idle_mib,
-            idle_anonymous_mib,
-            after_large_mib: mib(ResidentField::All)?,
-        })
+        Ok(Resident { idle_mib, idle_anonymous_mib, after_large_mib: mib(ResidentField::All)? })
     })?;
     session.close()?;
     Ok(resident)
@@ -138,8 +121,7 @@ fn measure(
 
 impl Row {
     fn new(contender: Contender, rounds: Vec<Resident>) -> Self {
-        let middle =
-            |figure: fn(&Resident) -> f64| median(&rounds.iter().map(figure).collect::<Vec<_>>());
+        let middle = |figure: fn(&Resident) -> f64| median(&rounds.iter().map(figure).collect::<Vec<_>>());
         Self {
             contender: contender.name(),
             medians: Resident {
@@ -159,19 +141,12 @@ impl Report {
             serde_json::to_writer(&mut out, self)?;
             return writeln!(out);
         }
-        writeln!(
-            out,
-            "{:<8} {:>10} {:>20} {:>22}",
-            "", "idle MiB", "of it anonymous MiB", "after 16 × 1 MiB, MiB"
-        )?;
+        writeln!(out, "{:<8} {:>10} {:>20} {:>22}", "", "idle MiB", "of it anonymous MiB", "after 16 × 1 MiB, MiB")?;
         for row in &self.rows {
             writeln!(
                 out,
                 "{:<8} {:>10.2} {:>20.2} {:>22.2}",
-                row.contender,
-                row.medians.idle_mib,
-                row.medians.idle_anonymous_mib,
-                row.medians.after_large_mib
+                row.contender, row.medians.idle_mib, row.medians.idle_anonymous_mib, row.medians.after_large_mib
             )?;
         }
         if let Some(promise) = &self.promise {

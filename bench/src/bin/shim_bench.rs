@@ -63,22 +63,10 @@ struct Plan {
 }
 
 impl Plan {
-    const FULL: Self = Self {
-        rounds: 7,
-        round_trips: 20_000,
-        messages: 200_000,
-        large_messages: 64,
-        flood: 100_000,
-        large_flood: 64,
-    };
-    const QUICK: Self = Self {
-        rounds: 2,
-        round_trips: 500,
-        messages: 5_000,
-        large_messages: 8,
-        flood: 20_000,
-        large_flood: 8,
-    };
+    const FULL: Self =
+        Self { rounds: 7, round_trips: 20_000, messages: 200_000, large_messages: 64, flood: 100_000, large_flood: 64 };
+    const QUICK: Self =
+        Self { rounds: 2, round_trips: 500, messages: 5_000, large_messages: 8, flood: 20_000, large_flood: 8 };
 }
 
 fn main() -> ExitCode {
@@ -99,27 +87,16 @@ fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut machine = Machine::describe(cpu)?;
     affinity::pin(cpu)?;
 
-    let mut plan = if options.quick {
-        Plan::QUICK
-    } else {
-        Plan::FULL
-    };
+    let mut plan = if options.quick { Plan::QUICK } else { Plan::FULL };
     plan.rounds = options.rounds.unwrap_or(plan.rounds).max(1);
-    let mut all = participants(options)
-        .map(|contender| Rounds {
-            contender,
-            samples: Vec::new(),
-        })
-        .collect::<Vec<_>>();
+    let mut all = participants(options).map(|contender| Rounds { contender, samples: Vec::new() }).collect::<Vec<_>>();
     for _ in 0..plan.rounds {
         for rounds in &mut all {
             let sample = measure(rounds.contender, &programs, cpu, &plan)?;
             rounds.samples.push(sample);
         }
     }
-    let full_pipes = participants(options)
-        .flat_map(|contender| fill_pipes(contender, &programs, cpu, &plan))
-        .collect();
+    let full_pipes = participants(options).flat_map(|contender| fill_pipes(contender, &programs, cpu, &plan)).collect();
     machine.finish()?;
 
     let report = Report::new(options.quick, machine, all, full_pipes);
@@ -137,19 +114,13 @@ fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
 fn participants(options: &Options) -> impl Iterator<Item = Contender> {
     Contender::ALL.into_iter().filter(|&contender| {
         let is_base = matches!(contender, Contender::Direct | Contender::LevelZero);
-        let is_wanted =
-            options.only.is_empty() || options.only.iter().any(|name| name == contender.name());
+        let is_wanted = options.only.is_empty() || options.only.iter().any(|name| name == contender.name());
         let is_there = contender != Contender::Rescind || !options.without_rescind;
         (is_base || is_wanted) && is_there
     })
 }
 
-fn measure(
-    contender: Contender,
-    programs: &Programs,
-    cpu: usize,
-    plan: &Plan,
-) -> Result<Sample, SessionError> {
+fn measure(contender: Contender, programs: &Programs, cpu: usize, plan: &Plan) -> Result<Sample, SessionError> {
     let mut session = Session::open(contender, programs, None, cpu, SESSION)?;
     let sample = session.speak(|driver| {
         driver.compare_bytes()?;
@@ -177,36 +148,27 @@ fn measure(
 }
 
 /// Small and large messages through pipes that hold next to nothing.
-fn fill_pipes(
-    contender: Contender,
-    programs: &Programs,
-    cpu: usize,
-    plan: &Plan,
-) -> [FullPipes; 2] {
-    [
-        (Payload::Small, "219 B", plan.flood),
-        (Payload::SmallObjects, "1 MiB", plan.large_flood),
-    ]
-    .map(|(payload, name, requests)| {
-        let flooded = Session::open(contender, programs, Some(SMALL_PIPE), cpu, SESSION).and_then(
-            |mut session| {
+fn fill_pipes(contender: Contender, programs: &Programs, cpu: usize, plan: &Plan) -> [FullPipes; 2] {
+    [(Payload::Small, "219 B", plan.flood), (Payload::SmallObjects, "1 MiB", plan.large_flood)].map(
+        |(payload, name, requests)| {
+            let flooded = Session::open(contender, programs, Some(SMALL_PIPE), cpu, SESSION).and_then(|mut session| {
                 let flood = session.speak(|driver| driver.flood(payload, requests))?;
                 session.close()?;
                 Ok(flood)
-            },
-        );
-        let (flood, failed) = match flooded {
-            Ok(flood) => (Some(flood), None),
-            Err(error) => (None, Some(error.cause.to_string())),
-        };
-        FullPipes {
-            contender: contender.name(),
-            payload: name,
-            requests,
-            outstanding_at_most: flood.map_or(0, |flood| flood.outstanding_at_most),
-            refused: flood.map_or(0, |flood| flood.refused),
-            seconds: flood.map_or(0.0, |flood| flood.took.as_secs_f64()),
-            failed,
-        }
-    })
+            });
+            let (flood, failed) = match flooded {
+                Ok(flood) => (Some(flood), None),
+                Err(error) => (None, Some(error.cause.to_string())),
+            };
+            FullPipes {
+                contender: contender.name(),
+                payload: name,
+                requests,
+                outstanding_at_most: flood.map_or(0, |flood| flood.outstanding_at_most),
+                refused: flood.map_or(0, |flood| flood.refused),
+                seconds: flood.map_or(0.0, |flood| flood.took.as_secs_f64()),
+                failed,
+            }
+        },
+    )
 }

@@ -13,8 +13,7 @@ pub(super) fn forward(pipes: &mut Pipes) -> io::Result<()> {
     let (from_server, to_client) = pipes.downward()?;
     let up = std::thread::spawn(move || pump(&from_client, to_server));
     pump(&from_server, to_client)?;
-    up.join()
-        .map_err(|_| io::Error::other("the upward thread panicked"))?
+    up.join().map_err(|_| io::Error::other("the upward thread panicked"))?
 }
 
 /// Takes the writing end by value: the reader sees its end with the thread's.
