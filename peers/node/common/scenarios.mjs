@@ -10,7 +10,7 @@ import { did, saw, until, within } from "./observe.mjs";
 
 export const REASON = "user pressed Stop";
 
-/** One call: started when made, its outcome printed when it settles. */
+/** One call: started when made, its outcome printed when it settles. With `quiet` it asks for no progress. */
 export class Call {
   #abort = new AbortController();
   #ticks = 0;
@@ -25,7 +25,8 @@ export class Call {
       this.#waiting = this.#waiting.filter(({ at, resolve }) => at > this.#ticks || resolve());
     };
     const { signal } = this.#abort;
-    this.settled = peer.request(label, behaviour, options, signal, onTick).then(
+    const { quiet, ...rest } = options;
+    this.settled = peer.request(label, behaviour, rest, signal, quiet ? undefined : onTick).then(
       (value) => saw("result", { call: label, value, cancelled: signal.aborted }),
       (error) => saw("error", { call: label, code: error.code, message: error.message, data: error.data, cancelled: signal.aborted }),
     );

@@ -41,8 +41,9 @@ async function everything() {
   await call.ticked(10);
   call.cancel();
   await call.done();
-  // Begun a second into A and half a second shorter than A in all: its end is a barrier after A's.
-  await new Call(peer, "B", "ignores", { tool, duration: 2.5, steps: 5 }).done();
+  // Begun a second into A and half a second shorter than A in all: its end is a barrier after A's. Quiet, because
+  // the SDK handles a result before the progress that came in the same read, and then complains about the progress.
+  await new Call(peer, "B", "ignores", { tool, quiet: true, duration: 2.5, steps: 5 }).done();
   await echo({ request: (...call) => peer.request(call[0], call[1], { tool: "echo", message: "still here" }) }, "C");
 }
 
