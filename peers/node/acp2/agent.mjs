@@ -1,6 +1,7 @@
 // An ACP agent on the official TypeScript SDK: a prompt, or a `_rescind/work` request, does what ../common/work.mjs says.
 import * as acp from "@agentclientprotocol/sdk";
 import { Readable, Writable } from "node:stream";
+import { mark } from "../common/marks.mjs";
 import { perform } from "../common/work.mjs";
 
 const turns = new Map();
@@ -19,8 +20,10 @@ acp
         sessionId,
         update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text: String(tick) } },
       });
+    const work = JSON.parse(prompt[0].text);
+    if (work.behaviour === "asks") return ask(client, sessionId, work);
     try {
-      await perform(JSON.parse(prompt[0].text), { signal: turn.signal, progress });
+      await perform(work, { signal: turn.signal, progress });
       return { stopReason: "end_turn" };
     } catch (error) {
       if (turn.signal.aborted) return { stopReason: "cancelled" };
@@ -34,3 +37,15 @@ acp
   })
   .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)))
   .closed.then(() => process.exit(0));
+
+/** A turn that waits for a permission and for nothing else. */
+async function ask(client, sessionId, { work }) {
+  mark(work, "started");
+  const { outcome } = await client.request("session/request_permission", {
+    sessionId,
+    toolCall: { toolCallId: "call-1", title: "a dangerous thing" },
+    options: [{ kind: "allow_once", name: "Allow", optionId: "allow" }],
+  });
+  mark(work, outcome.outcome === "cancelled" ? "stopped" : "finished");
+  return { stopReason: outcome.outcome === "cancelled" ? "cancelled" : "end_turn" };
+}

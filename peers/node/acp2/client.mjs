@@ -20,11 +20,18 @@ const { agent, closed } = acp
     if (update.sessionUpdate === "agent_message_chunk") ticks.get("prompt")?.(update.content.text);
   })
   .onNotification("_rescind/progress", (params) => params, ({ params: { work, tick } }) => ticks.get(work)?.(tick))
-  .onRequest("session/request_permission", ({ params }) => {
-    saw("permission asked");
+  .onRequest("session/request_permission", async ({ params, signal }) => {
+    saw("permission", { event: "asked" });
+    if (scenario === "prompt-permission") await withdrawn(signal);
     return { outcome: { outcome: "selected", optionId: params.options[0].optionId } };
   })
   .connect(acp.ndJsonStream(Writable.toWeb(child.input), Readable.toWeb(child.output)));
+
+/** The person who should decide has gone for lunch: only a cancel ends the question. */
+async function withdrawn(signal) {
+  await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  saw("permission", { event: "withdrawn" });
+}
 
 const peer = {
   async request(work, behaviour, { prompt, ...options }, signal, onTick) {
@@ -55,6 +62,15 @@ const more = {
     did("session/cancel");
     await agent.notify("session/cancel", { sessionId });
     await until("A to stop", () => marked("A", "stopped"));
+    await call.done();
+    await echo(peer, "B");
+  },
+
+  async "prompt-permission"() {
+    const call = new Call(peer, "A", "asks", { prompt: true });
+    await call.started();
+    await echo(peer, "ready");
+    call.cancel();
     await call.done();
     await echo(peer, "B");
   },
