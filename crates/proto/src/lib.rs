@@ -24,4 +24,5 @@ mod message;
 mod method;
 mod outbox;
 mod slab;
+mod sticky;
 mod timer;

@@ -21,6 +21,8 @@ pub struct Era {
     handshake: Handshake,
     /// Whether the side declared that it understands cancels (ACP-20).
     declared: Sides<bool>,
+    /// What a side declared of the requests that it runs as tasks: a raw object (TASK-11).
+    tasks: Sides<Option<Box<[u8]>>>,
     /// The spelling a side used itself, if it was not the current one (D3).
     spelling: Sides<Option<CancelForm>>,
     /// The client sent the request after which it may send no cancel (LSP-06).
@@ -43,6 +45,7 @@ impl Era {
             settled: None,
             handshake: Handshake::NotSeen,
             declared: Sides { client: false, server: false },
+            tasks: Sides { client: None, server: None },
             spelling: Sides { client: None, server: None },
             closing: false,
         }
@@ -82,6 +85,7 @@ impl Era {
         self.handshake = Handshake::Asked;
         let Some(params) = params else { return };
         self.declared.client = is_true(params, acp_gate().client);
+        self.tasks.client = tasks_of(params);
         if let Some(version) = json::member(params, "protocolVersion") {
             self.settled = by_version(version).or(self.settled);
         } else if framing == Framing::Headers {
@@ -94,6 +98,7 @@ impl Era {
     pub fn saw_initialize_result(&mut self, result: &[u8]) {
         self.handshake = Handshake::Answered;
         self.declared.server = is_true(result, acp_gate().server);
+        self.tasks.server = tasks_of(result);
         if let Some(version) = json::member(result, "protocolVersion") {
             self.settled = by_version(version).or(self.settled);
         }
@@ -135,6 +140,18 @@ impl Era {
             || (!self.is_settled() && Dialect::ALL.iter().any(|known| known.cancel.method == method))
     }
 
+    /// Whether `side` runs requests of this method as tasks when asked: the capability is exhaustive (TASK-11).
+    #[must_use]
+    pub fn takes_tasks(&self, side: Side, method: &str) -> bool {
+        let Some(declared) = &self.tasks[side] else { return false };
+        let mut value: &[u8] = declared;
+        for part in method.split('/') {
+            let Some(inner) = json::member(value, part) else { return false };
+            value = inner;
+        }
+        true
+    }
+
     /// The rule that keeps a cancel from `from` off the wire to the other side at this moment.
     #[must_use]
     pub fn forbids_cancel(&self, from: Side, dialect: &'static Dialect) -> Option<Rule> {
@@ -173,6 +190,15 @@ fn by_version(version: &[u8]) -> Option<&'static Dialect> {
     }
     json::is_integer(version).then_some(if version == b"2" { &acp::V2_DRAFT } else { &acp::V1 })
 }
+
+/// The requests that capabilities declare to run as tasks; a declaration of unreasonable size declares nothing.
+fn tasks_of(params: &[u8]) -> Option<Box<[u8]>> {
+    let declared = json::lookup(params, &["capabilities", "tasks", "requests"])?;
+    (declared.len() <= MAX_DECLARATION).then(|| declared.into())
+}
+
+/// Two methods are all that revisions know; this leaves room for a hundred.
+const MAX_DECLARATION: usize = 4096;
 
 fn is_true(value: &[u8], path: &[&str]) -> bool {
     json::lookup(value, path) == Some(b"true")

@@ -31,7 +31,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
     cancellers: Cancellers::Both,                                                                        // MCP-C01
     uncancellable: &[("initialize", Rule::McpC03)],
-    task_member: None,
+    tasks: false,
     disconnect: Disconnect::Cancels, // stdio; HTTP detaches (MCP-H01)
     gate: None,
     batches: false,
@@ -70,7 +70,7 @@ pub const REVISION_2025_06_18: Dialect = Dialect { name: "mcp-2025-06-18", ..REV
 /// Revision 2025-11-25: tasks, and errors without an id.
 pub const REVISION_2025_11_25: Dialect = Dialect {
     name: "mcp-2025-11-25",
-    task_member: Some("task"), // MCP-C13, TASK-11
+    tasks: true, // MCP-C13, TASK-11
     stray_error: StrayError::NoId,
     ..REVISION_2024_11_05
 };

@@ -31,8 +31,8 @@ pub struct Dialect {
     pub cancellers: Cancellers,
     /// Methods whose requests are never cancelled on the wire, with the rule that says so.
     pub uncancellable: &'static [(&'static str, Rule)],
-    /// A params member that turns a request into a task, which only `tasks/cancel` may cancel (MCP-C13).
-    pub task_member: Option<&'static str>,
+    /// Whether a `task` in the params makes the request a task, which only `tasks/cancel` may cancel (MCP-C13).
+    pub tasks: bool,
     /// What the end of input means for requests received on the connection (D27).
     pub disconnect: Disconnect,
     /// The capability a side must declare before it may be sent a cancel (ACP-20).

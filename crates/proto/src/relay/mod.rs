@@ -45,6 +45,7 @@ use crate::{
     receipt::Outcome,
     side::{Side, Sides},
     slab::Key,
+    sticky::Sticky,
     time::Instant,
     timer::Timers,
     wire::{Chunk, Decoder, Framed, Framing, Leftover},
@@ -70,8 +71,8 @@ pub struct Relay {
     /// By who sent the requests.
     tables: Sides<Table>,
     methods: Methods,
-    /// Cancels that overtook their request (D9), oldest first.
-    held: VecDeque<Held>,
+    /// Cancels that overtook their request (D9).
+    held: Sides<Sticky>,
     /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
     muted: Vec<(Box<[u8]>, Key)>,
     timers: Timers<Timer>,
@@ -123,20 +124,11 @@ enum Timer {
     /// The grace of a cancelled request (D34).
     Grace(RequestKey),
     /// The oldest held cancel (D9).
-    Held,
+    Held(Side),
     /// The oldest tombstone (D8).
     Tombstones,
     /// A side that does not read (D13).
     Debt(Side),
-}
-
-/// A cancel held for a request that has not arrived.
-#[derive(Clone, Debug)]
-struct Held {
-    from: Side,
-    id: RequestId,
-    reason: Option<Box<str>>,
-    until: Instant,
 }
 
 /// What becomes of a message that goes on to the other side.
@@ -181,7 +173,7 @@ impl Relay {
             }),
             tables: Sides::from_fn(|_| Table::new(seed)),
             methods: Methods::new(seed),
-            held: VecDeque::new(),
+            held: Sides::from_fn(|_| Sticky::new(config.max_sticky, config.sticky)),
             muted: Vec::new(),
             timers: Timers::new(),
             tombstones_due: None,
@@ -243,7 +235,7 @@ impl Relay {
             match timer {
                 Timer::Clock(request, clock) => self.clock_due(now, request, clock),
                 Timer::Grace(request) => self.grace_due(now, request),
-                Timer::Held => self.held_due(now),
+                Timer::Held(side) => self.held_due(now, side),
                 Timer::Tombstones => self.tombstones_due(now),
                 Timer::Debt(side) => {
                     self.links[side].stalled = None;
@@ -304,7 +296,8 @@ impl Relay {
     #[must_use]
     pub fn wants_input(&self, side: Side) -> bool {
         let bound = self.config.max_debt;
-        self.links[side.other()].outbox.debt() <= bound && self.links[side].own_debt <= bound
+        let other = &self.links[side.other()];
+        other.outbox.debt() - other.own_debt <= bound && self.links[side].own_debt <= bound
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
@@ -322,6 +315,12 @@ impl Relay {
     #[must_use]
     pub fn in_flight(&self, side: Side) -> usize {
         self.tables[side].live()
+    }
+
+    /// Settled requests of `side` that are still remembered.
+    #[must_use]
+    pub fn remembered(&self, side: Side) -> usize {
+        self.tables[side].tombstones().count()
     }
 
     /// The dialect spoken with `side`; a guess until something telling has passed.

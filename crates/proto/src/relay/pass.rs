@@ -38,6 +38,9 @@ impl Relay {
 
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) -> Option<Passed> {
         let Request { id, id_span, method, params } = request;
+        if from == Side::Client && method == "initialize" {
+            self.era.saw_initialize(self.framing, params.raw);
+        }
         let dialect = self.era.of_request(from, self.framing, params.meta);
         let onward = self.era.of_request(from.other(), self.framing, params.meta);
         if params.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(from, self.framing) {
@@ -59,15 +62,15 @@ impl Relay {
             return None;
         }
         if from == Side::Client {
-            if method == "initialize" {
-                self.era.saw_initialize(self.framing, params.raw);
-            } else if dialect.last_request == Some(&*method) {
+            if dialect.last_request == Some(&*method) {
                 self.era.saw_last_request();
             }
         } else if dialect.cancellers == Cancellers::Client {
             self.report_violation(now, from, Rule::McpM03, Some(id.clone()));
         }
 
+        let is_task =
+            dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
         let other = &mut self.tables[from];
         let renamed = (dialect.reuse != onward.reuse || other.is_taken_upstream(&id)).then(|| other.own_id(&id));
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
@@ -82,7 +85,7 @@ impl Relay {
             down: Down::Waiting,
             asked: now,
             method: self.methods.intern(&method),
-            is_task: dialect.task_member == Some("task") && params.task.is_some(),
+            is_task,
             superseded: false,
             renamed: renamed.clone(),
             id,
@@ -437,19 +440,16 @@ impl Relay {
 
     /// Cancels a request that a held cancel names, before the other side hears of it (D9).
     fn take_held(&mut self, now: Instant, request: RequestKey) -> bool {
-        if self.held.is_empty() {
+        if self.held[request.from].len() == 0 {
             return false;
         }
-        let Some(exchange) = self.exchange(request) else { return false };
-        let Some(at) = self.held.iter().position(|held| held.from == request.from && held.id == exchange.id) else {
-            return false;
-        };
+        let Some(exchange) = self.tables[request.from].get(request.key) else { return false };
         let method = self.methods.name(exchange.method).to_owned();
         let forbidden = exchange.dialect.uncancellable(&method);
         let is_task = exchange.is_task;
-        let Some(held) = self.held.remove(at) else { return false };
+        let Some(held) = self.held[request.from].take(&exchange.id) else { return false };
         if let Some(rule) = forbidden.or(is_task.then_some(Rule::McpC13)) {
-            self.report_violation(now, request.from, rule, Some(held.id));
+            self.report_violation(now, request.from, rule, Some(held.id.0));
             return false;
         }
         let mut cause = Cause::new(CauseCode::Caller);

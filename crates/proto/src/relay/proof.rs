@@ -45,14 +45,15 @@ impl Relay {
                 table.iter().filter(|(_, ex)| !ex.is_live()).count(),
                 "invariant 6: a settled request is in no ring and will never be forgotten"
             );
+            assert!(self.held[side].len() <= self.config.max_sticky, "invariant 8: too many held cancels");
             assert_eq!(table.live(), table.iter().filter(|(_, ex)| ex.is_live()).count(), "invariant 8: the count is off");
         }
-        assert!(self.held.len() <= self.config.max_sticky, "invariant 8: too many held cancels");
     }
 
     /// In debug builds, after every input, while the tables are small enough for that to be quick.
     pub(super) fn check(&self) {
-        if cfg!(debug_assertions) && self.tables.client.live() + self.tables.server.live() < 64 {
+        let entries = |side| self.tables[side].live() + self.remembered(side);
+        if cfg!(debug_assertions) && entries(Side::Client) + entries(Side::Server) < 64 {
             self.check_invariants();
         }
     }
@@ -87,12 +88,10 @@ impl Relay {
                     }
                 }
             }
+            self.held[side].hash_state(now, state);
             for (key, at) in self.tables[side].tombstones() {
                 (key.index(), now.since(at)).hash(state);
             }
-        }
-        for held in &self.held {
-            (held.from, &held.id, held.until.since(now)).hash(state);
         }
         self.muted.len().hash(state);
     }

@@ -153,7 +153,7 @@ impl Relay {
 
     /// The server has ended: nobody is left hanging (D35).
     pub(super) fn server_gone(&mut self, now: Instant) {
-        for key in self.tables[Side::Client].by_age(Exchange::is_open_upstream) {
+        for key in self.tables[Side::Client].by_age(|ex| ex.is_open_upstream() || ex.down == Down::Waiting) {
             let request = RequestKey { from: Side::Client, key };
             let Some(exchange) = self.exchange_mut(request) else { continue };
             exchange.up = Up::Lost;

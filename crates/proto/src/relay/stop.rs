@@ -1,7 +1,7 @@
 //! Every cancel, whoever asked: the requester, a clock, an operator, or the end of the link.
 
 use super::{
-    CancelNotice, Clock, Event, Held, LateKind, Relay, RequestKey, Settled, StuckSign, Timer, Verdict,
+    CancelNotice, Clock, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Timer, Verdict,
     exchange::{Cancelling, Down, Up},
 };
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     receipt::Outcome,
     rule::Rule,
     side::Side,
+    sticky::Hold,
     time::Instant,
 };
 
@@ -98,17 +99,18 @@ impl Relay {
         if let Some(rule) = self.era.forbids_cancel(from, dialect) {
             return Verdict::Refused(rule);
         }
-        if !dialect.sticky
-            || self.held.len() >= self.config.max_sticky
-            || self.held.iter().any(|held| held.from == from && held.id == cancel.id)
-        {
+        if !dialect.sticky {
             return Verdict::Unknown;
         }
-        let until = now + self.config.sticky;
-        if self.held.is_empty() {
-            self.timers.arm(until, Timer::Held);
+        let held = &mut self.held[from];
+        if held.hold(now, cancel.id.clone(), cancel.reason.clone()) != Hold::Held {
+            return Verdict::Unknown;
         }
-        self.held.push_back(Held { from, id: cancel.id.clone(), reason: cancel.reason.clone(), until });
+        if held.len() == 1
+            && let Some(due) = held.due()
+        {
+            self.timers.arm(due, Timer::Held(from));
+        }
         Verdict::Held
     }
 
@@ -287,15 +289,12 @@ impl Relay {
     }
 
     /// Held cancels whose request never came.
-    pub(super) fn held_due(&mut self, now: Instant) {
-        while let Some(held) = self.held.front() {
-            if held.until > now {
-                let until = held.until;
-                return self.timers.arm(until, Timer::Held);
-            }
-            if let Some(held) = self.held.pop_front() {
-                self.report_cancel(now, held.from, None, Some(held.id), held.reason, Verdict::Unknown);
-            }
+    pub(super) fn held_due(&mut self, now: Instant, from: Side) {
+        while let Some(held) = self.held[from].expire(now) {
+            self.report_cancel(now, from, None, Some(held.id.0), held.reason, Verdict::Unknown);
+        }
+        if let Some(due) = self.held[from].due() {
+            self.timers.arm(due, Timer::Held(from));
         }
     }
 

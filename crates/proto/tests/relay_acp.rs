@@ -1,0 +1,159 @@
+//! ACP turns through a relay (D37, ACP-08).
+
+use core::time::Duration;
+
+use rescind_proto::{
+    receipt::Outcome,
+    relay::{Clock, ClockRule, Config, End},
+    side::Side,
+};
+use rescind_testkit::relay_rig::RelayRig;
+
+const PROMPT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#;
+const CANCEL_PROMPT: &str = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#;
+const SESSION_CANCEL: &str = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+const UPDATE: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}"#;
+const STOPPED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#;
+const ASK: &str = r#"{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s"}}"#;
+const ASK_CANCELLED: &str = r#"{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}}"#;
+
+fn acp_with(config: Config) -> RelayRig {
+    let mut rig = RelayRig::new(config);
+    rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#);
+    rig.at_client();
+    rig
+}
+
+fn prompted() -> RelayRig {
+    let mut rig = acp_with(Config::default());
+    rig.from_client(PROMPT);
+    rig.at_server();
+    rig
+}
+
+#[test]
+fn a_cancelled_prompt_sends_one_session_cancel_and_no_other_notification() {
+    let mut rig = prompted();
+    rig.from_client(CANCEL_PROMPT);
+    rig.from_client(CANCEL_PROMPT);
+    assert_eq!(rig.at_server(), [SESSION_CANCEL]);
+    rig.from_server(UPDATE);
+    rig.from_server(STOPPED);
+    assert_eq!(rig.at_client(), [UPDATE, STOPPED]);
+    assert!(matches!(rig.outcome("1"), Some(Outcome::Confirmed { .. })));
+}
+
+#[test]
+fn a_session_cancel_of_the_client_passes_and_is_not_said_twice() {
+    let mut rig = prompted();
+    rig.from_client(SESSION_CANCEL);
+    rig.from_client(CANCEL_PROMPT);
+    assert_eq!(rig.at_server(), [SESSION_CANCEL]);
+    assert_eq!(rig.outcome("1"), Some(Outcome::Sent));
+    rig.from_server(STOPPED);
+    assert_eq!(rig.at_client(), [STOPPED]);
+}
+
+#[test]
+fn cancelling_a_prompt_closes_the_permission_requests_of_its_session() {
+    let mut rig = prompted();
+    rig.from_server(ASK);
+    rig.from_server(&ASK.replace("\"p\"", "\"q\"").replace("\"s\"", "\"other\""));
+    rig.at_client();
+    rig.from_client(CANCEL_PROMPT);
+    assert_eq!(rig.at_server(), [SESSION_CANCEL, ASK_CANCELLED]);
+    assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"p"}}"#]);
+    rig.from_client(ASK_CANCELLED);
+    assert_eq!(rig.at_server(), [""; 0], "the client's own answer comes after ours");
+}
+
+#[test]
+fn a_client_that_cancels_the_session_itself_answers_permissions_itself() {
+    let mut rig = prompted();
+    rig.from_server(ASK);
+    rig.at_client();
+    rig.from_client(SESSION_CANCEL);
+    assert_eq!((rig.at_server(), rig.at_client()), (vec![SESSION_CANCEL.to_owned()], vec![]));
+    rig.from_client(ASK_CANCELLED);
+    assert_eq!(rig.at_server(), [ASK_CANCELLED]);
+}
+
+#[test]
+fn a_mute_agents_turn_is_ended_for_the_client_after_its_limit_and_muted() {
+    let mut rig = prompted();
+    rig.from_client(CANCEL_PROMPT);
+    rig.at_server();
+    rig.pass(Duration::from_secs(29));
+    rig.from_server(UPDATE);
+    assert_eq!(rig.at_client(), [UPDATE], "no synthetic stop reason before the limit, and updates still pass");
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.at_client(), [STOPPED]);
+    rig.from_server(UPDATE);
+    assert_eq!(rig.at_client(), [""; 0], "muted until the agent's own answer");
+    rig.from_server(STOPPED);
+    rig.from_server(UPDATE);
+    assert_eq!(rig.at_client(), [UPDATE]);
+}
+
+#[test]
+fn a_cancelled_permission_request_is_answered_with_its_own_result() {
+    let mut rig = prompted();
+    rig.from_server(ASK);
+    rig.at_client();
+    rig.from_server(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"p"}}"#);
+    assert_eq!(rig.at_client().len(), 1);
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(rig.at_server(), [ASK_CANCELLED]);
+}
+
+#[test]
+fn updates_reset_the_response_clock_of_their_turn() {
+    let limit = Duration::from_secs(2);
+    let clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
+    let mut rig = acp_with(Config { clocks, ..Config::default() });
+    rig.from_client(PROMPT);
+    rig.at_server();
+    for _ in 0..5 {
+        rig.pass(Duration::from_secs(1));
+        rig.from_server(UPDATE);
+    }
+    assert_eq!(rig.at_server(), [""; 0]);
+    rig.pass(limit);
+    assert_eq!(rig.at_server(), [SESSION_CANCEL]);
+    assert!(rig.at_client().last().unwrap().contains("-31001"));
+}
+
+#[test]
+fn an_operator_ends_a_turn_as_its_method_does() {
+    let mut rig = prompted();
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert_eq!(rig.at_client(), [STOPPED], "an error on a prompt makes some clients kill the agent");
+    assert_eq!(rig.at_server(), [SESSION_CANCEL]);
+    rig.from_server(UPDATE);
+    rig.from_server(STOPPED);
+    assert_eq!(rig.at_client(), [""; 0]);
+}
+
+#[test]
+fn a_null_id_is_a_request_like_any_other() {
+    let mut rig = acp_with(Config::default());
+    let call = r#"{"jsonrpc":"2.0","id":null,"method":"session/new","params":{}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
+    rig.from_client(call);
+    assert_eq!(rig.at_server(), [call]);
+    rig.from_server(answer);
+    assert_eq!(rig.at_client(), [answer]);
+}
+
+#[test]
+fn an_agent_that_dies_answers_its_cancelled_turn() {
+    let mut rig = prompted();
+    rig.from_client(CANCEL_PROMPT);
+    rig.at_server();
+    rig.end(Side::Server, &End::Signalled(9));
+    assert_eq!(rig.at_client(), [STOPPED]);
+    assert_eq!(rig.outcome("1"), Some(Outcome::Unknown));
+}

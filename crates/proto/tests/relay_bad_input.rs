@@ -1,0 +1,234 @@
+//! Bad input through a relay: a clear answer, and nothing lost (D13, D35, D36).
+
+use core::time::Duration;
+
+use rescind_proto::{
+    dialect::{Dialect, acp, mcp},
+    relay::{Config, Drop, End, Event},
+    side::{Side, Sides},
+};
+use rescind_testkit::relay_rig::RelayRig;
+
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#;
+const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+fn speaking(dialect: &'static Dialect, config: Config) -> RelayRig {
+    RelayRig::new(Config { dialects: Sides { client: Some(dialect), server: Some(dialect) }, ..config })
+}
+
+fn mcp() -> RelayRig {
+    speaking(&mcp::REVISION_2025_06_18, Config::default())
+}
+
+fn drops(rig: &RelayRig) -> Vec<Drop> {
+    rig.events.iter().filter_map(|e| if let Event::Dropped { why, .. } = e { Some(*why) } else { None }).collect()
+}
+
+#[test]
+fn garbage_from_the_client_gets_one_parse_error_and_goes_no_further() {
+    let mut rig = mcp();
+    rig.bytes(Side::Client, b"not json\n{\"half\":\n");
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}"#;
+    assert_eq!(rig.at_client(), [error, error], "one a line");
+    assert_eq!(rig.at_server(), [""; 0]);
+    rig.from_client(CALL);
+    assert_eq!(rig.at_server(), [CALL]);
+}
+
+#[test]
+fn the_form_of_a_parse_error_is_that_of_the_revision() {
+    let mut rig = speaking(&mcp::LATEST_LEGACY, Config::default());
+    rig.bytes(Side::Client, b"\xff\xfe\n");
+    assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not JSON"}}"#]);
+}
+
+#[test]
+fn a_line_of_the_server_that_is_no_json_goes_to_the_log() {
+    let mut rig = mcp();
+    rig.bytes(Side::Server, b"Starting server...\n");
+    assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![]));
+    assert_eq!(drops(&rig), [Drop::Garbage]);
+}
+
+#[test]
+fn a_repeated_or_escaped_envelope_member_is_refused() {
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"y"}"#,
+        r#"{"jsonrpc":"2.0","\u0069d":1,"method":"x"}"#,
+    ] {
+        let mut rig = mcp();
+        rig.from_client(body);
+        assert_eq!(rig.at_server(), [""; 0]);
+        assert!(rig.at_client()[0].contains("-32600"));
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_does_not_leave_its_requester_hanging() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":1}"#);
+    let answers = rig.at_client();
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].contains("-32603"), "{answers:?}");
+    rig.from_server(RESULT);
+    assert_eq!(rig.at_client(), [""; 0], "one answer is enough");
+}
+
+#[test]
+fn an_overlong_request_is_answered_alone() {
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_message: 1000, ..Config::default() });
+    let big = format!(r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"x":"{}"}},"id":"big"}}"#, "y".repeat(5000));
+    rig.from_client(&big);
+    rig.from_client(CALL);
+    assert_eq!(rig.at_server(), [CALL]);
+    let answers = rig.at_client();
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].contains(r#""id":"big""#) && answers[0].contains("-31005"), "{answers:?}");
+}
+
+#[test]
+fn an_overlong_answer_ends_the_one_request_it_answers() {
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_message: 1000, ..Config::default() });
+    rig.from_client(CALL);
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":2"));
+    rig.at_server();
+    rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":"{}"}}}}"#, "y".repeat(5000)));
+    let answers = rig.at_client();
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].contains(r#""id":1"#) && answers[0].contains("-31005"), "{answers:?}");
+    assert_eq!(rig.relay.in_flight(Side::Client), 1);
+}
+
+#[test]
+fn a_stray_error_is_forwarded_only_in_the_form_its_reader_knows() {
+    let error = r#"{"code":-32601,"message":"no"}"#;
+    let bare = format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#);
+    let null = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#);
+    for stray in [&bare, &null] {
+        for (dialect, form) in [
+            (&mcp::REVISION_2025_06_18, None),
+            (&mcp::REVISION_2025_11_25, Some(&bare)),
+            (&acp::V1, Some(&null)),
+        ] {
+            let mut rig = speaking(dialect, Config::default());
+            rig.from_server(stray);
+            assert_eq!(rig.at_client(), Vec::from_iter(form.cloned()), "{}", dialect.name);
+        }
+    }
+}
+
+#[test]
+fn one_request_more_than_the_limit_is_refused() {
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_in_flight: 2, ..Config::default() });
+    for id in 1..=3 {
+        rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":{id}")));
+    }
+    assert_eq!(rig.at_server().len(), 2);
+    assert!(rig.at_client()[0].contains("-31004"));
+    rig.from_server(RESULT);
+    rig.at_client();
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":4"));
+    assert_eq!(rig.at_server().len(), 1);
+}
+
+#[test]
+fn a_server_that_dies_leaves_nobody_hanging() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":2"));
+    rig.at_server();
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":3"));
+    rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+    let ask = r#"{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{}}"#;
+    rig.from_server(ask);
+    assert_eq!(rig.at_client(), [ask]);
+    rig.end(Side::Server, &End::Exited(3));
+    let gone = |id| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server exited with code 3 before it answered","data":{{"exitCode":3}}}}}}"#
+        )
+    };
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s","reason":"connection ended"}}"#;
+    assert_eq!(rig.at_client(), [cancel.to_owned(), gone(1), gone(3)], "2 was cancelled: silence");
+    assert!(rig.relay.pending(Side::Server).is_empty());
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":4"));
+    assert_eq!(rig.at_client(), [gone(4)], "later ones are told too");
+}
+
+#[test]
+fn the_clients_end_cancels_nothing() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.end(Side::Client, &End::Closed);
+    assert_eq!(rig.at_server(), [""; 0]);
+    rig.from_server(RESULT);
+    assert_eq!(rig.at_client(), [RESULT]);
+}
+
+#[test]
+fn a_last_line_without_its_end_is_a_message_if_it_can_be_read() {
+    let mut rig = mcp();
+    rig.bytes(Side::Client, CALL.as_bytes());
+    assert_eq!(rig.at_server(), [""; 0]);
+    rig.end(Side::Client, &End::Closed);
+    assert_eq!(rig.at_server(), [CALL]);
+    let mut rig = mcp();
+    rig.bytes(Side::Client, &CALL.as_bytes()[..20]);
+    rig.end(Side::Client, &End::Closed);
+    assert_eq!(rig.at_server(), [""; 0]);
+    assert!(rig.at_client()[0].contains("-32700"));
+}
+
+#[test]
+fn a_side_that_does_not_read_pauses_the_other_and_is_given_up_after_the_limit() {
+    let config = Config { max_debt: 1000, debt_limit: Duration::from_secs(60), ..Config::default() };
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, config);
+    let note = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"x":"{}"}}}}"#, "y".repeat(500));
+    for _ in 0..2 {
+        assert!(rig.relay.wants_input(Side::Client));
+        rig.from_client(&note);
+    }
+    assert!(!rig.relay.wants_input(Side::Client), "nothing more for a server that does not read");
+    assert!(rig.relay.wants_input(Side::Server), "the other direction flows");
+    rig.pass(Duration::from_secs(59));
+    rig.write(Side::Server, 1);
+    rig.pass(Duration::from_secs(59));
+    assert!(!rig.events.iter().any(|event| matches!(event, Event::GivenUp { .. })), "it read a byte");
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.events.iter().any(|event| matches!(event, Event::GivenUp { side: Side::Server, .. })));
+    rig.write(Side::Server, usize::MAX);
+    assert!(rig.relay.wants_input(Side::Client));
+}
+
+#[test]
+fn a_flood_of_garbage_pauses_its_sender() {
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_debt: 1000, ..Config::default() });
+    let mut lines = 0;
+    while rig.relay.wants_input(Side::Client) {
+        rig.bytes(Side::Client, b"x\n");
+        lines += 1;
+        assert!(lines < 100, "the debt of its own bad input pauses it");
+    }
+    assert!(rig.relay.wants_input(Side::Server));
+    rig.at_client();
+    assert!(rig.relay.wants_input(Side::Client));
+}
+
+#[test]
+fn memory_of_the_settled_is_bounded_and_ends() {
+    let mut rig = mcp();
+    for id in 0..10_000 {
+        rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":{id}")));
+        rig.at_server();
+        rig.from_server(&RESULT.replace("\"id\":1", &format!("\"id\":{id}")));
+        rig.at_client();
+    }
+    assert_eq!(rig.relay.remembered(Side::Client), Config::default().remembered);
+    rig.pass(Duration::from_secs(600));
+    assert_eq!(rig.relay.remembered(Side::Client), 0);
+    assert_eq!(rig.relay.poll_timeout(), None, "nothing is left to do");
+}
