@@ -26,7 +26,6 @@ enum Repr {
     Integer(i64),
     /// JSON text that is not a canonical `i64`: a longer integer or a quoted string.
     /// The second box keeps the id at sixteen bytes, which a million requests pay for.
-    #[expect(clippy::box_collection, reason = "16-byte ids: a thin pointer costs one hop on long ids only")]
     Text(Box<Box<str>>),
 }
 
@@ -195,3 +194,102 @@ pub struct IncomingId(pub RequestId);
 /// The id of a request that we sent to the peer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct OutgoingId(pub RequestId);
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher;
+
+    use super::*;
+
+    fn id(text: &str) -> RequestId {
+        RequestId::from_json(text.as_bytes()).unwrap()
+    }
+
+    #[track_caller]
+    fn check_same(a: &str, b: &str) {
+        let hasher = foldhash::fast::FixedState::default();
+        assert_eq!(id(a), id(b));
+        assert_eq!(hasher.hash_one(id(a)), hasher.hash_one(id(b)));
+        assert!(id(a).resembles(&id(b)));
+    }
+
+    #[test]
+    fn case_76_spellings_of_one_string_are_one_id() {
+        check_same(r#""\u00e9""#, "\"é\"");
+        check_same(r#""\u00e9""#, r#""\u00E9""#);
+        check_same(r#""\/""#, "\"/\"");
+        check_same(r#""\ud83d\ude00""#, "\"😀\"");
+        assert_ne!(id(r#""\ud83d""#), id(r#""\ud83e""#));
+        assert_ne!(id(r#""\\u00e9""#), id(r#""\u00e9""#));
+    }
+
+    #[test]
+    fn case_9_ids_are_equal_when_type_and_value_are() {
+        let forty = "1234567890123456789012345678901234567890";
+        let texts = [
+            "null",
+            "\"null\"",
+            "0",
+            "-0",
+            "\"\"",
+            "5",
+            "\"5\"",
+            "-5",
+            "9007199254740992",
+            "9007199254740993",
+            "9223372036854775807",
+            "9223372036854775808",
+            forty,
+            "1234567890123456789012345678901234567891",
+        ];
+        for (at, a) in texts.iter().enumerate() {
+            check_same(a, a);
+            for b in &texts[at + 1..] {
+                assert_ne!(id(a), id(b), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_is_written_as_it_was_received() {
+        for text in ["null", "0", "-0", "-7", "9223372036854775808", r#""\u00e9\/""#, "\"\""] {
+            let mut out = Vec::new();
+            id(text).write(&mut out);
+            assert_eq!(out, text.as_bytes());
+            assert_eq!(id(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_string_integer_or_null_is_no_id() {
+        for bad in ["", "nul", "true", "1.0", "1e3", "01", "+1", " 1", "[1]", "{}", "\"a", "\"\n\"", r#""\x""#] {
+            assert!(RequestId::from_json(bad.as_bytes()).is_none(), "{bad}");
+        }
+        assert!(RequestId::from_json(b"\"\xff\"").is_none());
+    }
+
+    #[test]
+    fn a_string_id_is_escaped_as_json_needs_it() {
+        assert_eq!(RequestId::string("a\"\n"), id(r#""a\"\n""#));
+        assert_eq!(RequestId::string("5"), id("\"5\""));
+        assert!(RequestId::string("").is_string());
+    }
+
+    #[test]
+    fn what_a_careless_peer_makes_of_an_id_resembles_it() {
+        assert!(id("5").resembles(&id("\"5\"")));
+        assert!(id("5").resembles(&id("\"5.0\"")));
+        assert!(!id("5").resembles(&id("6")));
+        assert!(!id("\"a\"").resembles(&id("\"b\"")));
+        assert!(!RequestId::NULL.resembles(&id("0")));
+        assert_eq!(loose_integer("5.0"), Some(5));
+        for none in ["5.", "5.5", "5.0.0", "x", "05", ""] {
+            assert_eq!(loose_integer(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_id_has_sixteen_bytes() {
+        assert_eq!(size_of::<RequestId>(), 16);
+    }
+}

@@ -306,7 +306,8 @@ fn containers_may_nest_to_the_limit_and_no_deeper() {
     assert!(nested(json::MAX_DEPTH - 1));
     assert!(!nested(json::MAX_DEPTH));
     let mixed = |depth: usize, close: &str| {
-        let body = format!(r#"{{"method":"m","params":{{"p":{}1{}}}}}"#, r#"[{"a":"#.repeat(depth), close.repeat(depth));
+        let body =
+            format!(r#"{{"method":"m","params":{{"p":{}1{}}}}}"#, r#"[{"a":"#.repeat(depth), close.repeat(depth));
         frame::parse(body.as_bytes()).is_ok()
     };
     assert!(mixed(511, "}]"));

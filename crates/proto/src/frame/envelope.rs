@@ -108,7 +108,7 @@ impl<'a> Envelope<'a> {
         };
         let method = self.method.filter(|method| *method != b"null" || outcome == Err(Reason::NoKind));
         let kind = match (method, self.result.or(error)) {
-            (Some(_), _) if self.id.is_some() => Kind::Request,
+            (Some(_), _) if self.id.is_some() || self.id_unsure => Kind::Request,
             (Some(_), _) => Kind::Notification,
             (None, Some(_)) => Kind::Response,
             (None, None) => Kind::Unknown,

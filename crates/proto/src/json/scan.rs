@@ -231,7 +231,7 @@ impl Nesting {
         if self.depth == self.limit {
             return Err(NotJson);
         }
-        if self.depth != 0 && self.depth % 64 == 0 {
+        if self.depth != 0 && self.depth.is_multiple_of(64) {
             self.outer.push(self.kinds);
         }
         self.kinds = self.kinds << 1 | kind(bracket);
@@ -248,7 +248,7 @@ impl Nesting {
         self.kinds >>= 1;
         self.depth -= 1;
         if self.depth != 0
-            && self.depth % 64 == 0
+            && self.depth.is_multiple_of(64)
             && let Some(kinds) = self.outer.pop()
         {
             self.kinds = kinds;

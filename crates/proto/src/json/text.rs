@@ -157,7 +157,9 @@ mod tests {
 
     #[test]
     fn what_is_no_string_has_no_value() {
-        for bad in ["", "\"", "abc", "\"a", "a\"", "\"a\"b\"", "\"\n\"", r#""\x""#, r#""\u12""#, r#""\u12g4""#, "\"\\\""] {
+        for bad in
+            ["", "\"", "abc", "\"a", "a\"", "\"a\"b\"", "\"\n\"", r#""\x""#, r#""\u12""#, r#""\u12g4""#, "\"\\\""]
+        {
             assert_eq!(value(bad), None, "{bad}");
             assert!(!is_string(bad.as_bytes()), "{bad}");
         }

@@ -60,7 +60,10 @@ enum State {
     /// In a body, which lies at these bytes of the buffer once they are there.
     Body(Range<usize>),
     /// In a body beyond the limit.
-    Overlong { left: u64, scan: Box<OverlongScan> },
+    Overlong {
+        left: u64,
+        scan: Box<OverlongScan>,
+    },
     /// In a line too long to be a header, whose last bytes are in the buffer.
     Skip,
 }
@@ -93,7 +96,9 @@ impl Headers {
                         self.buffer.clear();
                         self.state = State::START;
                     }
-                    Step::End { length, block } => self.state = State::body(length, block, self.max_message, &mut self.buffer),
+                    Step::End { length, block } => {
+                        self.state = State::body(length, block, self.max_message, &mut self.buffer)
+                    }
                     Step::Broken { fault, end } => {
                         self.state = State::after(fault);
                         return Some(Chunk::Broken(Broken { fault, raw: self.buffer.give(end) }));
@@ -236,7 +241,11 @@ impl Block {
     fn read_on(&mut self, bytes: &[u8]) -> Step {
         loop {
             let Some(end) = memchr::memchr(b'\n', &bytes[self.read..]) else {
-                return if bytes.len() < MAX_BLOCK { Step::More } else { Step::Broken { fault: Fault::TooLong, end: MAX_BLOCK } };
+                return if bytes.len() < MAX_BLOCK {
+                    Step::More
+                } else {
+                    Step::Broken { fault: Fault::TooLong, end: MAX_BLOCK }
+                };
             };
             let line = &bytes[self.read..self.read + end + 1];
             let empty_block = self.read == 0;

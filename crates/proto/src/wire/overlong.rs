@@ -90,7 +90,7 @@ enum Seen {
     #[default]
     Absent,
     Text(Vec<u8>),
-    /// It is there, but too long, repeated, or its key is written with escapes.
+    /// It is there, but too long, repeated or (the id only) behind a key with escapes.
     Unclear,
 }
 
@@ -220,10 +220,10 @@ impl OverlongScan {
             self.escaped = true;
         } else {
             self.in_string = false;
-            match self.place {
-                Place::InKey => self.name(),
-                Place::InString => self.settle(),
-                _ => {}
+            if self.place == Place::InKey {
+                self.name();
+            } else if self.place == Place::InString {
+                self.settle();
             }
         }
         after
@@ -265,12 +265,10 @@ impl OverlongScan {
         let escaped = self.text.contains(&b'\\');
         let Some(key) = json::unescape(&self.text) else { return };
         let member = Name::of(&key);
-        if escaped {
-            if let Some(seen) = self.seen(member) {
-                *seen = Seen::Unclear;
-            }
-        } else {
+        if !escaped {
             self.member = member;
+        } else if member == Name::Id {
+            self.id = Seen::Unclear;
         }
     }
 
