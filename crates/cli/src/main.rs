@@ -1,3 +1,54 @@
 //! The `rescind` command.
+//!
+//! One file a subcommand. Exit codes: `rescind run` gives its command's, 128+n
+//! after a signal, and 125 to 127 for what went wrong before (as `env` and
+//! `timeout` do); everything else 0 for done and 2 for could not.
 
-fn main() {}
+mod exec;
+mod failure;
+mod run;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Cancellation that works, for MCP servers, ACP agents and language servers.
+#[derive(Debug, Parser)]
+#[command(name = "rescind", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    #[command(name = "__exec", hide = true)]
+    Exec(exec::Arguments),
+    #[command(name = "__watch", hide = true)]
+    Watch,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
+    match cli.command {
+        Command::Run(arguments) => run::main(arguments),
+        Command::Exec(arguments) => exec::main(arguments),
+        Command::Watch => watch::main(),
+    }
+}
+
+/// Usage errors of `run` must not look like an exit code of its command.
+fn refused(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let of_run = std::env::args_os().nth(1).is_some_and(|name| name == "run");
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if of_run => ExitCode::from(run::OWN_FAILURE),
+        _ => ExitCode::from(2),
+    }
+}

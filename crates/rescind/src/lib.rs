@@ -1,1 +1,11 @@
-//! The library of Rescind.
+//! The library of Rescind: what drives the engine on real descriptors and processes.
+//!
+//! The engine, [`rescind_proto`], decides; this crate reads, writes, waits and
+//! starts processes.
+
+#![warn(missing_docs)]
+
+pub mod launch;
+pub mod relay;
+
+mod stdio;

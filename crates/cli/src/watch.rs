@@ -1,0 +1,12 @@
+//! `rescind __watch`: kills its process group when the shim is gone.
+
+use std::process::ExitCode;
+
+use crate::run::OWN_FAILURE;
+
+pub(crate) fn main() -> ExitCode {
+    match rescind::launch::watch() {
+        Ok(never) => match never {},
+        Err(_) => ExitCode::from(OWN_FAILURE),
+    }
+}

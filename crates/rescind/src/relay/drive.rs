@@ -1,0 +1,286 @@
+//! The loop that joins a client, a server and the relay machine between them.
+//!
+//! It decides nothing about the protocol. Bytes that arrive are handed to the
+//! machine, and what the machine has for a side is written at once, before
+//! anything is waited for. A side that does not read is left alone until it does;
+//! the other side goes on.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use rescind_proto::{
+    relay::{Config, End, Event, Relay},
+    side::{Side, Sides},
+    time::Instant,
+};
+use rustix::process::Signal;
+
+use super::{
+    alarm::Alarm,
+    group::{Group, Pipes},
+    lifecycle::{Lifecycle, Limits, Open, Step},
+    observer::Observer,
+    signals::Signals,
+};
+use crate::stdio::{Input, Output};
+
+/// The first size of the buffer that is read into: what a pipe holds.
+const BUFFER: usize = 64 * 1024;
+
+/// The size it grows to when reads fill it.
+const LARGE_BUFFER: usize = 1024 * 1024;
+
+/// The most that is read of what a server left in its pipe: more than a pipe holds unless it was enlarged further.
+const LEFT_BEHIND: usize = LARGE_BUFFER;
+
+/// A link at work.
+#[derive(Debug)]
+pub(crate) struct Drive {
+    origin: std::time::Instant,
+    relay: Relay,
+    ports: Sides<Port>,
+    lifecycle: Lifecycle,
+    group: Group,
+    signals: Signals,
+    alarm: Alarm,
+    observer: Observer,
+    buffer: Vec<u8>,
+}
+
+/// The descriptors of one side; what has ended is gone.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) input: Option<Input>,
+    pub(crate) output: Option<Output>,
+}
+
+impl Port {
+    /// The server's pipes.
+    pub(crate) fn to_server(pipes: Pipes) -> io::Result<Self> {
+        Ok(Self { input: Some(Input::own(pipes.stdout)?), output: Some(Output::own(pipes.stdin)?) })
+    }
+}
+
+impl Drive {
+    pub(crate) fn new(
+        origin: std::time::Instant,
+        config: Config,
+        ports: Sides<Port>,
+        group: Group,
+        signals: Signals,
+        observer: Observer,
+    ) -> Self {
+        Self {
+            origin,
+            relay: Relay::new(config),
+            ports,
+            lifecycle: Lifecycle::new(Limits::default()),
+            group,
+            signals,
+            alarm: Alarm::new(),
+            observer,
+            buffer: vec![0; BUFFER],
+        }
+    }
+
+    /// Runs until both sides have ended; then says how the server did.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let now = self.now();
+            let mut moved = self.poll_signals(cx, now);
+            for side in Side::BOTH {
+                moved |= self.poll_input(cx, now, side);
+                // Written before the next read: an answer must not wait for what comes after it.
+                moved |= self.poll_output(cx, now, side.other());
+                moved |= self.poll_output(cx, now, side);
+            }
+            self.handle_events(now);
+            loop {
+                let open = self.open(cx);
+                let Some(step) = self.lifecycle.next(now, open) else { break };
+                moved = true;
+                match step {
+                    Step::CloseStdin => self.ports.server.output = None,
+                    Step::Terminate => self.group.signal(Signal::TERM),
+                    Step::Kill => self.group.signal(Signal::KILL),
+                    Step::EndServer(how) => self.end_server(cx, now, &how),
+                    Step::Leave(how) => return Poll::Ready(how),
+                }
+            }
+            if moved {
+                continue;
+            }
+            let due = [self.relay.poll_timeout(), self.lifecycle.deadline()].into_iter().flatten().min();
+            if self.alarm.poll(cx, self.origin, due).is_pending() {
+                self.observer.handle_idle();
+                return Poll::Pending;
+            }
+            let now = self.now();
+            self.relay.handle_timeout(now);
+            self.look_after_server(now);
+        }
+    }
+
+    /// Ends the observer's work; called once, at the end.
+    pub(crate) fn finish(self, how: &End) {
+        let Self { group, mut observer, origin, .. } = self;
+        drop(group);
+        observer.finish(Instant::after_origin(origin.elapsed()), how);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::after_origin(self.origin.elapsed())
+    }
+
+    fn poll_signals(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut moved = false;
+        while let Poll::Ready(signal) = self.signals.poll(cx) {
+            self.group.signal(signal);
+            self.lifecycle.terminated(now);
+            moved = true;
+        }
+        while self.signals.poll_child(cx).is_ready() {
+            self.look_after_server(now);
+            moved = true;
+        }
+        moved
+    }
+
+    fn look_after_server(&mut self, now: Instant) {
+        if !self.lifecycle.has_exited()
+            && let Some(how) = self.group.ended()
+        {
+            self.observer.handle_exit(now, &how);
+            self.lifecycle.server_exited(now, how);
+        }
+    }
+
+    /// Reads one side once, if it is wanted.
+    fn poll_input(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
+        if !self.relay.wants_input(side) || self.observer.poll_ready(cx).is_pending() {
+            return false;
+        }
+        let Some(input) = &mut self.ports[side].input else { return false };
+        match input.poll_read(cx, &mut self.buffer) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(read)) if read > 0 => {
+                self.relay.handle_input(now, side, &self.buffer[..read]);
+                if read == self.buffer.len() && read < LARGE_BUFFER {
+                    self.buffer.resize(LARGE_BUFFER, 0);
+                }
+            }
+            // An error tells no more than an end: nothing will come.
+            Poll::Ready(Ok(_) | Err(_)) => self.handle_input_end(now, side),
+        }
+        true
+    }
+
+    fn handle_input_end(&mut self, now: Instant, side: Side) {
+        self.ports[side].input = None;
+        match side {
+            Side::Client => {
+                self.relay.handle_end(now, Side::Client, &End::Closed);
+                self.lifecycle.begin(now);
+            }
+            Side::Server => {
+                self.look_after_server(now);
+                self.lifecycle.server_silent(now);
+            }
+        }
+    }
+
+    /// Writes to one side as long as it takes something.
+    fn poll_output(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
+        let Some(output) = &mut self.ports[side].output else { return false };
+        let mut moved = false;
+        loop {
+            let pending = self.relay.pending(side);
+            if pending.is_empty() {
+                return moved;
+            }
+            match output.poll_write(cx, pending) {
+                Poll::Pending => return moved,
+                Poll::Ready(Ok(written)) => {
+                    self.relay.handle_written(now, side, written);
+                    match side {
+                        Side::Client => self.lifecycle.client_read(now),
+                        Side::Server => self.lifecycle.server_read(now),
+                    }
+                    moved = true;
+                }
+                Poll::Ready(Err(_)) => {
+                    self.handle_deaf(now, side);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// A side cannot be written to any more.
+    fn handle_deaf(&mut self, now: Instant, side: Side) {
+        self.ports[side].output = None;
+        self.relay.handle_deaf(now, side);
+        match side {
+            // Nobody is left to read an answer: the client is gone, whatever it may still send.
+            Side::Client => self.handle_input_end(now, Side::Client),
+            // It cannot be asked anything any more. Perhaps it is about to exit.
+            Side::Server => self.lifecycle.server_silent(now),
+        }
+    }
+
+    /// What is left in the server's stdout is read; then the relay is told that the server has ended.
+    fn end_server(&mut self, cx: &mut Context<'_>, now: Instant, how: &End) {
+        if let Some(mut input) = self.ports.server.input.take() {
+            let mut left = LEFT_BEHIND;
+            while left > 0
+                && let Poll::Ready(Ok(read)) = input.poll_read(cx, &mut self.buffer)
+                && read > 0
+            {
+                self.relay.handle_input(now, Side::Server, &self.buffer[..read]);
+                left = left.saturating_sub(read);
+            }
+        }
+        self.relay.handle_end(now, Side::Server, how);
+        self.handle_events(now);
+    }
+
+    fn handle_events(&mut self, now: Instant) {
+        while let Some(event) = self.relay.poll_event() {
+            match &event {
+                Event::GivenUp { side, .. } => {
+                    self.handle_deaf(now, *side);
+                    self.lifecycle.begin(now);
+                }
+                Event::Stuck { .. } if self.observer.kills_stuck() => {
+                    self.group.signal(Signal::TERM);
+                    self.lifecycle.terminated(now);
+                }
+                Event::Stuck { .. }
+                | Event::Opened { .. }
+                | Event::Settled { .. }
+                | Event::Cancel(_)
+                | Event::Receipt { .. }
+                | Event::TimedOut { .. }
+                | Event::Late { .. }
+                | Event::Dropped { .. }
+                | Event::Violation { .. }
+                | Event::Frame { .. } => {}
+            }
+            self.observer.handle_event(now, event);
+        }
+    }
+
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
+        let mut owed = |side: Side| {
+            let Some(output) = &mut self.ports[side].output else { return false };
+            !self.relay.pending(side).is_empty() || output.poll_flush(cx).is_pending()
+        };
+        Open {
+            owed_server: owed(Side::Server),
+            owed_client: owed(Side::Client),
+            server_output: self.ports.server.input.is_some(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Descriptors that epoll watches.
+//!
+//! tokio's pipe ends are used for their registration only: the calls are ours, so
+//! that a socket can be asked not to wait, and so that a call that took less than
+//! it could spares the one that would only say "not yet".
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    task::{Context, Poll, ready},
+};
+
+use rustix::io::Errno;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+use super::descriptor::Means;
+
+/// A pipe or socket that is read when it is ready.
+#[derive(Debug)]
+pub(crate) struct PolledInput {
+    registered: Receiver,
+    means: Means,
+}
+
+impl PolledInput {
+    /// Fails where epoll refuses.
+    pub(super) fn new((fd, means): (OwnedFd, Means)) -> io::Result<Self> {
+        Ok(Self { registered: Receiver::from_owned_fd_unchecked(fd)?, means })
+    }
+
+    /// Reads once. A read that did not fill the buffer has emptied the pipe.
+    pub(super) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.registered.poll_read_ready(cx))?;
+            let mut read = Err(Errno::AGAIN);
+            let _ = self.registered.try_io(|| {
+                read = self.means.read(self.registered.as_fd(), buffer);
+                note(read, read.is_ok_and(|read| read > 0 && read < buffer.len()))
+            });
+            if let Some(done) = done(read) {
+                return Poll::Ready(done);
+            }
+        }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.registered.as_fd()
+    }
+}
+
+impl Drop for PolledInput {
+    fn drop(&mut self) {
+        self.means.give_back(self.registered.as_fd());
+    }
+}
+
+/// A pipe or socket that is written when it is ready.
+#[derive(Debug)]
+pub(crate) struct PolledOutput {
+    registered: Sender,
+    means: Means,
+}
+
+impl PolledOutput {
+    /// Fails where epoll refuses.
+    pub(super) fn new((fd, means): (OwnedFd, Means)) -> io::Result<Self> {
+        Ok(Self { registered: Sender::from_owned_fd_unchecked(fd)?, means })
+    }
+
+    /// Writes once. A write that was cut short has filled the pipe.
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.registered.poll_write_ready(cx))?;
+            let mut written = Err(Errno::AGAIN);
+            let _ = self.registered.try_io(|| {
+                written = self.means.write(self.registered.as_fd(), bytes);
+                note(written, written.is_ok_and(|written| written < bytes.len()))
+            });
+            if let Some(done) = done(written) {
+                return Poll::Ready(done);
+            }
+        }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.registered.as_fd()
+    }
+}
+
+impl Drop for PolledOutput {
+    fn drop(&mut self) {
+        self.means.give_back(self.registered.as_fd());
+    }
+}
+
+/// Tells the registration whether the descriptor is ready still.
+fn note(outcome: rustix::io::Result<usize>, exhausted: bool) -> io::Result<()> {
+    if exhausted || outcome == Err(Errno::AGAIN) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+}
+
+/// The outcome of a call, unless it has to be made again.
+fn done(outcome: rustix::io::Result<usize>) -> Option<io::Result<usize>> {
+    match outcome {
+        Ok(bytes) => Some(Ok(bytes)),
+        Err(Errno::AGAIN | Errno::INTR) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
