@@ -215,3 +215,14 @@ fn a_table_of_ones_own_is_spoken() {
     rig.from_client(&MCP_CANCEL.replace("\"requestId\":1", "\"requestId\":1,\"reason\":\"Stop\""));
     assert_eq!(rig.at_server(), [r#"{"jsonrpc":"2.0","method":"abort","params":{"call":1,"why":"Stop"}}"#]);
 }
+
+#[test]
+fn a_spelling_tells_the_dialect_when_no_handshake_was_seen() {
+    let mut rig = RelayRig::new(Config::default());
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_client(ACP_CANCEL);
+    assert_eq!(rig.at_server(), [ACP_CANCEL]);
+    rig.from_server(CANCELLED);
+    assert_eq!(rig.at_client(), [CANCELLED], "an ACP client is owed its answer");
+}

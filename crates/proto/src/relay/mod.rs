@@ -81,6 +81,8 @@ pub struct Relay {
     events: VecDeque<Event>,
     /// How the server's input ended.
     server_end: Option<End>,
+    /// Frames that have just left, with their lengths; empty between calls.
+    left: Vec<(Tag, usize)>,
 }
 
 /// One side's bytes.
@@ -179,6 +181,7 @@ impl Relay {
             tombstones_due: None,
             events: VecDeque::new(),
             server_end: None,
+            left: Vec::new(),
             config,
         }
     }
@@ -207,8 +210,7 @@ impl Relay {
             return;
         }
         let tap = self.config.tap;
-        let Self { links, events, .. } = self;
-        let mut left = Vec::new();
+        let Self { links, events, left, .. } = self;
         links[side].outbox.written(bytes, |tag, bytes| {
             if tap {
                 events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
@@ -219,9 +221,11 @@ impl Relay {
                 Tag::Request(_) | Tag::Answer(_) | Tag::Cancel(_) | Tag::Many(_) => left.push((tag, 0)),
             }
         });
-        for (tag, len) in left {
+        let mut left = core::mem::take(&mut self.left);
+        for (tag, len) in left.drain(..) {
             self.handle_left(now, side, tag, len);
         }
+        self.left = left;
         if let Some(due) = self.links[side].stalled.take() {
             self.timers.disarm(due, Timer::Debt(side));
         }

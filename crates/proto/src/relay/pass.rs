@@ -97,7 +97,7 @@ impl Relay {
         if self.take_held(now, request) {
             return None;
         }
-        if self.links[from.other()].ended {
+        if self.links[from.other()].deaf {
             self.answer_gone(now, request);
             return None;
         }
@@ -304,6 +304,7 @@ impl Relay {
         }
         self.learn_answer(now, request, kind, said);
         self.unmute(request);
+        self.disarm_all(request);
         let exchange = self.exchange_mut(request)?;
         exchange.up = Up::Answered;
         if exchange.down != Down::Waiting {
@@ -311,9 +312,7 @@ impl Relay {
             self.events.push_back(Event::Late { from, id, what: late, at: now });
             return None;
         }
-        let id = (exchange.renamed.is_some() || loosely).then(|| exchange.id.clone());
-        self.disarm_all(request);
-        Some(id)
+        Some((exchange.renamed.is_some() || loosely).then(|| exchange.id.clone()))
     }
 
     /// What the answer says about the cancel, if there was one (D28).
@@ -386,7 +385,7 @@ impl Relay {
                     && let Some(_) = self.answered(now, from, request, false, &Said::Error(b"{}"))
                 {
                     let text = format!("the answer could not be read: {}", reason.as_str());
-                    self.answer_error(request, error_code::INTERNAL_ERROR, &text, None);
+                    self.answer_error(now, request, error_code::INTERNAL_ERROR, &text, None);
                 } else if kind == Kind::Unknown && from == Side::Client {
                     self.refuse(from, None, error_code::INVALID_REQUEST, reason.as_str());
                 }
@@ -421,7 +420,7 @@ impl Relay {
                 if let (Some(request), _) = self.find_answered(from.other(), id.as_ref())
                     && self.answered(now, from, request, false, &Said::Error(b"{}")).is_some()
                 {
-                    self.answer_error(request, error_code::TOO_LARGE, &format!("answer too large: {text}"), None);
+                    self.answer_error(now, request, error_code::TOO_LARGE, &format!("answer too large: {text}"), None);
                 }
             }
             Kind::Request => {
@@ -475,7 +474,7 @@ impl Relay {
             return self.settle(now, request, Settled::Gone);
         }
         let (text, data) = self.epitaph();
-        self.answer_error(request, error_code::UPSTREAM_GONE, &text, Some(&data));
+        self.answer_error(now, request, error_code::UPSTREAM_GONE, &text, Some(&data));
     }
 }
 

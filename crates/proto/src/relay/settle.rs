@@ -32,7 +32,7 @@ impl Relay {
             return self.settle(now, request, Settled::Silent);
         }
         if matches!(exchange.up, Up::Never | Up::Lost) {
-            return self.answer_cancelled(request);
+            return self.answer_cancelled(now, request);
         }
         // Nobody will answer a cancel that cannot be sent: the requester waits for the work, at most the grace.
         let unsendable = exchange.cancel.as_ref().is_some_and(|cancel| cancel.receipt.outcome == Outcome::NotSendable);
@@ -61,11 +61,11 @@ impl Relay {
     }
 
     /// Answers with the method's own cancellation result or the dialect's error; the receipt goes into its data.
-    pub(super) fn answer_cancelled(&mut self, request: RequestKey) {
+    pub(super) fn answer_cancelled(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange(request) else { return };
         let dialect = exchange.dialect;
         if let Some(own) = dialect.cancel_result(self.methods.name(exchange.method)) {
-            return self.answer(request, Settled::AnsweredHere { code: None }, |id, out| {
+            return self.answer(now, request, Settled::AnsweredHere { code: None }, |id, out| {
                 message::result(id, own.json.as_bytes(), out);
             });
         }
@@ -76,30 +76,41 @@ impl Relay {
         };
         let unconfirmed = exchange.is_open_upstream() || exchange.up == Up::Lost;
         let data = self.error_data(request, None);
-        self.answer_error(request, code, if unconfirmed { UNCONFIRMED } else { text }, Some(&data));
+        self.answer_error(now, request, code, if unconfirmed { UNCONFIRMED } else { text }, Some(&data));
     }
 
-    pub(super) fn answer_error(&mut self, request: RequestKey, code: i32, text: &str, data: Option<&[u8]>) {
-        self.answer(request, Settled::AnsweredHere { code: Some(code) }, |id, out| {
+    pub(super) fn answer_error(
+        &mut self,
+        now: Instant,
+        request: RequestKey,
+        code: i32,
+        text: &str,
+        data: Option<&[u8]>,
+    ) {
+        self.answer(now, request, Settled::AnsweredHere { code: Some(code) }, |id, out| {
             message::error(Some(id), code, text, data, out);
         });
     }
 
     /// Queues an answer of our own for the requester.
-    fn answer(&mut self, request: RequestKey, how: Settled, write: impl FnOnce(&RequestId, &mut Vec<u8>)) {
+    fn answer(
+        &mut self,
+        now: Instant,
+        request: RequestKey,
+        how: Settled,
+        write: impl FnOnce(&RequestId, &mut Vec<u8>),
+    ) {
         self.disarm_clocks(request);
         let Some(exchange) = self.tables[request.from].get(request.key) else { return };
         if exchange.down != Down::Waiting {
             return;
         }
         let id = exchange.id.clone();
-        let down = match self.say(request.from, Tag::Answer(request), |out| write(&id, out)) {
-            Some(ticket) => Down::Answering(ticket, how),
-            // Nobody is left to tell; the next input or timer sweeps it up.
-            None => Down::Bundled(Settled::Gone),
+        let Some(ticket) = self.say(request.from, Tag::Answer(request), |out| write(&id, out)) else {
+            return self.settle(now, request, Settled::Gone);
         };
         if let Some(exchange) = self.exchange_mut(request) {
-            exchange.down = down;
+            exchange.down = Down::Answering(ticket, how);
         }
     }
 
@@ -166,7 +177,7 @@ impl Relay {
             }
             self.disarm_all(request);
             if cancelled {
-                self.answer_cancelled(request);
+                self.answer_cancelled(now, request);
             } else {
                 self.answer_gone(now, request);
             }

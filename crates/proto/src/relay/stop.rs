@@ -26,7 +26,11 @@ impl Relay {
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(now, from, None, None, None, Verdict::Malformed);
         };
+        let guessed = !self.era.is_settled();
         self.era.saw_cancel(from, self.framing, cancel.form);
+        if guessed && self.era.is_settled() {
+            self.reread_dialect(from, &cancel.id);
+        }
         let verdict = match self.tables[from].by_requester(&cancel.id) {
             Some(key) => self.cancel_known(now, RequestKey { from, key }, &cancel),
             None if self.ends_subscription(now, from, dialect, &cancel) => return,
@@ -40,6 +44,15 @@ impl Relay {
         // What the cancel led to is told after the cancel itself.
         if let (Verdict::Accepted, Some(request)) = (verdict, request) {
             self.report_receipt(now, request);
+        }
+    }
+
+    /// The spelling of a cancel has told which dialect the request it names was in all along (D2).
+    fn reread_dialect(&mut self, from: Side, id: &RequestId) {
+        let (dialect, onward) = (self.era.of(from, self.framing), self.era.of(from.other(), self.framing));
+        let table = &mut self.tables[from];
+        if let Some(exchange) = table.by_requester(id).and_then(|key| table.get_mut(key)) {
+            (exchange.dialect, exchange.onward) = (dialect, onward);
         }
     }
 
@@ -173,7 +186,7 @@ impl Relay {
         };
         let mut cancelling = Cancelling::new(cause, now, outcome);
         if outcome == Outcome::Asked {
-            cancelling.frame = self.send_cancel(request, &cancelling.receipt.cause);
+            cancelling.frame = self.send_cancel(now, request, &cancelling.receipt.cause);
             // A side that owes an answer to the cancel is watched until the grace ends.
             let silent = matches!(onward.settlement, Settlement::Silent);
             let waits = self.exchange(request).is_some_and(|ex| !ex.settles_silently());
@@ -193,7 +206,7 @@ impl Relay {
     }
 
     /// Queues the cancel behind its own request and before whatever else it may pass (D13).
-    fn send_cancel(&mut self, request: RequestKey, cause: &Cause) -> Option<crate::outbox::Ticket> {
+    fn send_cancel(&mut self, now: Instant, request: RequestKey, cause: &Cause) -> Option<crate::outbox::Ticket> {
         let to = request.from.other();
         let exchange = self.tables[request.from].get(request.key)?;
         let form = self.era.cancel_form(to, exchange.onward);
@@ -226,7 +239,7 @@ impl Relay {
         let tag = super::Tag::Cancel(request);
         let ticket = if behind { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
         if let (Some(turn), Some(session)) = (turn, &session) {
-            self.close_permissions(turn, session, cause.code);
+            self.close_permissions(now, turn, session, cause.code);
         }
         Some(ticket)
     }
@@ -257,7 +270,7 @@ impl Relay {
         self.cancel_upstream(now, request, Cause::new(CauseCode::Timeout));
         let data = self.error_data(request, Some((clock, limit)));
         let text = format!("no answer: the {} clock of {limit:?} ran out", clock.word());
-        self.answer_error(request, error_code::TIMED_OUT, &text, Some(&data));
+        self.answer_error(now, request, error_code::TIMED_OUT, &text, Some(&data));
         self.report_decided(now, request);
     }
 
@@ -274,7 +287,7 @@ impl Relay {
         }
         if waiting {
             self.mute_turn(request);
-            self.answer_cancelled(request);
+            self.answer_cancelled(now, request);
         }
     }
 
@@ -307,10 +320,10 @@ impl Relay {
         self.cancel_upstream(now, request, cause);
         if silent {
             let data = self.error_data(request, None);
-            self.answer_error(request, error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));
+            self.answer_error(now, request, error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));
         } else {
             self.mute_turn(request);
-            self.answer_cancelled(request);
+            self.answer_cancelled(now, request);
         }
         self.report_decided(now, request);
         true

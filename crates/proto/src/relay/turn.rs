@@ -56,7 +56,7 @@ impl Relay {
 
     /// Our side cancels a turn: every permission request of the session is answered "cancelled" to the agent,
     /// and cancelled at the client.
-    pub(super) fn close_permissions(&mut self, turn: &TurnForm, session: &[u8], root: CauseCode) {
+    pub(super) fn close_permissions(&mut self, now: Instant, turn: &TurnForm, session: &[u8], root: CauseCode) {
         let methods = &self.methods;
         let wanted = |ex: &Exchange| {
             ex.down == Down::Waiting
@@ -65,9 +65,9 @@ impl Relay {
         };
         for key in self.tables[Side::Server].by_age(wanted) {
             let request = RequestKey { from: Side::Server, key };
-            let asked = self.exchange(request).map_or(Instant::ORIGIN, |ex| ex.asked);
-            self.cancel_upstream(asked, request, Cause::parent(root));
-            self.answer_cancelled(request);
+            self.cancel_upstream(now, request, Cause::parent(root));
+            self.answer_cancelled(now, request);
+            self.report_decided(now, request);
         }
     }
 
