@@ -6,7 +6,9 @@
 
 mod exec;
 mod failure;
+mod moment;
 mod run;
+mod sample_server;
 mod watch;
 
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ enum Command {
     Exec(exec::Arguments),
     #[command(name = "__watch", hide = true)]
     Watch,
+    #[command(name = "__sample-server", hide = true)]
+    SampleServer,
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Watch => watch::main(),
+        Command::SampleServer => sample_server::main(),
     }
 }
 

@@ -1,0 +1,18 @@
+//! A point in time that several processes mean alike.
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// The time as it is now.
+    pub(crate) fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        let nanos = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+        Self(u64::try_from(nanos).unwrap_or(0))
+    }
+}
