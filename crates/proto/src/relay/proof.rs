@@ -69,7 +69,11 @@ impl Relay {
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, &ex.session, ex.method).hash(state);
-                (ex.dialect.name, ex.onward.name, ex.down, ex.is_task, ex.superseded).hash(state);
+                (ex.dialect.name, ex.onward.name, ex.is_task, ex.superseded).hash(state);
+                match ex.down {
+                    Down::Answering(ticket, how) => (self.links[side].outbox.place(ticket), how).hash(state),
+                    Down::Waiting | Down::Bundled(_) | Down::Done(_) => ex.down.hash(state),
+                }
                 match ex.up {
                     Up::Queued(ticket) => self.links[side.other()].outbox.place(ticket).hash(state),
                     Up::Assembling | Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
@@ -92,7 +96,19 @@ impl Relay {
             for (key, at) in self.tables[side].tombstones() {
                 (key.index(), now.since(at)).hash(state);
             }
+            self.tables[side].hash_names(state);
         }
-        self.muted.len().hash(state);
+        for (session, key) in &self.muted {
+            (session, key.index()).hash(state);
+        }
+        (self.tombstones_due.map(|due| due.since(now)), self.server_end.is_some()).hash(state);
+    }
+
+    /// How many entries all tables hold: requests in flight and remembered, their indexes, held cancels,
+    /// muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
+    #[must_use]
+    pub fn residue(&self) -> usize {
+        let tables: usize = Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum();
+        tables + self.muted.len() + self.timers.len()
     }
 }

@@ -237,6 +237,18 @@ impl Table {
         ages.into_iter().flatten().map(|(_, at)| *at).min()
     }
 
+    /// Entries of every collection that must be empty once nothing is in flight or remembered.
+    pub(super) fn residue(&self) -> usize {
+        let indexes = self.ids.len() + self.renamed.len() + self.tokens.len();
+        self.slab.len() + indexes + self.over.len() + self.abandoned.len()
+    }
+
+    /// Feeds what decides which ids are given out next into a hasher.
+    pub(super) fn hash_names(&self, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        (self.next_own, self.spent.len(), self.spent_lost, self.highest).hash(state);
+    }
+
     /// Tombstones, for the invariants and the state hash.
     pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
         self.over.iter().chain(&self.abandoned).copied()
