@@ -1,5 +1,7 @@
 //! A point in time that several processes mean alike.
 
+use std::time::Duration;
+
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -14,5 +16,18 @@ impl Moment {
         let now = clock_gettime(ClockId::Monotonic);
         let nanos = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
         Self(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// Time passed since `earlier`; zero if `earlier` is later.
+    pub(crate) const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl std::ops::Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(later.as_nanos()).unwrap_or(u64::MAX)))
     }
 }

@@ -1,0 +1,109 @@
+//! What must be so. Whatever is not, the demo says and exits 1.
+
+use super::{
+    client::Seen,
+    script,
+    story::{Call, Canceller, Story, WorkEnd},
+};
+use crate::sample_server::tool::Tool;
+
+/// The shim's error codes for a clock that ran out, and for a server that ended.
+const TIMED_OUT: i32 = rescind_proto::error_code::TIMED_OUT;
+const SERVER_GONE: i32 = rescind_proto::error_code::UPSTREAM_GONE;
+
+/// What is not as it should be, a sentence each.
+pub(super) fn disappointed(story: &Story, seen: &Seen) -> Vec<String> {
+    let mut found = Vec::new();
+    for call in &story.calls {
+        let must = expectations(call);
+        found.extend(
+            must.into_iter().filter(|(_, is_so)| !is_so).map(|(what, _)| format!("{}: {what}", call.tool.name())),
+        );
+    }
+    let mut must = |what: &str, is_so: bool| {
+        if !is_so {
+            found.push(what.to_owned());
+        }
+    };
+    must("the session must go on after late answers", story.ping_ms.is_some());
+    must("the shim must exit with the server's code", story.end.exit_code == Some(Tool::EXIT_CODE));
+    must("no process may be left", !story.end.left_behind);
+    found.extend(seen.unreadable.iter().map(|line| format!("unreadable: {line}")));
+    found
+}
+
+fn expectations(call: &Call) -> Vec<(&'static str, bool)> {
+    let mut must = vec![("the work must start", call.work.started_ms.is_some())];
+    match call.tool {
+        Tool::Quick => must.extend([
+            ("the work must finish", call.work.end == Some(WorkEnd::Finished)),
+            ("the client must get one result", call.client.answers.len() == 1 && error_code(call).is_none()),
+        ]),
+        Tool::Obeys => {
+            must.extend(cancelled_by(call, Canceller::Client));
+            must.extend([
+                ("the work must stop by the cancel", call.work.end == Some(WorkEnd::Stopped)),
+                ("the receipt must be sent", outcome(call) == "sent"),
+            ]);
+            must.extend(silence(call));
+        }
+        Tool::Ignores | Tool::Crosses => {
+            must.extend(cancelled_by(call, Canceller::Client));
+            must.extend([
+                ("the work must run to its end", call.work.end == Some(WorkEnd::Finished)),
+                ("its late answer must be swallowed", call.swallowed.answers == 1),
+                ("the receipt must be answered_after", outcome(call) == "answered_after"),
+            ]);
+            must.extend(silence(call));
+            if call.tool == Tool::Crosses {
+                let crossed = call.work.answering_ms < call.cancel.as_ref().map(|cancel| cancel.at_ms)
+                    && call.work.answering_ms.is_some();
+                must.push(("the answer must be on its way before the cancel", crossed));
+            }
+        }
+        Tool::Sleepy => {
+            must.extend(cancelled_by(call, Canceller::Shim));
+            let data = call.client.answers.first().and_then(|answer| answer.error.as_ref()).map(|error| &error["data"]);
+            must.extend([
+                ("the work must stop by the cancel", call.work.end == Some(WorkEnd::Stopped)),
+                ("the client must be told of the timeout", error_code(call) == Some(TIMED_OUT)),
+                ("… once", call.client.answers.len() == 1),
+                ("… after how long", data.is_some_and(|data| data["afterMs"] == script::CLOCK)),
+                ("the receipt must be sent", outcome(call) == "sent"),
+            ]);
+        }
+        Tool::Dies => must.extend([
+            ("the server must exit under it", call.work.end == Some(WorkEnd::Exited)),
+            ("the client must be told that the server is gone", error_code(call) == Some(SERVER_GONE)),
+            ("… once", call.client.answers.len() == 1),
+        ]),
+    }
+    must
+}
+
+fn cancelled_by(call: &Call, who: Canceller) -> [(&'static str, bool); 2] {
+    let what = match who {
+        Canceller::Client => "the client must cancel it",
+        Canceller::Shim => "the shim must cancel it",
+    };
+    let is_so = call.cancel.as_ref().is_some_and(|cancel| cancel.by == who);
+    [(what, is_so), ("the cancel must reach the server", call.work.told_ms.is_some())]
+}
+
+/// Progress that the server wrote before it knew of the cancel may have crossed it.
+fn silence(call: &Call) -> [(&'static str, bool); 2] {
+    let unaware = call.work.progress_when_told.unwrap_or_default();
+    [
+        ("the client must get no answer after its cancel", call.client.answers.is_empty()),
+        ("progress after the cancel must be swallowed", call.client.progress <= unaware),
+    ]
+}
+
+fn error_code(call: &Call) -> Option<i32> {
+    let error = call.client.answers.first()?.error.as_ref()?;
+    error["code"].as_i64().and_then(|code| i32::try_from(code).ok())
+}
+
+fn outcome(call: &Call) -> &str {
+    call.receipt.as_ref().map_or("", |receipt| receipt.outcome.as_str())
+}

@@ -1,0 +1,117 @@
+//! Characters and colours, as far as the reader's screen has them.
+
+use std::{
+    env,
+    io::{IsTerminal, stdout},
+};
+
+/// What the screen can show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paint {
+    pub(super) has_colour: bool,
+    pub(super) glyphs: &'static Glyphs,
+    pub(super) width: usize,
+}
+
+/// The characters of the picture; each takes one column.
+#[derive(Debug)]
+pub(super) struct Glyphs {
+    pub(super) work: char,
+    pub(super) unwanted: char,
+    pub(super) cancel: char,
+    pub(super) clock: char,
+    pub(super) answer: char,
+    pub(super) swallowed: char,
+    pub(super) death: char,
+    pub(super) grid: char,
+    pub(super) arrow: &'static str,
+}
+
+const UNICODE: Glyphs = Glyphs {
+    work: '█',
+    unwanted: '░',
+    cancel: '✕',
+    clock: 'T',
+    answer: '●',
+    swallowed: '○',
+    death: '†',
+    grid: '·',
+    arrow: "→",
+};
+
+const ASCII: Glyphs = Glyphs {
+    work: '#',
+    unwanted: '-',
+    cancel: 'x',
+    clock: 'T',
+    answer: '*',
+    swallowed: 'o',
+    death: '!',
+    grid: '.',
+    arrow: "->",
+};
+
+/// The width of a picture that nobody's screen limits, and the limits of one that fits a screen.
+const WIDTH: usize = 96;
+const NARROWEST: usize = 72;
+
+/// What a piece of text is, and by that its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Plain,
+    Name,
+    Faint,
+    Work,
+    Unwanted,
+    Cancel,
+    Answer,
+    Bad,
+}
+
+impl Ink {
+    const fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Name => Some("1"),
+            Self::Faint => Some("2"),
+            Self::Work => Some("36"),
+            Self::Unwanted => Some("33"),
+            Self::Cancel => Some("1;35"),
+            Self::Answer => Some("1;32"),
+            Self::Bad => Some("1;31"),
+        }
+    }
+}
+
+impl Paint {
+    /// Colour only on a terminal whose owner has not set `NO_COLOR`; box characters unless the locale of a
+    /// terminal has none.
+    pub(super) fn of_stdout() -> Self {
+        let is_terminal = stdout().is_terminal();
+        let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let has_colour =
+            is_terminal && variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb");
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
+        let is_unicode = locale.is_none_or(|locale| {
+            let locale = locale.to_ascii_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        });
+        let columns = rustix::termios::tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col));
+        Self {
+            has_colour,
+            glyphs: if is_terminal && !is_unicode { &ASCII } else { &UNICODE },
+            width: columns.filter(|columns| *columns > 0).map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDTH)),
+        }
+    }
+
+    /// Without a terminal.
+    #[cfg(test)]
+    pub(super) const PLAIN: Self = Self { has_colour: false, glyphs: &UNICODE, width: WIDTH };
+
+    pub(super) fn text(self, ink: Ink, text: impl std::fmt::Display) -> String {
+        match ink.code() {
+            Some(code) if self.has_colour => format!("\x1b[{code}m{text}\x1b[0m"),
+            Some(_) | None => text.to_string(),
+        }
+    }
+}

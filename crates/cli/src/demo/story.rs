@@ -1,0 +1,236 @@
+//! What happened to each call: put together from what the client saw, what the
+//! work marked and what the shim recorded. It says nothing that was not observed.
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::{
+    client::{Ending, Message, Seen},
+    recording::{Receipt, Recording},
+    script,
+};
+use crate::{
+    moment::Moment,
+    sample_server::{REVISION, mark::Event, tool::Tool},
+};
+
+/// The whole run. Times are milliseconds since the first call was sent.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Story {
+    pub(super) protocol: &'static str,
+    pub(super) calls: Vec<Call>,
+    /// How long a ping took, after the late answers; `null` if it was not answered.
+    pub(super) ping_ms: Option<Ms>,
+    pub(super) end: End,
+    /// What should have been otherwise, in words; empty if all went as it should.
+    pub(super) unexpected: Vec<String>,
+}
+
+/// One call of one tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Call {
+    pub(super) id: u64,
+    pub(super) tool: Tool,
+    pub(super) asked_ms: Option<Ms>,
+    pub(super) cancel: Option<Cancel>,
+    pub(super) work: Work,
+    pub(super) client: Client,
+    pub(super) swallowed: Swallowed,
+    /// The last that the shim recorded of the cancel.
+    pub(super) receipt: Option<Receipt>,
+}
+
+/// Who cancelled, and when.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cancel {
+    pub(super) by: Canceller,
+    pub(super) at_ms: Ms,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Canceller {
+    Client,
+    Shim,
+}
+
+/// What the work marked itself.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Work {
+    pub(super) started_ms: Option<Ms>,
+    /// When the server had read a cancel for it.
+    pub(super) told_ms: Option<Ms>,
+    /// When half of the answer was written.
+    pub(super) answering_ms: Option<Ms>,
+    pub(super) ended_ms: Option<Ms>,
+    pub(super) end: Option<WorkEnd>,
+    /// Progress reports that it wrote.
+    pub(super) progress: usize,
+    /// How many of them before it was told.
+    pub(super) progress_when_told: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WorkEnd {
+    /// By the cancel, before it was done.
+    Stopped,
+    /// Done.
+    Finished,
+    /// The server exited under it.
+    Exited,
+}
+
+/// What the client saw.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Client {
+    pub(super) progress: usize,
+    /// Messages about the call that arrived after it had cancelled it.
+    pub(super) after_cancel: usize,
+    pub(super) answers: Vec<Answer>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer {
+    pub(super) at_ms: Ms,
+    /// `null` for a result.
+    pub(super) error: Option<Value>,
+}
+
+/// What came from the server after the call was over, and the shim kept to itself.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Swallowed {
+    pub(super) progress: usize,
+    pub(super) answers: usize,
+    /// When the last such answer came.
+    pub(super) answer_ms: Option<Ms>,
+}
+
+/// How the session ended.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct End {
+    /// `null` if the shim had to be killed or died of a signal.
+    pub(super) exit_code: Option<i32>,
+    /// Whether a process was left that held the pipes of the session.
+    pub(super) left_behind: bool,
+}
+
+/// Milliseconds since the first call was sent, or between two events.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(super) struct Ms(pub(super) f64);
+
+impl Serialize for Ms {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64((self.0 * 1000.0).round() / 1000.0)
+    }
+}
+
+impl Story {
+    pub(super) fn new(seen: &Seen, recording: &Recording, ending: Ending) -> Self {
+        let start = sent(seen, script::id(Tool::Quick)).map_or_else(Moment::now, |message| message.at);
+        let time = |at: Moment| Ms(at.since(start).as_secs_f64() * 1e3);
+        let ping_ms = sent(seen, script::PING).and_then(|ping| {
+            let pong = seen.received.iter().find(|message| message.answers(script::PING))?;
+            Some(Ms(pong.at.since(ping.at).as_secs_f64() * 1e3))
+        });
+        let exit_code = ending.exit.and_then(|status| status.code());
+        Self {
+            protocol: REVISION,
+            calls: Tool::ALL.into_iter().map(|tool| Call::new(tool, seen, recording, &time)).collect(),
+            ping_ms,
+            end: End { exit_code, left_behind: !ending.is_alone },
+            unexpected: Vec::new(),
+        }
+    }
+}
+
+impl Call {
+    fn new(tool: Tool, seen: &Seen, recording: &Recording, time: &dyn Fn(Moment) -> Ms) -> Self {
+        let id = script::id(tool);
+        let cancelled = seen.sent.iter().find(|message| message.cancels(id)).map(|message| message.at);
+        let cancel = cancelled.map(|at| Cancel { by: Canceller::Client, at_ms: time(at) });
+        let decided = recording.cancelled_by_shim(id).map(|at| Cancel { by: Canceller::Shim, at_ms: time(at) });
+        Self {
+            id,
+            tool,
+            asked_ms: sent(seen, id).map(|message| time(message.at)),
+            cancel: cancel.or(decided),
+            work: Work::new(tool, seen, time),
+            client: Client::new(tool, seen, cancelled, time),
+            swallowed: Swallowed {
+                progress: recording.late_progress(tool.name()),
+                answers: recording.late_answers(id).count(),
+                answer_ms: recording.late_answers(id).last().map(time),
+            },
+            receipt: recording.receipt(id).cloned(),
+        }
+    }
+
+    /// From the cancel to the end of the work, in milliseconds.
+    pub(super) fn ended_after_cancel(&self) -> Option<f64> {
+        Some(self.work.ended_ms?.0 - self.cancel.as_ref()?.at_ms.0)
+    }
+}
+
+impl Work {
+    fn new(tool: Tool, seen: &Seen, time: &dyn Fn(Moment) -> Ms) -> Self {
+        let mut work = Self::default();
+        for mark in seen.marks.iter().filter(|mark| mark.tool == tool && mark.call == script::id(tool)) {
+            let at = Some(time(mark.at));
+            let mut ended = |end| (work.ended_ms, work.end) = (at, Some(end));
+            match mark.event {
+                Event::Started => work.started_ms = at,
+                Event::Progress { .. } => work.progress += 1,
+                Event::Told => (work.told_ms, work.progress_when_told) = (at, Some(work.progress)),
+                Event::Answering => work.answering_ms = at,
+                Event::Stopped { .. } => ended(WorkEnd::Stopped),
+                Event::Finished => ended(WorkEnd::Finished),
+                Event::Exits { .. } => ended(WorkEnd::Exited),
+            }
+        }
+        work
+    }
+}
+
+impl Client {
+    fn new(tool: Tool, seen: &Seen, cancelled: Option<Moment>, time: &dyn Fn(Moment) -> Ms) -> Self {
+        let mut client = Self::default();
+        for message in &seen.received {
+            if message.answers(script::id(tool)) {
+                let error = message.json.get("error").cloned();
+                client.answers.push(Answer { at_ms: time(message.at), error });
+            } else if message.json["params"]["progressToken"] == tool.name() {
+                client.progress += 1;
+            } else {
+                continue;
+            }
+            if cancelled.is_some_and(|cancelled| message.at > cancelled) {
+                client.after_cancel += 1;
+            }
+        }
+        client
+    }
+}
+
+impl Message {
+    fn answers(&self, id: u64) -> bool {
+        self.json.get("method").is_none() && self.json["id"] == id
+    }
+
+    fn cancels(&self, id: u64) -> bool {
+        self.json["method"] == "notifications/cancelled" && self.json["params"]["requestId"] == id
+    }
+}
+
+/// The request that the client sent under this id.
+fn sent(seen: &Seen, id: u64) -> Option<&Message> {
+    seen.sent.iter().find(|message| message.json["id"] == id)
+}

@@ -1,0 +1,178 @@
+//! The picture: a row for each call over one axis of time.
+
+use super::{
+    paint::{Ink, Paint},
+    story::{Answer, Call, Canceller, Ms, Story, WorkEnd},
+};
+
+/// Columns before the axis, and after it for what the client saw.
+const BEFORE: usize = 13;
+const AFTER: usize = 38;
+
+/// The shortest axis, and the distance of its labels, in milliseconds.
+const SHORTEST: f64 = 2200.0;
+const LABELS: f64 = 500.0;
+
+/// Columns kept free at the end of the axis, for signs that had to give way.
+const MARGIN: usize = 2;
+
+/// One column of one row.
+type Cell = (char, Ink);
+
+pub(super) fn draw(story: &Story, paint: Paint) -> String {
+    let axis = Axis::of(story, paint.width.saturating_sub(BEFORE + AFTER));
+    let mut picture = axis.heading(paint);
+    for call in &story.calls {
+        let name = format!("{:<8}", call.tool.name());
+        picture += &format!("  {} {} ", call.id, paint.text(Ink::Name, name));
+        picture += &join(&axis.row(call, paint), paint);
+        picture += &format!("  {}\n", saw(call));
+    }
+    picture + "\n" + &legend(paint)
+}
+
+/// From time to columns.
+struct Axis {
+    columns: usize,
+    end: f64,
+}
+
+impl Axis {
+    fn of(story: &Story, columns: usize) -> Self {
+        let last = story.calls.iter().flat_map(times).fold(0.0, f64::max);
+        let room = columns.saturating_sub(MARGIN) as f64 / columns as f64;
+        Self { columns, end: SHORTEST.max((last / room / LABELS * 4.0).ceil() * LABELS / 4.0) }
+    }
+
+    fn column(&self, Ms(time): Ms) -> usize {
+        let column = (time / self.end * self.columns as f64).max(0.0) as usize;
+        column.min(self.columns - 1)
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (usize, f64)> {
+        let step = if self.end > 6000.0 { LABELS * 4.0 } else { LABELS };
+        (0_u32..).map(move |label| f64::from(label) * step).take_while(|time| *time < self.end).map(|time| {
+            let seconds = time / 1000.0;
+            (self.column(Ms(time)), seconds)
+        })
+    }
+
+    fn heading(&self, paint: Paint) -> String {
+        let mut line = format!("{:BEFORE$}", "  call");
+        for (column, seconds) in self.labels() {
+            let label = if column == 0 { "0 s".to_owned() } else { format!("{seconds:.1}") };
+            line = format!("{line:<at$}{label}", at = BEFORE + column);
+        }
+        let line = format!("{line:<at$}the client saw", at = BEFORE + self.columns + 2);
+        paint.text(Ink::Faint, line) + "\n"
+    }
+
+    fn row(&self, call: &Call, paint: Paint) -> Vec<Cell> {
+        let glyphs = paint.glyphs;
+        let mut cells = vec![(' ', Ink::Plain); self.columns];
+        for (column, _) in self.labels() {
+            cells[column] = (glyphs.grid, Ink::Faint);
+        }
+        let cancelled = call.cancel.as_ref().map(|cancel| self.column(cancel.at_ms));
+        if let Some(started) = call.work.started_ms {
+            let started = self.column(started);
+            // Work whose end nobody marked has been seen to run to the end of the session, and no further.
+            let ended = call.work.ended_ms.map_or(self.columns - MARGIN, |ended| self.column(ended).max(started + 1));
+            for (column, cell) in cells.iter_mut().enumerate().take(ended).skip(started) {
+                let is_wanted = cancelled.is_none_or(|cancelled| column < cancelled);
+                *cell = if is_wanted { (glyphs.work, Ink::Work) } else { (glyphs.unwanted, Ink::Unwanted) };
+            }
+        }
+        // Two signs never share a column: the later one moves on.
+        let mut free = 0;
+        for (Ms(at), sign) in signs(call, paint) {
+            let column = self.column(Ms(at)).max(free).min(self.columns - 1);
+            cells[column] = sign;
+            free = column + 1;
+        }
+        cells
+    }
+}
+
+/// The signs of one row, by time.
+fn signs(call: &Call, paint: Paint) -> Vec<(Ms, Cell)> {
+    let glyphs = paint.glyphs;
+    let mut signs = Vec::new();
+    if let Some(cancel) = &call.cancel {
+        let sign = match cancel.by {
+            Canceller::Client => glyphs.cancel,
+            Canceller::Shim => glyphs.clock,
+        };
+        signs.push((cancel.at_ms, (sign, Ink::Cancel)));
+    }
+    if let (Some(ended), Some(WorkEnd::Exited)) = (call.work.ended_ms, call.work.end) {
+        signs.push((ended, (glyphs.death, Ink::Bad)));
+    }
+    if let Some(late) = call.swallowed.answer_ms {
+        signs.push((late, (glyphs.swallowed, Ink::Unwanted)));
+    }
+    for answer in &call.client.answers {
+        let ink = if answer.error.is_none() { Ink::Answer } else { Ink::Bad };
+        signs.push((answer.at_ms, (glyphs.answer, ink)));
+    }
+    signs.sort_by(|(Ms(one), _), (Ms(other), _)| one.total_cmp(other));
+    signs
+}
+
+fn times(call: &Call) -> impl Iterator<Item = f64> {
+    let answers = call.client.answers.iter().map(|answer| answer.at_ms);
+    let times = [call.work.ended_ms, call.swallowed.answer_ms, call.cancel.as_ref().map(|cancel| cancel.at_ms)];
+    times.into_iter().flatten().chain(answers).map(|Ms(time)| time)
+}
+
+/// What the client saw of a call in the end, in few words.
+fn saw(call: &Call) -> String {
+    match (call.client.answers.as_slice(), &call.cancel) {
+        ([], None) => "no answer".to_owned(),
+        ([], Some(_)) if call.client.after_cancel == 0 => "nothing more".to_owned(),
+        ([], Some(_)) => "progress that crossed its cancel".to_owned(),
+        ([answer], _) => saw_answer(call, answer),
+        (answers, _) => format!("{} answers", answers.len()),
+    }
+}
+
+fn saw_answer(call: &Call, answer: &Answer) -> String {
+    let Some(error) = &answer.error else {
+        let after = call.asked_ms.map_or(0.0, |Ms(asked)| answer.at_ms.0 - asked);
+        return format!("its result, after {after:.0} ms");
+    };
+    let data = &error["data"];
+    let what = if let Some(after) = data["afterMs"].as_f64() {
+        format!("no answer within {} s", after / 1000.0)
+    } else if let Some(code) = data["exitCode"].as_i64() {
+        format!("server exited, code {code}")
+    } else {
+        error["message"].as_str().unwrap_or_default().chars().take(AFTER - 16).collect()
+    };
+    format!("error {}: {what}", error["code"])
+}
+
+fn legend(paint: Paint) -> String {
+    let glyphs = paint.glyphs;
+    let sign = |sign: char, ink: Ink, what: &str| format!("{} {what}", paint.text(ink, sign));
+    let first = [
+        sign(glyphs.work, Ink::Work, "the work runs"),
+        sign(glyphs.unwanted, Ink::Unwanted, "it runs on, unwanted"),
+        sign(glyphs.cancel, Ink::Cancel, "the client cancels"),
+        sign(glyphs.clock, Ink::Cancel, "the shim's clock does"),
+    ];
+    let second = [
+        sign(glyphs.answer, Ink::Answer, "answer to the client"),
+        sign(glyphs.swallowed, Ink::Unwanted, "late answer, swallowed by the shim"),
+        sign(glyphs.death, Ink::Bad, "the server dies"),
+    ];
+    format!("  {}\n  {}\n", first.join("   "), second.join("   "))
+}
+
+/// Cells as text, with one colour change where the ink changes.
+fn join(cells: &[Cell], paint: Paint) -> String {
+    cells
+        .chunk_by(|(_, one), (_, other)| one == other)
+        .map(|run| paint.text(run[0].1, run.iter().map(|(sign, _)| sign).collect::<String>()))
+        .collect()
+}
