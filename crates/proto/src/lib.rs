@@ -5,7 +5,9 @@
 
 #![warn(missing_docs)]
 
+pub mod bug;
 pub mod cause;
+pub mod connection;
 pub mod dialect;
 pub mod error_code;
 pub mod frame;
@@ -20,9 +22,12 @@ pub mod wire;
 
 mod cancel;
 mod hash;
+mod incoming;
+mod memory;
 mod message;
 mod method;
 mod outbox;
+mod outgoing;
 mod slab;
 mod sticky;
 mod timer;

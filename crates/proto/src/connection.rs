@@ -1,0 +1,549 @@
+//! One endpoint of one link: our requests and the peer's, behind one door.
+//!
+//! # Invariants
+//!
+//! [`Connection::check_invariants`] checks what of them shows in the state; the
+//! code cites them by number.
+//!
+//! 1. A cancel for a request is sent only after the request was sent, and at most once.
+//! 2. A request withdrawn before it was written is never sent, and neither is its cancel.
+//! 3. Every outgoing request settles exactly once, with one cause; after that only receipt events name it.
+//! 4. Every incoming request is answered exactly once, or never, as its dialect says; after that nothing is
+//!    sent for it.
+//! 5. An id from one side is never looked up in the other side's table (sole exception: MCP-M02).
+//! 6. What nobody waits for is gone after the largest timer; only live requests without a timer stay.
+//! 7. Busy handlers never delay input; a side is paused only by its own unread debt (D13).
+//! 8. Every bound is configuration with a documented default; memory is bounded whatever the peer sends.
+//!
+//! Files: `receive` takes messages in; `serve` is the peer's requests, `stop`
+//! what ends them early; `call` is our requests, `settle` what ends them;
+//! `turn` is what ACP sessions add; `proof` is for those who check the machine.
+
+mod batch;
+mod call;
+mod config;
+mod event;
+mod params;
+mod proof;
+mod receive;
+mod serve;
+mod settle;
+mod stop;
+mod turn;
+mod view;
+
+use core::hash::{Hash, Hasher};
+use std::collections::VecDeque;
+
+pub use call::{CallOptions, Limit, Misuse};
+pub use config::Config;
+pub use event::{
+    CancelNotice, Clock, Counters, Event, LateKind, Payload, ReceiptNotice, Refusal, Request, Settlement, Stopped,
+    Verdict,
+};
+pub use serve::{HandlerEnd, Reply};
+pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
+
+pub use crate::incoming::Grace;
+
+use crate::{
+    bug::SeededBug,
+    cause::CauseCode,
+    dialect::{Dialect, era::Era},
+    hash::Seed,
+    incoming::Requests,
+    memory::{Bounds, Memory},
+    method::Methods,
+    outbox::{Outbox, Ticket},
+    outgoing::{Calls, NEVER},
+    side::{Side, Sides},
+    slab::{Key, Slab},
+    sticky::Sticky,
+    time::Instant,
+    timer::Timers,
+    wire::{Chunk, Decoder, Framing, Leftover},
+};
+use batch::Batch;
+use turn::Turns;
+
+/// Names one of the peer's requests; never reused while the connection lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IncomingKey(pub(crate) Key);
+
+/// Names one of our requests; never reused while the connection lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OutgoingKey(pub(crate) Key);
+
+/// One endpoint of one link, client or server, as a value: bytes and times in, bytes and events out.
+///
+/// # The contract
+///
+/// The driver feeds bytes ([`handle_input`](Self::handle_input)), times
+/// ([`handle_timeout`](Self::handle_timeout) when
+/// [`poll_timeout`](Self::poll_timeout) says so), and the end
+/// ([`handle_closed`](Self::handle_closed), [`handle_lost`](Self::handle_lost)).
+/// After every call it
+///
+/// 1. drains [`poll_event`](Self::poll_event), and
+/// 2. writes [`pending`](Self::pending) as far as the peer takes it and reports
+///    each write with [`handle_written`](Self::handle_written): what was not
+///    reported can still be taken back (D14, D15).
+///
+/// It reads only while [`wants_input`](Self::wants_input), and never waits for
+/// a handler before it reads on (invariant 7). `now` never goes back.
+///
+/// Bytes, events and timers are three queues instead of one stream of outputs,
+/// because the bytes may be blocked while the events must flow. Within each
+/// the order is total: a request leaves before its cancel, an answer's
+/// [`Event::Settled`] follows every notification that preceded it on the wire.
+///
+/// # Handlers
+///
+/// An [`Event::Request`] asks for a handler; until it is polled the request
+/// counts as queued, and a cancel means that it is never seen. A handler has
+/// ended when the driver says so with [`ended`](Self::ended): only that frees
+/// its slot (D12). [`Event::Cancelled`] fires its token, [`Event::Drop`] ends
+/// it by force (D22).
+///
+/// # Dropping it
+///
+/// Nothing is sent: the driver that drops a connection closes the link.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    config: Config,
+    era: Era,
+    /// Absent only while its own bytes are being taken in.
+    decoder: Option<Decoder>,
+    outbox: Outbox<Tag>,
+    /// Unwritten bytes that the peer's own messages caused (D13).
+    owed: usize,
+    incoming: Requests,
+    outgoing: Calls,
+    /// Ids of the peer's requests that are over (D8).
+    remembered: Memory,
+    /// Progress tokens of ours that are no longer active.
+    spent_tokens: Memory,
+    sticky: Sticky,
+    batches: Slab<Batch>,
+    turns: Turns,
+    methods: Methods,
+    timers: Timers<Timer>,
+    armed: Armed,
+    /// When the peer is given up unless it reads something.
+    stalled: Instant,
+    events: VecDeque<Item>,
+    counters: Counters,
+    phase: Phase,
+    /// The latest time seen.
+    now: Instant,
+    /// Invariants that were broken in passing, one bit each; shown by `check_invariants`.
+    broken: u16,
+    /// Kept for its capacity.
+    left: Vec<(Tag, usize)>,
+    /// Kept for its capacity.
+    scratch: Vec<u8>,
+}
+
+/// Something for the driver, or a request to offer to it if it still stands by then.
+#[derive(Clone, Debug)]
+enum Item {
+    Event(Event),
+    Start(Key),
+}
+
+/// What a frame in the outbox is to us once it has left.
+///
+/// Its hash is its kind: which request it is for shows in its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    /// Ours: a request or notification.
+    Plain,
+    /// A cancel of our request.
+    Cancel(Key),
+    /// The answer of the peer's request.
+    Answer(Key),
+    /// Something else that the peer caused: a refusal, a batch of answers, progress.
+    Owed,
+}
+
+impl Hash for Tag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        core::mem::discriminant(self).hash(state);
+    }
+}
+
+/// Everything that can become due. The order settles ties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Timer {
+    /// A clock of one of our requests, or the end of its caller's patience.
+    Call(Key),
+    /// The deadline of one of the peer's requests, or the grace of its handler.
+    Work(Key),
+    /// The oldest held cancel (D9).
+    Sticky,
+    /// The oldest of what is remembered (D8).
+    Memory,
+    /// A peer that does not read (D13).
+    Debt,
+    /// The end of the time to finish after the end of input (D27).
+    Drain,
+}
+
+/// When the timers are armed of which there is one: perhaps earlier than they are due.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    sticky: Instant,
+    memory: Instant,
+    drain: Instant,
+}
+
+/// How far the connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Phase {
+    /// The peer will send nothing more.
+    input_ended: bool,
+    /// Nothing can be written any more.
+    deaf: bool,
+    shutting_down: bool,
+    /// [`Event::Closed`] was said.
+    closed: bool,
+}
+
+impl Phase {
+    const fn is_open(self) -> bool {
+        !self.input_ended && !self.deaf && !self.shutting_down
+    }
+}
+
+impl Connection {
+    /// An endpoint that has seen nothing.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let seed = Seed::new(config.seed);
+        let (least, longest) = config.remember;
+        let bounds = Bounds { most: config.remembered, least, longest };
+        let bounds = if config.has(SeededBug::LeakedTombstone) { Bounds::ENDLESS } else { bounds };
+        Self {
+            era: Era::new(Sides { client: config.dialect, server: config.dialect }),
+            decoder: Some(Decoder::new(Some(config.framing), config.max_message)),
+            outbox: Outbox::new(),
+            owed: 0,
+            incoming: Requests::new(config.max_running, config.max_queued, seed),
+            outgoing: Calls::new(bounds, seed),
+            remembered: Memory::new(bounds, seed),
+            spent_tokens: Memory::new(bounds, seed),
+            sticky: Sticky::new(config.max_sticky, config.sticky),
+            batches: Slab::new(),
+            turns: Turns::new(),
+            methods: Methods::new(seed),
+            timers: Timers::new(),
+            armed: Armed { sticky: NEVER, memory: NEVER, drain: NEVER },
+            stalled: NEVER,
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            phase: Phase { input_ended: false, deaf: false, shutting_down: false, closed: false },
+            now: Instant::ORIGIN,
+            broken: 0,
+            left: Vec::new(),
+            scratch: Vec::new(),
+            config,
+        }
+    }
+
+    /// Bytes arrived from the peer.
+    ///
+    /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer where
+    /// one is due. Nothing is taken after [`handle_closed`](Self::handle_closed).
+    pub fn handle_input(&mut self, now: Instant, mut bytes: &[u8]) {
+        self.now = now;
+        if self.phase.input_ended {
+            return;
+        }
+        let Some(mut decoder) = self.decoder.take() else { return };
+        while let Some(chunk) = decoder.decode(&mut bytes) {
+            self.take_chunk(now, chunk);
+        }
+        self.decoder = Some(decoder);
+        self.finish(now);
+    }
+
+    /// A whole message arrived, already out of its framing: for transports that keep messages apart, and for
+    /// drivers that look at messages before the engine does.
+    pub fn handle_message(&mut self, now: Instant, body: &[u8]) {
+        self.now = now;
+        if self.phase.input_ended {
+            return;
+        }
+        self.take_body(now, body);
+        self.finish(now);
+    }
+
+    /// The first `bytes` of [`pending`](Self::pending) were written.
+    pub fn handle_written(&mut self, now: Instant, bytes: usize) {
+        self.now = now;
+        if bytes == 0 {
+            return;
+        }
+        let mut left = core::mem::take(&mut self.left);
+        self.outbox.written(bytes, |tag, frame| {
+            if tag != Tag::Plain {
+                left.push((tag, frame.len()));
+            }
+        });
+        for (tag, len) in left.drain(..) {
+            match tag {
+                Tag::Plain => {}
+                Tag::Owed => self.owed -= len,
+                Tag::Answer(key) => {
+                    self.owed -= len;
+                    self.answer_written(now, key);
+                }
+                Tag::Cancel(key) => self.cancel_written(now, key),
+            }
+        }
+        self.left = left;
+        if self.stalled != NEVER {
+            self.timers.disarm(self.stalled, Timer::Debt);
+            self.stalled = NEVER;
+        }
+        self.finish(now);
+    }
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come; calling earlier is harmless.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        while let Some((_, timer)) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Call(key) => self.call_due(now, key),
+                Timer::Work(key) => self.work_due(now, key),
+                Timer::Sticky => {
+                    self.armed.sticky = NEVER;
+                    self.sticky_due(now);
+                }
+                Timer::Memory => {
+                    self.armed.memory = NEVER;
+                    self.forget(now);
+                }
+                Timer::Debt => {
+                    self.stalled = NEVER;
+                    self.tell(Event::GivenUp { debt: self.owed });
+                }
+                Timer::Drain => {
+                    self.armed.drain = NEVER;
+                    self.stop_attached(now);
+                }
+            }
+        }
+        self.finish(now);
+    }
+
+    /// The peer will send nothing more.
+    ///
+    /// Our requests settle as [`Settlement::Closed`]. The peer's are cancelled at once (D27), unless their
+    /// dialect lets them run on or [`Config::drain_on_eof`] gives them time; what they answer is still written.
+    pub fn handle_closed(&mut self, now: Instant) {
+        self.now = now;
+        self.end_input(now);
+        self.finish(now);
+    }
+
+    /// Nothing can be written to the peer any more, and nothing will be read: the link is dead.
+    pub fn handle_lost(&mut self, now: Instant) {
+        self.now = now;
+        if !self.phase.deaf {
+            self.phase.deaf = true;
+            let mut left = core::mem::take(&mut self.left);
+            self.outbox.clear(|tag| left.push((tag, 0)));
+            self.owed = 0;
+            for (tag, _) in left.drain(..) {
+                if let Tag::Answer(key) = tag {
+                    self.answer_written(now, key);
+                }
+            }
+            self.left = left;
+            self.config.drain_on_eof = None;
+            self.end_input(now);
+            self.stop_all(now, CauseCode::Disconnect);
+        }
+        self.finish(now);
+    }
+
+    /// Ends the connection in order: nothing new is taken in or sent, our requests are cancelled, the peer's
+    /// handlers are told to stop and get [`Config::short_grace`]. [`Event::Closed`] says when all is done.
+    pub fn shutdown(&mut self, now: Instant) {
+        self.now = now;
+        if !self.phase.shutting_down {
+            self.phase.shutting_down = true;
+            self.cancel_all(now, CauseCode::Shutdown);
+            self.stop_all(now, CauseCode::Shutdown);
+        }
+        self.finish(now);
+    }
+
+    /// The next bytes for the peer; empty if there are none. Report what was written before anything else.
+    #[must_use]
+    pub fn pending(&self) -> &[u8] {
+        self.outbox.pending()
+    }
+
+    /// Whether the peer should be read: false while it leaves unread what its own requests have cost
+    /// (D13, invariant 7).
+    #[must_use]
+    pub const fn wants_input(&self) -> bool {
+        !self.phase.input_ended && self.owed <= self.config.max_debt
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// The next event; polling an [`Event::Request`] starts its handler.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            match self.events.pop_front()? {
+                Item::Event(event) => return Some(event),
+                Item::Start(key) => {
+                    if let Some(event) = self.start(key) {
+                        return Some(event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_input(&mut self, now: Instant) {
+        if self.phase.input_ended {
+            return;
+        }
+        self.take_leftover(now);
+        self.phase.input_ended = true;
+        self.close_calls(now);
+        match self.config.drain_on_eof {
+            Some(time) if !self.phase.deaf => {
+                self.armed.drain = now + time;
+                self.timers.arm(self.armed.drain, Timer::Drain);
+            }
+            Some(_) | None => self.stop_attached(now),
+        }
+    }
+
+    fn take_chunk(&mut self, now: Instant, chunk: Chunk<'_>) {
+        match chunk {
+            Chunk::Frame(framed) => self.take_body(now, framed.body()),
+            Chunk::Overlong(message) => self.take_overlong(&message, now),
+            Chunk::Broken(broken) => self.take_garbage(broken.raw),
+        }
+    }
+
+    /// The last bytes of an input that ended in the middle of something.
+    fn take_leftover(&mut self, now: Instant) {
+        let Some(mut decoder) = self.decoder.take() else { return };
+        match decoder.finish() {
+            None => {}
+            // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
+            Some(Leftover::Line(line)) if crate::frame::parse(&line).is_ok() => self.take_body(now, &line),
+            Some(Leftover::Line(bytes) | Leftover::Half(bytes)) => self.refused(Refusal::Unfinished, None, &bytes),
+            Some(Leftover::Overlong(message)) => self.take_overlong(&message, now),
+        }
+        self.decoder = Some(decoder);
+    }
+
+    /// What every input ends with.
+    fn finish(&mut self, now: Instant) {
+        let memory = [self.remembered.due(), self.spent_tokens.due(), self.outgoing.fading_due()];
+        let memory = memory.into_iter().flatten().min();
+        for (armed, due, timer) in [
+            (&mut self.armed.memory, memory, Timer::Memory),
+            (&mut self.armed.sticky, self.sticky.due(), Timer::Sticky),
+        ] {
+            let Some(due) = due.filter(|due| due < armed) else { continue };
+            if *armed != NEVER {
+                self.timers.disarm(*armed, timer);
+            }
+            *armed = due;
+            self.timers.arm(due, timer);
+        }
+        if self.owed > self.config.max_debt && self.stalled == NEVER {
+            self.stalled = now + self.config.debt_limit;
+            self.timers.arm(self.stalled, Timer::Debt);
+        }
+        if (self.phase.input_ended || self.phase.shutting_down) && !self.phase.closed && self.is_quiet() {
+            self.phase.closed = true;
+            self.tell(Event::Closed);
+        }
+        self.check();
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.incoming.len() == 0 && self.outgoing.waiting() == 0 && self.outbox.is_empty()
+    }
+
+    /// Forgets what was remembered for long enough (invariant 6).
+    fn forget(&mut self, now: Instant) {
+        self.remembered.prune(now);
+        self.spent_tokens.prune(now);
+        while let Some(key) = self.outgoing.fading(now) {
+            self.remove_call(key);
+        }
+    }
+
+    const fn peer(&self) -> Side {
+        self.config.role.other()
+    }
+
+    /// The dialect the peer speaks, as far as it is known.
+    fn spoken(&self) -> &'static Dialect {
+        self.era.of(self.peer(), self.config.framing)
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push_back(Item::Event(event));
+    }
+
+    /// Queues a message; `write` appends its JSON.
+    fn say(&mut self, tag: Tag, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+        let before = self.outbox.debt();
+        let framing = self.config.framing;
+        let frame = |out: &mut Vec<u8>| {
+            let start = out.len();
+            crate::message::frame(framing, out, write);
+            if framing == Framing::Line {
+                unbreak(&mut out[start..]);
+            }
+        };
+        let ticket = match tag {
+            Tag::Cancel(_) => self.outbox.push_urgent(tag, frame),
+            Tag::Plain | Tag::Answer(_) | Tag::Owed => self.outbox.push(tag, frame),
+        };
+        if matches!(tag, Tag::Answer(_) | Tag::Owed) {
+            self.owed += self.outbox.debt() - before;
+        }
+        ticket
+    }
+
+    /// Takes back a frame that the peer was owed, if none of it has left.
+    fn take_back_owed(&mut self, ticket: Ticket) -> bool {
+        match self.outbox.withdraw(ticket) {
+            Some(len) => {
+                self.owed -= len;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Notes that an invariant was broken, where only the moment shows it.
+    fn note(&mut self, invariant: u8, broken: bool) {
+        self.broken |= u16::from(broken) << invariant;
+    }
+}
+
+/// Line breaks between the tokens of a payload would end the frame: they become spaces.
+fn unbreak(line: &mut [u8]) {
+    let Some((_end, body)) = line.split_last_mut() else { return };
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', body) {
+        body[at] = b' ';
+    }
+}

@@ -1,0 +1,98 @@
+//! What an endpoint can be told; every bound has a default (invariant 8).
+
+use core::time::Duration;
+
+use crate::{
+    dialect::{Clocks, Dialect},
+    side::Side,
+    wire::Framing,
+};
+
+/// Settings of a [`Connection`](super::Connection).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which side of the link this endpoint is.
+    pub role: Side,
+    /// The dialect, whatever passes; `None` is detected (D2).
+    pub dialect: Option<&'static Dialect>,
+    /// How messages are told apart.
+    pub framing: Framing,
+    /// The longest message taken in, in bytes.
+    pub max_message: usize,
+    /// Handlers that may run at once, those that were cancelled and have not ended included (D12).
+    pub max_running: usize,
+    /// Requests that may wait for a handler; one more is refused (D12).
+    pub max_queued: usize,
+    /// Requests of ours that may be in flight; one more is [`Misuse::TooMany`](super::Misuse::TooMany).
+    pub max_in_flight: usize,
+    /// Unread bytes that the peer may be owed before its input is paused (D13).
+    pub max_debt: usize,
+    /// How long the peer may read nothing of a debt past that bound before it is given up (D13).
+    pub debt_limit: Duration,
+    /// How long a handler may take to stop after the peer's cancel, a timeout or an operator (D22).
+    pub grace: Duration,
+    /// The same, after the end of input or a shutdown (D22).
+    pub short_grace: Duration,
+    /// How long a cancel for a request never seen is held for it; zero holds none (D9).
+    pub sticky: Duration,
+    /// How many such cancels are held.
+    pub max_sticky: usize,
+    /// Settled ids remembered on each side; sixteen times as many while they are young (D8).
+    pub remembered: usize,
+    /// How long a settled id is remembered at least, and at most (D8).
+    pub remember: (Duration, Duration),
+    /// Clocks of our requests that name none, in place of the dialect's (D16).
+    pub clocks: Option<Clocks>,
+    /// Whether our requests say how much time they have left (D17).
+    pub deadline_travels: bool,
+    /// At the end of input, how long requests may go on before they are cancelled; `None` cancels at once (D27).
+    pub drain_on_eof: Option<Duration>,
+    /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
+    pub seed: u64,
+    /// A deliberate bug, to prove that it is found.
+    #[cfg(feature = "seeded-bugs")]
+    pub bug: Option<crate::bug::SeededBug>,
+}
+
+impl Config {
+    /// The defaults for this side of a link.
+    #[must_use]
+    pub const fn new(role: Side) -> Self {
+        Self {
+            role,
+            dialect: None,
+            framing: Framing::Line,
+            max_message: 64 << 20,
+            max_running: 256,
+            max_queued: 4096,
+            max_in_flight: 65_536,
+            max_debt: 16 << 20,
+            debt_limit: Duration::from_secs(600),
+            grace: Duration::from_secs(5),
+            short_grace: Duration::from_secs(1),
+            sticky: Duration::from_millis(250),
+            max_sticky: 64,
+            remembered: 4096,
+            remember: (Duration::from_secs(5), Duration::from_secs(600)),
+            clocks: None,
+            deadline_travels: true,
+            drain_on_eof: None,
+            seed: 0,
+            #[cfg(feature = "seeded-bugs")]
+            bug: None,
+        }
+    }
+
+    /// Whether this deliberate bug is in force.
+    #[cfg(feature = "seeded-bugs")]
+    pub(crate) fn has(&self, bug: crate::bug::SeededBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// No deliberate bug is ever in force.
+    #[cfg(not(feature = "seeded-bugs"))]
+    #[expect(clippy::unused_self, reason = "the same question as with the feature")]
+    pub(crate) const fn has(&self, _bug: crate::bug::SeededBug) -> bool {
+        false
+    }
+}

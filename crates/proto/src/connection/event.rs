@@ -1,0 +1,308 @@
+//! What an endpoint tells whoever drives it: a closed list.
+
+use core::time::Duration;
+
+use super::{IncomingKey, OutgoingKey};
+use crate::{
+    cause::{Cause, CauseCode},
+    dialect::Dialect,
+    id::{IncomingId, OutgoingId, RequestId},
+    receipt::{Ending, Receipt},
+    rule::Rule,
+    time::Instant,
+};
+
+/// Something that happened, in the order in which it happened (D11).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Start the handler of this request; it counts as running from now on, until
+    /// [`Connection::ended`](super::Connection::ended).
+    Request(Request),
+    /// A notification for the handlers above; cancels and the progress of our requests are none.
+    Notification(Payload),
+    /// One of our requests is over, exactly once (invariant 3).
+    Settled {
+        /// The request.
+        key: OutgoingKey,
+        /// How it ended.
+        how: Settlement,
+    },
+    /// Progress of one of our requests.
+    Progress {
+        /// The request.
+        key: OutgoingKey,
+        /// The raw params of the notification.
+        params: Box<[u8]>,
+    },
+    /// Fire the token of this handler, and with it cancel whatever it started elsewhere (D26).
+    Cancelled {
+        /// The request.
+        key: IncomingKey,
+        /// Who asked, and why; words in it are the peer's and untrusted.
+        cause: Cause,
+    },
+    /// The grace is over: drop the handler's future, then report [`HandlerEnd::Dropped`](super::HandlerEnd).
+    Drop {
+        /// The request.
+        key: IncomingKey,
+    },
+    /// What came of a cancel of one of the peer's requests (D28).
+    Stopped(Box<Stopped>),
+    /// What is known of a cancel of one of our requests changed (D28).
+    Receipt(Box<ReceiptNotice>),
+    /// A cancel arrived; it was dealt with already (D31, case 8).
+    Cancel(Box<CancelNotice>),
+    /// Something arrived for one of our requests that is over, and was swallowed (MCP-C08).
+    Late {
+        /// The id or progress token that it named.
+        id: RequestId,
+        /// What it was.
+        what: LateKind,
+    },
+    /// A message that went nowhere, and why.
+    Refused {
+        /// Why.
+        why: Refusal,
+        /// Its id, if it has one.
+        id: Option<RequestId>,
+        /// The beginning of it, at most 256 bytes.
+        excerpt: Box<[u8]>,
+    },
+    /// The peer broke a rule of its protocol; what was done about it is in another event.
+    Violation {
+        /// Which rule.
+        rule: Rule,
+        /// The request concerned.
+        id: Option<RequestId>,
+    },
+    /// The peer has read nothing of what it is owed for too long (D13). The driver should end the connection.
+    GivenUp {
+        /// Unread bytes.
+        debt: usize,
+    },
+    /// Nothing will happen any more: the input has ended, or [`shutdown`](super::Connection::shutdown) was
+    /// asked for, and every request is settled and every byte written.
+    Closed,
+}
+
+/// A request whose handler is to be started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Names it in every call and event.
+    pub key: IncomingKey,
+    /// Its id.
+    pub id: IncomingId,
+    /// Method and params.
+    pub payload: Payload,
+    /// What the requester speaks, for this request (D2).
+    pub dialect: &'static Dialect,
+    /// When the requester stops waiting (D17); the token fires then.
+    pub deadline: Option<Instant>,
+}
+
+/// A method and its raw params, in one allocation.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload {
+    bytes: Box<[u8]>,
+    method: u32,
+    has_params: bool,
+}
+
+impl Payload {
+    pub(crate) fn new(method: &str, params: Option<&[u8]>) -> Self {
+        let mut bytes = Vec::with_capacity(method.len() + params.map_or(0, <[u8]>::len));
+        bytes.extend_from_slice(method.as_bytes());
+        bytes.extend_from_slice(params.unwrap_or_default());
+        Self { bytes: bytes.into(), method: method.len() as u32, has_params: params.is_some() }
+    }
+
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.method as usize]).unwrap_or_default()
+    }
+
+    /// The raw params, if there are any.
+    #[must_use]
+    pub fn params(&self) -> Option<&[u8]> {
+        self.has_params.then(|| &self.bytes[self.method as usize..])
+    }
+}
+
+impl core::fmt::Debug for Payload {
+    /// Params may hold secrets: only their length is shown.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}({} bytes)", self.method(), self.bytes.len() - self.method as usize)
+    }
+}
+
+/// How one of our requests ended for its caller (D19).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The peer's result, raw.
+    Result(Box<[u8]>),
+    /// The peer's error object, raw.
+    PeerError(Box<[u8]>),
+    /// It was cancelled by us.
+    Cancelled(Cause),
+    /// A clock ran out (D16).
+    TimedOut {
+        /// Which.
+        clock: Clock,
+        /// After how long.
+        after: Duration,
+    },
+    /// The server ended the subscription with a cancel of its own (MCP-M02); the reason is its words, untrusted.
+    Ended {
+        /// Why, in the server's words.
+        reason: Option<Box<str>>,
+    },
+    /// The answer could not be read, or was longer than the limit.
+    Unreadable(Refusal),
+    /// The connection ended first.
+    Closed,
+}
+
+/// The clocks of a request (D16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Clock {
+    /// Until the answer; progress resets it where the caller asked for that (MCP-T04).
+    Response,
+    /// Until the answer, whatever happens (MCP-T05).
+    Total,
+    /// The time left to the request that this one serves.
+    Deadline,
+}
+
+impl Clock {
+    /// The word used in errors and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Response => "response",
+            Self::Total => "total",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// What came of a cancel of one of the peer's requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The request.
+    pub key: IncomingKey,
+    /// Its id.
+    pub id: IncomingId,
+    /// Its method.
+    pub method: Box<str>,
+    /// Who asked first, and why.
+    pub cause: Cause,
+    /// What the handler did.
+    pub ending: Ending,
+}
+
+/// What is known of a cancel of one of our requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiptNotice {
+    /// The request, which is settled as a rule.
+    pub key: OutgoingKey,
+    /// Its id.
+    pub id: OutgoingId,
+    /// Its method.
+    pub method: Box<str>,
+    /// What is known now.
+    pub receipt: Receipt,
+}
+
+/// A cancel that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CancelNotice {
+    /// The id it names, if one could be read; a turn's cancel names a session, and so the turn's request.
+    pub id: Option<RequestId>,
+    /// The method of the request, if the request is known.
+    pub method: Option<Box<str>>,
+    /// Who asked: the peer that sent the request.
+    pub cause: CauseCode,
+    /// The reason in words: untrusted, see [`sanitised`](crate::cause::sanitised).
+    pub reason: Option<Box<str>>,
+    /// What was done with it.
+    pub verdict: Verdict,
+    /// The peer's requests still in flight.
+    pub in_flight: usize,
+}
+
+/// What was done with a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The request is being stopped, or will never start.
+    Accepted,
+    /// It had been cancelled before.
+    Repeated,
+    /// The request is over (MCP-C07).
+    Completed,
+    /// The handler is shielded: it runs to its end (D22, MCP-C07).
+    Shielded,
+    /// Held for a request that has not arrived (D9).
+    Held,
+    /// No such request, now or in memory; also a held one whose request never came.
+    Unknown,
+    /// Unreadable (D29).
+    Malformed,
+    /// Not the peer's to send, or not now (D30).
+    Forbidden(Rule),
+}
+
+/// What arrived late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LateKind {
+    /// A result.
+    Result,
+    /// An error.
+    Error,
+    /// Progress.
+    Progress,
+}
+
+/// Why a message went nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Not JSON.
+    NotJson,
+    /// No message, or one that is not allowed here.
+    Invalid,
+    /// Longer than the limit.
+    TooLarge,
+    /// A response to nothing that we ever asked.
+    UnknownResponse,
+    /// An error that answers nobody: the peer could not read something of ours.
+    StrayError,
+    /// A request with the id of one in flight (D7).
+    DuplicateId,
+    /// A request with a null id where none may be null (MCP-I01).
+    NullId,
+    /// A batch where there are none, or a message that may not be in one (MCP-B01).
+    Batch,
+    /// One request more than the limit (D12).
+    Overloaded,
+    /// A request after [`shutdown`](super::Connection::shutdown).
+    ShuttingDown,
+    /// Bytes without an end when the input ended.
+    Unfinished,
+}
+
+/// How often things happened that nobody need hear of one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Counters {
+    /// Responses and progress for requests that were over.
+    pub late: u64,
+    /// Responses whose id matched only loosely: a defect of the peer (D10).
+    pub loose_ids: u64,
+    /// Cancels that named nothing (D29): log the first, then count.
+    pub malformed_cancels: u64,
+    /// Cancel reasons that were no string (D29).
+    pub dropped_reasons: u64,
+    /// Messages that went nowhere.
+    pub refused: u64,
+    /// Rules broken by the peer.
+    pub violations: u64,
+}

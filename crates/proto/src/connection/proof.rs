@@ -1,0 +1,243 @@
+//! For those who check the machine: its invariants, and a canonical hash of its state.
+
+use core::hash::{Hash, Hasher};
+
+use super::{Armed, Connection, Item, Timer};
+use crate::{
+    incoming::{Told, Work},
+    outgoing::NEVER,
+    receipt::Outcome,
+    time::Instant,
+};
+
+/// Up to this many requests debug builds check the invariants after every input.
+const QUICK: usize = 64;
+
+impl Connection {
+    /// Panics, naming the invariant by its number in the module's documentation, if the state breaks one.
+    ///
+    /// Costs time in proportion to everything in flight and remembered.
+    pub fn check_invariants(&self) {
+        for invariant in 1..=8 {
+            assert!(self.broken & 1 << invariant == 0, "invariant {invariant} was broken");
+        }
+        self.check_outgoing();
+        self.check_incoming();
+        self.check_memory();
+    }
+
+    /// In debug builds, after every input, while that is quick.
+    pub(super) fn check(&self) {
+        if cfg!(debug_assertions) && self.outgoing.len() + self.incoming.len() < QUICK {
+            self.check_invariants();
+        }
+    }
+
+    fn check_outgoing(&self) {
+        let (mut waiting, mut ghosts, mut tokens) = (0, 0, 0);
+        for (key, call) in self.outgoing.iter() {
+            let id = call.id;
+            waiting += usize::from(!call.settled);
+            ghosts += usize::from(call.is_ghost());
+            tokens += usize::from(call.token.is_some());
+            let has_begun = self.outbox.has_begun(call.frame);
+            if let Some(cancel) = &call.cancel {
+                let is_out = cancel.frame.is_some() || cancel.receipt.written.is_some();
+                assert!(!is_out || has_begun, "invariant 1: the cancel of {id} is ahead of the request");
+                assert!(
+                    !is_out || cancel.receipt.outcome != Outcome::NeverSent,
+                    "invariant 2: a cancel goes out for {id}, which was withdrawn"
+                );
+                assert!(
+                    !call.settled || !cancel.receipt.outcome.is_final(),
+                    "invariant 6: {id} is settled and its receipt is final"
+                );
+            }
+            assert!(!call.settled || call.cancel.is_some(), "invariant 6: {id} is settled and still there");
+            assert!(!call.settled || call.armed == NEVER, "invariant 6: a clock runs for {id}, which is settled");
+            assert!(call.due() >= call.armed, "invariant 6: nothing is armed for {id}, which is due");
+            assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: {id} cannot be found");
+            if let Some(parent) = call.parent {
+                let parent = self.incoming.get(parent);
+                assert!(
+                    parent.is_some_and(|parent| matches!(parent.work, Work::Running)),
+                    "invariant 6: {id} outlives the request it serves"
+                );
+            }
+        }
+        assert_eq!(waiting, self.outgoing.waiting(), "invariant 8: the count of waiting callers is off");
+        assert_eq!(ghosts, self.outgoing.ghosts(), "invariant 8: the count of ghosts is off");
+        assert_eq!(ghosts, self.outgoing.haunting().count(), "invariant 6: a ghost is in no queue");
+        assert_eq!(tokens, self.outgoing.tokens(), "invariant 6: a token leads nowhere");
+        assert!(waiting <= self.config.max_in_flight, "invariant 8: too many in flight");
+    }
+
+    fn check_incoming(&self) {
+        let (mut running, mut queued, mut indexed) = (0, 0, 0);
+        for (key, request) in self.incoming.iter() {
+            let id = &request.id;
+            running += usize::from(request.runs());
+            queued += usize::from(!request.has_started());
+            if !request.superseded {
+                indexed += 1;
+                assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} cannot be found");
+            }
+            if request.cancelled_by_peer() && request.is_silent() {
+                assert!(
+                    matches!(request.told, Told::Silence | Told::Answered),
+                    "invariant 4: {id:?} was cancelled and is to be answered"
+                );
+            }
+            match request.work {
+                Work::Ended => assert!(request.is_live(), "invariant 6: {id:?} is over and still there"),
+                Work::Stopping(drop_at) => {
+                    assert!(request.armed <= drop_at, "invariant 6: no timer ends the grace of {id:?}");
+                    assert!(request.stop.is_some(), "invariant 4: nobody knows who stopped {id:?}");
+                }
+                Work::Waiting(_) | Work::Offered(_) | Work::Running => {
+                    assert!(request.armed <= request.deadline, "invariant 6: no timer for the deadline of {id:?}");
+                }
+                Work::Dropping => {}
+            }
+            if let Told::Answering(ticket) = request.told {
+                assert!(self.outbox.holds(ticket), "invariant 4: {id:?} waits for an answer that is not queued");
+            }
+        }
+        assert_eq!((running, queued), (self.incoming.running(), self.incoming.queued()), "invariant 8: a count is off");
+        assert_eq!(indexed, self.incoming.indexed(), "invariant 6: an id leads nowhere");
+        assert!(running <= self.config.max_running, "invariant 8: too many handlers run");
+        let most = self.config.max_running.saturating_add(self.config.max_queued);
+        assert!(running + queued <= most, "invariant 8: too many requests wait");
+    }
+
+    fn check_memory(&self) {
+        let longest = self.config.remember.1;
+        for memory in [&self.remembered, &self.spent_tokens] {
+            assert!(memory.len() <= self.config.remembered.saturating_mul(16), "invariant 8: too much is remembered");
+            if let Some(oldest) = memory.oldest() {
+                assert!(self.armed.memory <= oldest + longest, "invariant 6: a tombstone is never forgotten");
+            }
+        }
+        for (_, since) in self.outgoing.haunting() {
+            assert!(self.armed.memory <= since + longest, "invariant 6: a ghost is never forgotten");
+        }
+        assert!(self.sticky.len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+        assert!(self.sticky.due().is_none_or(|due| self.armed.sticky <= due), "invariant 6: a cancel is held for ever");
+        assert!(
+            self.turns.len() <= self.incoming.len() + self.outgoing.len(),
+            "invariant 6: a turn outlives its request"
+        );
+        // A frame stays owed as a whole until its last byte has left.
+        let is_owing = !self.outbox.is_empty() || self.batches.len() > 0;
+        assert!(self.owed == 0 || is_owing, "invariant 7: a debt is left of nothing");
+        self.check_timers();
+    }
+
+    /// Every armed timer is known to what armed it, and the other way round.
+    fn check_timers(&self) {
+        let calls = self.outgoing.iter().filter(|(_, call)| call.armed != NEVER).count();
+        let works = self.incoming.iter().filter(|(_, request)| request.armed != NEVER).count();
+        let Armed { sticky, memory, drain } = self.armed;
+        let single = [sticky, memory, drain, self.stalled].into_iter().filter(|armed| *armed != NEVER).count();
+        assert_eq!(calls + works + single, self.timers.len(), "invariant 6: a timer is armed for nothing");
+        for (at, timer) in self.timers.iter() {
+            let armed = match timer {
+                Timer::Call(key) => self.outgoing.get(key).map(|call| call.armed),
+                Timer::Work(key) => self.incoming.get(key).map(|request| request.armed),
+                Timer::Sticky => Some(sticky),
+                Timer::Memory => Some(memory),
+                Timer::Debt => Some(self.stalled),
+                Timer::Drain => Some(drain),
+            };
+            assert_eq!(armed, Some(at), "invariant 6: {timer:?} is armed for nothing");
+        }
+    }
+
+    /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
+    /// generation, counter or armed timer that only names or anticipates things.
+    ///
+    /// Requests are taken in the order of their ids, so that the places they happen to have do not count.
+    /// Events not yet polled count only by how many there are: drain them first.
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        self.era.hash_state(state);
+        (self.phase, self.owed, self.outgoing.next_id(), self.events.len()).hash(state);
+        self.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
+        self.outbox.hash_state(state);
+        hash_due(self.stalled, now, state);
+        self.remembered.hash_state(now, state);
+        self.spent_tokens.hash_state(now, state);
+        self.sticky.hash_state(now, state);
+        self.hash_outgoing(now, state);
+        self.hash_incoming(now, state);
+        for (_, batch) in self.batches.iter() {
+            (batch.open, &batch.answers).hash(state);
+        }
+        for item in &self.events {
+            if let Item::Start(key) = item {
+                self.incoming.get(*key).map(|request| &request.id).hash(state);
+            }
+        }
+    }
+
+    fn hash_outgoing(&self, now: Instant, state: &mut impl Hasher) {
+        let mut calls: Vec<_> = self.outgoing.iter().collect();
+        calls.sort_unstable_by_key(|(_, call)| call.id);
+        for (key, call) in calls {
+            (call.id, call.dialect.name, call.method, call.part, call.settled, call.uncancellable).hash(state);
+            (self.outbox.has_begun(call.frame), &call.token).hash(state);
+            let parent = call.parent.and_then(|parent| self.incoming.get(parent));
+            parent.map(|parent| &parent.id).hash(state);
+            for due in [call.clocks.response, call.clocks.total, call.clocks.deadline] {
+                hash_due(due, now, state);
+            }
+            if let Some(cancel) = &call.cancel {
+                (cancel.receipt.cause.code, core::mem::discriminant(&cancel.receipt.outcome)).hash(state);
+                cancel.frame.is_some().hash(state);
+                hash_due(cancel.wait, now, state);
+            }
+            if call.is_ghost() {
+                let since = self.outgoing.haunting().find(|(ghost, _)| *ghost == key);
+                since.map(|(_, since)| now.since(since)).hash(state);
+            }
+        }
+    }
+
+    fn hash_incoming(&self, now: Instant, state: &mut impl Hasher) {
+        let mut requests: Vec<_> = self.incoming.iter().map(|(key, request)| (text_of(&request.id.0), key)).collect();
+        requests.sort();
+        for (text, key) in requests {
+            let Some(request) = self.incoming.get(key) else { continue };
+            (text, request.dialect.name, request.method, request.superseded, request.shielded).hash(state);
+            (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace).hash(state);
+            request
+                .frames
+                .as_ref()
+                .map(|frames| frames.iter().filter(|frame| self.outbox.holds(**frame)).count())
+                .hash(state);
+            match request.work {
+                Work::Stopping(drop_at) => hash_due(drop_at, now, state),
+                Work::Waiting(_) | Work::Offered(_) | Work::Running | Work::Dropping | Work::Ended => {
+                    hash_due(request.deadline, now, state);
+                }
+            }
+            if let Some(stop) = &request.stop {
+                (stop.cause.code, stop.by_peer, stop.refused).hash(state);
+            }
+        }
+        for key in self.incoming.line() {
+            if let Some(request) = self.incoming.get(key).filter(|request| matches!(request.work, Work::Waiting(_))) {
+                request.id.hash(state);
+            }
+        }
+    }
+}
+
+fn hash_due(due: Instant, now: Instant, state: &mut impl Hasher) {
+    (due != NEVER).then(|| due.since(now)).hash(state);
+}
+
+fn text_of(id: &crate::id::RequestId) -> Vec<u8> {
+    let mut text = Vec::new();
+    id.write(&mut text);
+    text
+}

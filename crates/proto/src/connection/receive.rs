@@ -1,0 +1,272 @@
+//! Messages of the peer, taken in.
+
+use super::{Connection, Event, LateKind, Payload, Refusal, Tag, Verdict};
+use crate::{
+    cancel,
+    cause::{Cause, CauseCode},
+    dialect::{Cancellers, Dialect, ProgressForm, StrayError},
+    error_code,
+    frame::{self, Frame, Kind, Malformed, Notification, Params},
+    id::RequestId,
+    json, message,
+    outgoing::Part,
+    rule::Rule,
+    slab::Key,
+    time::Instant,
+    wire::Overlong,
+};
+
+/// How much of a message is shown of one that went nowhere.
+const EXCERPT: usize = 256;
+
+impl Connection {
+    pub(super) fn take_body(&mut self, now: Instant, body: &[u8]) {
+        match frame::parse(body) {
+            Ok(Frame::Batch(batch)) if self.spoken().batches => self.take_batch(now, batch),
+            Ok(Frame::Batch(_)) => {
+                self.refused(Refusal::Batch, None, body);
+                self.refuse_nameless(error_code::INVALID_REQUEST, "no batches in this protocol", None);
+            }
+            Ok(message) => self.take_message(now, message, None),
+            Err(malformed) => self.take_malformed(now, body, malformed, None),
+        }
+    }
+
+    /// One message that is no batch.
+    pub(super) fn take_message(&mut self, now: Instant, message: Frame<'_>, batch: Option<Key>) {
+        match message {
+            Frame::Request(request) => self.take_request(now, request, batch),
+            Frame::Notification(notification) => self.take_notification(now, &notification),
+            Frame::Response(response) => self.take_response(now, &response),
+            // The caller has taken batches apart; a nested one is malformed.
+            Frame::Batch(_) => {}
+        }
+    }
+
+    fn take_notification(&mut self, now: Instant, notification: &Notification<'_>) {
+        let Notification { method, params } = notification;
+        let dialect = self.spoken();
+        if self.era.is_cancel(dialect, method) {
+            return self.take_cancel(now, dialect, method, params);
+        }
+        if let Some(form) = &dialect.progress
+            && *method == form.method
+            && self.take_progress(now, form, params)
+        {
+            return;
+        }
+        if let Some(turn) = dialect.turn
+            && *method == turn.cancel
+        {
+            self.take_turn_cancel(now, params.session_id);
+        }
+        self.tell(Event::Notification(Payload::new(method, params.raw)));
+    }
+
+    /// Whether the progress was for one of our requests, in flight or over.
+    fn take_progress(&mut self, now: Instant, form: &ProgressForm, params: &Params<'_>) -> bool {
+        let Some(raw) = params.raw else { return false };
+        let Some(token) = json::member(raw, form.token).and_then(RequestId::from_json) else { return false };
+        if let Some(key) = self.outgoing.by_token(&token) {
+            if let Some(call) = self.outgoing.get_mut(key)
+                && let Some(limit) = call.clocks.reset
+            {
+                call.clocks.response = now + limit; // MCP-T04; the timer notices when it fires
+            }
+            self.tell(Event::Progress { key: super::OutgoingKey(key), params: raw.into() });
+            return true;
+        }
+        let is_spent = self.spent_tokens.fate(&token).is_some();
+        if is_spent {
+            self.counters.late += 1;
+            self.tell(Event::Late { id: token, what: LateKind::Progress });
+        }
+        is_spent
+    }
+
+    /// A cancel acts the moment it is parsed (D11).
+    fn take_cancel(&mut self, now: Instant, dialect: &'static Dialect, method: &str, params: &Params<'_>) {
+        let also: &[_] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
+        let Ok(cancel) = cancel::read(dialect, also, method, params.raw) else {
+            self.counters.malformed_cancels += 1; // D29
+            return self.report_cancel(None, None, None, Verdict::Malformed);
+        };
+        self.counters.dropped_reasons += u64::from(cancel.reason_dropped);
+        let cancel::Cancel { id, reason, form, .. } = cancel;
+        let guessed = !self.era.is_settled();
+        self.era.saw_cancel(self.peer(), self.config.framing, form);
+        if guessed && self.era.is_settled() {
+            self.reread_dialect(&id);
+        }
+        let (method, verdict) = self.judge_cancel(now, &id, reason.as_deref());
+        if let Verdict::Forbidden(rule) = verdict {
+            self.violated(rule, Some(id.clone())); // D30
+        }
+        self.report_cancel(Some(id), method, reason, verdict);
+    }
+
+    /// The spelling of a cancel has told which dialect the request it names was in all along (D2).
+    fn reread_dialect(&mut self, id: &RequestId) {
+        let spoken = self.spoken();
+        if let Some(request) = self.incoming.by_id(id).and_then(|key| self.incoming.get_mut(key)) {
+            request.dialect = spoken;
+            request.own = spoken.cancel_result(self.methods.name(request.method));
+        }
+    }
+
+    /// Carries a readable cancel out, or says why not.
+    fn judge_cancel(&mut self, now: Instant, id: &RequestId, reason: Option<&str>) -> (Option<Box<str>>, Verdict) {
+        let spoken = self.spoken();
+        if let Some(rule) = self.era.forbids_cancel(self.peer(), spoken) {
+            return (None, Verdict::Forbidden(rule));
+        }
+        if let Some(found) = self.judge_subscription(now, id, reason) {
+            return found;
+        }
+        let peer_may =
+            |dialect: &Dialect| dialect.cancellers == Cancellers::Both || self.peer() == crate::side::Side::Client;
+        if let Some(key) = self.incoming.by_id(id)
+            && let Some(request) = self.incoming.get(key)
+        {
+            let method = Some(self.methods.name(request.method).into());
+            if !peer_may(request.dialect) {
+                return (method, Verdict::Forbidden(Rule::McpM01));
+            }
+            if let Some(rule) = request.uncancellable {
+                return (method, Verdict::Forbidden(rule));
+            }
+            let cause = Cause::new(CauseCode::Caller);
+            let cause = reason.map_or_else(|| cause.clone(), |reason| cause.clone().with_text(reason));
+            return (method, self.stop_for_peer(now, key, cause));
+        }
+        if self.remembered.fate(id).is_some() {
+            return (None, Verdict::Completed);
+        }
+        if !peer_may(spoken) {
+            return (None, Verdict::Forbidden(Rule::McpM01));
+        }
+        if spoken.sticky && self.phase.is_open() {
+            return (None, self.hold_cancel(now, id, reason));
+        }
+        (None, Verdict::Unknown)
+    }
+
+    /// The one cancel that names a request of ours: the server ends our subscription (MCP-M02, invariant 5).
+    fn judge_subscription(
+        &mut self,
+        now: Instant,
+        id: &RequestId,
+        reason: Option<&str>,
+    ) -> Option<(Option<Box<str>>, Verdict)> {
+        let ours = id.as_integer().filter(|id| self.outgoing.was_ours(*id))?;
+        let is_server = self.peer() == crate::side::Side::Server;
+        let Some(key) = self.outgoing.by_id(ours) else {
+            // The empty result came first; the pages want both, in this order.
+            let is_over = is_server && self.spoken().subscription.is_some();
+            return is_over.then_some((None, Verdict::Completed));
+        };
+        let call = self.outgoing.get(key)?;
+        let is_subscription = is_server && call.part == Part::Subscription;
+        if !is_subscription && !self.config.has(crate::bug::SeededBug::CrossDirectionLookup) {
+            return None;
+        }
+        self.note(5, !is_subscription);
+        let method = Some(self.methods.name(self.outgoing.get(key)?.method).into());
+        Some((method, self.end_subscription(now, key, reason)))
+    }
+
+    /// A body that is no message: the client is told once, the server's goes to the log (D36).
+    pub(super) fn take_malformed(&mut self, now: Instant, body: &[u8], malformed: Malformed, batch: Option<Key>) {
+        let Malformed::Invalid { reason, kind, id } = malformed else {
+            self.refused(Refusal::NotJson, None, body);
+            return self.refuse_nameless(error_code::PARSE_ERROR, "not JSON", batch);
+        };
+        self.refused(Refusal::Invalid, id.clone(), body);
+        match kind {
+            Kind::Request => {
+                // Under the id of a request in flight the error would end that one.
+                let name = id.filter(|id| self.incoming.by_id(id).is_none());
+                match name {
+                    Some(id) => self.refuse(&id, error_code::INVALID_REQUEST, reason.as_str(), batch),
+                    None => self.refuse_nameless(error_code::INVALID_REQUEST, reason.as_str(), batch),
+                }
+            }
+            Kind::Response | Kind::Unknown if id.as_ref().is_some_and(|id| self.is_awaited(id)) => {
+                if let Some(id) = id {
+                    self.fail_call(now, &id, Refusal::Invalid);
+                }
+            }
+            // A bad notification or response must not be answered.
+            Kind::Notification | Kind::Response => {}
+            Kind::Batch | Kind::Unknown => {
+                self.refuse_nameless(error_code::INVALID_REQUEST, reason.as_str(), batch);
+            }
+        }
+    }
+
+    /// Bytes that are no message at all.
+    pub(super) fn take_garbage(&mut self, bytes: &[u8]) {
+        self.refused(Refusal::NotJson, None, bytes);
+        self.refuse_nameless(error_code::PARSE_ERROR, "not a message", None);
+    }
+
+    /// A message over the limit has ended; the one request it was, or answers, hears of it (D36).
+    pub(super) fn take_overlong(&mut self, message: &Overlong, now: Instant) {
+        let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
+        self.refused(Refusal::TooLarge, message.id.clone(), text.as_bytes());
+        match (message.kind, &message.id) {
+            (Kind::Response, Some(id)) => self.fail_call(now, id, Refusal::TooLarge),
+            // Under the id of a request in flight the error would end that one.
+            (Kind::Request, Some(id)) if self.incoming.by_id(id).is_none() => {
+                self.refuse(id, error_code::TOO_LARGE, &text, None);
+            }
+            (Kind::Request | Kind::Batch | Kind::Unknown, _) => {
+                self.refuse_nameless(error_code::TOO_LARGE, &text, None);
+            }
+            (Kind::Response | Kind::Notification, _) => {}
+        }
+    }
+
+    /// Answers a request that was not taken in.
+    pub(super) fn refuse(&mut self, id: &RequestId, code: i32, text: &str, batch: Option<Key>) {
+        let write = |out: &mut Vec<u8>| message::error(Some(id), code, text, None, out);
+        match batch {
+            Some(batch) => self.add_to_batch(batch, write),
+            None if self.phase.deaf => {}
+            None => {
+                self.say(Tag::Owed, write);
+            }
+        }
+    }
+
+    /// Answers what has no usable id, in the form that the dialect has for it. A client's own peer, the
+    /// server, is told nothing: it sends no requests that could be lost this way.
+    fn refuse_nameless(&mut self, code: i32, text: &str, batch: Option<Key>) {
+        if self.config.role == crate::side::Side::Client || self.phase.deaf {
+            return;
+        }
+        let id = match self.spoken().stray_error {
+            StrayError::NullId => Some(&RequestId::NULL),
+            StrayError::NoId => None,
+            StrayError::Invalid => return,
+        };
+        let write = |out: &mut Vec<u8>| message::error(id, code, text, None, out);
+        match batch {
+            Some(batch) => self.add_to_batch(batch, write),
+            None => {
+                self.say(Tag::Owed, write);
+            }
+        }
+    }
+
+    pub(super) fn refused(&mut self, why: Refusal, id: Option<RequestId>, message: &[u8]) {
+        self.counters.refused += 1;
+        let excerpt = message[..message.len().min(EXCERPT)].into();
+        self.tell(Event::Refused { why, id, excerpt });
+    }
+
+    pub(super) fn violated(&mut self, rule: Rule, id: Option<RequestId>) {
+        self.counters.violations += 1;
+        self.tell(Event::Violation { rule, id });
+    }
+}

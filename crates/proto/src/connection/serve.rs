@@ -1,0 +1,414 @@
+//! The peer's requests: taken in, started, answered, ended.
+
+use super::{Connection, Event, IncomingKey, Item, Payload, Refusal, Request, Tag};
+use crate::{
+    bug::SeededBug,
+    cause::CauseCode,
+    dialect::{Cancellers, Dialect, IdReuse, Settlement},
+    error_code, frame,
+    id::{IncomingId, RequestId},
+    incoming::{Grace, Incoming, Told, Work},
+    json,
+    memory::Fate,
+    message,
+    outgoing::NEVER,
+    receipt::Ending,
+    rule::Rule,
+    side::Side,
+    slab::Key,
+    time::Instant,
+};
+
+/// Where a request says how many milliseconds it has left (D17).
+pub(super) const DEADLINE: &str = "dev.rescind/deadlineMs";
+
+/// A deadline further away than this is none: about 24 days, so that no peer can overflow a clock.
+const FARTHEST: u64 = 1 << 31;
+
+/// What a handler answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// A result, as JSON.
+    Result(&'a [u8]),
+    /// An error.
+    Error {
+        /// Its code.
+        code: i32,
+        /// Its message.
+        message: &'a str,
+        /// Its data, as JSON.
+        data: Option<&'a [u8]>,
+    },
+}
+
+/// How a handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerEnd<'a> {
+    /// With an answer. After a cancel that its dialect wants answered, this is the answer (partial results
+    /// included); where silence is wanted it is withheld (D23).
+    Returned(Reply<'a>),
+    /// With nothing more to say: it answered through [`Connection::respond`].
+    Answered,
+    /// By its token.
+    Cancelled,
+    /// It cancelled itself: its own timeout, a leaked cancellation (D24).
+    GaveUp,
+    /// It was dropped before it ended.
+    Dropped,
+    /// It panicked; the panic was contained.
+    Panicked,
+}
+
+impl Connection {
+    pub(super) fn take_request(&mut self, now: Instant, request: frame::Request<'_>, batch: Option<Key>) {
+        let frame::Request { id, method, params, .. } = request;
+        let (peer, framing) = (self.peer(), self.config.framing);
+        let dialect = self.era.of_request(peer, framing, params.meta);
+        if params.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(peer, framing) {
+            self.era.saw_request(dialect);
+        }
+        if let Some((why, code, text)) = self.objection(&id, &method, dialect, batch) {
+            self.refused(why, Some(id.clone()), method.as_bytes());
+            return self.refuse(&id, code, text, batch);
+        }
+        self.make_way(&id, dialect);
+        self.watch_handshake(&method, &params, dialect);
+        if self.config.role == Side::Client && dialect.cancellers == Cancellers::Client {
+            self.violated(Rule::McpM03, Some(id.clone()));
+        }
+
+        let is_task = dialect.tasks && params.task.is_some() && self.era.takes_tasks(self.config.role, &method);
+        let uncancellable = dialect.uncancellable(&method).or(is_task.then_some(Rule::McpC13));
+        let deadline = match params.meta {
+            Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(now, meta),
+            Some(_) | None => NEVER,
+        };
+        let turn = self.turn_of_incoming(dialect, &method, params.session_id);
+        let held = self.sticky.take(&id);
+        let payload = Payload::new(&method, params.raw);
+        let may_start = held.is_none() && self.incoming.may_offer();
+        let key = self.incoming.insert(Incoming {
+            dialect,
+            own: dialect.cancel_result(&method),
+            work: if may_start { Work::Offered(payload) } else { Work::Waiting(payload) },
+            told: Told::Nothing,
+            stop: None,
+            arrived: now,
+            deadline,
+            armed: NEVER,
+            frames: None,
+            child: None,
+            batch,
+            method: self.methods.intern(&method),
+            grace: Grace::Default,
+            uncancellable,
+            shielded: false,
+            in_turn: turn.is_some(),
+            superseded: false,
+            id: IncomingId(id),
+        });
+        if let Some(batch) = batch {
+            self.join_batch(batch);
+        }
+        if may_start {
+            self.events.push_back(Item::Start(key));
+        }
+        self.arm_work(key, deadline);
+        if let Some((session, what)) = turn {
+            self.turns.add(session, what, key);
+            if self.stop_if_turn_is_over(now, key) {
+                return;
+            }
+        }
+        if let Some(held) = held {
+            self.apply_held(now, key, held);
+        }
+    }
+
+    /// Why a request is not taken in: what to report, and what to answer.
+    fn objection(
+        &self,
+        id: &RequestId,
+        method: &str,
+        dialect: &Dialect,
+        batch: Option<Key>,
+    ) -> Option<(Refusal, i32, &'static str)> {
+        const INVALID: i32 = error_code::INVALID_REQUEST;
+        if id.is_null() && !dialect.null_ids {
+            return Some((Refusal::NullId, INVALID, "a request id must not be null"));
+        }
+        // D7: the first request keeps the id until it is answered.
+        if self.incoming.by_id(id).and_then(|key| self.incoming.get(key)).is_some_and(Incoming::is_live) {
+            return Some((Refusal::DuplicateId, INVALID, "a request with this id is in flight"));
+        }
+        if batch.is_some() && method == "initialize" {
+            return Some((Refusal::Batch, INVALID, "initialize must not be in a batch")); // MCP-B01
+        }
+        if self.phase.shutting_down {
+            return Some((Refusal::ShuttingDown, dialect.gave_up.code, "shutting down"));
+        }
+        if !self.incoming.has_room() {
+            return Some((Refusal::Overloaded, error_code::OVERLOADED, "too many requests in flight"));
+        }
+        None
+    }
+
+    /// Frees an id that an earlier request had; where that is unlawful it is noted, and served nevertheless (D8).
+    fn make_way(&mut self, id: &RequestId, dialect: &Dialect) {
+        let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.told)));
+        let fate = match earlier {
+            Some((key, told)) => {
+                self.incoming.supersede(key);
+                Some(if told == Told::Silence { Fate::Silenced } else { Fate::Answered })
+            }
+            None => self.remembered.fate(id),
+        };
+        match (dialect.reuse, fate) {
+            (_, None) | (IdReuse::AfterAnswer, Some(Fate::Answered)) => {}
+            (IdReuse::Never, Some(_)) => self.violated(Rule::McpI02, Some(id.clone())),
+            (IdReuse::AfterAnswer, Some(Fate::Silenced)) => self.violated(Rule::McpI03, Some(id.clone())),
+        }
+    }
+
+    fn watch_handshake(&mut self, method: &str, params: &frame::Params<'_>, dialect: &Dialect) {
+        if self.config.role == Side::Client {
+            return;
+        }
+        if method == "initialize" {
+            self.era.saw_initialize(self.config.framing, params.raw);
+        } else if dialect.last_request == Some(method) {
+            self.era.saw_last_request();
+        }
+    }
+
+    /// The request that was offered starts now, if it still stands.
+    pub(super) fn start(&mut self, key: Key) -> Option<Event> {
+        let request = self.incoming.get(key)?;
+        if !matches!(request.work, Work::Offered(_)) {
+            return None;
+        }
+        let deadline = Some(request.deadline).filter(|deadline| *deadline != NEVER);
+        let (id, dialect) = (request.id.clone(), request.dialect);
+        let Some(Work::Offered(payload)) = self.incoming.set_work(key, Work::Running) else { return None };
+        Some(Event::Request(Request { key: IncomingKey(key), id, payload, dialect, deadline }))
+    }
+
+    /// Offers what waits, as far as slots are free.
+    pub(super) fn offer_next(&mut self) {
+        while let Some(key) = self.incoming.next_in_line() {
+            self.events.push_back(Item::Start(key));
+        }
+    }
+
+    /// Answers a request whose handler goes on: it still has to [end](Self::ended).
+    ///
+    /// `false` if nothing is sent: it was answered before, or cancelled where that demands silence.
+    pub fn respond(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
+        self.now = now;
+        let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);
+        if owed {
+            self.reply(key.0, reply);
+            self.finish(now);
+        }
+        owed
+    }
+
+    /// Sends a notification that belongs to a request: progress, a log line, an update.
+    ///
+    /// `false` if it is withheld: the request was answered, or cancelled where that demands silence
+    /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none.
+    pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
+        self.now = now;
+        let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);
+        if !owed || self.phase.deaf {
+            return false;
+        }
+        let ticket = self.say(Tag::Owed, |out| super::call::write_notification(method, params, out));
+        let outbox = &self.outbox;
+        if let Some(request) = self.incoming.get_mut(key.0) {
+            let frames = request.frames.get_or_insert_default();
+            while frames.pop_front_if(|frame| outbox.has_begun(*frame)).is_some() {}
+            frames.push_back(ticket);
+        }
+        self.finish(now);
+        true
+    }
+
+    /// The handler has ended, and everything it owned is released: its slot is free, its children are
+    /// cancelled, and the request is answered if it still is to be (D12, D23, D24).
+    pub fn ended(&mut self, now: Instant, key: IncomingKey, end: HandlerEnd<'_>) {
+        self.now = now;
+        let key = key.0;
+        if !self.incoming.get(key).is_some_and(Incoming::runs) {
+            return;
+        }
+        let root = self.incoming.get(key).and_then(|request| request.stop.as_ref()).map(|stop| stop.cause.code);
+        self.cancel_children(now, key, root);
+        self.disarm_work(key);
+        self.incoming.set_work(key, Work::Ended);
+        let Some(request) = self.incoming.get(key) else { return };
+        let ending = request.stop.as_ref().map(|stop| ending(now, request, stop.asked, stop.refused, &end));
+        let owed = match request.told {
+            Told::Nothing => true,
+            Told::Silence => {
+                self.config.has(SeededBug::AnsweredSilentDialect)
+                    || (request.superseded && self.config.has(SeededBug::ReuseGetsOldAnswer))
+            }
+            Told::Answering(_) | Told::Answered => self.config.has(SeededBug::DoubleAnswer),
+        };
+        if owed {
+            self.answer_end(key, &end);
+        }
+        if let Some(ending) = ending {
+            self.report_stopped(key, ending);
+        }
+        self.conclude(now, key);
+        self.offer_next();
+        self.finish(now);
+    }
+
+    /// The answer of a handler that has ended, where nothing was said before (D23, D24).
+    fn answer_end(&mut self, key: Key, end: &HandlerEnd<'_>) {
+        let Some(request) = self.incoming.get(key) else { return };
+        let by_peer = request.cancelled_by_peer();
+        // A method with a cancellation result of its own ends in that and in no error (ACP-08).
+        let own = request.own.filter(|_| by_peer && !request.is_silent());
+        match (*end, own) {
+            (HandlerEnd::Returned(reply @ Reply::Result(_)), _) | (HandlerEnd::Returned(reply), None) => {
+                self.reply(key, reply);
+            }
+            (HandlerEnd::Panicked, None) => {
+                let failed = "the handler failed";
+                self.reply(key, Reply::Error { code: error_code::INTERNAL_ERROR, message: failed, data: None });
+            }
+            (
+                HandlerEnd::Returned(Reply::Error { .. })
+                | HandlerEnd::Answered
+                | HandlerEnd::Cancelled
+                | HandlerEnd::GaveUp
+                | HandlerEnd::Dropped
+                | HandlerEnd::Panicked,
+                _,
+            ) => self.answer_cancelled(key),
+        }
+    }
+
+    /// Answers a request that ended without an answer of its own, as whoever stopped it demands.
+    pub(super) fn answer_cancelled(&mut self, key: Key) {
+        let Some(request) = self.incoming.get(key) else { return };
+        let stop = request.stop.as_ref().map(|stop| (stop.by_peer, stop.cause.code));
+        if let (Some((true, _)), Some(own)) = (stop, request.own)
+            && !request.is_silent()
+        {
+            return self.reply(key, Reply::Result(own.json.as_bytes()));
+        }
+        let gave_up = request.dialect.gave_up;
+        let error = match (request.dialect.settlement, stop) {
+            (Settlement::Answered(error), Some((true, _))) => error,
+            (Settlement::Silent, Some((_, CauseCode::Operator))) => crate::dialect::ErrorText {
+                code: error_code::STOPPED_BY_OPERATOR,
+                message: CauseCode::Operator.phrase(),
+            },
+            (Settlement::Silent | Settlement::Answered(_), _) => gave_up,
+        };
+        match stop {
+            // D24: an answer that nobody asked for says who stopped the request.
+            Some((false, code)) if error == gave_up => {
+                let message = format!("{}: {}", error.message, code.phrase());
+                self.reply(key, Reply::Error { code: error.code, message: &message, data: None });
+            }
+            Some(_) | None => {
+                self.reply(key, Reply::Error { code: error.code, message: error.message, data: None });
+            }
+        }
+    }
+
+    pub(super) fn reply(&mut self, key: Key, reply: Reply<'_>) {
+        let Some(request) = self.incoming.get_mut(key) else { return };
+        let id = request.id.0.clone();
+        let was_told = request.told != Told::Nothing;
+        let batch = request.batch.take();
+        request.told = Told::Answered;
+        self.note(4, was_told);
+        let is_handshake = self.config.role == Side::Server
+            && matches!(reply, Reply::Result(_))
+            && self.incoming.get(key).is_some_and(|request| self.methods.name(request.method) == "initialize");
+        if let (true, Reply::Result(result)) = (is_handshake, reply) {
+            self.era.saw_initialize_result(result);
+        }
+        let write = |out: &mut Vec<u8>| match reply {
+            Reply::Result(result) => message::result(&id, result, out),
+            Reply::Error { code, message, data } => message::error(Some(&id), code, message, data, out),
+        };
+        if let Some(batch) = batch {
+            self.add_to_batch(batch, write);
+            self.leave_batch(batch);
+        } else if !self.phase.deaf {
+            let ticket = self.say(Tag::Answer(key), write);
+            if let Some(request) = self.incoming.get_mut(key) {
+                request.told = Told::Answering(ticket);
+            }
+        }
+    }
+
+    /// The answer has left, or never will.
+    pub(super) fn answer_written(&mut self, now: Instant, key: Key) {
+        let Some(request) = self.incoming.get_mut(key) else { return };
+        if matches!(request.told, Told::Answering(_)) {
+            request.told = Told::Answered;
+        }
+        self.conclude(now, key);
+    }
+
+    /// Removes a request that has ended and of which nothing is to be said any more.
+    pub(super) fn conclude(&mut self, now: Instant, key: Key) {
+        let Some(request) = self.incoming.get(key) else { return };
+        if !matches!(request.work, Work::Ended) || request.is_live() {
+            return;
+        }
+        let Some(request) = self.incoming.remove(key) else { return };
+        if let Some(batch) = request.batch {
+            self.leave_batch(batch);
+        }
+        if request.in_turn {
+            self.turns.remove_incoming(self.config.role, key);
+        }
+        // An id that was taken over belongs to its new request.
+        if !request.superseded {
+            let fate = if request.told == Told::Silence { Fate::Silenced } else { Fate::Answered };
+            self.remembered.remember(now, request.id.0, fate);
+        }
+    }
+}
+
+/// What a cancel came to, now that the handler has ended (D28).
+fn ending(now: Instant, request: &Incoming, asked: Instant, refused: bool, end: &HandlerEnd<'_>) -> Ending {
+    let after = now.since(asked);
+    match end {
+        _ if refused => Ending::Refused,
+        HandlerEnd::Dropped => Ending::Dropped { after },
+        HandlerEnd::Cancelled | HandlerEnd::GaveUp | HandlerEnd::Panicked => Ending::Stopped { after },
+        HandlerEnd::Returned(reply) if says_cancelled(request, reply) => Ending::Stopped { after },
+        HandlerEnd::Returned(_) | HandlerEnd::Answered => Ending::RanOn,
+    }
+}
+
+/// Whether a handler's own answer says that it was cancelled.
+fn says_cancelled(request: &Incoming, reply: &Reply<'_>) -> bool {
+    match reply {
+        Reply::Error { code, .. } => {
+            matches!(request.dialect.settlement, Settlement::Answered(error) if error.code == *code)
+        }
+        Reply::Result(result) => request
+            .own
+            .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
+    }
+}
+
+fn deadline_in(now: Instant, meta: &[u8]) -> Instant {
+    let left = json::member(meta, DEADLINE).and_then(RequestId::from_json).and_then(|left| left.as_integer());
+    match left.map(u64::try_from) {
+        Some(Ok(left)) if left <= FARTHEST => now + core::time::Duration::from_millis(left),
+        Some(_) | None => NEVER,
+    }
+}

@@ -1,0 +1,150 @@
+//! What is in flight, for whoever shows it.
+
+use super::{Connection, Counters, IncomingKey, OutgoingKey};
+use crate::{
+    cause::CauseCode,
+    dialect::Dialect,
+    id::{IncomingId, OutgoingId, RequestId},
+    incoming::Work,
+    time::Instant,
+};
+
+/// One of our requests in flight.
+#[derive(Clone, Debug)]
+pub struct OutgoingView<'a> {
+    /// Names it.
+    pub key: OutgoingKey,
+    /// Its id.
+    pub id: OutgoingId,
+    /// Its method.
+    pub method: &'a str,
+    /// When it was made.
+    pub since: Instant,
+    /// How far it is.
+    pub state: OutgoingState,
+}
+
+/// How far one of our requests is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutgoingState {
+    /// No byte of it was written.
+    Queued,
+    /// It is being written, or was.
+    Sent,
+    /// A cancel was asked for; its caller waits on, or only its receipt does.
+    Cancelling,
+}
+
+/// One of the peer's requests in flight.
+#[derive(Clone, Debug)]
+pub struct IncomingView<'a> {
+    /// Names it.
+    pub key: IncomingKey,
+    /// Its id.
+    pub id: &'a IncomingId,
+    /// Its method.
+    pub method: &'a str,
+    /// When it arrived.
+    pub since: Instant,
+    /// How far it is.
+    pub state: IncomingState,
+    /// Who asked it to stop first.
+    pub cause: Option<CauseCode>,
+}
+
+/// How far one of the peer's requests is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IncomingState {
+    /// Its handler has not started.
+    Queued,
+    /// Its handler runs.
+    Running,
+    /// Its handler was told to stop.
+    Stopping,
+    /// Its handler has ended; the answer waits to be written.
+    Answering,
+}
+
+impl Connection {
+    /// Our requests in flight, ghosts included: the same order on every run, not that of their making.
+    pub fn outgoing(&self) -> impl Iterator<Item = OutgoingView<'_>> {
+        self.outgoing.iter().map(|(key, call)| OutgoingView {
+            key: OutgoingKey(key),
+            id: OutgoingId(RequestId::integer(call.id)),
+            method: self.methods.name(call.method),
+            since: call.started,
+            state: match &call.cancel {
+                Some(_) => OutgoingState::Cancelling,
+                None if self.outbox.has_begun(call.frame) => OutgoingState::Sent,
+                None => OutgoingState::Queued,
+            },
+        })
+    }
+
+    /// The peer's requests in flight: the same order on every run, not that of their arrival.
+    pub fn incoming(&self) -> impl Iterator<Item = IncomingView<'_>> {
+        self.incoming.iter().map(|(key, request)| IncomingView {
+            key: IncomingKey(key),
+            id: &request.id,
+            method: self.methods.name(request.method),
+            since: request.arrived,
+            state: match request.work {
+                Work::Waiting(_) | Work::Offered(_) => IncomingState::Queued,
+                Work::Running => IncomingState::Running,
+                Work::Stopping(_) | Work::Dropping => IncomingState::Stopping,
+                Work::Ended => IncomingState::Answering,
+            },
+            cause: request.stop.as_ref().map(|stop| stop.cause.code),
+        })
+    }
+
+    /// Handlers that have started and not ended.
+    #[must_use]
+    pub const fn running(&self) -> usize {
+        self.incoming.running()
+    }
+
+    /// Requests of the peer whose handler has not started.
+    #[must_use]
+    pub const fn queued(&self) -> usize {
+        self.incoming.queued()
+    }
+
+    /// Requests of ours whose caller waits.
+    #[must_use]
+    pub const fn waiting(&self) -> usize {
+        self.outgoing.waiting()
+    }
+
+    /// Everything that is kept of requests that are over: tombstones, spent tokens, held cancels, and
+    /// cancelled requests whose receipt is open (D8).
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.remembered.len() + self.spent_tokens.len() + self.sticky.len() + self.outgoing.ghosts()
+    }
+
+    /// Bytes that wait to be written.
+    #[must_use]
+    pub const fn debt(&self) -> usize {
+        self.outbox.debt()
+    }
+
+    /// How often things happened that are no events of their own.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The dialect spoken on this link; a guess until something telling has passed.
+    #[must_use]
+    pub fn dialect(&self) -> &'static Dialect {
+        self.spoken()
+    }
+
+    /// When this request's requester stops waiting (D17).
+    #[must_use]
+    pub fn deadline(&self, key: IncomingKey) -> Option<Instant> {
+        let deadline = self.incoming.get(key.0)?.deadline;
+        (deadline != crate::outgoing::NEVER).then_some(deadline)
+    }
+}

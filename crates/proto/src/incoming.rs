@@ -1,0 +1,307 @@
+//! The peer's requests: queued, running, stopping, ended (D12, D21–D24).
+//!
+//! Two things are kept apart, for they end at different times: what the
+//! handler is doing ([`Work`]) and what the requester was told ([`Told`]). Who
+//! cancelled is a third ([`Stop`]), recorded and never inferred (D25).
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+
+use crate::{
+    cause::Cause,
+    connection::Payload,
+    dialect::{CancelResult, Dialect, Settlement},
+    hash::Seed,
+    id::{IncomingId, RequestId},
+    method::Method,
+    outbox::Ticket,
+    rule::Rule,
+    slab::{Key, Slab},
+    time::Instant,
+};
+
+/// One of the peer's requests, until its handler has ended and its answer has left.
+#[derive(Clone, Debug)]
+pub(crate) struct Incoming {
+    pub(crate) id: IncomingId,
+    /// What the requester speaks, for this request (D2).
+    pub(crate) dialect: &'static Dialect,
+    /// The method's own cancellation result.
+    pub(crate) own: Option<&'static CancelResult>,
+    pub(crate) work: Work,
+    pub(crate) told: Told,
+    pub(crate) stop: Option<Box<Stop>>,
+    pub(crate) arrived: Instant,
+    /// The requester's deadline (D17).
+    pub(crate) deadline: Instant,
+    /// When its timer is armed.
+    pub(crate) armed: Instant,
+    /// Frames written for it that may not have left yet (MCP-P03).
+    pub(crate) frames: Option<Box<VecDeque<Ticket>>>,
+    /// The newest of our requests that serve this one (D26).
+    pub(crate) child: Option<Key>,
+    /// The batch that its answer belongs to (MCP-B01).
+    pub(crate) batch: Option<Key>,
+    pub(crate) method: Method,
+    pub(crate) grace: Grace,
+    /// The rule that forbids cancelling it.
+    pub(crate) uncancellable: Option<Rule>,
+    pub(crate) shielded: bool,
+    /// It is a turn, or a permission request within one (D37).
+    pub(crate) in_turn: bool,
+    /// A later request has taken its id over.
+    pub(crate) superseded: bool,
+}
+
+/// What the handler is doing.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Too many run.
+    Waiting(Payload),
+    /// It may start: the event is queued and not yet polled.
+    Offered(Payload),
+    Running,
+    /// Its token has fired; at this time it is dropped.
+    Stopping(Instant),
+    /// It was to be dropped, and has not ended yet.
+    Dropping,
+    Ended,
+}
+
+/// What the requester was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Told {
+    Nothing,
+    /// It cancelled and wants silence: nothing will ever be told (MCP-C06).
+    Silence,
+    /// An answer waits to be written.
+    Answering(Ticket),
+    /// The answer is out, or part of a batch.
+    Answered,
+}
+
+/// A cancel of the request, whoever asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    pub(crate) cause: Cause,
+    pub(crate) asked: Instant,
+    /// The requester asked too: only that silences the answer (D25).
+    pub(crate) by_peer: bool,
+    /// The handler was shielded: the token did not fire (D22).
+    pub(crate) refused: bool,
+}
+
+/// How long a handler may take to stop (D22).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Grace {
+    /// As configured for whatever asked it to stop.
+    #[default]
+    Default,
+    /// This long.
+    After(Duration),
+    /// As long as it likes: it is never dropped.
+    Never,
+}
+
+impl Incoming {
+    pub(crate) const fn has_started(&self) -> bool {
+        !matches!(self.work, Work::Waiting(_) | Work::Offered(_))
+    }
+
+    /// Whether a handler runs, whatever it was told.
+    pub(crate) const fn runs(&self) -> bool {
+        matches!(self.work, Work::Running | Work::Stopping(_) | Work::Dropping)
+    }
+
+    /// Whether the requester still waits for something.
+    pub(crate) const fn is_live(&self) -> bool {
+        matches!(self.told, Told::Nothing | Told::Answering(_))
+    }
+
+    pub(crate) const fn is_silent(&self) -> bool {
+        matches!(self.dialect.settlement, Settlement::Silent)
+    }
+
+    pub(crate) fn cancelled_by_peer(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.by_peer)
+    }
+}
+
+/// The table of the peer's requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    slab: Slab<Incoming>,
+    ids: HashTable<u32>,
+    /// Those that wait to be offered, oldest first, with some that are gone.
+    line: VecDeque<Key>,
+    waiting: usize,
+    offered: usize,
+    running: usize,
+    max_running: usize,
+    max_queued: usize,
+    seed: Seed,
+}
+
+impl Requests {
+    pub(crate) const fn new(max_running: usize, max_queued: usize, seed: Seed) -> Self {
+        Self {
+            slab: Slab::new(),
+            ids: HashTable::new(),
+            line: VecDeque::new(),
+            waiting: 0,
+            offered: 0,
+            running: 0,
+            max_running,
+            max_queued,
+            seed,
+        }
+    }
+
+    /// Everything in the table.
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Handlers that have started and not ended.
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Requests whose handler has not started.
+    pub(crate) const fn queued(&self) -> usize {
+        self.waiting + self.offered
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Incoming> {
+        self.slab.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Incoming> {
+        self.slab.get_mut(key)
+    }
+
+    /// All of them in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Incoming)> {
+        self.slab.iter()
+    }
+
+    /// Keys of all of them: the same order on every run.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.slab.iter().map(|(key, _)| key).collect()
+    }
+
+    /// Whether one more can be taken (D12).
+    pub(crate) const fn has_room(&self) -> bool {
+        self.running + self.queued() < self.max_running.saturating_add(self.max_queued)
+    }
+
+    /// Whether one more may be offered: offers and handlers together never pass the bound.
+    pub(crate) const fn may_offer(&self) -> bool {
+        self.running + self.offered < self.max_running
+    }
+
+    /// The newest request of this id.
+    pub(crate) fn by_id(&self, id: &RequestId) -> Option<Key> {
+        let is = |&at: &u32| self.slab.at(at).is_some_and(|request| request.id.0 == *id);
+        self.slab.key_at(*self.ids.find(self.seed.hash(id), is)?)
+    }
+
+    /// Takes a request in; one with the same id must have been [superseded](Self::supersede).
+    pub(crate) fn insert(&mut self, request: Incoming) -> Key {
+        match request.work {
+            Work::Waiting(_) => self.waiting += 1,
+            Work::Offered(_) => self.offered += 1,
+            Work::Running | Work::Stopping(_) | Work::Dropping | Work::Ended => {}
+        }
+        let waits = matches!(request.work, Work::Waiting(_));
+        let Self { slab, ids, seed, .. } = self;
+        let hash = seed.hash(&request.id.0);
+        let key = slab.insert(request);
+        ids.insert_unique(hash, key.index(), |&at| slab.at(at).map_or(0, |other| seed.hash(&other.id.0)));
+        if waits {
+            self.line.push_back(key);
+        }
+        key
+    }
+
+    /// The id belongs to a later request from now on: the peer cannot name this one any more (D8).
+    pub(crate) fn supersede(&mut self, key: Key) {
+        self.unindex(key);
+        if let Some(request) = self.slab.get_mut(key) {
+            request.superseded = true;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Incoming> {
+        if self.slab.get(key).is_some_and(|request| !request.superseded) {
+            self.unindex(key);
+        }
+        self.slab.remove(key)
+    }
+
+    /// Moves the handler to another state, and counts.
+    pub(crate) fn set_work(&mut self, key: Key, work: Work) -> Option<Work> {
+        let request = self.slab.get_mut(key)?;
+        let before = core::mem::replace(&mut request.work, work);
+        let after = &request.work;
+        match before {
+            Work::Waiting(_) => self.waiting -= 1,
+            Work::Offered(_) => self.offered -= 1,
+            Work::Running | Work::Stopping(_) | Work::Dropping => self.running -= 1,
+            Work::Ended => {}
+        }
+        match after {
+            Work::Waiting(_) => self.waiting += 1,
+            Work::Offered(_) => self.offered += 1,
+            Work::Running | Work::Stopping(_) | Work::Dropping => self.running += 1,
+            Work::Ended => {}
+        }
+        Some(before)
+    }
+
+    /// Takes the next request in line, if it may start: it is offered now.
+    pub(crate) fn next_in_line(&mut self) -> Option<Key> {
+        while self.may_offer() {
+            let key = self.line.pop_front()?;
+            match self.slab.get_mut(key).map(|request| &mut request.work) {
+                Some(work @ Work::Waiting(_)) => {
+                    if let Work::Waiting(payload) = core::mem::replace(work, Work::Ended) {
+                        *work = Work::Offered(payload);
+                    }
+                    self.waiting -= 1;
+                    self.offered += 1;
+                    return Some(key);
+                }
+                Some(Work::Offered(_) | Work::Running | Work::Stopping(_) | Work::Dropping | Work::Ended) | None => {}
+            }
+        }
+        None
+    }
+
+    /// Drops what is gone from the line, so that a flood of requests and cancels cannot lengthen it.
+    pub(crate) fn tidy_line(&mut self) {
+        if self.line.len() > 2 * self.waiting + 32 {
+            let slab = &self.slab;
+            self.line.retain(|key| slab.get(*key).is_some_and(|request| matches!(request.work, Work::Waiting(_))));
+        }
+    }
+
+    /// Those in line, oldest first, with some that are gone.
+    pub(crate) fn line(&self) -> impl Iterator<Item = Key> {
+        self.line.iter().copied()
+    }
+
+    /// Entries of the id index, for the invariants.
+    pub(crate) fn indexed(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn unindex(&mut self, key: Key) {
+        let Some(request) = self.slab.get(key) else { return };
+        if let Ok(entry) = self.ids.find_entry(self.seed.hash(&request.id.0), |&at| at == key.index()) {
+            entry.remove();
+        }
+    }
+}

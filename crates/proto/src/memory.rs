@@ -1,0 +1,196 @@
+//! Tombstones: ids and tokens that are settled, so that what comes late for them is recognised (D8).
+//!
+//! The way in is [`remember`](Memory::remember), the way out
+//! [`prune`](Memory::prune), called on every way in and when
+//! [`due`](Memory::due) has come: nothing outlives the longest age.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use hashbrown::{HashTable, hash_table::Entry};
+
+use crate::{hash::Seed, id::RequestId, time::Instant};
+
+/// How much is remembered, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Beyond this many, one that is older than `least` is forgotten.
+    pub(crate) most: usize,
+    pub(crate) least: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl Bounds {
+    /// What a leak amounts to; only for [`SeededBug::LeakedTombstone`](crate::bug::SeededBug).
+    pub(crate) const ENDLESS: Self = Self { most: usize::MAX, least: Duration::MAX, longest: Duration::MAX };
+
+    /// Beyond this many, the oldest is forgotten whatever its age: a peer must not choose our memory.
+    pub(crate) const fn hard(&self) -> usize {
+        self.most.saturating_mul(16)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    stones: VecDeque<Stone>,
+    /// The number of `stones[0]`; numbers wrap.
+    first: u32,
+    /// Numbers of the newest stone of each id.
+    index: HashTable<u32>,
+    bounds: Bounds,
+    seed: Seed,
+}
+
+#[derive(Clone, Debug)]
+struct Stone {
+    id: RequestId,
+    at: Instant,
+    fate: Fate,
+}
+
+/// What the other side was told of a remembered request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fate {
+    Answered,
+    /// Nothing, as its dialect demands: formally it is unanswered for ever (MCP-I03).
+    Silenced,
+}
+
+impl Memory {
+    pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
+        Self { stones: VecDeque::new(), first: 0, index: HashTable::new(), bounds, seed }
+    }
+
+    /// What became of the newest request with this id, if it is remembered.
+    pub(crate) fn fate(&self, id: &RequestId) -> Option<Fate> {
+        if self.stones.is_empty() {
+            return None;
+        }
+        let Self { stones, first, index, seed, .. } = self;
+        let number = index.find(seed.hash(id), |&number| stone(stones, *first, number).id == *id)?;
+        Some(stone(stones, *first, *number).fate)
+    }
+
+    /// Lays a tombstone; an older one of the same id is no longer found.
+    pub(crate) fn remember(&mut self, now: Instant, id: RequestId, fate: Fate) {
+        let Self { stones, first, index, seed, .. } = self;
+        let number = first.wrapping_add(stones.len() as u32);
+        stones.push_back(Stone { id, at: now, fate });
+        let id = &stone(stones, *first, number).id;
+        let entry = index.entry(
+            seed.hash(id),
+            |&other| stone(stones, *first, other).id == *id,
+            |&other| seed.hash(&stone(stones, *first, other).id),
+        );
+        match entry {
+            Entry::Occupied(mut older) => *older.get_mut() = number,
+            Entry::Vacant(place) => {
+                place.insert(number);
+            }
+        }
+        self.prune(now);
+    }
+
+    /// Forgets what is too old, and what is too much.
+    pub(crate) fn prune(&mut self, now: Instant) {
+        while let Some(oldest) = self.stones.front() {
+            let (age, len) = (now.since(oldest.at), self.stones.len());
+            let Bounds { most, least, longest } = self.bounds;
+            if age < longest && (len <= most || age < least) && len <= self.bounds.hard() {
+                return;
+            }
+            let Self { stones, first, index, seed, .. } = self;
+            let found = index.find_entry(seed.hash(&stones[0].id), |&number| number == *first);
+            if let Ok(entry) = found {
+                entry.remove();
+            }
+            stones.pop_front();
+            *first = first.wrapping_add(1);
+        }
+    }
+
+    /// When the oldest stone may be forgotten.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let Bounds { most, least, longest } = self.bounds;
+        let age = if self.stones.len() > most { least.min(longest) } else { longest };
+        self.stones.front().map(|oldest| oldest.at + age)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.stones.len()
+    }
+
+    /// When the oldest stone was laid.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.stones.front().map(|oldest| oldest.at)
+    }
+
+    /// Feeds ids, fates and ages into a hasher.
+    pub(crate) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        for stone in &self.stones {
+            (&stone.id, now.since(stone.at), stone.fate).hash(state);
+        }
+    }
+}
+
+fn stone(stones: &VecDeque<Stone>, first: u32, number: u32) -> &Stone {
+    &stones[number.wrapping_sub(first) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { most: 2, least: Duration::from_secs(5), longest: Duration::from_secs(600) };
+
+    fn at(seconds: u64) -> Instant {
+        Instant::after_origin(Duration::from_secs(seconds))
+    }
+
+    fn memory() -> Memory {
+        Memory::new(BOUNDS, Seed::new(1))
+    }
+
+    fn id(value: i64) -> RequestId {
+        RequestId::integer(value)
+    }
+
+    #[test]
+    fn the_least_age_protects_what_is_too_much_and_the_longest_ends_it() {
+        let mut memory = memory();
+        for value in 0..4 {
+            memory.remember(at(0), id(value), Fate::Answered);
+        }
+        assert_eq!((memory.len(), memory.due()), (4, Some(at(5))));
+        memory.prune(at(5));
+        assert_eq!((memory.len(), memory.due()), (2, Some(at(600))));
+        assert_eq!(memory.fate(&id(1)), None);
+        assert_eq!(memory.fate(&id(2)), Some(Fate::Answered));
+        memory.prune(at(600));
+        assert_eq!((memory.len(), memory.due()), (0, None));
+    }
+
+    #[test]
+    fn a_flood_is_bounded_whatever_its_age() {
+        let mut memory = memory();
+        for value in 0..1000 {
+            memory.remember(at(0), id(value), Fate::Answered);
+        }
+        assert_eq!(memory.len(), BOUNDS.hard());
+        assert_eq!(memory.index.len(), BOUNDS.hard());
+        assert_eq!(memory.fate(&id(999)), Some(Fate::Answered));
+    }
+
+    #[test]
+    fn the_newest_of_one_id_counts_and_outlives_the_older() {
+        let mut memory = memory();
+        memory.remember(at(0), id(7), Fate::Silenced);
+        memory.remember(at(1), id(7), Fate::Answered);
+        assert_eq!(memory.fate(&id(7)), Some(Fate::Answered));
+        memory.prune(at(600));
+        assert_eq!((memory.len(), memory.fate(&id(7))), (1, Some(Fate::Answered)));
+        memory.prune(at(601));
+        assert_eq!((memory.len(), memory.index.len()), (0, 0));
+    }
+}

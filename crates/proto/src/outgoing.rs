@@ -1,0 +1,304 @@
+//! Our requests: those in flight, and those whose cancel may still teach us something (D15, D28).
+//!
+//! An id that was answered needs no tombstone: ids are ours, count up and are
+//! never used twice, so one below the next that is in no table was settled. A
+//! cancelled request stays, as a ghost, because its receipt is still open.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+
+use crate::{
+    cause::Cause,
+    dialect::Dialect,
+    hash::Seed,
+    id::RequestId,
+    memory::Bounds,
+    method::Method,
+    outbox::Ticket,
+    receipt::{Outcome, Receipt},
+    slab::{Key, Slab},
+    time::Instant,
+};
+
+/// The time of a timer that is not armed.
+pub(crate) const NEVER: Instant = Instant::after_origin(Duration::MAX);
+
+/// One of our requests, from the call until nothing more can be learnt of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) id: i64,
+    /// What the peer speaks, for this request (D2).
+    pub(crate) dialect: &'static Dialect,
+    /// Its frame: the outbox knows whether it has begun to leave.
+    pub(crate) frame: Ticket,
+    pub(crate) started: Instant,
+    pub(crate) clocks: Clocks,
+    /// When its timer is armed, which may be before its clocks are due.
+    pub(crate) armed: Instant,
+    pub(crate) token: Option<Box<RequestId>>,
+    /// The request of the peer that this one serves (D26).
+    pub(crate) parent: Option<Key>,
+    /// The child of the same parent that came before this one, and the one after.
+    pub(crate) older: Option<Key>,
+    pub(crate) newer: Option<Key>,
+    pub(crate) cancel: Option<Box<Cancelling>>,
+    pub(crate) method: Method,
+    pub(crate) part: Part,
+    /// The caller has its settlement (invariant 3).
+    pub(crate) settled: bool,
+    /// The protocol has no way to cancel it (D18, D38).
+    pub(crate) uncancellable: bool,
+    pub(crate) is_task: bool,
+}
+
+/// What a method means to the machine, found once when the request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Plain,
+    /// `initialize`.
+    Handshake,
+    /// The turn of a session (D37).
+    Prompt,
+    /// A permission request within a turn.
+    Permission,
+    /// A request that the server may end with a cancel of its own (MCP-M02).
+    Subscription,
+}
+
+/// The clocks of one request (D16); [`NEVER`] is a clock that does not run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    pub(crate) response: Instant,
+    /// The response clock's limit, if progress resets it.
+    pub(crate) reset: Option<Duration>,
+    pub(crate) total: Instant,
+    pub(crate) deadline: Instant,
+}
+
+impl Clocks {
+    pub(crate) fn first(&self) -> Instant {
+        self.response.min(self.total).min(self.deadline)
+    }
+
+    /// When the request will be cancelled whatever progress it makes.
+    pub(crate) fn firm(&self) -> Instant {
+        let response = if self.reset.is_some() { NEVER } else { self.response };
+        response.min(self.total).min(self.deadline)
+    }
+}
+
+/// A cancel of the request, from asking to the last that is learnt of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cancelling {
+    pub(crate) receipt: Receipt,
+    /// The cancel in the outbox, while it may still be taken back (D15).
+    pub(crate) frame: Option<Ticket>,
+    /// Until when the caller waits for the answer nevertheless (D4).
+    pub(crate) wait: Instant,
+}
+
+impl Cancelling {
+    pub(crate) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
+        Self { receipt: Receipt { cause, asked, written: None, outcome }, frame: None, wait: NEVER }
+    }
+}
+
+impl Outgoing {
+    /// When something is next due for it.
+    pub(crate) fn due(&self) -> Instant {
+        match &self.cancel {
+            _ if self.settled => NEVER,
+            Some(cancel) => cancel.wait.min(self.clocks.first()),
+            None => self.clocks.first(),
+        }
+    }
+}
+
+/// The table of our requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls {
+    slab: Slab<Outgoing>,
+    ids: HashTable<u32>,
+    tokens: HashTable<u32>,
+    /// Settled, cancelled, the cancel written, nothing heard since; oldest first, with some that are gone.
+    ghosts: VecDeque<(Key, Instant)>,
+    haunting: usize,
+    /// Not settled.
+    waiting: usize,
+    next_id: i64,
+    bounds: Bounds,
+    seed: Seed,
+}
+
+impl Calls {
+    pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
+        Self {
+            slab: Slab::new(),
+            ids: HashTable::new(),
+            tokens: HashTable::new(),
+            ghosts: VecDeque::new(),
+            haunting: 0,
+            waiting: 0,
+            next_id: 1,
+            bounds,
+            seed,
+        }
+    }
+
+    /// Requests whose caller still waits.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Everything in the table, ghosts included.
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) const fn ghosts(&self) -> usize {
+        self.haunting
+    }
+
+    pub(crate) const fn take_id(&mut self) -> i64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    pub(crate) const fn next_id(&self) -> i64 {
+        self.next_id
+    }
+
+    /// Whether a request of ours ever had this id.
+    pub(crate) const fn was_ours(&self, id: i64) -> bool {
+        id >= 1 && id < self.next_id
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Outgoing> {
+        self.slab.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Outgoing> {
+        self.slab.get_mut(key)
+    }
+
+    /// All of them in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Outgoing)> {
+        self.slab.iter()
+    }
+
+    /// Keys of all of them: the same order on every run.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.slab.iter().map(|(key, _)| key).collect()
+    }
+
+    pub(crate) fn insert(&mut self, call: Outgoing) -> Key {
+        let Self { slab, ids, tokens, seed, .. } = self;
+        let (id, has_token) = (call.id, call.token.is_some());
+        let key = slab.insert(call);
+        let at = key.index();
+        ids.insert_unique(seed.hash(&id), at, |&at| slab.at(at).map_or(0, |call| seed.hash(&call.id)));
+        if has_token {
+            let hash = |&at: &u32| token_at(slab, at).map_or(0, |token| seed.hash(token));
+            tokens.insert_unique(hash(&at), at, hash);
+        }
+        self.waiting += 1;
+        key
+    }
+
+    pub(crate) fn by_id(&self, id: i64) -> Option<Key> {
+        let found = self.ids.find(self.seed.hash(&id), |&at| self.slab.at(at).is_some_and(|call| call.id == id))?;
+        self.slab.key_at(*found)
+    }
+
+    /// The request in flight that asked for progress under `token`.
+    pub(crate) fn by_token(&self, token: &RequestId) -> Option<Key> {
+        if self.tokens.is_empty() {
+            return None;
+        }
+        let is = |&at: &u32| token_at(&self.slab, at) == Some(token);
+        self.slab.key_at(*self.tokens.find(self.seed.hash(token), is)?)
+    }
+
+    /// The caller has its settlement: nobody waits, and its token is no longer active (MCP-P03).
+    pub(crate) fn settle(&mut self, key: Key) -> Option<Box<RequestId>> {
+        let call = self.slab.get_mut(key).filter(|call| !call.settled)?;
+        call.settled = true;
+        self.waiting -= 1;
+        let token = call.token.as_deref()?;
+        if let Ok(entry) = self.tokens.find_entry(self.seed.hash(token), |&at| at == key.index()) {
+            entry.remove();
+        }
+        self.slab.get_mut(key)?.token.take()
+    }
+
+    /// A settled request whose cancel was written stays until it is answered or forgotten.
+    pub(crate) fn haunt(&mut self, now: Instant, key: Key) {
+        self.ghosts.push_back((key, now));
+        self.haunting += 1;
+        if self.ghosts.len() > 2 * self.haunting + 32 {
+            let slab = &self.slab;
+            self.ghosts.retain(|(key, _)| slab.get(*key).is_some());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Outgoing> {
+        let call = self.slab.remove(key)?;
+        if let Ok(entry) = self.ids.find_entry(self.seed.hash(&call.id), |&at| at == key.index()) {
+            entry.remove();
+        }
+        if call.is_ghost() {
+            self.haunting -= 1;
+        }
+        debug_assert!(call.settled, "invariant 3: {} left without a settlement", call.id);
+        Some(call)
+    }
+
+    /// The next ghost that is too old, or too much; the caller removes it.
+    pub(crate) fn fading(&mut self, now: Instant) -> Option<Key> {
+        loop {
+            let &(key, at) = self.ghosts.front()?;
+            if self.slab.get(key).is_some() {
+                let age = now.since(at);
+                let Bounds { most, least, longest } = self.bounds;
+                let many = self.haunting > most && age >= least || self.haunting > self.bounds.hard();
+                if age < longest && !many {
+                    return None;
+                }
+                self.ghosts.pop_front();
+                return Some(key);
+            }
+            self.ghosts.pop_front();
+        }
+    }
+
+    /// When the oldest ghost may be forgotten.
+    pub(crate) fn fading_due(&self) -> Option<Instant> {
+        let Bounds { most, least, longest } = self.bounds;
+        let age = if self.haunting > most { least.min(longest) } else { longest };
+        self.ghosts.front().map(|(_, at)| *at + age)
+    }
+
+    /// Ghosts with the time since which they are.
+    pub(crate) fn haunting(&self) -> impl Iterator<Item = (Key, Instant)> {
+        self.ghosts.iter().copied().filter(|(key, _)| self.slab.get(*key).is_some())
+    }
+
+    /// Entries of the token index, for the invariants.
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens.len()
+    }
+}
+
+impl Outgoing {
+    /// Settled, and kept only for what may come late.
+    pub(crate) fn is_ghost(&self) -> bool {
+        self.settled && self.cancel.as_ref().is_some_and(|cancel| cancel.receipt.written.is_some())
+    }
+}
+
+fn token_at(slab: &Slab<Outgoing>, at: u32) -> Option<&RequestId> {
+    slab.at(at)?.token.as_deref()
+}
