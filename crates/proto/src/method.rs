@@ -20,18 +20,24 @@ const OTHER: &str = "(other)";
 pub(crate) struct Methods {
     names: Vec<Box<str>>,
     index: HashTable<u32>,
+    /// The name asked for last: most links send one method most of the time.
+    last: u32,
     seed: Seed,
 }
 
 impl Methods {
     pub(crate) fn new(seed: Seed) -> Self {
-        Self { names: vec![OTHER.into()], index: HashTable::new(), seed }
+        Self { names: vec![OTHER.into()], index: HashTable::new(), last: 0, seed }
     }
 
     pub(crate) fn intern(&mut self, name: &str) -> Method {
+        if *self.names[self.last as usize] == *name {
+            return Method(self.last);
+        }
         let name = crate::cause::cut(name, MAX_NAME);
         let hash = self.seed.hash(name.as_bytes());
         if let Some(&found) = self.index.find(hash, |&at| &*self.names[at as usize] == name) {
+            self.last = found;
             return Method(found);
         }
         if self.names.len() >= MAX_NAMES {
@@ -39,7 +45,7 @@ impl Methods {
         }
         let at = self.names.len() as u32;
         self.names.push(name.into());
-        let Self { names, index, seed } = self;
+        let Self { names, index, seed, .. } = self;
         index.insert_unique(hash, at, |&at| seed.hash(names[at as usize].as_bytes()));
         Method(at)
     }

@@ -38,23 +38,11 @@ impl Relay {
         let framing = self.framing;
         if !self.era.of(to, framing).batches {
             for (body, Passed { splice, tag, .. }) in taken {
-                let request = tag.clone();
+                let noted = tag.clone();
                 let ticket = self.links[to].outbox.push(tag, |out| {
                     message::frame(framing, out, |out| write_member(body, splice.as_ref(), out));
                 });
-                match request {
-                    Tag::Request(request) => {
-                        if let Some(exchange) = self.exchange_mut(request) {
-                            exchange.up = Up::Queued(ticket);
-                        }
-                    }
-                    Tag::Answer(request) => {
-                        if let Some(exchange) = self.exchange_mut(request) {
-                            exchange.down = Down::Answering(ticket, Settled::Answered);
-                        }
-                    }
-                    Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => {}
-                }
+                self.waits(&noted, ticket);
             }
             return;
         }
@@ -77,7 +65,7 @@ impl Relay {
                         exchange.down = Down::Bundled(Settled::Answered);
                     }
                 }
-                Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => {}
+                Tag::Plain | Tag::Cancel(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => {}
             }
         }
         self.links[to].outbox.push(Tag::Many(tags), |out| {
@@ -89,7 +77,7 @@ impl Relay {
     fn is_withdrawn(&self, tag: &Tag) -> bool {
         match tag {
             Tag::Request(request) => self.exchange(*request).is_none_or(|ex| ex.up == Up::Never),
-            Tag::Plain | Tag::Answer(_) | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => false,
+            Tag::Plain | Tag::Answer(_) | Tag::Cancel(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => false,
         }
     }
 }

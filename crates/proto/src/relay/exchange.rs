@@ -1,5 +1,7 @@
 //! One request on its way through the relay: what each side knows of it.
 
+use std::collections::VecDeque;
+
 use super::{Clock, Settled};
 use crate::{
     cause::Cause,
@@ -24,6 +26,7 @@ pub(super) struct Exchange {
     pub(super) session: Option<Box<[u8]>>,
     pub(super) clocks: Option<Box<Clocks>>,
     pub(super) cancel: Option<Box<Cancelling>>,
+    pub(super) notices: Option<Box<Notices>>,
     /// What the requester speaks, for this request (D2).
     pub(super) dialect: &'static Dialect,
     /// What the other side speaks, for this request.
@@ -92,6 +95,13 @@ impl Clocks {
             Clock::Total => &mut self.total,
         }
     }
+}
+
+/// Notifications about a request that wait to be written: taken back where silence becomes due (MCP-H04, D23).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notices {
+    /// In the order in which they leave.
+    pub(super) waiting: VecDeque<Ticket>,
 }
 
 /// A cancel of the request, from asking to the last that is learnt of it.

@@ -41,7 +41,7 @@ use crate::{
     hash::Seed,
     id::RequestId,
     method::Methods,
-    outbox::{OWN, Outbox},
+    outbox::{OWN, Outbox, Ticket},
     receipt::Outcome,
     side::{Side, Sides},
     slab::Key,
@@ -112,6 +112,8 @@ enum Tag {
     Answer(RequestKey),
     /// The cancel has reached the other side.
     Cancel(RequestKey),
+    /// A notification about the request has reached its requester.
+    Notice(RequestKey),
     /// A reply to bad input; it counts as the side's own debt.
     Refusal,
     /// A batch.
@@ -218,7 +220,9 @@ impl Relay {
             match tag {
                 Tag::Plain => {}
                 Tag::Refusal => left.push((Tag::Refusal, bytes.len())),
-                Tag::Request(_) | Tag::Answer(_) | Tag::Cancel(_) | Tag::Many(_) => left.push((tag, 0)),
+                Tag::Request(_) | Tag::Answer(_) | Tag::Cancel(_) | Tag::Notice(_) | Tag::Many(_) => {
+                    left.push((tag, 0));
+                }
             }
         });
         let mut left = core::mem::take(&mut self.left);
@@ -366,7 +370,7 @@ impl Relay {
     fn pass(&mut self, from: Side, framed: Framed<'_>, passed: Passed) {
         let Passed { splice, tag, urgent } = passed;
         let outbox = &mut self.links[from.other()].outbox;
-        let noted = matches!(tag, Tag::Request(_) | Tag::Answer(_)).then(|| tag.clone());
+        let noted = (!matches!(tag, Tag::Plain)).then(|| tag.clone());
         let framing = self.framing;
         let ticket = if let Some((span, id)) = splice {
             let write = |out: &mut Vec<u8>| {
@@ -380,18 +384,30 @@ impl Relay {
         } else {
             outbox.push(tag, |out| out.extend_from_slice(framed.raw()))
         };
-        match noted {
-            Some(Tag::Request(request)) => {
+        if let Some(tag) = noted {
+            self.waits(&tag, ticket);
+        }
+    }
+
+    /// A frame waits in an outbox, alone, and so can be withdrawn.
+    fn waits(&mut self, tag: &Tag, ticket: Ticket) {
+        match *tag {
+            Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Queued(ticket);
                 }
             }
-            Some(Tag::Answer(request)) => {
+            Tag::Answer(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.down = Down::Answering(ticket, Settled::Answered);
                 }
             }
-            Some(Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_)) | None => {}
+            Tag::Notice(request) => {
+                if let Some(exchange) = self.exchange_mut(request) {
+                    exchange.notices.get_or_insert_default().waiting.push_back(ticket);
+                }
+            }
+            Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => {}
         }
     }
 
@@ -411,6 +427,11 @@ impl Relay {
                 }
             }
             Tag::Cancel(request) => self.cancel_written(now, request),
+            Tag::Notice(request) => {
+                if let Some(notices) = self.exchange_mut(request).and_then(|ex| ex.notices.as_deref_mut()) {
+                    notices.waiting.pop_front();
+                }
+            }
             Tag::Many(tags) => {
                 for tag in tags {
                     self.handle_left(now, to, tag, 0);
@@ -493,6 +514,11 @@ impl Relay {
                 }
             }
             Tag::Answer(request) => self.settle(now, request, Settled::Gone),
+            Tag::Notice(request) => {
+                if let Some(exchange) = self.exchange_mut(request) {
+                    exchange.notices = None;
+                }
+            }
             Tag::Cancel(request) => {
                 if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
                     cancel.frame = None;

@@ -14,6 +14,7 @@ use crate::{
     receipt::{Answer, Outcome},
     rule::Rule,
     side::Side,
+    slab::Key,
     time::Instant,
     wire::Overlong,
 };
@@ -51,7 +52,8 @@ impl Relay {
             self.report_drop(now, from, Drop::Garbage, method.as_bytes());
             return None;
         }
-        if !self.make_way(now, from, &id, dialect.reuse) {
+        let probe = self.tables[from].probe(&id);
+        if !self.make_way(now, from, probe.namesake, &id, dialect.reuse) {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request with this id is in flight");
             self.report_drop(now, from, Drop::DuplicateId, method.as_bytes());
             return None;
@@ -71,14 +73,15 @@ impl Relay {
 
         let is_task =
             dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
-        let other = &mut self.tables[from];
-        let renamed = (dialect.reuse != onward.reuse || other.is_taken_upstream(&id)).then(|| other.own_id(&id));
+        let table = &mut self.tables[from];
+        let renamed = (dialect.reuse != onward.reuse || probe.taken_upstream).then(|| table.own_id(&id));
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let exchange = Exchange {
             token: dialect.progress.and_then(|form| token_of(form.asked_at, &params)),
             session: turn.and(params.session_id).map(Into::into),
             clocks: self.clocks_for(now, from, &method, params.name, dialect.clocks.unclocked),
             cancel: None,
+            notices: None,
             dialect,
             onward,
             up: Up::Assembling,
@@ -90,7 +93,7 @@ impl Relay {
             renamed: renamed.clone(),
             id,
         };
-        let key = self.tables[from].insert(exchange);
+        let key = self.tables[from].insert(probe.hash, exchange);
         let request = RequestKey { from, key };
         self.arm_clocks(request);
         self.report_opened(now, request);
@@ -105,8 +108,15 @@ impl Relay {
     }
 
     /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
-    fn make_way(&mut self, now: Instant, from: Side, id: &RequestId, reuse: IdReuse) -> bool {
-        let Some(key) = self.tables[from].by_requester(id) else { return true };
+    fn make_way(
+        &mut self,
+        now: Instant,
+        from: Side,
+        namesake: Option<Key>,
+        id: &RequestId,
+        reuse: IdReuse,
+    ) -> bool {
+        let Some(key) = namesake else { return true };
         if self.tables[from].get(key).is_some_and(Exchange::is_live) {
             return false;
         }
@@ -180,7 +190,7 @@ impl Relay {
             && method == form.method
             && let Some(token) = notification.params.raw.and_then(|params| json::member(params, form.token))
         {
-            return self.handle_progress(now, from, token).then_some(Passed::PLAIN);
+            return self.handle_progress(now, from, token);
         }
         if from == Side::Server && notification.params.meta.is_some() {
             return self.handle_subscription(now, body, notification.params.raw?);
@@ -189,14 +199,14 @@ impl Relay {
     }
 
     /// Whether progress goes on: not for a request that is over (MCP-P03). It resets the clock of one that is not.
-    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8]) -> bool {
-        let Some(token) = RequestId::from_json(token) else { return true };
-        let Some(key) = self.tables[from.other()].by_token(&token) else { return true };
+    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8]) -> Option<Passed> {
+        let Some(token) = RequestId::from_json(token) else { return Some(Passed::PLAIN) };
+        let Some(key) = self.tables[from.other()].by_token(&token) else { return Some(Passed::PLAIN) };
         let request = RequestKey { from: from.other(), key };
-        let Some(exchange) = self.exchange_mut(request) else { return true };
+        let Some(exchange) = self.exchange_mut(request) else { return Some(Passed::PLAIN) };
         // A task keeps its token beyond the answer (MCP-P01).
         if exchange.is_task {
-            return true;
+            return Some(Passed::PLAIN);
         }
         // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
         let passes = exchange.down == Down::Waiting;
@@ -206,7 +216,7 @@ impl Relay {
             self.events.push_back(Event::Late { from, id: token, what: LateKind::Progress, at: now });
         }
         self.note_alive(now, request);
-        passes
+        passes.then_some(Passed { tag: Tag::Notice(request), ..Passed::PLAIN })
     }
 
     /// Moves the response clock; its timer notices when it fires.
@@ -226,9 +236,9 @@ impl Relay {
             let value = json::lookup(params, form.path)?;
             let id = RequestId::from_json(value)?;
             let key = self.tables[Side::Client].by_upstream(&id)?;
-            Some((value, id, self.tables[Side::Client].get(key)?))
+            Some((value, id, key, self.tables[Side::Client].get(key)?))
         })();
-        let Some((value, id, exchange)) = found else { return Some(Passed::PLAIN) };
+        let Some((value, id, key, exchange)) = found else { return Some(Passed::PLAIN) };
         if exchange.down != Down::Waiting {
             self.events.push_back(Event::Late { from: Side::Server, id, what: LateKind::Subscription, at: now });
             return None;
@@ -238,7 +248,7 @@ impl Relay {
         } else {
             None
         };
-        Some(Passed { splice, ..Passed::PLAIN })
+        Some(Passed { splice, tag: Tag::Notice(RequestKey { from: Side::Client, key }), urgent: false })
     }
 
     fn handle_response(&mut self, now: Instant, from: Side, response: Response<'_>) -> Option<Passed> {

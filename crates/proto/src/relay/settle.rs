@@ -35,8 +35,8 @@ impl Relay {
             return self.answer_cancelled(now, request);
         }
         // Nobody will answer a cancel that cannot be sent: the requester waits for the work, at most the grace.
-        let unsendable = exchange.cancel.as_ref().is_some_and(|cancel| cancel.receipt.outcome == Outcome::NotSendable);
-        if unsendable {
+        let unsent = |outcome: Outcome| matches!(outcome, Outcome::NotSendable | Outcome::Unknown);
+        if exchange.cancel.as_ref().is_some_and(|cancel| unsent(cancel.receipt.outcome)) {
             let until = now + self.config.grace;
             if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
                 cancel.grace = Some(until);
@@ -53,11 +53,17 @@ impl Relay {
             return;
         }
         exchange.down = Down::Done(how);
+        let notices = exchange.notices.take();
+        if let (Some(notices), Settled::Silent) = (notices, how) {
+            for ticket in notices.waiting {
+                self.links[request.from].outbox.withdraw(ticket);
+            }
+        }
         self.tables[request.from].remember(request.key, now);
         if self.config.observe {
             self.events.push_back(Event::Settled { request, how, at: now });
         }
-        self.prune(now);
+        self.prune(now, request.from);
     }
 
     /// Answers with the method's own cancellation result or the dialect's error; the receipt goes into its data.
@@ -220,21 +226,21 @@ impl Relay {
     /// The oldest tombstones have had their time.
     pub(super) fn tombstones_due(&mut self, now: Instant) {
         self.tombstones_due = None;
-        self.prune(now);
+        for side in Side::BOTH {
+            self.prune(now, side);
+        }
     }
 
-    fn prune(&mut self, now: Instant) {
-        let (most, (least, longest)) = (self.config.remembered, self.config.remember);
-        for side in Side::BOTH {
-            let table = &mut self.tables[side];
-            table.prune(now, most, (least, longest));
-            if self.tombstones_due.is_none()
-                && let Some(oldest) = table.oldest()
-            {
-                let due = oldest + longest;
-                self.tombstones_due = Some(due);
-                self.timers.arm(due, Timer::Tombstones);
-            }
+    fn prune(&mut self, now: Instant, side: Side) {
+        let (least, longest) = self.config.remember;
+        let table = &mut self.tables[side];
+        table.prune(now, self.config.remembered, (least, longest));
+        if self.tombstones_due.is_none()
+            && let Some(oldest) = table.oldest()
+        {
+            let due = oldest + longest;
+            self.tombstones_due = Some(due);
+            self.timers.arm(due, Timer::Tombstones);
         }
         if !self.muted.is_empty() {
             let Self { muted, tables, .. } = self;

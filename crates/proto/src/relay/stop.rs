@@ -181,6 +181,7 @@ impl Relay {
             Up::Never => Outcome::NeverSent,
             Up::Lost => Outcome::Unknown,
             Up::Answered => Outcome::CompletedFirst,
+            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if self.links[to].deaf => Outcome::Unknown,
             Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if unsendable => Outcome::NotSendable,
             Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent => Outcome::Asked,
         };

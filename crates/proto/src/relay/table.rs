@@ -44,6 +44,16 @@ pub(super) struct Table {
     seed: Seed,
 }
 
+/// What a [`Table`] knows under an id.
+pub(super) struct Probe {
+    /// The id's hash.
+    pub(super) hash: u64,
+    /// The newest request of the requester under it.
+    pub(super) namesake: Option<Key>,
+    /// Whether the other side could confuse it with another request that it knows or may know.
+    pub(super) taken_upstream: bool,
+}
+
 impl Table {
     pub(super) fn new(seed: Seed) -> Self {
         Self {
@@ -86,7 +96,19 @@ impl Table {
         found.into_iter().map(|(_, key)| key).collect()
     }
 
-    pub(super) fn insert(&mut self, exchange: Exchange) -> Key {
+    /// What is known under `id` before a new request takes it, for the price of one look.
+    pub(super) fn probe(&self, id: &RequestId) -> Probe {
+        let hash = self.seed.hash(id);
+        if self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id)).is_none() {
+            return Probe { hash, namesake: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
+        }
+        let open = self.by_upstream(id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream));
+        let taken_upstream = open || self.is_taken_elsewhere(hash, id);
+        Probe { hash, namesake: self.by_requester(id), taken_upstream }
+    }
+
+    /// Takes a request in, under the hash of its id that [`probe`](Self::probe) found.
+    pub(super) fn insert(&mut self, hash: u64, exchange: Exchange) -> Key {
         if let Some(value) = exchange.upstream().as_integer() {
             self.highest = self.highest.max(value);
         }
@@ -94,7 +116,7 @@ impl Table {
         let key = slab.insert(exchange);
         let Some(exchange) = slab.get(key) else { return key };
         let at = key.index();
-        ids.insert_unique(seed.hash(&exchange.id), at, |&at| slab.at(at).map_or(0, |ex| seed.hash(&ex.id)));
+        ids.insert_unique(hash, at, |&at| slab.at(at).map_or(0, |ex| seed.hash(&ex.id)));
         if let Some(id) = &exchange.renamed {
             let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.renamed.as_ref()).map_or(0, |id| seed.hash(id));
             renamed.insert_unique(seed.hash(id), at, rehash);
@@ -159,16 +181,11 @@ impl Table {
         }
     }
 
-    /// Whether the other side could confuse `id` with another request that it knows or may know.
-    pub(super) fn is_taken_upstream(&self, id: &RequestId) -> bool {
-        if self.by_upstream(id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream)) {
-            return true;
-        }
-        if self.spent_lost && id.as_integer().is_none_or(|value| value <= self.highest) {
-            return true;
-        }
-        let hash = self.seed.hash(id);
-        !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
+    /// Whether `id` is one of ours upstream, or was spent there, or can no longer be told from one that was.
+    fn is_taken_elsewhere(&self, hash: u64, id: &RequestId) -> bool {
+        (!self.renamed.is_empty() && self.find(&self.renamed, id, |ex| ex.renamed.as_ref() == Some(id)).is_some())
+            || (self.spent_lost && id.as_integer().is_none_or(|value| value <= self.highest))
+            || self.is_spent(hash)
     }
 
     /// An id of ours for the other side, of the same JSON type as `like`, that it has never seen.
@@ -181,15 +198,14 @@ impl Table {
             } else {
                 RequestId::integer(number)
             };
-            if self.by_upstream(&id).is_none() && !self.is_spent(&id) {
+            if self.by_upstream(&id).is_none() && !self.is_spent(self.seed.hash(&id)) {
                 return id;
             }
         }
     }
 
-    fn is_spent(&self, id: &RequestId) -> bool {
-        let hash = self.seed.hash(id);
-        self.spent.find(hash, |&spent| spent == hash).is_some()
+    fn is_spent(&self, hash: u64) -> bool {
+        !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
     }
 
     /// An id cancelled and never answered is not used again on this connection (D32).
