@@ -1,6 +1,8 @@
 //! `rescind demo`: real processes, a few calls, and what became of each.
 
 mod client;
+#[cfg(test)]
+mod example;
 mod expectations;
 mod paint;
 mod receipts;
@@ -19,7 +21,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 use client::Client;
-use paint::{Ink, Paint};
+use paint::{Ink, Paint, wrapped};
 use recording::Recording;
 use story::Story;
 
@@ -99,13 +101,56 @@ fn picture(story: &Story, paint: Paint) -> String {
 fn closing(story: &Story, paint: Paint) -> String {
     if story.unexpected.is_empty() {
         let code = story.end.exit_code.unwrap_or_default();
-        return format!(
-            "  As it should be. The shim left with the server's exit code, {code}; no process and no file stays.\n"
-        );
+        let said =
+            format!("As it should be. The shim left with the server's exit code, {code}; nothing is left behind.");
+        return format!("  {}\n", wrapped(&said, 2, paint.width));
     }
     let mut text = paint.text(Ink::Bad, "  not as it should be") + "\n";
     for sentence in &story.unexpected {
-        text += &format!("  - {sentence}\n");
+        text += &format!("  - {}\n", wrapped(sentence, 4, paint.width));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_where_all_went_well_is_told_at_a_glance() {
+        assert_eq!(picture(&example::story(), Paint::PLAIN), include_str!("demo/example.txt"));
+    }
+
+    #[test]
+    fn what_was_not_as_it_should_be_is_said() {
+        let mut story = example::story();
+        story.unexpected.push("obeys: the work must stop by the cancel".to_owned());
+        let text = picture(&story, Paint::PLAIN);
+        assert!(text.ends_with("  not as it should be\n  - obeys: the work must stop by the cancel\n"), "{text}");
+    }
+
+    #[test]
+    fn without_colour_there_are_no_escape_codes_and_with_it_the_same_text() {
+        let plain = picture(&example::story(), Paint::PLAIN);
+        let painted = picture(&example::story(), Paint { has_colour: true, ..Paint::PLAIN });
+        assert!(!plain.contains('\x1b'));
+        let stripped: String = painted
+            .split('\x1b')
+            .enumerate()
+            .map(|(index, part)| match index {
+                0 => part,
+                _ => part.split_once('m').unwrap().1,
+            })
+            .collect();
+        assert_eq!(stripped, plain);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        for width in [80, 88, 96] {
+            let text = picture(&example::story(), Paint { width, ..Paint::PLAIN });
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+        }
+    }
 }

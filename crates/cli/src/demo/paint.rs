@@ -53,7 +53,7 @@ const ASCII: Glyphs = Glyphs {
 
 /// The width of a picture that nobody's screen limits, and the limits of one that fits a screen.
 const WIDTH: usize = 96;
-const NARROWEST: usize = 72;
+const NARROWEST: usize = 80;
 
 /// What a piece of text is, and by that its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,4 +114,23 @@ impl Paint {
             Some(_) | None => text.to_string(),
         }
     }
+}
+
+/// `text` in lines within `width`; all but the first are indented, the first has its indent already.
+pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> String {
+    let mut lines = String::new();
+    let mut column = indent;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            lines += &format!("\n{:indent$}", "");
+            column = indent;
+        } else if column > indent {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
 }

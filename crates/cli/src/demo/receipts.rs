@@ -1,60 +1,62 @@
 //! What is known of each cancel, in words that claim no more than was observed (D28).
 
 use super::{
-    paint::{Ink, Paint},
-    recording::Receipt,
-    story::{Call, Ms, Story, WorkEnd},
+    paint::{Ink, Paint, wrapped},
+    story::{Call, Cancel, Canceller, Ms, Story, WorkEnd},
 };
 
-/// Columns before the words.
+/// Columns before what is said of a call.
 const INDENT: usize = 13;
 
 pub(super) fn write(story: &Story, paint: Paint) -> String {
-    let mut text = paint.text(Ink::Faint, "  receipts: what is known of each cancel") + "\n";
-    for call in story.calls.iter().filter(|call| call.cancel.is_some()) {
+    let heading = "receipts: what the wire showed of each cancel (MCP confirms none), and the work's own mark";
+    let mut text = paint.text(Ink::Faint, format!("  {}", wrapped(heading, 2, paint.width))) + "\n";
+    for call in &story.calls {
+        let Some(cancel) = &call.cancel else { continue };
         let name = paint.text(Ink::Name, format!("{:<8}", call.tool.name()));
-        let known = format!("{}. {}.", outcome(call), capitalised(&work(call)));
-        text += &format!("  {} {name} {}\n", call.id, wrapped(&known, paint));
+        let known = format!("{}: {}. {}.", asked(cancel), outcome(call), work(call));
+        text += &format!("  {} {name} {}\n", call.id, wrapped(&known, INDENT, paint.width));
     }
     if let Some(Ms(took)) = story.ping_ms {
         let name = paint.text(Ink::Name, format!("{:<10}", "session"));
-        text +=
-            &format!("  {name} {}\n", wrapped(&format!("went on: after all that, a ping took {took:.1} ms."), paint));
+        let known = format!("went on: after the late answers a ping took {took:.1} ms.");
+        text += &format!("  {name} {}\n", wrapped(&known, INDENT, paint.width));
     }
     text
 }
 
+fn asked(Cancel { by, at_ms: Ms(at) }: &Cancel) -> String {
+    match by {
+        Canceller::Client => format!("asked at {at:.0} ms"),
+        Canceller::Shim => format!("asked at {at:.0} ms by the shim"),
+    }
+}
+
 /// What the shim learnt from the wire.
 fn outcome(call: &Call) -> String {
-    let Some(Receipt { cause, outcome, after_ms, answer }) = &call.receipt else { return "no receipt".to_owned() };
-    let mut said = outcome.replace('_', " ");
-    if let Some(after) = after_ms {
+    let Some(receipt) = &call.receipt else { return "no receipt".to_owned() };
+    let mut said = receipt.outcome.replace('_', " ");
+    if let Some(after) = receipt.after_ms {
         said += &format!(" {after:.1} ms");
     }
-    if let Some(answer) = answer {
-        said += &format!(", {} {answer}", if answer == "error" { "an" } else { "a" });
-    }
-    if cause == "timeout" {
-        said += ", by the shim, when its clock ran out";
-    }
-    if outcome == "sent" {
-        said += "; MCP confirms no cancel";
+    if let Some(answer) = &receipt.answer {
+        said += &format!(", with {} {answer}", if answer == "error" { "an" } else { "a" });
     }
     said
 }
 
 /// What the work marked, and what came of it.
 fn work(call: &Call) -> String {
-    let after = call.ended_after_cancel();
-    match (call.work.end, after) {
-        (Some(WorkEnd::Stopped), Some(after)) => format!("the work's own mark: stopped after {after:.1} ms"),
+    let swallowed = swallowed(call);
+    match (call.work.end, call.ended_after_cancel()) {
+        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's own mark: stopped {after:.1} ms later"),
         (Some(WorkEnd::Finished), Some(after)) if after < 0.0 => {
-            let sent = if call.work.answering_ms.is_some() { ", half its answer written" } else { "" };
-            format!("the work was done before the cancel{sent}; the shim swallowed {}", swallowed(call))
+            let answer = if call.work.answering_ms.is_some() { ", half its answer written" } else { "" };
+            format!("The work was done before{answer}; swallowed: {swallowed}")
         }
-        (Some(WorkEnd::Finished), _) => format!("the work ran on to its end; the shim swallowed {}", swallowed(call)),
-        (Some(WorkEnd::Exited), _) => "the server exited under it".to_owned(),
-        (Some(WorkEnd::Stopped), None) | (None, _) => "the work has marked no end".to_owned(),
+        (Some(WorkEnd::Finished), _) => format!("The work ran on to its end; swallowed: {swallowed}"),
+        (Some(WorkEnd::Exited), _) => "The server exited under it".to_owned(),
+        (Some(WorkEnd::Stopped), None) | (None, _) => "The work has marked no end".to_owned(),
     }
 }
 
@@ -65,28 +67,7 @@ fn swallowed(call: &Call) -> String {
         _ => Some(format!("{number} {what}s")),
     };
     let progress = count(call.swallowed.progress, "progress report");
-    let answers = count(call.swallowed.answers, "late answer");
+    let answers = count(call.swallowed.answers, "answer");
     let said: Vec<String> = progress.into_iter().chain(answers).collect();
-    if said.is_empty() { "nothing".to_owned() } else { said.join(" and ") }
-}
-
-fn capitalised(sentence: &str) -> String {
-    let mut rest = sentence.chars();
-    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
-}
-
-/// `text` in as many lines as the width takes, the first of which has begun already.
-fn wrapped(text: &str, paint: Paint) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let is_full = lines.last().is_some_and(|line| {
-            !line.is_empty() && INDENT + line.chars().count() + 1 + word.chars().count() > paint.width
-        });
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if !is_full => *line += &format!(" {word}"),
-            Some(_) | None => lines.push(word.to_owned()),
-        }
-    }
-    lines.join(&format!("\n{:INDENT$}", ""))
+    if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }
 }

@@ -7,10 +7,11 @@ use super::{
 
 /// Columns before the axis, and after it for what the client saw.
 const BEFORE: usize = 13;
-const AFTER: usize = 38;
+const AFTER: usize = 37;
 
-/// The shortest axis, and the distance of its labels, in milliseconds.
-const SHORTEST: f64 = 2200.0;
+/// The shortest axis, the longest with labels at the least distance, and that distance: milliseconds.
+const SHORTEST: f64 = 2100.0;
+const LONGEST: f64 = 3000.0;
 const LABELS: f64 = 500.0;
 
 /// Columns kept free at the end of the axis, for signs that had to give way.
@@ -34,27 +35,32 @@ pub(super) fn draw(story: &Story, paint: Paint) -> String {
 /// From time to columns.
 struct Axis {
     columns: usize,
-    end: f64,
+    /// Milliseconds from one label to the next, and columns.
+    label: f64,
+    pitch: usize,
 }
 
 impl Axis {
     fn of(story: &Story, columns: usize) -> Self {
-        let last = story.calls.iter().flat_map(times).fold(0.0, f64::max);
-        let room = columns.saturating_sub(MARGIN) as f64 / columns as f64;
-        Self { columns, end: SHORTEST.max((last / room / LABELS * 4.0).ceil() * LABELS / 4.0) }
+        let last = story.calls.iter().flat_map(times).fold(SHORTEST, f64::max);
+        let label = LABELS * (last / LONGEST).ceil();
+        // As many whole columns from label to label as leave room for the last sign.
+        let pitch = (columns.saturating_sub(MARGIN) as f64 / (last / label)).floor().max(1.0) as usize;
+        let columns = (last / label * pitch as f64).ceil() as usize + MARGIN;
+        Self { columns, label, pitch }
     }
 
     fn column(&self, Ms(time): Ms) -> usize {
-        let column = (time / self.end * self.columns as f64).max(0.0) as usize;
+        let column = (time / self.label * self.pitch as f64).max(0.0) as usize;
         column.min(self.columns - 1)
     }
 
+    /// Columns with a label, and seconds.
     fn labels(&self) -> impl Iterator<Item = (usize, f64)> {
-        let step = if self.end > 6000.0 { LABELS * 4.0 } else { LABELS };
-        (0_u32..).map(move |label| f64::from(label) * step).take_while(|time| *time < self.end).map(|time| {
-            let seconds = time / 1000.0;
-            (self.column(Ms(time)), seconds)
-        })
+        (0..self.columns)
+            .step_by(self.pitch)
+            .zip(0_u32..)
+            .map(|(column, label)| (column, f64::from(label) * self.label / 1000.0))
     }
 
     fn heading(&self, paint: Paint) -> String {
@@ -147,26 +153,35 @@ fn saw_answer(call: &Call, answer: &Answer) -> String {
     } else if let Some(code) = data["exitCode"].as_i64() {
         format!("server exited, code {code}")
     } else {
-        error["message"].as_str().unwrap_or_default().chars().take(AFTER - 16).collect()
+        error["message"].as_str().unwrap_or_default().chars().take(AFTER - 15).collect()
     };
     format!("error {}: {what}", error["code"])
 }
 
 fn legend(paint: Paint) -> String {
     let glyphs = paint.glyphs;
-    let sign = |sign: char, ink: Ink, what: &str| format!("{} {what}", paint.text(ink, sign));
-    let first = [
-        sign(glyphs.work, Ink::Work, "the work runs"),
-        sign(glyphs.unwanted, Ink::Unwanted, "it runs on, unwanted"),
-        sign(glyphs.cancel, Ink::Cancel, "the client cancels"),
-        sign(glyphs.clock, Ink::Cancel, "the shim's clock does"),
+    let signs = [
+        (glyphs.work, Ink::Work, "the work runs"),
+        (glyphs.unwanted, Ink::Unwanted, "it runs on, unwanted"),
+        (glyphs.cancel, Ink::Cancel, "the client cancels"),
+        (glyphs.clock, Ink::Cancel, "the shim's timeout does"),
+        (glyphs.answer, Ink::Answer, "answer to the client"),
+        (glyphs.swallowed, Ink::Unwanted, "late answer, swallowed by the shim"),
+        (glyphs.death, Ink::Bad, "the server dies"),
     ];
-    let second = [
-        sign(glyphs.answer, Ink::Answer, "answer to the client"),
-        sign(glyphs.swallowed, Ink::Unwanted, "late answer, swallowed by the shim"),
-        sign(glyphs.death, Ink::Bad, "the server dies"),
-    ];
-    format!("  {}\n  {}\n", first.join("   "), second.join("   "))
+    let mut legend = String::from(" ");
+    let mut column = 1;
+    for (sign, ink, what) in signs {
+        let length = 2 + what.len();
+        if column + 3 + length > paint.width {
+            legend += "\n ";
+            column = 1;
+        }
+        let gap = if column == 1 { " " } else { "   " };
+        legend += &format!("{gap}{} {what}", paint.text(ink, sign));
+        column += gap.len() + length;
+    }
+    legend + "\n"
 }
 
 /// Cells as text, with one colour change where the ink changes.

@@ -1,0 +1,80 @@
+//! A story with chosen times, for tests of how it is told.
+
+use serde_json::json;
+
+use super::{
+    recording::Receipt,
+    story::{Answer, Call, Cancel, Canceller, Client, End, Ms, Story, Swallowed, Work, WorkEnd},
+};
+use crate::sample_server::tool::Tool;
+
+/// A run in which all went as it should.
+pub(super) fn story() -> Story {
+    let calls = vec![
+        Call { client: told(201.4, None), work: work(0.3, 201.0, WorkEnd::Finished), ..call(1, Tool::Quick, 0.0) },
+        Call {
+            cancel: by(Canceller::Client, 401.0),
+            work: work(0.4, 401.2, WorkEnd::Stopped),
+            receipt: receipt("caller", "sent", None),
+            ..call(2, Tool::Obeys, 0.1)
+        },
+        Call {
+            cancel: by(Canceller::Client, 601.0),
+            work: work(0.5, 1500.6, WorkEnd::Finished),
+            swallowed: Swallowed { progress: 8, answers: 1, answer_ms: Some(Ms(1500.9)) },
+            receipt: receipt("caller", "answered_after", Some(899.9)),
+            ..call(3, Tool::Ignores, 0.2)
+        },
+        Call {
+            cancel: by(Canceller::Client, 801.0),
+            work: Work { answering_ms: Some(Ms(800.8)), ..work(0.6, 800.7, WorkEnd::Finished) },
+            swallowed: Swallowed { progress: 0, answers: 1, answer_ms: Some(Ms(801.3)) },
+            receipt: receipt("caller", "answered_after", Some(0.3)),
+            ..call(4, Tool::Crosses, 0.3)
+        },
+        Call {
+            cancel: by(Canceller::Shim, 1000.5),
+            work: work(0.7, 1000.8, WorkEnd::Stopped),
+            client: told(1000.9, Some(json!({"code": -31001, "message": "no answer", "data": {"afterMs": 1000}}))),
+            receipt: receipt("timeout", "sent", None),
+            ..call(5, Tool::Sleepy, 0.4)
+        },
+        Call {
+            work: work(1503.0, 1903.0, WorkEnd::Exited),
+            client: told(1907.0, Some(json!({"code": -31002, "message": "gone", "data": {"exitCode": 3}}))),
+            ..call(6, Tool::Dies, 1502.0)
+        },
+    ];
+    let end = End { exit_code: Some(3), left_behind: false };
+    Story { protocol: "2025-11-25", calls, ping_ms: Some(Ms(0.25)), end, unexpected: Vec::new() }
+}
+
+fn call(id: u64, tool: Tool, asked: f64) -> Call {
+    Call {
+        id,
+        tool,
+        asked_ms: Some(Ms(asked)),
+        cancel: None,
+        work: Work::default(),
+        client: Client::default(),
+        swallowed: Swallowed::default(),
+        receipt: None,
+    }
+}
+
+fn by(by: Canceller, at: f64) -> Option<Cancel> {
+    Some(Cancel { by, at_ms: Ms(at) })
+}
+
+fn work(started: f64, ended: f64, end: WorkEnd) -> Work {
+    Work { started_ms: Some(Ms(started)), ended_ms: Some(Ms(ended)), end: Some(end), ..Work::default() }
+}
+
+fn told(at: f64, error: Option<serde_json::Value>) -> Client {
+    Client { answers: vec![Answer { at_ms: Ms(at), error }], ..Client::default() }
+}
+
+fn receipt(cause: &str, outcome: &str, after_ms: Option<f64>) -> Option<Receipt> {
+    let answer = after_ms.map(|_| "result".to_owned());
+    Some(Receipt { cause: cause.to_owned(), outcome: outcome.to_owned(), after_ms, answer })
+}
