@@ -1,3 +1,4 @@
 //! Sample and broken peers, and a simulated network, for tests.
 
 pub mod relay_rig;
+pub mod sim;

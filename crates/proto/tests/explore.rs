@@ -1,0 +1,62 @@
+//! Every reachable state of a small world, for every policy and pair of policies.
+//!
+//! `cargo test --release -p rescind-proto --test explore -- --nocapture` prints the counts.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use rescind_testkit::sim::{
+    explore::{Counts, explore},
+    relay_world::RelayWorld,
+    scenes,
+};
+
+/// How far: a debug build looks at the first steps only.
+const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 7 };
+
+#[test]
+fn no_state_of_a_relay_breaks_a_rule() {
+    let worlds: Vec<_> = scenes::relay().into_iter().map(|scene| (scene.name, RelayWorld::new(scene))).collect();
+    let found = on_every_core(&worlds, |(name, world)| (*name, explore(world, RELAY_DEPTH)));
+    report("relay", &found.iter().filter_map(|(name, found)| Some((*name, *found.as_ref().ok()?))).collect::<Vec<_>>());
+    let broken: Vec<_> =
+        found.into_iter().filter_map(|(name, found)| Some(format!("{name}: {}", found.err()?.to_text()))).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Does the work for each item, on as many threads as there are cores; the results keep the items' order.
+fn on_every_core<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { return };
+                    *results[at].lock().unwrap() = Some(work(item));
+                }
+            });
+        }
+    });
+    results.into_iter().map(|result| result.into_inner().unwrap().unwrap()).collect()
+}
+
+#[expect(clippy::print_stdout, reason = "the counts are what this test is run for")]
+fn report(what: &str, counts: &[(&str, Counts)]) {
+    for (name, counts) in counts {
+        println!(
+            "{what} {name:40} depth {:2}{} {:9} states {:10} transitions {:6.2} s",
+            counts.depth,
+            if counts.exhausted { " (all)" } else { "" },
+            counts.states,
+            counts.transitions,
+            counts.elapsed.as_secs_f64(),
+        );
+    }
+}

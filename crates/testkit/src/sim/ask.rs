@@ -1,0 +1,102 @@
+//! One request as the reference model sees it: what each party has sent and seen on the wire.
+
+use core::hash::{Hash, Hasher};
+
+use rescind_proto::{relay::RequestKey, side::Side, time::Instant};
+
+use super::scene::Method;
+
+/// One request of a party, from being said until nobody can mention it any more.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Who asks.
+    pub from: Side,
+    /// The id, as JSON.
+    pub id: &'static str,
+    /// What is asked.
+    pub method: Method,
+    /// The machine's name for it.
+    pub key: Option<RequestKey>,
+    /// Its id was in flight: it must be refused and go no further (D7).
+    pub refused: bool,
+    /// Its requester cancelled it, and was allowed to, while it was unanswered.
+    pub cancelled: bool,
+    /// The machine must end it itself: a clock ran out, or an operator stopped it.
+    pub ended_here: bool,
+    /// The other side ended without having answered.
+    pub gone: bool,
+    /// No byte of it was out when it was given up: it must never be seen (D13).
+    pub withdrawn: bool,
+    /// The other side must hear a cancel, unless it answers first.
+    pub cancel_due: bool,
+    /// The other side's answer was there before the cancel: the cancel must never be seen (D15).
+    pub disarmed: bool,
+    /// The id under which the other side saw it.
+    pub seen: Option<String>,
+    /// How many cancels for it the other side has seen.
+    pub cancels_seen: u8,
+    /// How often the other side has answered it.
+    pub answers_said: u8,
+    /// The requester has its answer.
+    pub heard: bool,
+    /// Since when the requester has all it may ever hear.
+    pub over_at: Option<Instant>,
+    /// When the clock of the relay runs out.
+    pub deadline: Option<Instant>,
+}
+
+impl Ask {
+    /// A request just said.
+    #[must_use]
+    pub const fn new(from: Side, id: &'static str, method: Method) -> Self {
+        Self {
+            from,
+            id,
+            method,
+            key: None,
+            refused: false,
+            cancelled: false,
+            ended_here: false,
+            gone: false,
+            withdrawn: false,
+            cancel_due: false,
+            disarmed: false,
+            seen: None,
+            cancels_seen: 0,
+            answers_said: 0,
+            heard: false,
+            over_at: None,
+            deadline: None,
+        }
+    }
+
+    /// Whether its requester may still hear something.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        !self.refused && self.over_at.is_none()
+    }
+
+    /// Whether nothing has been decided about its answer.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.is_live() && self.answers_said == 0 && !self.ended_here && !self.gone
+    }
+
+    /// Feeds everything but names into a hasher.
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        let flags = [
+            self.refused,
+            self.cancelled,
+            self.ended_here,
+            self.gone,
+            self.withdrawn,
+            self.cancel_due,
+            self.disarmed,
+            self.heard,
+        ];
+        let bits = flags.iter().fold(0_u32, |bits, flag| bits << 1 | u32::from(*flag));
+        state.write_u32(bits << 8 | u32::from(self.cancels_seen) << 4 | u32::from(self.answers_said));
+        (self.from, self.id, self.method.name, &self.seen).hash(state);
+        (self.over_at.map(|at| now.since(at)), self.deadline.map(|at| at.since(now))).hash(state);
+    }
+}

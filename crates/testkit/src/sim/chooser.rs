@@ -1,0 +1,35 @@
+//! Where choices come from: bytes, so that a fuzzer and a random walk drive the same world.
+
+/// Makes the choices of a walk.
+pub trait Chooser {
+    /// A number below `bound`, which is at least 1; `None` once there are no more choices.
+    fn choose(&mut self, bound: usize) -> Option<usize>;
+}
+
+/// Choices read from bytes: one byte a choice, two where there are more than 256 possibilities.
+#[derive(Clone, Debug)]
+pub struct ByteChooser<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> ByteChooser<'a> {
+    /// Choices from these bytes, until they are used up.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+}
+
+impl Chooser for ByteChooser<'_> {
+    fn choose(&mut self, bound: usize) -> Option<usize> {
+        let (&first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        let mut value = usize::from(first);
+        if bound > 256 {
+            let (&second, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            value = value << 8 | usize::from(second);
+        }
+        Some(value % bound.max(1))
+    }
+}

@@ -1,0 +1,538 @@
+//! What must be true of a relay, told by what its two sides have sent and seen and by nothing else.
+//!
+//! The model never looks into the machine. It knows the rules: what a party's
+//! message obliges the relay to, what a party may hear, and in which order.
+
+use core::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
+use std::{collections::VecDeque, sync::Arc};
+
+use rescind_proto::{
+    dialect::{Dialect, IdReuse},
+    error_code,
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    ask::Ask,
+    scene::{Method, Scene},
+    text::{self, Heard},
+    world::Broken,
+};
+
+/// The model of one relay.
+#[derive(Clone, Debug)]
+pub struct RelayModel {
+    scene: Arc<Scene>,
+    /// Every request ever said; its place is its generation.
+    pub asks: Vec<Ask>,
+    /// What must reach a side, in this order, unless it may be dropped.
+    owed: Sides<VecDeque<Owed>>,
+    /// Ids whose duplicates a side must be told are refused.
+    refusals: Sides<Vec<&'static str>>,
+    /// Cancels for requests that nobody has seen yet (D9).
+    held: Vec<(Side, &'static str, Instant)>,
+    /// Which side has ended its output.
+    pub ended: Sides<bool>,
+    /// Which side can no longer be written to.
+    pub deaf: Sides<bool>,
+    /// Progress that was half written when its request was cancelled: it is finished.
+    finishing: Sides<Option<usize>>,
+    /// Unknown notifications said so far.
+    pub plains: usize,
+}
+
+/// Something that passes in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Owed {
+    Request(usize),
+    Answer(usize),
+    Progress(usize),
+    Plain(usize),
+}
+
+/// What a link holds that has begun and must be finished.
+pub type Begun<'a> = dyn Fn(Side) -> Option<String> + 'a;
+
+type Verdict = Result<(), Broken>;
+
+impl RelayModel {
+    /// Nothing said yet.
+    #[must_use]
+    pub fn new(scene: Arc<Scene>) -> Self {
+        Self {
+            scene,
+            asks: Vec::new(),
+            owed: Sides::from_fn(|_| VecDeque::new()),
+            refusals: Sides::from_fn(|_| Vec::new()),
+            held: Vec::new(),
+            ended: Sides::from_fn(|_| false),
+            deaf: Sides::from_fn(|_| false),
+            finishing: Sides::from_fn(|_| None),
+            plains: 0,
+        }
+    }
+
+    /// `from` sends a request.
+    pub fn said_request(&mut self, now: Instant, from: Side, id: &'static str, method: Method) {
+        let generation = self.asks.len();
+        let mut ask = Ask::new(from, id, method);
+        let to = from.other();
+        if self.newest(from, id).is_some_and(|ask| self.asks[ask].is_live()) {
+            ask.refused = true;
+            if !self.deaf[from] {
+                self.refusals[from].push(id);
+            }
+        } else if self.take_held(now, from, id) && self.dialect(from).uncancellable(method.name).is_none() {
+            ask.cancelled = true;
+            ask.withdrawn = true;
+            ask.over_at = self.dialect(from).is_silent().then_some(now);
+        } else if self.deaf[to] {
+            ask.gone = true;
+            ask.over_at = (from == Side::Server).then_some(now);
+        } else {
+            ask.deadline = self.scene.clock.filter(|_| from == Side::Client).map(|limit| now + limit);
+            self.owed[to].push_back(Owed::Request(generation));
+        }
+        self.asks.push(ask);
+    }
+
+    /// `from` cancels what it calls `id`.
+    pub fn said_cancel(&mut self, now: Instant, from: Side, id: &'static str, begun: &Begun<'_>) {
+        let Some(at) = self.newest(from, id).filter(|&at| !self.is_forgotten(now, &self.asks[at])) else {
+            return self.hold(now, from, id);
+        };
+        if !self.scene.may_cancel(from, from, self.asks[at].method) || self.asks[at].cancelled {
+            return;
+        }
+        let silent = self.dialect(from).is_silent();
+        let answering = match begun(from).as_deref().and_then(text::read) {
+            Some(Heard::Answer { id: Some(begun), code, .. }) => {
+                begun == id && code != Some(error_code::INVALID_REQUEST) && self.asks[at].is_live()
+            }
+            _ => false,
+        };
+        if !self.asks[at].is_live() || answering || (!silent && !self.asks[at].waits()) {
+            return;
+        }
+        if let Some(Heard::Progress { generation }) = begun(from).as_deref().and_then(text::read) {
+            self.finishing[from] = Some(generation);
+        }
+        if self.asks[at].answers_said == 0 {
+            self.give_up(at, begun);
+        }
+        self.asks[at].cancelled = true;
+        if silent {
+            self.asks[at].over_at = Some(now);
+        }
+    }
+
+    /// Whether the other side can answer once more and be understood: its id must not have been used again since.
+    #[must_use]
+    pub fn may_answer_again(&self, at: usize) -> bool {
+        let ask = &self.asks[at];
+        !self.asks[at + 1..].iter().any(|later| later.from == ask.from && later.seen == ask.seen)
+    }
+
+    /// `by` answers a request that it has seen.
+    pub fn said_answer(&mut self, now: Instant, by: Side, at: usize, begun: &Begun<'_>) {
+        let waits = self.asks[at].waits();
+        let upstream = self.asks[at].seen.clone();
+        let cancelling = match begun(by).as_deref().and_then(text::read) {
+            Some(Heard::Cancel { id, .. }) => upstream.as_deref() == Some(id),
+            _ => false,
+        };
+        let forgotten = self.is_forgotten(now, &self.asks[at]) || self.deaf[self.asks[at].from];
+        let ask = &mut self.asks[at];
+        ask.answers_said += 1;
+        ask.deadline = None;
+        if ask.answers_said > 1 {
+            return;
+        }
+        if ask.cancels_seen == 0 && !cancelling && !forgotten {
+            ask.disarmed = true;
+        }
+        if waits {
+            let to = ask.from;
+            if self.deaf[to] {
+                ask.over_at = Some(now);
+            } else {
+                self.owed[to].push_back(Owed::Answer(at));
+            }
+        }
+    }
+
+    /// `by` reports progress of a request that it has seen.
+    pub fn said_progress(&mut self, now: Instant, at: usize) {
+        let waits = self.asks[at].waits();
+        let ask = &mut self.asks[at];
+        if !waits {
+            return;
+        }
+        if ask.deadline.is_some() {
+            ask.deadline = self.scene.clock.map(|limit| now + limit);
+        }
+        let to = ask.from;
+        if !self.deaf[to] {
+            self.owed[to].push_back(Owed::Progress(at));
+        }
+    }
+
+    /// `by` says something that is nobody's business; its number is returned.
+    pub fn said_plain(&mut self, by: Side) -> usize {
+        let number = self.plains;
+        self.plains += 1;
+        if !self.deaf[by.other()] {
+            self.owed[by.other()].push_back(Owed::Plain(number));
+        }
+        number
+    }
+
+    /// An operator stops a request; whether there is anything to stop, where that can be told from outside.
+    pub fn stopped(&mut self, at: usize, begun: &Begun<'_>) -> Option<bool> {
+        if !self.asks[at].waits() {
+            return Some(false);
+        }
+        if self.asks[at].cancelled {
+            return None;
+        }
+        self.give_up(at, begun);
+        self.asks[at].ended_here = true;
+        Some(true)
+    }
+
+    /// It is later now.
+    pub fn passed(&mut self, now: Instant, begun: &Begun<'_>) {
+        for at in 0..self.asks.len() {
+            if self.asks[at].deadline.is_some_and(|due| due <= now) {
+                if !self.asks[at].cancelled {
+                    self.give_up(at, begun);
+                }
+                self.asks[at].deadline = None;
+                self.asks[at].ended_here = true;
+            }
+        }
+    }
+
+    /// `side` sends nothing more.
+    pub fn has_ended(&mut self, now: Instant, side: Side, begun: &Begun<'_>) {
+        self.ended[side] = true;
+        if side == Side::Client {
+            return;
+        }
+        for at in 0..self.asks.len() {
+            let ask = &self.asks[at];
+            if ask.from == Side::Client && ask.waits() {
+                self.asks[at].gone = true;
+                self.asks[at].deadline = None;
+            }
+            if self.asks[at].from == Side::Server && self.asks[at].is_live() {
+                if self.asks[at].answers_said == 0 && !self.asks[at].cancelled {
+                    self.give_up(at, begun);
+                }
+                self.asks[at].over_at = Some(now);
+            }
+        }
+        self.became_deaf(now, Side::Server);
+    }
+
+    /// Nothing more can be written to `side`.
+    pub fn became_deaf(&mut self, now: Instant, side: Side) {
+        self.deaf[side] = true;
+        self.finishing[side] = None;
+        self.refusals[side].clear();
+        for owed in core::mem::take(&mut self.owed[side]) {
+            match owed {
+                Owed::Request(at) => self.asks[at].withdrawn = true,
+                Owed::Answer(at) => self.asks[at].over_at = Some(now),
+                Owed::Progress(_) | Owed::Plain(_) => {}
+            }
+        }
+        for ask in &mut self.asks {
+            if ask.from.other() == side {
+                ask.cancel_due = false;
+            }
+        }
+    }
+
+    /// A whole frame has reached `to`.
+    pub fn heard(&mut self, now: Instant, to: Side, frame: &str) -> Verdict {
+        let finishing = self.finishing[to].take();
+        match text::read(frame) {
+            None => broken(format!("{} hears what nobody said: {frame}", to.word())),
+            Some(Heard::Plain { number }) => {
+                self.take(to, Owed::Plain(number))?;
+                same(frame, &text::plain(number))
+            }
+            Some(Heard::Request { id, generation, .. }) => self.heard_request(to, frame, id, generation),
+            Some(Heard::Cancel { method, id }) => self.heard_cancel(to, frame, method, id),
+            Some(Heard::Progress { generation }) => {
+                let ask = self.ask(generation, to)?;
+                if ask.heard {
+                    return broken(format!("progress of request {generation} after its answer"));
+                }
+                if !ask.is_live() && finishing != Some(generation) && !self.ended[to.other()] {
+                    return broken(format!("progress of request {generation} begun after silence was due (MCP-H04)"));
+                }
+                self.take(to, Owed::Progress(generation))?;
+                same(frame, &text::progress(self.dialect(to.other()), generation).unwrap_or_default())
+            }
+            Some(Heard::Answer { id, generation: Some(generation), code }) => {
+                self.heard_answer(now, to, frame, id, generation, code)
+            }
+            Some(Heard::Answer { id, generation: None, code }) => self.heard_our_answer(now, to, frame, id, code),
+        }
+    }
+
+    fn heard_request(&mut self, to: Side, frame: &str, id: &str, generation: usize) -> Verdict {
+        let origin = to.other();
+        let ask = self.ask(generation, origin)?;
+        if ask.refused {
+            return broken(format!("request {generation} was a duplicate and is passed on (D7)"));
+        }
+        if ask.withdrawn {
+            return broken(format!("request {generation} was withdrawn before it began, and is seen (invariant 2)"));
+        }
+        if ask.seen.is_some() {
+            return broken(format!("request {generation} is seen twice"));
+        }
+        same(frame, &text::request(self.dialect(origin), id, ask.method.name, generation))?;
+        let never = self.dialect(to).reuse == IdReuse::Never && self.dialect(origin).reuse != IdReuse::Never;
+        for (other, earlier) in self.asks.iter().enumerate() {
+            let open = earlier.answers_said == 0;
+            if earlier.from == origin && earlier.seen.as_deref() == Some(id) && (open || never) {
+                return broken(format!("requests {other} and {generation} have the same id {id} upstream (D32)"));
+            }
+        }
+        self.asks[generation].seen = Some(id.to_owned());
+        self.take(to, Owed::Request(generation))
+    }
+
+    fn heard_cancel(&mut self, to: Side, frame: &str, method: &str, id: &str) -> Verdict {
+        let origin = to.other();
+        let form = self.dialect(to).cancel;
+        if method != form.method {
+            return broken(format!("a cancel in a form that {} does not speak (D32): {frame}", to.word()));
+        }
+        let named = self.asks.iter().rposition(|ask| ask.from == origin && ask.seen.as_deref() == Some(id));
+        let Some(at) = named else {
+            return broken(format!("a cancel for {id}, which {} has never seen (invariant 1)", to.word()));
+        };
+        let ask = &mut self.asks[at];
+        if ask.cancels_seen > 0 {
+            return broken(format!("request {at} is cancelled twice (invariant 1)"));
+        }
+        if ask.disarmed {
+            return broken(format!("a cancel begun after the answer of request {at} had come (D15)"));
+        }
+        if !ask.cancel_due {
+            return broken(format!("request {at} is cancelled and nobody asked for it (invariant 5)"));
+        }
+        ask.cancels_seen += 1;
+        ask.cancel_due = false;
+        if text::member(frame, "reason").is_none() { same(frame, &text::cancel(form, id)) } else { Ok(()) }
+    }
+
+    fn heard_answer(
+        &mut self,
+        now: Instant,
+        to: Side,
+        frame: &str,
+        id: Option<&str>,
+        generation: usize,
+        code: Option<i32>,
+    ) -> Verdict {
+        let ask = self.ask(generation, to)?;
+        if ask.heard {
+            return broken(format!("request {generation} is answered twice (invariant 4)"));
+        }
+        if ask.cancelled && self.dialect(to).is_silent() {
+            return broken(format!("request {generation} is answered although silence was due (MCP-C06, D36)"));
+        }
+        if id != Some(ask.id) {
+            return broken(format!("the answer of request {generation}, which its requester calls {}, has id {id:?}", ask.id));
+        }
+        let expected = match code {
+            Some(_) => text::cancelled(ask.id, generation),
+            None => text::result(ask.id, generation),
+        };
+        if self.newest(to, ask.id) != Some(generation) {
+            return broken(format!("the answer of request {generation} reaches a later one with its id (D8)"));
+        }
+        self.take(to, Owed::Answer(generation))?;
+        self.asks[generation].heard = true;
+        self.asks[generation].over_at = Some(now);
+        same(frame, &expected)
+    }
+
+    /// An answer that no party wrote.
+    fn heard_our_answer(&mut self, now: Instant, to: Side, frame: &str, id: Option<&str>, code: Option<i32>) -> Verdict {
+        let Some(id) = id else { return broken(format!("an answer to nobody: {frame}")) };
+        if code == Some(error_code::INVALID_REQUEST) {
+            let Some(place) = self.refusals[to].iter().position(|refused| *refused == id) else {
+                return broken(format!("a request that was no duplicate is refused: {frame}"));
+            };
+            self.refusals[to].remove(place);
+            return Ok(());
+        }
+        let newest = self.asks.iter().rposition(|ask| ask.from == to && ask.id == id && !ask.refused);
+        let Some(at) = newest else { return broken(format!("an answer to nobody: {frame}")) };
+        let silent = self.dialect(to).is_silent();
+        let ask = &self.asks[at];
+        if ask.heard {
+            return broken(format!("request {at} is answered twice (invariant 4): {frame}"));
+        }
+        if ask.cancelled && silent {
+            return broken(format!("request {at} is answered although silence was due (MCP-C06, D36): {frame}"));
+        }
+        let lawful = match code {
+            Some(error_code::TIMED_OUT | error_code::STOPPED_BY_OPERATOR) => ask.ended_here,
+            Some(error_code::UPSTREAM_GONE) => ask.gone,
+            Some(error_code::REQUEST_CANCELLED) => !silent && (ask.cancelled || ask.ended_here),
+            Some(_) => false,
+            None => self.dialect(to).cancel_result(ask.method.name).is_some() && (ask.cancelled || ask.ended_here),
+        };
+        if !lawful {
+            return broken(format!("request {at} is answered for the other side without a reason: {frame}"));
+        }
+        self.asks[at].heard = true;
+        self.asks[at].over_at = Some(now);
+        Ok(())
+    }
+
+    /// Whether the request has been over for longer than anything is remembered (D8).
+    #[must_use]
+    pub fn is_forgotten(&self, now: Instant, ask: &Ask) -> bool {
+        ask.over_at.is_some_and(|at| now.since(at) >= self.scene.config.remember.1)
+    }
+
+    /// Whether everything that was owed has come, with every link flushed and every timer fired.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn check_settled(&self) -> Verdict {
+        for side in Side::BOTH {
+            if let Some(owed) = self.owed[side].iter().find(|owed| !self.may_drop(owed)) {
+                return broken(format!("{} never hears {owed:?}", side.word()));
+            }
+            if !self.refusals[side].is_empty() {
+                return broken(format!("{} is never told that {:?} are duplicates (D7)", side.word(), self.refusals[side]));
+            }
+        }
+        for (at, ask) in self.asks.iter().enumerate() {
+            let silent = self.dialect(ask.from).is_silent();
+            let due = ask.ended_here || ask.gone || ask.answers_said > 0 || (ask.cancelled && !silent);
+            if ask.is_live() && due && !self.deaf[ask.from] {
+                return broken(format!("request {at} is never answered (D34)"));
+            }
+            if ask.cancel_due && ask.seen.is_some() && ask.answers_said == 0 {
+                return broken(format!("the cancel of request {at} never reaches the other side"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Feeds the model into a hasher.
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        for ask in &self.asks {
+            ask.hash_state(now, state);
+        }
+        for side in Side::BOTH {
+            (&self.owed[side], &self.refusals[side], self.finishing[side]).hash(state);
+        }
+        (self.ended, self.deaf, self.plains).hash(state);
+        for (side, id, until) in &self.held {
+            (side, id, until.since(now)).hash(state);
+        }
+    }
+
+    /// The machine gives a request up on the other side: withdrawn, if nothing of it is out, else cancelled.
+    fn give_up(&mut self, at: usize, begun: &Begun<'_>) {
+        let (from, method) = (self.asks[at].from, self.asks[at].method);
+        let to = from.other();
+        let ask = &mut self.asks[at];
+        ask.deadline = None;
+        if self.deaf[to] || ask.withdrawn || ask.cancel_due || ask.cancels_seen > 0 {
+            return;
+        }
+        if ask.seen.is_none() {
+            let leaving = match begun(to).as_deref().and_then(text::read) {
+                Some(Heard::Request { generation, .. }) => generation == at,
+                _ => false,
+            };
+            if !leaving {
+                ask.withdrawn = true;
+                return;
+            }
+        }
+        ask.cancel_due = self.scene.may_cancel(from, to, method);
+    }
+
+    fn hold(&mut self, now: Instant, from: Side, id: &'static str) {
+        let lawful = self.scene.may_cancel(from, from, Method { name: "" });
+        let known = self.held.iter().any(|held| held.0 == from && held.1 == id && held.2 > now);
+        if self.dialect(from).sticky && lawful && !known {
+            self.held.push((from, id, now + STICKY));
+        }
+    }
+
+    fn take_held(&mut self, now: Instant, from: Side, id: &'static str) -> bool {
+        self.held.retain(|held| held.2 > now);
+        let found = self.held.iter().position(|held| held.0 == from && held.1 == id);
+        found.map(|at| self.held.remove(at)).is_some()
+    }
+
+    /// What reaches a side does so in order, and nothing that had to come before it is missing.
+    fn take(&mut self, to: Side, what: Owed) -> Verdict {
+        let Some(place) = self.owed[to].iter().position(|owed| *owed == what) else {
+            return broken(format!("{} hears {what:?} out of order, twice, or although it was to be swallowed", to.word()));
+        };
+        for owed in self.owed[to].drain(..=place).collect::<Vec<_>>() {
+            if owed != what && !self.may_drop(&owed) {
+                return broken(format!("{} hears {what:?} and never {owed:?}, which came first (D33)", to.word()));
+            }
+        }
+        Ok(())
+    }
+
+    fn may_drop(&self, owed: &Owed) -> bool {
+        match *owed {
+            Owed::Request(at) => self.asks[at].withdrawn,
+            Owed::Answer(at) => !self.asks[at].is_live(),
+            Owed::Progress(at) => self.asks[at].cancelled || !self.asks[at].waits(),
+            Owed::Plain(_) => false,
+        }
+    }
+
+    /// The newest request that the machine has taken in under this id.
+    fn newest(&self, from: Side, id: &str) -> Option<usize> {
+        self.asks.iter().rposition(|ask| ask.from == from && ask.id == id && !ask.refused)
+    }
+
+    fn ask(&self, generation: usize, from: Side) -> Result<&Ask, Broken> {
+        let found = self.asks.get(generation).filter(|ask| ask.from == from);
+        found.ok_or_else(|| Broken(format!("something for request {generation}, which {} never made", from.word())))
+    }
+
+    fn dialect(&self, side: Side) -> &'static Dialect {
+        self.scene.dialects[side]
+    }
+}
+
+/// How long a cancel waits for its request (D9).
+const STICKY: Duration = Duration::from_millis(250);
+
+fn same(frame: &str, expected: &str) -> Verdict {
+    if frame == expected {
+        return Ok(());
+    }
+    broken(format!("not byte for byte (D33): expected {expected}, found {frame}"))
+}
+
+fn broken(text: String) -> Verdict {
+    Err(Broken(text))
+}

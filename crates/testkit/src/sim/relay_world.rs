@@ -1,0 +1,403 @@
+//! A client and a server with a relay between them, and a clock that nobody waits for.
+//!
+//! The parties do whatever their wire lets them do, right or wrong: they cancel
+//! what they never asked, answer twice, use an id again. Each direction keeps its
+//! order; how the four directions interleave, and where a pipe cuts a frame, is
+//! chosen.
+
+use core::hash::Hash;
+use std::sync::Arc;
+
+use rescind_proto::{
+    relay::{End, Event, Relay},
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    digest::Digest,
+    hop::{Cut, Hop},
+    relay_model::RelayModel,
+    scene::Scene,
+    text,
+    world::{Broken, World},
+};
+
+/// One thing that can happen around a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A side asks, under the id and with the method of these places in the scene.
+    Ask(Side, u8, u8),
+    /// A side cancels an id.
+    Cancel(Side, u8),
+    /// Some of what waits for a side is written and read.
+    Write(Side, Cut),
+    /// The other side answers a request with a result.
+    Answer(u8),
+    /// The other side answers a request as cancelled.
+    AnswerCancelled(u8),
+    /// The other side reports progress.
+    Progress(u8),
+    /// A side says something of no known method.
+    Plain(Side),
+    /// The next timer is due.
+    Timeout,
+    /// An operator stops a request.
+    Stop(u8),
+    /// A side sends nothing more.
+    End(Side),
+    /// Nothing more can be written to a side.
+    Deaf(Side),
+}
+
+/// A relay between two simulated parties.
+#[derive(Clone, Debug)]
+pub struct RelayWorld {
+    scene: Arc<Scene>,
+    relay: Relay,
+    now: Instant,
+    hops: Sides<Hop>,
+    model: RelayModel,
+    /// Cancels said so far, by side and id: one more than useful is enough.
+    cancels: Sides<[u8; 8]>,
+    transcript: Option<Vec<String>>,
+}
+
+impl RelayWorld {
+    /// The scene before anything has happened, its handshake done.
+    #[must_use]
+    pub fn new(scene: Scene) -> Self {
+        let mut relay = Relay::new(scene.relay_config());
+        if scene.dialects.client.gate.is_some() || scene.dialects.server.gate.is_some() {
+            shake_hands(&mut relay, scene.declared);
+        }
+        let mut now = Instant::ORIGIN;
+        while let Some(due) = relay.poll_timeout() {
+            now = due;
+            relay.handle_timeout(now);
+        }
+        let scene = Arc::new(scene);
+        Self {
+            model: RelayModel::new(Arc::clone(&scene)),
+            scene,
+            relay,
+            now,
+            hops: Sides::from_fn(|_| Hop::default()),
+            cancels: Sides::from_fn(|_| [0; 8]),
+            transcript: None,
+        }
+    }
+
+    fn send(&mut self, from: Side, frame: &str) {
+        self.note(|| format!("{} -> {frame}", from.word()));
+        let mut bytes = frame.as_bytes().to_vec();
+        bytes.push(b'\n');
+        self.relay.handle_input(self.now, from, &bytes);
+    }
+
+    fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
+        let len = cut.len(self.relay.pending(to));
+        let bytes = self.relay.pending(to)[..len].to_vec();
+        self.relay.handle_written(self.now, to, len);
+        let frames = self.hops[to].take(&bytes);
+        if self.hops[to].is_cut() {
+            self.note(|| format!("          … half a frame -> {}", to.word()));
+        }
+        for frame in frames {
+            self.note(|| format!("          {frame} -> {}", to.word()));
+            self.model.heard(self.now, to, &frame)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Broken> {
+        for side in Side::BOTH {
+            while !self.relay.pending(side).is_empty() {
+                self.write(side, Cut::All)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next timer fires; `false` if there is none.
+    fn pass(&mut self) -> bool {
+        let Some(due) = self.relay.poll_timeout() else { return false };
+        self.now = due.max(self.now);
+        let at = self.now;
+        self.note(|| format!("time: {at:?}"));
+        self.relay.handle_timeout(self.now);
+        let Self { relay, hops, model, now, .. } = self;
+        model.passed(*now, &|side| hops[side].begun(relay.pending(side)));
+        true
+    }
+
+    fn run_timers(&mut self) -> Result<(), Broken> {
+        self.flush()?;
+        for _ in 0..MOST_TIMERS {
+            if !self.pass() {
+                return Ok(());
+            }
+            self.watch()?;
+            self.flush()?;
+        }
+        Err(Broken("timers never end".into()))
+    }
+
+    /// Drains what the machine tells, and checks its invariants.
+    fn watch(&mut self) -> Result<(), Broken> {
+        while let Some(event) = self.relay.poll_event() {
+            if let Event::Opened { request, from, id, .. } = &event {
+                let id = id.to_string();
+                let mut asks = self.model.asks.iter_mut();
+                let ask = asks.find(|ask| ask.from == *from && ask.id == id && !ask.refused && ask.key.is_none());
+                match ask {
+                    Some(ask) => ask.key = Some(*request),
+                    None => return Err(Broken(format!("a request that nobody made is opened: {event:?}"))),
+                }
+            }
+        }
+        self.relay.check_invariants();
+        Ok(())
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(line());
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), Broken> {
+        let now = self.now;
+        let scene = Arc::clone(&self.scene);
+        match action {
+            Action::Ask(from, id, method) => {
+                let (id, method) = (scene.ids[usize::from(id)], scene.methods[from][usize::from(method)]);
+                let frame = text::request(scene.dialects[from], id, method.name, self.model.asks.len());
+                self.model.said_request(now, from, id, method);
+                self.send(from, &frame);
+            }
+            Action::Cancel(from, id) => {
+                self.cancels[from][usize::from(id)] += 1;
+                let id = scene.ids[usize::from(id)];
+                let Self { relay, hops, model, .. } = self;
+                model.said_cancel(now, from, id, &|side| hops[side].begun(relay.pending(side)));
+                self.send(from, &text::cancel(scene.dialects[from].cancel, id));
+            }
+            Action::Answer(ask) => self.answer(ask, text::result),
+            Action::AnswerCancelled(ask) => self.answer(ask, text::cancelled),
+            Action::Progress(ask) => {
+                let by = self.model.asks[usize::from(ask)].from.other();
+                let Some(frame) = text::progress(scene.dialects[by], usize::from(ask)) else { return Ok(()) };
+                self.model.said_progress(now, usize::from(ask));
+                self.send(by, &frame);
+            }
+            Action::Plain(by) => {
+                let number = self.model.said_plain(by);
+                self.send(by, &text::plain(number));
+            }
+            Action::Write(to, cut) => self.write(to, cut)?,
+            Action::Timeout => {
+                self.pass();
+            }
+            Action::Stop(ask) => {
+                let Some(key) = self.model.asks[usize::from(ask)].key else { return Ok(()) };
+                let Self { relay, hops, model, .. } = self;
+                let expected = model.stopped(usize::from(ask), &|side| hops[side].begun(relay.pending(side)));
+                self.note(|| format!("operator stops request {ask}"));
+                let stopped = self.relay.stop(now, key, None);
+                if expected.is_some_and(|expected| expected != stopped) {
+                    return Err(Broken(format!("stopping request {ask} says {stopped}")));
+                }
+            }
+            Action::End(side) => {
+                self.note(|| format!("{} ends", side.word()));
+                let Self { relay, hops, model, .. } = self;
+                model.has_ended(now, side, &|side| hops[side].begun(relay.pending(side)));
+                self.relay.handle_end(now, side, &End::Closed);
+                if side == Side::Server {
+                    self.hops[side].clear();
+                }
+            }
+            Action::Deaf(side) => {
+                self.note(|| format!("{} can no longer be written to", side.word()));
+                self.model.became_deaf(now, side);
+                self.relay.handle_deaf(now, side);
+                self.hops[side].clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, ask: u8, write: fn(&str, usize) -> String) {
+        let at = usize::from(ask);
+        let by = self.model.asks[at].from.other();
+        let Some(id) = self.model.asks[at].seen.clone() else { return };
+        let Self { relay, hops, model, now, .. } = self;
+        model.said_answer(*now, by, at, &|side| hops[side].begun(relay.pending(side)));
+        self.send(by, &write(&id, at));
+    }
+
+    fn may_say(&self, side: Side) -> bool {
+        !self.model.ended[side] && !self.model.deaf[side]
+    }
+}
+
+impl World for RelayWorld {
+    type Action = Action;
+
+    fn actions(&self, out: &mut Vec<Action>) {
+        let scene = &self.scene;
+        for side in Side::BOTH {
+            let pending = self.relay.pending(side);
+            if !pending.is_empty() {
+                out.push(Action::Write(side, Cut::All));
+                if Cut::Frame.len(pending) < pending.len() {
+                    out.push(Action::Write(side, Cut::Frame));
+                }
+                if !self.hops[side].is_cut() {
+                    out.push(Action::Write(side, Cut::Half));
+                }
+            }
+            if !self.may_say(side) {
+                continue;
+            }
+            let asked = self.model.asks.iter().filter(|ask| ask.from == side);
+            // Ids are alike: a new one is the first that was not used yet.
+            let used = asked.clone().filter_map(|ask| scene.ids.iter().position(|id| *id == ask.id)).max();
+            let fresh = used.map_or(0, |used| used + 1);
+            if asked.count() < scene.asks[side] {
+                for id in 0..scene.ids.len().min(fresh + 1) {
+                    for method in 0..scene.methods[side].len() {
+                        out.push(Action::Ask(side, id as u8, method as u8));
+                    }
+                }
+            }
+            for id in 0..scene.ids.len().min(fresh + 1) {
+                if self.cancels[side][id] < 2 {
+                    out.push(Action::Cancel(side, id as u8));
+                }
+            }
+            if self.model.plains < scene.plains {
+                out.push(Action::Plain(side));
+            }
+        }
+        for (at, ask) in self.model.asks.iter().enumerate() {
+            let by = ask.from.other();
+            if ask.seen.is_some() && self.may_say(by) {
+                if ask.answers_said == 0 || (ask.answers_said < scene.answers && self.model.may_answer_again(at)) {
+                    out.push(Action::Answer(at as u8));
+                }
+                if ask.answers_said == 0 && ask.cancels_seen > 0 && !scene.dialects[by].is_silent() {
+                    out.push(Action::AnswerCancelled(at as u8));
+                }
+                let forms = Side::BOTH.map(|side| scene.dialects[side].progress);
+                if forms[0].is_some() && forms[0] == forms[1] && !self.model.is_forgotten(self.now, ask) {
+                    out.push(Action::Progress(at as u8));
+                }
+            }
+            if scene.operator && ask.key.is_some() && ask.from == Side::Client {
+                out.push(Action::Stop(at as u8));
+            }
+        }
+        if self.relay.poll_timeout().is_some() {
+            out.push(Action::Timeout);
+        }
+        if scene.ends {
+            out.extend(Side::BOTH.into_iter().filter(|side| !self.model.ended[*side]).map(Action::End));
+            out.extend(Side::BOTH.into_iter().filter(|side| !self.model.deaf[*side]).map(Action::Deaf));
+        }
+    }
+
+    fn step(&mut self, action: Action) -> Result<(), Broken> {
+        self.act(action)?;
+        self.watch()
+    }
+
+    fn check_future(&self) -> Result<(), Broken> {
+        // Nobody acts any more: what must come comes by itself.
+        let mut world = self.clone();
+        world.run_timers()?;
+        world.model.check_settled()?;
+        // Everything is answered late.
+        for at in 0..world.model.asks.len() {
+            let ask = &world.model.asks[at];
+            let by = ask.from.other();
+            if ask.seen.is_some() && ask.answers_said == 0 && world.may_say(by) {
+                world.answer(at as u8, text::result);
+                world.watch()?;
+            }
+        }
+        world.run_timers()?;
+        world.model.check_settled()?;
+        let cut_off = world.model.ended.client || world.model.deaf.client || world.model.deaf.server;
+        if !cut_off {
+            world.check_empty()?;
+        }
+        // Both sides end.
+        for side in [Side::Client, Side::Server] {
+            if !world.model.ended[side] {
+                world.step(Action::End(side))?;
+            }
+        }
+        world.run_timers()?;
+        world.model.check_settled()?;
+        world.check_empty()
+    }
+
+    fn digest(&self) -> u128 {
+        let mut digest = Digest::new();
+        self.relay.hash_state(self.now, &mut digest);
+        self.model.hash_state(self.now, &mut digest);
+        (&self.hops, &self.cancels).hash(&mut digest);
+        digest.finish_wide()
+    }
+
+    fn keep_transcript(&mut self) {
+        self.transcript = Some(Vec::new());
+    }
+
+    fn transcript(&self) -> &[String] {
+        self.transcript.as_deref().unwrap_or_default()
+    }
+}
+
+impl RelayWorld {
+    /// Nothing is left of what is over (invariant 6).
+    fn check_empty(&self) -> Result<(), Broken> {
+        match self.relay.residue() {
+            0 => Ok(()),
+            some => Err(Broken(format!("{some} entries are left in the tables when everything is over (invariant 6)"))),
+        }
+    }
+}
+
+/// More timers than any small world can have.
+const MOST_TIMERS: usize = 200;
+
+/// `initialize` and its answer, with what each side declares.
+fn shake_hands(relay: &mut Relay, declared: Sides<bool>) {
+    let now = Instant::ORIGIN;
+    let mut pass = |from: Side, frame: String| {
+        relay.handle_input(now, from, frame.as_bytes());
+        let len = relay.pending(from.other()).len();
+        relay.handle_written(now, from.other(), len);
+        while relay.poll_event().is_some() {}
+    };
+    let declare = |side: Side, member: &str| {
+        let request = declared[side];
+        format!(r#""{member}":{{"cancellation":{{"request":{request}}}}}"#)
+    };
+    let capabilities = declare(Side::Client, "clientCapabilities");
+    pass(
+        Side::Client,
+        format!(
+            r#"{{"jsonrpc":"2.0","id":"shake","method":"initialize","params":{{"protocolVersion":1,{capabilities}}}}}{}"#,
+            '\n'
+        ),
+    );
+    let capabilities = declare(Side::Server, "agentCapabilities");
+    pass(
+        Side::Server,
+        format!(r#"{{"jsonrpc":"2.0","id":"shake","result":{{"protocolVersion":1,{capabilities}}}}}{}"#, '\n'),
+    );
+}

@@ -1,0 +1,46 @@
+//! The scenes that the explorer plays, and that walks and fuzzers start from.
+
+use core::time::Duration;
+
+use rescind_proto::{
+    dialect::{acp, lsp, mcp},
+    side::Sides,
+};
+
+use super::scene::Scene;
+
+/// Every distinct pair of policies that a relay can join.
+#[must_use]
+pub fn relay() -> Vec<Scene> {
+    let legacy = &mcp::LATEST_LEGACY;
+    let modern = &mcp::LATEST;
+    let silent = Scene::new("silent, silent (MCP legacy)", legacy, legacy);
+    vec![
+        Scene { operator: true, clock: Some(Duration::from_secs(60)), ..silent.clone() }.named("… clock and operator"),
+        silent,
+        Scene::new("silent, silent (MCP modern)", modern, modern),
+        Scene::new("silent, answered (MCP legacy, ACP v1)", legacy, &acp::V1),
+        Scene::new("answered, silent (LSP, MCP legacy)", &lsp::LSP, legacy),
+        Scene::new("answered, answered (ACP v1)", &acp::V1, &acp::V1),
+        Scene { operator: true, clock: Some(Duration::from_secs(60)), ..Scene::new("answered, answered (LSP) …", &lsp::LSP, &lsp::LSP) },
+        gated("gate: both declared", true, true),
+        gated("gate: client declared", true, false),
+        gated("gate: server declared", false, true),
+        gated("gate: neither declared", false, false),
+        Scene::new("reuse (MCP legacy, modern)", legacy, modern),
+        Scene::new("reuse (MCP modern, legacy)", modern, legacy),
+    ]
+}
+
+fn gated(name: &'static str, client: bool, server: bool) -> Scene {
+    let rfd = &acp::RFD_2025_11_13;
+    Scene { declared: Sides { client, server }, ..Scene::new(name, rfd, rfd) }
+}
+
+impl Scene {
+    /// The same under another name.
+    #[must_use]
+    pub fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+}

@@ -1,0 +1,185 @@
+//! The frames of the simulated parties: written here, and read back without the engine's own parser.
+//!
+//! Only what the parties and the machines under test write is understood; that
+//! is enough, because everything else must pass unread.
+
+use rescind_proto::dialect::{CancelForm, Dialect};
+
+/// What a frame is, for whoever judges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// A request; `generation` is what its sender put into the payload.
+    Request {
+        /// Its id as it stands there.
+        id: &'a str,
+        /// Its method.
+        method: &'a str,
+        /// Which of all requests it is.
+        generation: usize,
+    },
+    /// A cancel in some dialect's form.
+    Cancel {
+        /// The notification's method.
+        method: &'a str,
+        /// The id that it names.
+        id: &'a str,
+    },
+    /// Progress of a request.
+    Progress {
+        /// Which request.
+        generation: usize,
+    },
+    /// A result or an error.
+    Answer {
+        /// The id it answers, if it has one.
+        id: Option<&'a str>,
+        /// Whose answer it is, if a party wrote it.
+        generation: Option<usize>,
+        /// The error code, if it is an error.
+        code: Option<i32>,
+    },
+    /// A notification that is nobody's business.
+    Plain {
+        /// Which.
+        number: usize,
+    },
+}
+
+/// The method of what passes unread.
+pub const PLAIN: &str = "x/plain";
+
+/// A request that says which one it is, and asks for progress where its dialect can.
+#[must_use]
+pub fn request(dialect: &Dialect, id: &str, method: &str, generation: usize) -> String {
+    let token = match dialect.progress {
+        Some(form) if form.asked_at.len() > 1 => format!(r#","_meta":{{"progressToken":"t{generation}"}}"#),
+        Some(form) => format!(r#","{}":"t{generation}""#, form.asked_at[0]),
+        None => String::new(),
+    };
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"g":{generation}{token}}}}}"#)
+}
+
+/// A cancel without a reason.
+#[must_use]
+pub fn cancel(form: CancelForm, id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{"{}":{id}}}}}"#, form.method, form.id)
+}
+
+/// The answer that belongs to the request of this generation.
+#[must_use]
+pub fn result(id: &str, generation: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation}}}}}"#)
+}
+
+/// The error that says "cancelled" in the dialects that answer.
+#[must_use]
+pub fn cancelled(id: &str, generation: usize) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32800,"message":"cancelled","data":{{"g":{generation}}}}}}}"#
+    )
+}
+
+/// Progress of a request; `None` where the dialect has none.
+#[must_use]
+pub fn progress(dialect: &Dialect, generation: usize) -> Option<String> {
+    let form = dialect.progress?;
+    Some(format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{"{}":"t{generation}","v":1}}}}"#, form.method, form.token))
+}
+
+/// A notification of no known method, oddly spaced.
+#[must_use]
+pub fn plain(number: usize) -> String {
+    format!("{{ \"method\":\"{PLAIN}\" ,\"jsonrpc\":\"2.0\", \"params\" : {{\"n\":{number}}} }}")
+}
+
+/// Reads a frame that a party or a machine wrote; `None` if it is none of these.
+#[must_use]
+pub fn read(frame: &str) -> Option<Heard<'_>> {
+    let Some(method) = member(frame, "method").map(unquote) else {
+        return Some(Heard::Answer {
+            id: envelope_id(frame),
+            generation: member(frame, "g").and_then(|text| text.parse().ok()),
+            code: member(frame, "code").and_then(|text| text.parse().ok()),
+        });
+    };
+    if method == PLAIN {
+        return Some(Heard::Plain { number: member(frame, "n")?.parse().ok()? });
+    }
+    if let Some(form) = Dialect::ALL.iter().flat_map(|dialect| dialect.forms()).find(|form| form.method == method) {
+        let id = member(frame, form.id).or_else(|| member(frame, "id")).or_else(|| member(frame, "requestId"))?;
+        return Some(Heard::Cancel { method, id });
+    }
+    if let Some(form) = Dialect::ALL.iter().filter_map(|dialect| dialect.progress).find(|form| form.method == method) {
+        let token = unquote(member(frame, form.token)?);
+        return Some(Heard::Progress { generation: token.strip_prefix('t')?.parse().ok()? });
+    }
+    Some(Heard::Request { id: envelope_id(frame)?, method, generation: member(frame, "g")?.parse().ok()? })
+}
+
+/// The text of the first member of this name, wherever it stands.
+#[must_use]
+pub fn member<'a>(frame: &'a str, name: &str) -> Option<&'a str> {
+    let mut rest = frame;
+    loop {
+        let at = rest.find(name)?;
+        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
+        if before.ends_with('"')
+            && let Some(value) = after.strip_prefix("\":")
+        {
+            return Some(token(value));
+        }
+        rest = after;
+    }
+}
+
+/// The id, which our envelopes hold before everything that could contain another.
+fn envelope_id(frame: &str) -> Option<&str> {
+    let rest = frame.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
+    Some(token(rest))
+}
+
+/// A scalar's text, or the first byte of something larger.
+fn token(value: &str) -> &str {
+    if let Some(text) = value.strip_prefix('"') {
+        let mut escaped = false;
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'\\' if !escaped => escaped = true,
+                b'"' if !escaped => return &value[..at + 2],
+                _ => escaped = false,
+            }
+        }
+        return value;
+    }
+    let end = value.find([',', '}', ']', ' ']).unwrap_or(value.len());
+    &value[..end]
+}
+
+fn unquote(text: &str) -> &str {
+    text.trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use rescind_proto::dialect::{acp, lsp, mcp};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for dialect in [&mcp::LATEST, &acp::V1, &lsp::LSP, &acp::RFD_2025_11_13] {
+            let text = request(dialect, r#""a\"b""#, "m/call", 12);
+            assert_eq!(read(&text), Some(Heard::Request { id: r#""a\"b""#, method: "m/call", generation: 12 }));
+            let text = cancel(dialect.cancel, "-7");
+            assert_eq!(read(&text), Some(Heard::Cancel { method: dialect.cancel.method, id: "-7" }));
+            if let Some(text) = progress(dialect, 3) {
+                assert_eq!(read(&text), Some(Heard::Progress { generation: 3 }));
+            }
+        }
+        let text = result("5", 2);
+        assert_eq!(read(&text), Some(Heard::Answer { id: Some("5"), generation: Some(2), code: None }));
+        let text = cancelled("5", 2);
+        assert_eq!(read(&text), Some(Heard::Answer { id: Some("5"), generation: Some(2), code: Some(-32800) }));
+        assert_eq!(read(&plain(4)), Some(Heard::Plain { number: 4 }));
+    }
+}
