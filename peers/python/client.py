@@ -123,7 +123,7 @@ class Peer:
 
 
 async def cancel_in_flight(peer: Peer) -> None:
-    call = Call(peer, "A", "obeys")
+    call = Call(peer, "A", "obeys", report=10)
     await call.ticked(10)
     call.cancel()
     await until("A to stop", lambda: marked("A", "stopped"))
@@ -132,7 +132,7 @@ async def cancel_in_flight(peer: Peer) -> None:
 
 
 async def ignored(peer: Peer) -> None:
-    call = Call(peer, "A", "ignores", ticks=30, every_ms=20)
+    call = Call(peer, "A", "ignores", ticks=30, every_ms=20, hold=5)
     await call.ticked(5)
     call.cancel()
     await until("A to finish", lambda: marked("A", "finished"))
@@ -173,11 +173,11 @@ async def killed(peer: Peer) -> None:
 async def everything(peer: Peer) -> None:
     """server-everything's long operation, which goes on and reports progress whatever is cancelled."""
     tool = "trigger-long-running-operation"
-    call = Call(peer, "A", "ignores", tool=tool, duration=3, steps=30)
-    await call.ticked(10)
+    call = Call(peer, "A", "ignores", tool=tool, duration=3, steps=10)
+    await call.ticked(3)
     call.cancel()
     await call.done()
-    # Begun a second into A and half a second shorter than A in all: its end is a barrier after A's.
+    # Begun 0.9 s into A and half a second shorter than A in all: its end is a barrier after A's.
     await Call(peer, "B", "ignores", tool=tool, duration=2.5, steps=5).done()
     await Call(peer, "C", "echo", message="still here").done()
 

@@ -23,28 +23,40 @@ async def list_tools(_ctx, _params) -> types.ListToolsResult:
     return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in TOOLS])
 
 
-async def ticking(ctx, work: str, ticks: int, every_ms: int) -> types.CallToolResult:
-    for tick in range(1, ticks + 1):
+async def ticking(ctx, work: str, first: int, ticks: int, every_ms: int, report: int) -> None:
+    for tick in range(first, ticks + 1):
         await anyio.sleep(every_ms / 1000)
         mark(work, "progress", tick=tick)
-        await ctx.session.report_progress(tick, ticks)
+        if tick <= report:
+            await ctx.session.report_progress(tick, ticks)
+
+
+def finished(work: str) -> types.CallToolResult:
     mark(work, "finished")
     return text("finished")
 
 
-async def obeys(ctx, work: str, ticks: int = 300, every_ms: int = 100, **_) -> types.CallToolResult:
+async def obeys(ctx, work: str, ticks: int = 300, every_ms: int = 100, report: int = 300) -> types.CallToolResult:
     mark(work, "started")
     try:
-        return await ticking(ctx, work, ticks, every_ms)
+        await ticking(ctx, work, 1, ticks, every_ms, report)
     except anyio.get_cancelled_exc_class():
         mark(work, "stopped")
         raise
+    return finished(work)
 
 
-async def ignores(ctx, work: str, ticks: int = 300, every_ms: int = 100, **_) -> types.CallToolResult:
+async def ignores(ctx, work: str, ticks: int, every_ms: int, hold: int) -> types.CallToolResult:
+    """Waits at tick `hold` until it is cancelled, and then ticks on to its end."""
     mark(work, "started")
+    try:
+        await ticking(ctx, work, 1, hold, every_ms, hold)
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        mark(work, "told")
     with anyio.CancelScope(shield=True):
-        return await ticking(ctx, work, ticks, every_ms)
+        await ticking(ctx, work, hold + 1, ticks, every_ms, ticks)
+    return finished(work)
 
 
 async def mute(_ctx, work: str, **_) -> types.CallToolResult:

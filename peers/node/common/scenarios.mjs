@@ -1,4 +1,5 @@
-// The scenarios, written once for every SDK.
+// The scenarios, written once for every SDK. No progress can cross a cancel on the wire (the work has fallen silent, or
+// waits for it), so that whatever comes afterwards was sent afterwards.
 //
 // A peer is what an SDK's client.mjs makes of its SDK:
 //   request(label, behaviour, options, signal, onTick) -> Promise of a text
@@ -65,7 +66,7 @@ async function barrier(peer) {
 
 export const scenarios = {
   async "cancel-in-flight"(peer) {
-    const call = new Call(peer, "A", "obeys");
+    const call = new Call(peer, "A", "obeys", { report: 10 });
     await call.ticked(10);
     call.cancel();
     await until("A to stop", () => marked("A", "stopped"));
@@ -87,7 +88,7 @@ export const scenarios = {
   },
 
   async ignored(peer) {
-    const call = new Call(peer, "A", "ignores", { ticks: 30, every_ms: 20 });
+    const call = new Call(peer, "A", "ignores", { ticks: 30, every_ms: 20, hold: 5 });
     await call.ticked(5);
     call.cancel();
     await until("A to finish", () => marked("A", "finished"));

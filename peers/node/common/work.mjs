@@ -1,13 +1,14 @@
 // What the servers do when called: the same behaviours behind every SDK.
+import { once } from "node:events";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { mark } from "./marks.mjs";
 
 /** Names and one-line descriptions, for the servers that list their tools. */
 export const behaviours = {
   echo: "answers at once",
-  obeys: "ticks for `ticks` x `every_ms`; stops when its signal fires",
+  obeys: "ticks for `ticks` x `every_ms`, tells of the first `report` ticks; stops when its signal fires",
   listens: "as obeys, but only listens for the signal and never looks at it first",
-  ignores: "ticks to its end whatever its signal says",
+  ignores: "waits at tick `hold` until its signal fires, and then ticks on to its end",
   mute: "never answers",
   late: "answers when `release` names it, cancelled or not",
   release: "lets the late work named `of` answer, and answers after it",
@@ -22,24 +23,25 @@ const held = new Map();
  * `progress(tick, ticks)` tells the caller. `answerAnyway(text)` is for SDKs that withhold the answer of a
  * cancelled request: it writes the answer past them, as a server that does not know cancellation would.
  */
-export async function perform(
-  { behaviour, work, ticks = 300, every_ms = 100, of },
-  { signal, progress = () => {}, answerAnyway },
-) {
+export async function perform(call, { signal, progress = () => {}, answerAnyway }) {
+  const { behaviour, work, every_ms = 100, of } = call;
   const told = () => mark(work, "told", { reason: words(signal.reason) });
   switch (behaviour) {
     case "echo":
       return "echo";
     case "obeys":
-      return ticking(work, ticks, progress, signal, () => sleep(every_ms, undefined, { signal }));
+      return ticking(call, progress, signal, () => sleep(every_ms, undefined, { signal }));
     case "listens": {
       const stop = new AbortController();
       signal.addEventListener("abort", () => stop.abort(signal.reason));
-      return ticking(work, ticks, progress, stop.signal, () => sleep(every_ms, undefined, { signal: stop.signal }));
+      return ticking(call, progress, stop.signal, () => sleep(every_ms, undefined, { signal: stop.signal }));
     }
     case "ignores":
       signal.addEventListener("abort", told);
-      return ticking(work, ticks, progress, signal, () => sleep(every_ms));
+      return ticking(call, progress, signal, async (tick) => {
+        if (tick === call.hold + 1 && !signal.aborted) await once(signal, "abort");
+        await sleep(every_ms);
+      });
     case "mute":
       mark(work, "started");
       signal.addEventListener("abort", told);
@@ -63,17 +65,17 @@ export async function perform(
   }
 }
 
-async function ticking(work, ticks, progress, signal, pause) {
+async function ticking({ work, ticks = 300, report = ticks }, progress, signal, pause) {
   mark(work, "started");
   for (let tick = 1; tick <= ticks; tick += 1) {
     try {
-      await pause();
+      await pause(tick);
     } catch (error) {
       mark(work, "stopped", { reason: words(signal.reason), tick });
       throw error;
     }
     mark(work, "progress", { tick });
-    await progress(tick, ticks);
+    if (tick <= report) await progress(tick, ticks);
   }
   mark(work, "finished");
   return "finished";

@@ -37,11 +37,11 @@ const peer = {
 /** server-everything's long operation, which goes on and reports progress whatever is cancelled. */
 async function everything() {
   const tool = "trigger-long-running-operation";
-  const call = new Call(peer, "A", "ignores", { tool, duration: 3, steps: 30 });
-  await call.ticked(10);
+  const call = new Call(peer, "A", "ignores", { tool, duration: 3, steps: 10 });
+  await call.ticked(3);
   call.cancel();
   await call.done();
-  // Begun a second into A and half a second shorter than A in all: its end is a barrier after A's. Quiet, because
+  // Begun 0.9 s into A and half a second shorter than A in all: its end is a barrier after A's. Quiet, because
   // the SDK handles a result before the progress that came in the same read, and then complains about the progress.
   await new Call(peer, "B", "ignores", { tool, quiet: true, duration: 2.5, steps: 5 }).done();
   await echo({ request: (...call) => peer.request(call[0], call[1], { tool: "echo", message: "still here" }) }, "C");

@@ -1,0 +1,142 @@
+//! The clients and servers under `peers/`, and whether they are installed here.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A client script, which takes a scenario and a server command.
+#[derive(Clone, Copy)]
+pub(crate) enum Client {
+    McpTypeScript,
+    McpPython,
+    /// The Python client made to open with `initialize` instead of probing for the newest revision.
+    McpPythonLegacy,
+    AcpTypeScript,
+    VscodeJsonrpc,
+    /// The client of raw frames, speaking the named protocol.
+    Raw(&'static str),
+}
+
+/// A server command.
+#[derive(Clone, Copy)]
+pub(crate) enum Server {
+    McpTypeScript,
+    McpPython,
+    /// The official sample server, which ignores cancels.
+    Everything,
+    AcpTypeScript,
+    /// The example agent of the older SDK, which ignores cancels.
+    AcpExample,
+    VscodeJsonrpc,
+}
+
+impl Client {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::McpTypeScript => "MCP TypeScript 1.x client".to_owned(),
+            Self::McpPython => "MCP Python 2.x client".to_owned(),
+            Self::McpPythonLegacy => "MCP Python 2.x client, legacy era".to_owned(),
+            Self::AcpTypeScript => "ACP TypeScript 2.x client".to_owned(),
+            Self::VscodeJsonrpc => "vscode-jsonrpc client".to_owned(),
+            Self::Raw(protocol) => format!("raw {protocol} frames"),
+        }
+    }
+
+    /// The command up to the scenario's name.
+    pub(crate) fn command(self) -> Vec<String> {
+        match self {
+            Self::McpTypeScript => node("mcp1/client.mjs"),
+            Self::McpPython => python("client.py"),
+            Self::McpPythonLegacy => [python("client.py"), vec!["--legacy".to_owned()]].concat(),
+            Self::AcpTypeScript => node("acp2/client.mjs"),
+            Self::VscodeJsonrpc => node("lsp/client.mjs"),
+            Self::Raw(protocol) => [node("raw/client.mjs"), vec![protocol.to_owned()]].concat(),
+        }
+    }
+
+    fn folder(self) -> Option<&'static str> {
+        match self {
+            Self::McpTypeScript => Some("node/mcp1/node_modules"),
+            Self::McpPython | Self::McpPythonLegacy => Some("python/.venv"),
+            Self::AcpTypeScript => Some("node/acp2/node_modules"),
+            Self::VscodeJsonrpc => Some("node/lsp/node_modules"),
+            Self::Raw(_) => None,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::McpTypeScript => "MCP TypeScript 1.x server",
+            Self::McpPython => "MCP Python 2.x server",
+            Self::Everything => "server-everything",
+            Self::AcpTypeScript => "ACP TypeScript 2.x agent",
+            Self::AcpExample => "ACP 1.2.1 example agent",
+            Self::VscodeJsonrpc => "vscode-jsonrpc server",
+        }
+    }
+
+    pub(crate) fn command(self) -> Vec<String> {
+        match self {
+            Self::McpTypeScript => node("mcp1/server.mjs"),
+            Self::McpPython => python("server.py"),
+            Self::Everything => node("mcp1/node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
+            Self::AcpTypeScript => node("acp2/agent.mjs"),
+            Self::AcpExample => node("acp1/agent.mjs"),
+            Self::VscodeJsonrpc => node("lsp/server.mjs"),
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::McpTypeScript | Self::Everything => "node/mcp1/node_modules",
+            Self::McpPython => "python/.venv",
+            Self::AcpTypeScript => "node/acp2/node_modules",
+            Self::AcpExample => "node/acp1/node_modules",
+            Self::VscodeJsonrpc => "node/lsp/node_modules",
+        }
+    }
+}
+
+/// What a scenario with these two cannot do without and is not here, in words.
+pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
+    let commands = [client.command(), server.command()];
+    if commands.iter().any(|command| command[0] == "node") && !runs("node") {
+        return Some("node is not installed".to_owned());
+    }
+    [client.folder(), Some(server.folder())]
+        .into_iter()
+        .flatten()
+        .find(|folder| !folder_is_there(folder))
+        .map(|folder| format!("peers/{folder} is not installed (peers/install does it)"))
+}
+
+fn folder_is_there(folder: &str) -> bool {
+    peers().join(folder).is_dir()
+}
+
+fn runs(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers")
+}
+
+fn node(script: &str) -> Vec<String> {
+    vec!["node".to_owned(), text(&peers().join("node").join(script))]
+}
+
+fn python(script: &str) -> Vec<String> {
+    let folder = peers().join("python");
+    vec![text(&folder.join(".venv/bin/python")), text(&folder.join(script))]
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}

@@ -1,0 +1,104 @@
+//! One scenario: run directly and through the shim, printed side by side.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::parts::{Client, Server, missing};
+use crate::story::Story;
+use crate::table::table;
+
+/// After this a run is killed, so that nothing hangs; no run that works comes near it.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// How long a client waits for what may never come. Without the shim much never comes, and nothing is
+/// asserted; through the shim it comes by its own event, however slow the machine.
+const PATIENCE_DIRECT: &str = "4000";
+const PATIENCE_SHIM: &str = "25000";
+
+/// A scenario of `peers/README.md` with the two that play it.
+pub(crate) struct Scenario {
+    name: &'static str,
+    client: Client,
+    server: Server,
+}
+
+impl Scenario {
+    pub(crate) fn new(name: &'static str, client: Client, server: Server) -> Self {
+        Self { name, client, server }
+    }
+
+    /// Runs it both ways and prints both. `None`, after one printed line, if a part is not installed.
+    ///
+    /// Panics if a run had to be killed or its client failed, and for a missing part if
+    /// `RESCIND_REQUIRE_PEERS` is set.
+    pub(crate) fn play(&self) -> Option<Story> {
+        let title = format!("{}: {}, {}", self.name, self.client.name(), self.server.name());
+        if let Some(part) = missing(self.client, self.server) {
+            assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{title}: {part}");
+            say(&format!("skipped: {title}: {part}\n"));
+            return None;
+        }
+        // Mostly waiting: the two share a machine well.
+        let (direct, shim) = thread::scope(|scope| {
+            let direct = scope.spawn(|| self.run(&self.server.command(), PATIENCE_DIRECT));
+            let shim = self.run_through_shim();
+            (direct.join().unwrap(), shim)
+        });
+        say(&table(&title, &direct, &shim));
+        for (way, story) in [("without the shim", &direct), ("through the shim", &shim)] {
+            assert!(story.ended(), "{title}: did not run {way}: {story:?}");
+        }
+        Some(shim)
+    }
+
+    fn run_through_shim(&self) -> Story {
+        let shim = [env!("CARGO_BIN_EXE_rescind"), "run", "--"].map(str::to_owned);
+        self.run(&[&shim[..], &self.server.command()].concat(), PATIENCE_SHIM)
+    }
+
+    fn run(&self, server: &[String], patience: &str) -> Story {
+        let folder = tempfile::tempdir().unwrap();
+        let [marks, out, err] = ["marks", "out", "err"].map(|name| folder.path().join(name));
+        let client = self.client.command();
+        let mut child = Command::new(&client[0])
+            .args(&client[1..])
+            .args([self.name, "--"])
+            .args(server)
+            .env("RESCIND_MARKS", &marks)
+            .env("RESCIND_PATIENCE_MS", patience)
+            .stdin(Stdio::null())
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&err).unwrap())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let group = child.id();
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || done.send(child.wait().unwrap()));
+        let in_time = ended.recv_timeout(BOUND).is_ok();
+        if !in_time {
+            kill_group(group);
+        }
+        Story::new(in_time, &read(&out), &read(&err), &read(&marks))
+    }
+}
+
+fn kill_group(leader: u32) {
+    let killed = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
+    say(&format!("killed after {BOUND:?}: group {leader}: {killed:?}\n"));
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Past the capture of the test harness: the comparison is wanted of tests that pass, too.
+fn say(text: &str) {
+    std::io::stdout().lock().write_all(text.as_bytes()).unwrap();
+}

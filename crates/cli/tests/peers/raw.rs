@@ -1,0 +1,66 @@
+//! Raw frames against SDK servers: what no SDK client can be made to send.
+
+use serde_json::{Value, json};
+
+use crate::parts::{Client, Server};
+use crate::play::Scenario;
+
+const SERVERS: [(&str, Server); 4] = [
+    ("mcp", Server::McpTypeScript),
+    ("mcp", Server::McpPython),
+    ("acp", Server::AcpTypeScript),
+    ("lsp", Server::VscodeJsonrpc),
+];
+
+/// What a server's own table confuses, no relay that keeps its ids can mend: those hits are the server's.
+fn faults(server: Server) -> Vec<(Value, Value)> {
+    match server {
+        Server::McpTypeScript => vec![(json!(0), json!([]))],
+        Server::McpPython => vec![(json!(5), json!(["5"])), (json!("5"), json!([]))],
+        Server::Everything | Server::AcpTypeScript | Server::AcpExample | Server::VscodeJsonrpc => Vec::new(),
+    }
+}
+
+#[test]
+fn cancels_of_0_and_5_and_the_text_5_hit_exactly_their_own() {
+    for (protocol, server) in SERVERS {
+        let Some(story) = Scenario::new("ids", Client::Raw(protocol), server).play() else {
+            continue;
+        };
+        let ids = [json!(0), json!(5), json!("5")];
+        let faults = faults(server);
+        for (id, (cancelled, stopped)) in ids.iter().zip(story.hits()) {
+            assert_eq!(id, cancelled);
+            let own = *stopped == json!([id]);
+            let fault = faults.contains(&(id.clone(), stopped.clone()));
+            assert!(own || fault, "cancel of {id} stopped {stopped}: {story:?}");
+        }
+        let answers: Vec<_> = story.answers().into_iter().map(|(id, code)| json!([id, code])).collect();
+        let expected = match protocol {
+            "mcp" => Vec::new(),
+            _ => ids.iter().map(|id| json!([id, -32800])).collect(),
+        };
+        assert_eq!(answers, expected, "{story:?}");
+    }
+}
+
+#[test]
+fn a_request_and_its_cancel_in_one_write_leave_no_work_running() {
+    for (protocol, server) in SERVERS {
+        let Some(story) = Scenario::new("same-write", Client::Raw(protocol), server).play() else {
+            continue;
+        };
+        assert_eq!(story.running(), Vec::<&str>::new(), "{story:?}");
+    }
+}
+
+/// Sticky cancels (D9): without the shim every SDK runs the request.
+#[test]
+fn a_cancel_that_overtook_its_request_still_cancels_it() {
+    for (protocol, server) in SERVERS {
+        let Some(story) = Scenario::new("cancel-first", Client::Raw(protocol), server).play() else {
+            continue;
+        };
+        assert_eq!(story.running(), Vec::<&str>::new(), "{story:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What one run showed: the lines of the caller, the marks of the work.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// One run of a scenario; its `Debug` form is what a failed test prints.
+pub(crate) struct Story {
+    in_time: bool,
+    stderr: String,
+    caller: Vec<Value>,
+    marks: Vec<Value>,
+}
+
+impl Story {
+    pub(crate) fn new(in_time: bool, stdout: &str, stderr: &str, marks: &str) -> Self {
+        Self { in_time, stderr: stderr.to_owned(), caller: lines(stdout), marks: lines(marks) }
+    }
+
+    /// Whether the client came to its own end.
+    pub(crate) fn ended(&self) -> bool {
+        self.in_time && self.caller.iter().any(|line| line["did"] == "end")
+    }
+
+    /// Calls in the order they were made.
+    pub(crate) fn calls(&self) -> Vec<&str> {
+        let mut calls: Vec<&str> = Vec::new();
+        for call in self.caller.iter().filter_map(|line| line["call"].as_str()) {
+            if !calls.contains(&call) {
+                calls.push(call);
+            }
+        }
+        calls
+    }
+
+    /// How `call` settled, as often as it did: `result TEXT`, `error CODE MESSAGE`, `cancelled`.
+    pub(crate) fn outcomes(&self, call: &str) -> Vec<String> {
+        self.seen(&["result", "error", "cancelled"]).filter(|line| line["call"] == call).map(outcome).collect()
+    }
+
+    /// The error that settled `call`.
+    pub(crate) fn error(&self, call: &str) -> Option<&Value> {
+        self.seen(&["error"]).find(|line| line["call"] == call)
+    }
+
+    /// Ticks of `call` that reached the caller after it had settled.
+    pub(crate) fn late_progress(&self, call: &str) -> usize {
+        let settled = |line: &&Value| line["saw"] != "progress" && line["saw"].is_string();
+        self.caller
+            .iter()
+            .filter(|line| line["call"] == call)
+            .skip_while(|line| !settled(line))
+            .filter(|line| line["saw"] == "progress")
+            .count()
+    }
+
+    /// Messages the SDK could not place and complained about.
+    pub(crate) fn callbacks(&self) -> Vec<&str> {
+        self.seen(&["callback"]).map(|line| line["message"].as_str().unwrap_or_default()).collect()
+    }
+
+    /// What the client waited for in vain.
+    pub(crate) fn missed(&self) -> Vec<&str> {
+        self.seen(&["nothing"]).filter_map(|line| line["waiting_for"].as_str()).collect()
+    }
+
+    /// Work that ran on when it should have stopped.
+    pub(crate) fn running(&self) -> Vec<&str> {
+        self.seen(&["running"]).filter_map(|line| line["work"].as_str()).collect()
+    }
+
+    /// What became of permission requests, in order: `asked`, `withdrawn`.
+    pub(crate) fn permissions(&self) -> Vec<&str> {
+        self.seen(&["permission"]).filter_map(|line| line["event"].as_str()).collect()
+    }
+
+    /// Which work stopped after the cancel of each id, in order.
+    pub(crate) fn hits(&self) -> Vec<(&Value, &Value)> {
+        self.seen(&["hit"]).map(|line| (&line["cancel"], &line["stopped"])).collect()
+    }
+
+    /// Answers to the raw client's own calls: id, and the error's code or null.
+    pub(crate) fn answers(&self) -> Vec<(&Value, &Value)> {
+        self.seen(&["answer"]).map(|line| (&line["id"], &line["code"])).collect()
+    }
+
+    /// Pieces of work in the order they started.
+    pub(crate) fn works(&self) -> Vec<&str> {
+        self.marks.iter().filter(|mark| mark["event"] == "started").filter_map(|mark| mark["work"].as_str()).collect()
+    }
+
+    /// What `work` marked, without its ticks.
+    pub(crate) fn events(&self, work: &str) -> Vec<&str> {
+        self.marks_of(work)
+            .filter(|mark| mark["event"] != "progress")
+            .filter_map(|mark| mark["event"].as_str())
+            .collect()
+    }
+
+    /// Ticks that `work` marked.
+    pub(crate) fn ticks(&self, work: &str) -> usize {
+        self.marks_of(work).filter(|mark| mark["event"] == "progress").count()
+    }
+
+    /// The reason the work of `work` was given.
+    pub(crate) fn reason(&self, work: &str) -> Option<&str> {
+        self.marks_of(work).find_map(|mark| mark["reason"].as_str())
+    }
+
+    /// How the server command ended, where the client could see it.
+    pub(crate) fn exit(&self) -> Option<String> {
+        let line = self.seen(&["exit"]).next()?;
+        Some(match line["signal"].as_str() {
+            Some(signal) => signal.to_owned(),
+            None => format!("code {}", line["code"]),
+        })
+    }
+
+    fn marks_of(&self, work: &str) -> impl Iterator<Item = &Value> {
+        self.marks.iter().filter(move |mark| mark["work"] == work)
+    }
+
+    fn seen(&self, kinds: &'static [&'static str]) -> impl Iterator<Item = &Value> {
+        self.caller.iter().filter(|line| line["saw"].as_str().is_some_and(|saw| kinds.contains(&saw)))
+    }
+}
+
+impl fmt::Debug for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "in time: {}", self.in_time)?;
+        let parts = [("caller", &self.caller), ("work", &self.marks)];
+        for (part, lines) in parts {
+            writeln!(f, "{part}:")?;
+            for line in lines {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        write!(f, "stderr:\n{}", self.stderr)
+    }
+}
+
+fn outcome(line: &Value) -> String {
+    let saw = line["saw"].as_str().unwrap_or_default();
+    let detail = match saw {
+        "result" => line["value"].as_str().unwrap_or_default().to_owned(),
+        "error" => format!("{} {}", line["code"], line["message"].as_str().unwrap_or_default()),
+        _ => String::new(),
+    };
+    format!("{saw} {detail}").trim_end().to_owned()
+}
+
+/// The JSON lines of `text`; what is no JSON (a traceback, a half line) is left out.
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
