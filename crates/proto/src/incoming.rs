@@ -39,6 +39,7 @@ pub(crate) struct Incoming {
     /// When its timer is armed.
     pub(crate) armed: Instant,
     /// Frames written for it that may not have left yet (MCP-P03).
+    #[expect(clippy::box_collection, reason = "few requests have any, and each entry would pay for it")]
     pub(crate) frames: Option<Box<VecDeque<Ticket>>>,
     /// The newest of our requests that serve this one (D26).
     pub(crate) child: Option<Key>,

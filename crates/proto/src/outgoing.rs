@@ -51,6 +51,8 @@ pub(crate) struct Outgoing {
     /// The protocol has no way to cancel it (D18, D38).
     pub(crate) uncancellable: bool,
     pub(crate) is_task: bool,
+    /// Settled, and kept only for what may come late.
+    pub(crate) is_ghost: bool,
 }
 
 /// What a method means to the machine, found once when the request is made.
@@ -236,6 +238,10 @@ impl Calls {
 
     /// A settled request whose cancel was written stays until it is answered or forgotten.
     pub(crate) fn haunt(&mut self, now: Instant, key: Key) {
+        let Some(call) = self.slab.get_mut(key).filter(|call| !call.is_ghost) else {
+            return;
+        };
+        call.is_ghost = true;
         self.ghosts.push_back((key, now));
         self.haunting += 1;
         if self.ghosts.len() > 2 * self.haunting + 32 {
@@ -249,7 +255,7 @@ impl Calls {
         if let Ok(entry) = self.ids.find_entry(self.seed.hash(&call.id), |&at| at == key.index()) {
             entry.remove();
         }
-        if call.is_ghost() {
+        if call.is_ghost {
             self.haunting -= 1;
         }
         debug_assert!(call.settled, "invariant 3: {} left without a settlement", call.id);
@@ -289,13 +295,6 @@ impl Calls {
     /// Entries of the token index, for the invariants.
     pub(crate) fn tokens(&self) -> usize {
         self.tokens.len()
-    }
-}
-
-impl Outgoing {
-    /// Settled, and kept only for what may come late.
-    pub(crate) fn is_ghost(&self) -> bool {
-        self.settled && self.cancel.as_ref().is_some_and(|cancel| cancel.receipt.written.is_some())
     }
 }
 

@@ -198,10 +198,8 @@ fn the_reason_reaches_the_observer_and_the_handler() {
     assert_eq!(notices[0].reason.as_deref(), Some("enough"));
     assert_eq!(notices[0].method.as_deref(), Some("tools/call"));
     assert_eq!(notices[0].in_flight, 1);
-    let causes = rig.take(|event| match event {
-        Event::Cancelled { key, cause } => Some((*key, cause.clone())),
-        _ => None,
-    });
+    let causes =
+        rig.take(|event| if let Event::Cancelled { key, cause } = event { Some((*key, cause.clone())) } else { None });
     assert_eq!(causes, [(key, Cause::new(CauseCode::Caller).with_text("enough"))]);
 }
 

@@ -150,7 +150,7 @@ impl Connection {
             started: now,
             clocks,
             armed: NEVER,
-            token: token.own.or(injected.filter(|_| addition.is_some())).map(Box::new),
+            token: token.own.or_else(|| injected.filter(|_| addition.is_some())).map(Box::new),
             parent: None,
             older: None,
             newer: None,
@@ -160,6 +160,7 @@ impl Connection {
             settled: false,
             uncancellable: uncancellable || is_task,
             is_task,
+            is_ghost: false,
         });
         match (part, look.session) {
             (Part::Prompt, Some(session)) => self.turns.add(session.into(), What::Prompt, key),

@@ -71,7 +71,7 @@ impl<'a> Look<'a> {
             (Some(token), Some(["_meta", name])) => Some((*name, token)),
             (_, _) => None,
         };
-        let left = left.filter(|_| !self.meta.is_some_and(|meta| json::member(meta, DEADLINE).is_some()));
+        let left = left.filter(|_| self.meta.is_none_or(|meta| json::member(meta, DEADLINE).is_none()));
         let is_absent = self.raw.is_empty();
         if !is_absent && self.open.is_none() {
             return None;

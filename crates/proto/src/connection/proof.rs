@@ -38,7 +38,7 @@ impl Connection {
         for (key, call) in self.outgoing.iter() {
             let id = call.id;
             waiting += usize::from(!call.settled);
-            ghosts += usize::from(call.is_ghost());
+            ghosts += usize::from(call.is_ghost);
             tokens += usize::from(call.token.is_some());
             let has_begun = self.outbox.has_begun(call.frame);
             if let Some(cancel) = &call.cancel {
@@ -195,7 +195,7 @@ impl Connection {
                 cancel.frame.is_some().hash(state);
                 hash_due(cancel.wait, now, state);
             }
-            if call.is_ghost() {
+            if call.is_ghost {
                 let since = self.outgoing.haunting().find(|(ghost, _)| *ghost == key);
                 since.map(|(_, since)| now.since(since)).hash(state);
             }

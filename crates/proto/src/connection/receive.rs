@@ -137,7 +137,7 @@ impl Connection {
             }
             let cause = Cause::new(CauseCode::Caller);
             let cause = reason.map_or_else(|| cause.clone(), |reason| cause.clone().with_text(reason));
-            return (method, self.stop_for_peer(now, key, cause));
+            return (method, self.stop_request(now, key, cause, super::stop::By::Peer));
         }
         if self.remembered.fate(id).is_some() {
             return (None, Verdict::Completed);

@@ -78,7 +78,7 @@ impl Connection {
         }
 
         let is_task = dialect.tasks && params.task.is_some() && self.era.takes_tasks(self.config.role, &method);
-        let uncancellable = dialect.uncancellable(&method).or(is_task.then_some(Rule::McpC13));
+        let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
             Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(now, meta),
             Some(_) | None => NEVER,

@@ -28,7 +28,6 @@ impl Connection {
     pub fn stop(&mut self, now: Instant, key: IncomingKey, cause: Cause) -> bool {
         self.now = now;
         let verdict = self.stop_request(now, key.0, cause, By::Us);
-        self.offer_next();
         self.finish(now);
         verdict == Verdict::Accepted
     }
@@ -56,13 +55,6 @@ impl Connection {
         if let Some(request) = self.incoming.get_mut(key.0) {
             request.grace = grace;
         }
-    }
-
-    /// The peer cancelled one of its requests.
-    pub(super) fn stop_for_peer(&mut self, now: Instant, key: Key, cause: Cause) -> Verdict {
-        let verdict = self.stop_request(now, key, cause, By::Peer);
-        self.offer_next();
-        verdict
     }
 
     pub(super) fn stop_request(&mut self, now: Instant, key: Key, cause: Cause, by: By) -> Verdict {
@@ -175,6 +167,7 @@ impl Connection {
         }
         self.report_stopped(key, Ending::NeverStarted);
         self.conclude(now, key);
+        self.offer_next();
     }
 
     /// A cancel that comes after the answer: one of which no byte was written is taken back where the
@@ -247,7 +240,6 @@ impl Connection {
         match request.work {
             Work::Waiting(_) | Work::Offered(_) | Work::Running => {
                 self.stop_request(now, key, Cause::new(CauseCode::Timeout), By::Us);
-                self.offer_next();
             }
             Work::Stopping(_) => {
                 self.incoming.set_work(key, Work::Dropping);

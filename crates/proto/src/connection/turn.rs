@@ -106,7 +106,7 @@ impl Connection {
             let Some(request) = self.incoming.get(key) else { continue };
             let id = request.id.0.clone();
             let method = Some(self.methods.name(request.method).into());
-            let verdict = self.stop_for_peer(now, key, Cause::new(CauseCode::Caller));
+            let verdict = self.stop_request(now, key, Cause::new(CauseCode::Caller), By::Peer);
             self.report_cancel(Some(id), method, None, verdict);
         }
         for key in self.turns.of(session, What::Permission) {
@@ -129,7 +129,6 @@ impl Connection {
         for key in self.turns.of(session, What::Permission) {
             self.cancel_permission(now, key, root);
         }
-        self.offer_next();
     }
 
     /// Answers a permission request with the outcome "cancelled", and stops its handler.
