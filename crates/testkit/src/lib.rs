@@ -1,4 +1,5 @@
 //! Sample and broken peers, and a simulated network, for tests.
 
+pub mod puppet;
 pub mod relay_rig;
 pub mod sim;

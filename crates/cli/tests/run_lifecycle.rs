@@ -1,0 +1,466 @@
+//! How a link through `rescind run` begins and ends, on real processes.
+
+mod shim;
+
+use std::{
+    fs,
+    os::fd::AsFd,
+    process::{Command, Stdio},
+};
+
+use rescind_testkit::puppet::{Rig, Shim, Streams, Transcript};
+use rustix::process::Signal;
+use shim::{PROGRAM, error_of};
+
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#;
+const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+fn rig() -> Rig {
+    Rig::start(PROGRAM)
+}
+
+#[test]
+fn a_message_passes_each_way_byte_for_byte() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    let odd = r#" { "jsonrpc" : "2.0", "id" : "\u0031", "method":"x\u0041", "params" : [ 1,2 , 3 ] }  "#;
+    rig.client.send(odd);
+    rig.server.expect(odd);
+    rig.server.send(r#"{"jsonrpc":"2.0", "id":"\u0031","result":null}"#);
+    rig.client.expect(r#"{"jsonrpc":"2.0", "id":"\u0031","result":null}"#);
+}
+
+#[test]
+fn the_client_may_be_on_sockets() {
+    let mut rig = Rig::builder(PROGRAM).streams(Streams::Sockets).start();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
+    rig.client.close_output();
+    rig.server.expect_end();
+    rig.server.exit(0);
+    rig.client.expect_end();
+    rig.shim.expect_exit(0);
+}
+
+#[test]
+fn the_end_of_the_clients_input_closes_the_servers() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.client.close_output();
+    rig.server.expect(CALL);
+    rig.server.expect_end();
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
+    rig.server.exit(0);
+    rig.client.expect_end();
+    rig.shim.expect_exit(0);
+    rig.shim.expect_said_nothing();
+}
+
+#[test]
+fn everything_the_client_sent_reaches_the_server_before_its_end() {
+    let mut rig = rig();
+    let long = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"text":"{}"}}}}"#, "y".repeat(300_000));
+    rig.client.send(&long);
+    rig.client.send(CALL);
+    rig.client.close_output();
+    rig.server.expect(&long);
+    rig.server.expect(CALL);
+    rig.server.expect_end();
+}
+
+#[test]
+fn a_last_line_without_a_line_break_is_still_sent() {
+    let mut rig = rig();
+    rig.client.send_bytes(CALL.as_bytes());
+    rig.client.close_output();
+    rig.server.expect(CALL);
+    rig.server.expect_end();
+}
+
+#[test]
+fn a_server_that_ignores_the_end_of_input_is_terminated_then_killed() {
+    let mut rig = rig();
+    rig.server.puppet.survive(15);
+    rig.client.close_output();
+    rig.server.expect_end();
+    rig.server.puppet.expect_signal(15);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    rig.shim.expect_exit(128 + 9);
+}
+
+#[test]
+fn a_server_that_ends_on_sigterm_gives_its_signal_as_exit_code() {
+    let mut rig = rig();
+    rig.client.close();
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    rig.shim.expect_exit(128 + 15);
+}
+
+#[test]
+fn a_client_that_is_gone_ends_the_server() {
+    let mut rig = rig();
+    // Its own stdin stays open: only that nobody reads what the shim writes shows that the client is gone.
+    rig.client.close_input();
+    rig.server.send(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#);
+    rig.server.expect_end();
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+}
+
+#[test]
+fn signals_to_the_shim_reach_the_server_at_once() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut rig = rig();
+        let mut grandchild = rig.grandchild();
+        rig.server.puppet.survive(signal.as_raw());
+        grandchild.survive(signal.as_raw());
+        rig.shim.kill(signal);
+        rig.server.puppet.expect_signal(signal.as_raw());
+        grandchild.expect_signal(signal.as_raw());
+        // Until it ends, the server can still answer.
+        rig.client.send(CALL);
+        rig.server.expect(CALL);
+        rig.server.send(ANSWER);
+        rig.client.expect(ANSWER);
+        rig.server.exit(5);
+        rig.shim.expect_exit(5);
+        grandchild.expect_death();
+    }
+}
+
+#[test]
+fn a_server_that_survives_a_signal_to_the_shim_is_killed() {
+    let mut rig = rig();
+    rig.server.puppet.survive(15);
+    rig.shim.kill(Signal::TERM);
+    rig.server.puppet.expect_signal(15);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    rig.shim.expect_exit(128 + 9);
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let mut rig = Rig::builder(PROGRAM).under(["sh", "-c", r#"trap "" HUP; exec "$0" "$@""#]).start();
+    rig.shim.kill(Signal::HUP);
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.client.close_output();
+    rig.server.expect_end();
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+}
+
+/// Case 79.
+#[test]
+fn a_killed_shim_leaves_nothing_in_the_servers_group() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    assert_eq!(grandchild.group, rig.server.puppet.group, "{grandchild:?}");
+    let group = shim::members(rig.server.puppet.group);
+    assert!(group.len() >= 3, "the server, its child and the watcher: {group:?}");
+    rig.shim.kill(Signal::KILL);
+    rig.shim.expect_death(Signal::KILL);
+    rig.server.puppet.expect_death();
+    grandchild.expect_death();
+    for member in group {
+        member.expect_death();
+    }
+}
+
+/// Case 79, where the server does its best to get away.
+#[test]
+fn a_killed_shim_takes_a_server_along_that_survives_what_can_be_survived() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    for signal in [1, 2, 3, 10, 12, 13, 14, 15] {
+        rig.server.puppet.survive(signal);
+        grandchild.survive(signal);
+    }
+    // A server may signal its own group: its watcher must survive that.
+    let group = rig.server.puppet.group;
+    for signal in [1, 2, 3, 10, 12, 13, 14, 15] {
+        shim::signal_group(group, signal);
+        rig.server.puppet.expect_signal(signal);
+        grandchild.expect_signal(signal);
+    }
+    rig.shim.kill(Signal::KILL);
+    grandchild.expect_death();
+    rig.server.puppet.expect_death();
+}
+
+#[test]
+fn a_clean_end_leaves_nothing_in_the_servers_group_and_no_zombie() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    let group = shim::members(rig.server.puppet.group);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    grandchild.expect_death();
+    for member in group {
+        member.expect_death();
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_servers() {
+    for code in [0, 1, 3, 255] {
+        let mut rig = rig();
+        rig.server.exit(code);
+        rig.client.expect_end();
+        rig.shim.expect_exit(code);
+    }
+}
+
+#[test]
+fn a_servers_death_by_signal_is_128_and_the_signal() {
+    for signal in [6, 9, 15] {
+        let mut rig = rig();
+        rig.server.puppet.raise(signal);
+        rig.server.puppet.expect_death();
+        rig.server.close();
+        rig.shim.expect_exit(128 + signal);
+    }
+}
+
+/// Case 65, and the exit status that D35 asks for.
+#[test]
+fn what_is_in_flight_when_the_server_exits_is_answered_with_its_exit_code() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.exit(3);
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    assert_eq!(error["data"]["exitCode"], 3, "{error}");
+    rig.client.expect_end();
+    rig.shim.expect_exit(3);
+}
+
+#[test]
+fn what_is_in_flight_when_the_server_is_killed_is_answered_with_the_signal() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.puppet.raise(9);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    assert_eq!(error["data"]["signal"], 9, "{error}");
+    rig.shim.expect_exit(128 + 9);
+}
+
+/// Case 78.
+#[test]
+fn answers_written_just_before_the_exit_are_not_lost() {
+    let mut rig = rig();
+    let mut answers = String::new();
+    for id in 0..500 {
+        let call = CALL.replace("\"id\":1", &format!("\"id\":{id}"));
+        rig.client.send(&call);
+        rig.server.expect(&call);
+        answers += &ANSWER.replace("\"id\":1", &format!("\"id\":{id}"));
+        answers += "\n";
+    }
+    rig.server.send_bytes(answers.as_bytes());
+    rig.server.exit(0);
+    for line in answers.lines() {
+        rig.client.expect(line);
+    }
+    rig.client.expect_end();
+    rig.shim.expect_exit(0);
+}
+
+/// Case 78, with more than any pipe on the way holds.
+#[test]
+fn a_long_answer_written_just_before_the_exit_is_not_lost() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{}"}}}}"#, "y".repeat(3_000_000));
+    rig.server.send(&long);
+    rig.server.exit(0);
+    rig.client.expect(&long);
+    rig.client.expect_end();
+    rig.shim.expect_exit(0);
+}
+
+#[test]
+fn output_that_outlives_the_server_is_drained_but_not_waited_for() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    // The server's stdout stays open in the test, as it would in a process the server started.
+    rig.server.puppet.exit(4);
+    rig.server.puppet.expect_death();
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
+    rig.client.expect_end();
+    rig.shim.expect_exit(4);
+    grandchild.expect_death();
+}
+
+#[test]
+fn a_server_that_closes_its_output_and_lives_is_gone() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.close_output();
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    rig.server.expect_end();
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+}
+
+#[test]
+fn a_server_that_closes_its_input_and_lives_is_gone() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.close_input();
+    rig.client.send(&CALL.replace("\"id\":1", "\"id\":2"));
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    let error = error_of(&rig.client.receive(), "2");
+    assert_eq!(error["code"], -31002, "{error}");
+    rig.server.puppet.expect_death();
+    rig.server.close_output();
+    rig.shim.expect_exit(128 + 15);
+}
+
+#[test]
+fn a_client_that_never_reads_does_not_hold_the_shim_for_ever() {
+    let mut rig = rig();
+    let long = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"text":"{}"}}}}"#, "y".repeat(1_000_000));
+    rig.server.send(&long);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+}
+
+#[test]
+fn the_servers_stderr_passes_through() {
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "--", "sh", "-c", "echo hello >&2"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut shim = Shim::start(command, &Transcript::default());
+    assert_eq!(shim.stderr.rest(), b"hello\n");
+    shim.expect_exit(0);
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_127_and_says_what_to_do() {
+    let (said, code) = shim::run_to_end(&["run", "--", "no-such-command"]);
+    assert_eq!(code, 127);
+    assert_eq!(
+        said,
+        "error: no-such-command: command not found\n\
+         hint: check the spelling and PATH, or give the command's full path\n"
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_126() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    fs::write(&file, "not a program").unwrap();
+    let (said, code) = shim::run_to_end(&["run", "--", file.to_str().unwrap()]);
+    assert_eq!(code, 126);
+    assert!(said.starts_with(&format!("error: {}: Permission denied", file.display())), "{said}");
+    assert!(said.contains("\nhint: "), "{said}");
+}
+
+#[test]
+fn a_usage_error_of_run_is_125() {
+    for arguments in [&["run"][..], &["run", "--"], &["run", "--no-such-flag", "--", "true"]] {
+        let (said, code) = shim::run_to_end(arguments);
+        assert_eq!(code, 125, "{arguments:?}: {said}");
+        assert!(said.contains("error: "), "{said}");
+    }
+}
+
+#[test]
+fn a_usage_error_of_anything_else_is_2() {
+    let (said, code) = shim::run_to_end(&["no-such-subcommand"]);
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
+fn the_server_starts_with_the_default_for_broken_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = folder.path().join("status");
+    let copy = format!("cp /proc/self/status {}", status.display());
+    let (said, code) = shim::run_to_end(&["run", "--", "sh", "-c", &copy]);
+    assert_eq!(code, 0, "{said}");
+    let status = fs::read_to_string(status).unwrap();
+    for set in ["SigIgn:", "SigBlk:"] {
+        let mask = status.lines().find_map(|line| line.strip_prefix(set)).unwrap().trim();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        let sigpipe = 1 << (Signal::PIPE.as_raw() - 1);
+        assert_eq!(mask & sigpipe, 0, "{set} {mask:x}");
+    }
+}
+
+#[test]
+fn stdin_may_be_a_file_and_stdout_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
+    fs::write(&input, format!("{notification}\n")).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["run", "--", "cat"])
+        .stdin(fs::File::open(&input).unwrap())
+        .stdout(fs::File::create(&output).unwrap());
+    let mut shim = Shim::start(command, &Transcript::default());
+    shim.expect_exit(0);
+    assert_eq!(fs::read_to_string(&output).unwrap(), format!("{notification}\n"));
+}
+
+#[test]
+fn stdin_and_stdout_may_be_nothing() {
+    let (said, code) = shim::run_to_end(&["run", "--", "cat"]);
+    assert_eq!((said.as_str(), code), ("", 0));
+}
+
+/// Other processes may have the same pipe open, and must not find it changed: neither during the run nor after it.
+#[test]
+fn the_flags_of_the_clients_pipes_are_left_as_they_were() {
+    for streams in [Streams::Pipes, Streams::Sockets] {
+        let mut rig = Rig::builder(PROGRAM).streams(streams).keep_theirs().start();
+        rig.client.send(CALL);
+        rig.server.expect(CALL);
+        let theirs = rig.theirs.take().unwrap();
+        for fd in [&theirs.0, &theirs.1] {
+            let flags = rustix::fs::fcntl_getfl(fd.as_fd()).unwrap();
+            assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{streams:?}");
+        }
+        drop(theirs);
+        rig.server.exit(0);
+        rig.shim.expect_exit(0);
+    }
+}
+
+#[test]
+fn a_terminal_keeps_its_flags_and_is_read() {
+    let terminal = shim::Terminal::open();
+    let before = terminal.flags();
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "--", "cat"]).stdin(terminal.end()).stdout(terminal.end());
+    let mut shim = Shim::start(command, &Transcript::default());
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/message"}"#;
+    terminal.type_in(&format!("{notification}\n"));
+    assert_eq!(terminal.shows(), notification);
+    assert_eq!(terminal.flags(), before);
+    // Control-D on an empty line.
+    terminal.type_in("\x04");
+    shim.expect_exit(0);
+    assert_eq!(terminal.flags(), before);
+}

@@ -1,0 +1,32 @@
+//! What the tests of `rescind run` share.
+#![expect(dead_code, reason = "each test binary uses a part")]
+
+use std::process::{Command, Stdio};
+
+use rescind_testkit::puppet::{Shim, Transcript};
+use serde_json::Value;
+
+mod process;
+mod terminal;
+
+pub use process::{members, signal_group};
+pub use terminal::Terminal;
+
+/// The command under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_rescind");
+
+/// Runs the command with nothing on stdin to its end: what it said on stderr, and its exit code.
+pub fn run_to_end(arguments: &[&str]) -> (String, i32) {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut shim = Shim::start(command, &Transcript::default());
+    let said = String::from_utf8(shim.stderr.rest()).unwrap();
+    (said, shim.wait().code().unwrap())
+}
+
+/// The error in this answer to the request with this id.
+pub fn error_of(answer: &str, id: &str) -> Value {
+    let mut answer: Value = serde_json::from_str(answer).unwrap();
+    assert_eq!(answer["id"].to_string(), id, "{answer}");
+    answer["error"].take()
+}

@@ -1,0 +1,44 @@
+//! Processes that a test did not start itself.
+
+use std::{fs, os::fd::OwnedFd};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+};
+
+/// A process that lived when it was found.
+#[derive(Debug)]
+pub struct Member {
+    pid: i32,
+    fd: OwnedFd,
+}
+
+impl Member {
+    /// It dies, or is dead.
+    pub fn expect_death(&self) {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+        assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "process {} lives", self.pid);
+    }
+}
+
+/// The living processes of a group.
+pub fn members(group: i32) -> Vec<Member> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let in_group = processes.filter(|pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name, which is in parentheses: state, parent, group.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        fields.split_whitespace().nth(2) == Some(&group.to_string())
+    });
+    in_group
+        .filter_map(|pid| Some(Member { pid, fd: pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()? }))
+        .collect()
+}
+
+/// Sends a signal to a group.
+pub fn signal_group(group: i32, signal: i32) {
+    let group = Pid::from_raw(group).unwrap();
+    kill_process_group(group, Signal::from_named_raw(signal).unwrap()).unwrap();
+}

@@ -1,0 +1,57 @@
+//! A terminal with the test as the person before it.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+};
+
+use rustix::{
+    fs::OFlags,
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr},
+};
+
+/// A pseudo-terminal without echo.
+#[derive(Debug)]
+pub struct Terminal {
+    person: OwnedFd,
+    program: File,
+}
+
+impl Terminal {
+    pub fn open() -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let name = ptsname(&person, Vec::new()).unwrap();
+        let path = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+        let program = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let mut modes = tcgetattr(&program).unwrap();
+        modes.local_modes -= LocalModes::ECHO;
+        tcsetattr(&program, OptionalActions::Now, &modes).unwrap();
+        Self { person, program }
+    }
+
+    /// The end that a program reads and writes.
+    pub fn end(&self) -> File {
+        self.program.try_clone().unwrap()
+    }
+
+    /// The flags of that end, which everybody who has the terminal open shares.
+    pub fn flags(&self) -> OFlags {
+        rustix::fs::fcntl_getfl(&self.program).unwrap()
+    }
+
+    pub fn type_in(&self, text: &str) {
+        File::from(self.person.try_clone().unwrap()).write_all(text.as_bytes()).unwrap();
+    }
+
+    /// The next line that appears.
+    pub fn shows(&self) -> String {
+        let mut line = String::new();
+        BufReader::new(File::from(self.person.try_clone().unwrap())).read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+}
