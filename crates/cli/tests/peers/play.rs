@@ -1,13 +1,16 @@
 //! One scenario: run directly and through the shim, printed side by side.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::parts::{Client, Server, missing};
 use crate::story::Story;
@@ -33,7 +36,7 @@ impl Scenario {
         Self { name, client, server }
     }
 
-    /// Runs it both ways and prints both. `None`, after one printed line, if a part is not installed.
+    /// Runs it both ways and prints both. `None`, after a line that says so, if a part is not installed.
     ///
     /// Panics if a run had to be killed or its client failed, and for a missing part if
     /// `RESCIND_REQUIRE_PEERS` is set.
@@ -41,7 +44,7 @@ impl Scenario {
         let title = format!("{}: {}, {}", self.name, self.client.name(), self.server.name());
         if let Some(part) = missing(self.client, self.server) {
             assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{title}: {part}");
-            say(&format!("skipped: {title}: {part}\n"));
+            skip(part);
             return None;
         }
         // Mostly waiting: the two share a machine well.
@@ -78,20 +81,30 @@ impl Scenario {
             .process_group(0)
             .spawn()
             .unwrap();
-        let group = child.id();
+        let group = Pid::from_child(&child);
         let (done, ended) = mpsc::channel();
         thread::spawn(move || done.send(child.wait().unwrap()));
         let in_time = ended.recv_timeout(BOUND).is_ok();
         if !in_time {
             kill_group(group);
+            ended.recv().unwrap();
         }
         Story::new(in_time, &read(&out), &read(&err), &read(&marks))
     }
 }
 
-fn kill_group(leader: u32) {
-    let killed = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
-    say(&format!("killed after {BOUND:?}: group {leader}: {killed:?}\n"));
+/// One line for each part that is missing, however many scenarios need it.
+fn skip(part: String) {
+    static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let line = format!("skipped: real peers: {part}\n");
+    if SKIPPED.lock().unwrap().insert(part) {
+        say(&line);
+    }
+}
+
+fn kill_group(leader: Pid) {
+    let killed = kill_process_group(leader, Signal::KILL);
+    say(&format!("killed after {BOUND:?}: group {leader:?}: {killed:?}\n"));
 }
 
 fn read(path: &Path) -> String {
