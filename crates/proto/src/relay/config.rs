@@ -37,6 +37,24 @@ pub struct Config {
     pub tap: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
+    /// A deliberate bug, to prove that it is found.
+    #[cfg(feature = "seeded-bugs")]
+    pub bug: Option<crate::bug::SeededBug>,
+}
+
+impl Config {
+    /// Whether this deliberate bug is in force.
+    #[cfg(feature = "seeded-bugs")]
+    pub(super) fn has(&self, bug: crate::bug::SeededBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// No deliberate bug is ever in force.
+    #[cfg(not(feature = "seeded-bugs"))]
+    #[expect(clippy::unused_self, reason = "the same question as with the feature")]
+    pub(super) const fn has(&self, _bug: crate::bug::SeededBug) -> bool {
+        false
+    }
 }
 
 impl Default for Config {
@@ -57,6 +75,8 @@ impl Default for Config {
             observe: false,
             tap: false,
             seed: 0,
+            #[cfg(feature = "seeded-bugs")]
+            bug: None,
         }
     }
 }

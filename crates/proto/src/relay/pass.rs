@@ -5,6 +5,7 @@ use super::{
     exchange::{Cancelling, Clocks, Down, Exchange, Running, Up},
 };
 use crate::{
+    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{Cancellers, IdReuse, StrayError},
     error_code,
@@ -74,7 +75,8 @@ impl Relay {
         let is_task =
             dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
         let table = &mut self.tables[from];
-        let renamed = (dialect.reuse != onward.reuse || probe.taken_upstream).then(|| table.own_id(&id));
+        let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
+        let renamed = (dialect.reuse != onward.reuse || taken).then(|| table.own_id(&id));
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let exchange = Exchange {
             token: dialect.progress.and_then(|form| token_of(form.asked_at, &params)),
@@ -124,6 +126,11 @@ impl Relay {
             self.report_violation(now, from, Rule::McpI02, Some(id.clone()));
         }
         self.tables[from].supersede(key);
+        if let Some(namesake) = self.tables[from].get_mut(key)
+            && self.config.has(SeededBug::ReuseGetsOldAnswer)
+        {
+            namesake.up = Up::Answered;
+        }
         true
     }
 
@@ -315,9 +322,10 @@ impl Relay {
         self.learn_answer(now, request, kind, said);
         self.unmute(request);
         self.disarm_all(request);
+        let twice = self.config.has(SeededBug::DoubleAnswer);
         let exchange = self.exchange_mut(request)?;
         exchange.up = Up::Answered;
-        if exchange.down != Down::Waiting {
+        if exchange.down != Down::Waiting && !twice {
             let id = exchange.upstream().clone();
             self.events.push_back(Event::Late { from, id, what: late, at: now });
             return None;

@@ -5,6 +5,7 @@ use super::{
     exchange::{Clocks, Down, Exchange, Running, Up},
 };
 use crate::{
+    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::Settlement,
     error_code,
@@ -28,7 +29,7 @@ impl Relay {
     /// now if the other side never heard of it, or with the answer that the other side owes.
     pub(super) fn settle_cancelled(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange(request) else { return };
-        if exchange.settles_silently() {
+        if exchange.settles_silently() && !self.config.has(SeededBug::AnsweredSilentDialect) {
             return self.settle(now, request, Settled::Silent);
         }
         if matches!(exchange.up, Up::Never | Up::Lost) {
@@ -232,6 +233,9 @@ impl Relay {
     }
 
     fn prune(&mut self, now: Instant, side: Side) {
+        if self.config.has(SeededBug::LeakedTombstone) {
+            return;
+        }
         let (least, longest) = self.config.remember;
         let table = &mut self.tables[side];
         table.prune(now, self.config.remembered, (least, longest));

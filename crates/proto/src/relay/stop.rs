@@ -5,6 +5,7 @@ use super::{
     exchange::{Cancelling, Down, Up},
 };
 use crate::{
+    bug::SeededBug,
     cancel::{self, Cancel},
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect, Settlement},
@@ -34,6 +35,10 @@ impl Relay {
         let verdict = match self.tables[from].by_requester(&cancel.id) {
             Some(key) => self.cancel_known(now, RequestKey { from, key }, &cancel),
             None if self.ends_subscription(now, from, dialect, &cancel) => return,
+            None if self.config.has(SeededBug::CrossDirectionLookup) => {
+                let key = self.tables[from.other()].by_upstream(&cancel.id);
+                key.map_or(Verdict::Unknown, |key| self.cancel_known(now, RequestKey { from: from.other(), key }, &cancel))
+            }
             None => self.cancel_unknown(now, from, dialect, &cancel),
         };
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
@@ -173,6 +178,7 @@ impl Relay {
             || (onward.cancellers == Cancellers::Client && request.from == Side::Server);
         let withdrawn = match up {
             Up::Assembling => true,
+            Up::Queued(_) if self.config.has(SeededBug::CancelBeforeRequest) => false,
             Up::Queued(ticket) => self.links[to].outbox.withdraw(ticket).is_some(),
             Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
         };

@@ -9,19 +9,25 @@ use rescind_proto::{
 
 use super::scene::Scene;
 
+/// The scene in which two silent sides are joined.
+pub const SILENT: &str = "silent, silent (MCP legacy)";
+
+/// The scene in which two sides that demand answers are joined.
+pub const ANSWERED: &str = "answered, answered (ACP v1)";
+
 /// Every distinct pair of policies that a relay can join.
 #[must_use]
 pub fn relay() -> Vec<Scene> {
     let legacy = &mcp::LATEST_LEGACY;
     let modern = &mcp::LATEST;
-    let silent = Scene::new("silent, silent (MCP legacy)", legacy, legacy);
+    let silent = Scene::new(SILENT, legacy, legacy);
     vec![
         Scene { operator: true, clock: Some(Duration::from_secs(60)), ..silent.clone() }.named("… clock and operator"),
         silent,
         Scene::new("silent, silent (MCP modern)", modern, modern),
         Scene::new("silent, answered (MCP legacy, ACP v1)", legacy, &acp::V1),
         Scene::new("answered, silent (LSP, MCP legacy)", &lsp::LSP, legacy),
-        Scene::new("answered, answered (ACP v1)", &acp::V1, &acp::V1),
+        Scene::new(ANSWERED, &acp::V1, &acp::V1),
         Scene { operator: true, clock: Some(Duration::from_secs(60)), ..Scene::new("answered, answered (LSP) …", &lsp::LSP, &lsp::LSP) },
         gated("gate: both declared", true, true),
         gated("gate: client declared", true, false),
