@@ -123,14 +123,8 @@ impl Server {
                     self.mark(call, Event::Exits { code: Tool::EXIT_CODE });
                     std::process::exit(Tool::EXIT_CODE);
                 }
-                Tool::Crosses => {
-                    self.mark(call, Event::Finished);
-                    self.answer_in_halves(call);
-                }
-                Tool::Quick | Tool::Obeys | Tool::Ignores | Tool::Sleepy => {
-                    self.mark(call, Event::Finished);
-                    self.answer(&call.id, &done(call.tool));
-                }
+                Tool::Crosses => self.finish_in_halves(call),
+                Tool::Quick | Tool::Obeys | Tool::Ignores | Tool::Sleepy => self.finish(call),
             },
         }
         self.calls().remove(&call.id.to_string());
@@ -163,20 +157,28 @@ impl Server {
         self.write(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
     }
 
+    /// Whoever has seen the mark and asks for something gets it behind the answer.
+    fn finish(&self, call: &Call) {
+        let mut output = self.output();
+        self.mark(call, Event::Finished);
+        let _ = output.write_all(&line(&result(&call.id, &done(call.tool)))).and_then(|()| output.flush());
+    }
+
     /// One half, and the other when the cancel has been read: so the two have crossed, each time.
     /// Nothing else can be written meanwhile, as behind any answer that fills the pipe.
-    fn answer_in_halves(&self, call: &Call) {
-        let answer = line(&json!({"jsonrpc": "2.0", "id": call.id, "result": done(call.tool)}));
+    fn finish_in_halves(&self, call: &Call) {
+        let answer = line(&result(&call.id, &done(call.tool)));
         let (first, second) = answer.split_at(answer.len() / 2);
         let mut output = self.output();
+        self.mark(call, Event::Finished);
         let _ = output.write_all(first).and_then(|()| output.flush());
         self.mark(call, Event::Answering);
         call.token.fires_before(Instant::now() + CROSSING);
         let _ = output.write_all(second).and_then(|()| output.flush());
     }
 
-    fn answer(&self, id: &Value, result: &Value) {
-        self.write(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    fn answer(&self, id: &Value, value: &Value) {
+        self.write(&result(id, value));
     }
 
     fn refuse(&self, id: &Value, code: i32, message: &str) {
@@ -208,6 +210,10 @@ fn initialized() -> Value {
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "rescind-sample-server", "version": env!("CARGO_PKG_VERSION")},
     })
+}
+
+fn result(id: &Value, value: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": value})
 }
 
 fn done(tool: Tool) -> Value {
