@@ -100,13 +100,7 @@ impl Connection {
         if look.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(peer, framing) {
             self.era.saw_request(dialect);
         }
-        if self.config.role == Side::Client {
-            if method == "initialize" {
-                self.era.saw_initialize(framing, Some(params));
-            } else if dialect.last_request == Some(method) {
-                self.era.saw_last_request();
-            }
-        }
+        let dialect = self.watch_own_handshake(method, params, dialect);
 
         let uncancellable = dialect.uncancellable(method).is_some();
         let clocks = self.clocks_for(now, method, dialect, options);
@@ -218,6 +212,20 @@ impl Connection {
     /// parent (D14, D26). Its own clocks go on.
     pub fn detach(&mut self, key: OutgoingKey) {
         self.orphan(key.0);
+    }
+
+    /// Learns from what opens and closes a session; gives the dialect of this request, which may be the one it tells.
+    fn watch_own_handshake(&mut self, method: &str, params: &[u8], dialect: &'static Dialect) -> &'static Dialect {
+        if self.config.role == Side::Client {
+            if method == "initialize" {
+                self.era.saw_initialize(self.config.framing, Some(params));
+                return self.spoken();
+            }
+            if dialect.last_request == Some(method) {
+                self.era.saw_last_request();
+            }
+        }
+        dialect
     }
 
     fn token_for(&self, look: &Look<'_>, dialect: &Dialect, options: &CallOptions) -> Result<Token, Misuse> {

@@ -72,7 +72,7 @@ impl Connection {
             return self.refuse(&id, code, text, batch);
         }
         self.make_way(&id, dialect);
-        self.watch_handshake(&method, &params, dialect);
+        let dialect = self.watch_handshake(&method, &params, dialect);
         if self.config.role == Side::Client && dialect.cancellers == Cancellers::Client {
             self.violated(Rule::McpM03, Some(id.clone()));
         }
@@ -170,15 +170,23 @@ impl Connection {
         }
     }
 
-    fn watch_handshake(&mut self, method: &str, params: &frame::Params<'_>, dialect: &Dialect) {
-        if self.config.role == Side::Client {
-            return;
+    /// Learns from what opens and closes a session; gives the dialect of this request, which may be the one it tells.
+    fn watch_handshake(
+        &mut self,
+        method: &str,
+        params: &frame::Params<'_>,
+        dialect: &'static Dialect,
+    ) -> &'static Dialect {
+        if self.config.role == Side::Server {
+            if method == "initialize" {
+                self.era.saw_initialize(self.config.framing, params.raw);
+                return self.spoken();
+            }
+            if dialect.last_request == Some(method) {
+                self.era.saw_last_request();
+            }
         }
-        if method == "initialize" {
-            self.era.saw_initialize(self.config.framing, params.raw);
-        } else if dialect.last_request == Some(method) {
-            self.era.saw_last_request();
-        }
+        dialect
     }
 
     /// The request that was offered starts now, if it still stands.

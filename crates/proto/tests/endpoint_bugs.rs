@@ -1,0 +1,66 @@
+//! Deliberate bugs are found: `cargo test -p rescind-proto --features seeded-bugs --test endpoint_bugs`.
+
+#![cfg(feature = "seeded-bugs")]
+
+mod endpoint_rig;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use endpoint_rig::*;
+use rescind_proto::{
+    bug::SeededBug,
+    connection::HandlerEnd,
+    dialect::{acp, mcp},
+    side::Side,
+};
+
+/// A short life in which each bug has its chance.
+fn live(bug: Option<SeededBug>, cancelled_early: bool) {
+    for dialect in [&mcp::LATEST_LEGACY, &acp::V1] {
+        for role in Side::BOTH {
+            let mut config = config(role, dialect);
+            config.bug = bug;
+            let mut rig = Rig::new(config);
+            let ours = rig.ask("ask", "");
+            if cancelled_early {
+                rig.cancel(ours);
+            }
+            rig.say();
+            let key = rig.serve("7", "work");
+            rig.hear(&[&cancel_in(dialect, "7"), &cancel_in(dialect, "1")]);
+            let again = dialect.is_silent().then(|| rig.serve("7", "work"));
+            rig.end(key, HandlerEnd::Cancelled);
+            rig.hear(&[&cancel_in(dialect, "7")]);
+            if let Some(again) = again {
+                rig.end(again, OK);
+            }
+            rig.conn.handle_closed(rig.now);
+            rig.leaves_nothing();
+        }
+    }
+}
+
+#[test]
+fn without_a_bug_nothing_is_found() {
+    live(None, true);
+    live(None, false);
+}
+
+#[test]
+fn every_bug_is_found_by_the_invariant_that_it_breaks() {
+    for bug in SeededBug::ALL {
+        let invariant = match bug {
+            SeededBug::CancelBeforeRequest => 1,
+            SeededBug::DoubleAnswer | SeededBug::AnsweredSilentDialect | SeededBug::ReuseGetsOldAnswer => 4,
+            SeededBug::CrossDirectionLookup => 5,
+            SeededBug::LeakedTombstone => 6,
+        };
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            live(Some(bug), true);
+            live(Some(bug), false);
+        }));
+        let panic = panic.expect_err("the bug was not found");
+        let text = panic.downcast_ref::<String>().map_or("", String::as_str);
+        assert!(text.contains(&format!("invariant {invariant}")), "{bug:?}: {text}");
+    }
+}

@@ -1,0 +1,157 @@
+//! What is remembered of requests that are over, how much, and for how long (D8, invariants 6 and 8).
+
+mod endpoint_rig;
+
+use endpoint_rig::*;
+use rescind_proto::{
+    connection::{CallOptions, HandlerEnd, Limit, Verdict},
+    dialect::{acp, lsp, mcp},
+    side::Side,
+};
+
+const NO_CLOCKS: CallOptions = CallOptions {
+    response_timeout: Limit::Never,
+    total_timeout: Limit::Never,
+    reset_on_progress: false,
+    parent: None,
+    deadline: None,
+};
+
+#[test]
+fn a_settled_id_is_remembered_for_ten_minutes_and_no_longer() {
+    let mut rig = server(&mcp::LATEST_LEGACY);
+    let key = rig.serve("1", "work");
+    rig.end(key, OK);
+    rig.say();
+    rig.pass(secs(599));
+    rig.hear(&[&mcp_cancel("1")]);
+    assert_eq!(rig.verdicts(), [Verdict::Completed]);
+    rig.pass(secs(1));
+    assert_eq!(rig.conn.remembered(), 0);
+    rig.hear(&[&mcp_cancel("1")]);
+    assert_eq!(rig.verdicts(), [Verdict::Held]);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn beyond_the_bound_the_oldest_are_forgotten_after_five_seconds() {
+    let mut config = config(Side::Server, &mcp::LATEST);
+    config.remembered = 4;
+    let mut rig = Rig::new(config);
+    for id in 0..10 {
+        let key = rig.serve(&id.to_string(), "work");
+        rig.end(key, OK);
+    }
+    rig.say();
+    assert_eq!(rig.conn.remembered(), 10, "the young are kept");
+    rig.pass(secs(5));
+    assert_eq!(rig.conn.remembered(), 4);
+    rig.hear(&[&mcp_cancel("5"), &mcp_cancel("6")]);
+    assert_eq!(rig.verdicts(), [Verdict::Held, Verdict::Completed]);
+    rig.leaves_nothing();
+}
+
+// Invariant 8.
+#[test]
+fn a_flood_of_short_requests_is_remembered_within_bounds() {
+    let mut config = config(Side::Server, &mcp::LATEST);
+    config.remembered = 16;
+    let mut rig = Rig::new(config);
+    for id in 0..10_000 {
+        rig.conn.handle_input(rig.now, format!("{}\n", call(&id.to_string(), "work")).as_bytes());
+        let key = rig.start().remove(0).key;
+        rig.conn.ended(rig.now, key, OK);
+        let n = rig.conn.pending().len();
+        rig.conn.handle_written(rig.now, n);
+        assert!(rig.conn.remembered() <= 16 * 16);
+    }
+    rig.leaves_nothing();
+}
+
+// D8: whatever the bounds.
+#[test]
+fn a_cancelled_id_is_known_until_its_handler_has_ended() {
+    for dialect in [&mcp::LATEST_LEGACY, &mcp::LATEST] {
+        let mut config = config(Side::Server, dialect);
+        config.remembered = 0;
+        config.grace = secs(100_000);
+        let mut rig = Rig::new(config);
+        let key = rig.serve("1", "work");
+        rig.hear(&[&mcp_cancel("1")]);
+        rig.verdicts();
+        rig.pass(secs(50_000));
+        rig.hear(&[&mcp_cancel("1")]);
+        assert_eq!(rig.verdicts(), [Verdict::Repeated]);
+        rig.end(key, HandlerEnd::Cancelled);
+        assert_eq!(rig.say(), [""; 0]);
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn cancelled_requests_of_ours_wait_for_their_answer_within_bounds() {
+    let mut config = config(Side::Client, &mcp::LATEST);
+    config.remembered = 4;
+    let mut rig = Rig::new(config);
+    let mut keys = Vec::new();
+    for _ in 0..10 {
+        let key = rig.ask_with("work", "", &NO_CLOCKS);
+        rig.say();
+        rig.cancel(key);
+        rig.say();
+        keys.push(key);
+    }
+    assert_eq!(rig.conn.outgoing().count(), 10);
+    rig.pass(secs(5));
+    assert_eq!(rig.conn.outgoing().count(), 4);
+    rig.hear(&[&result("1"), &result("10")]);
+    assert_eq!(rig.conn.counters().late, 2, "an id of ours is known even when its receipt is closed");
+    assert_eq!(rig.refusals(), []);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_request_without_a_clock_waits_for_ever_and_costs_no_timer() {
+    for dialect in [&acp::V1, &lsp::LSP] {
+        let mut rig = client(dialect);
+        let key = rig.call("work");
+        assert_eq!(rig.conn.poll_timeout(), None);
+        rig.pass(secs(1_000_000));
+        rig.hear(&[&result("1")]);
+        assert_eq!(rig.settled()[0].0, key);
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn equal_states_hash_alike_whatever_led_to_them() {
+    use std::hash::{DefaultHasher, Hasher};
+    let digest = |rig: &Rig| {
+        let mut hasher = DefaultHasher::new();
+        rig.conn.hash_state(rig.now, &mut hasher);
+        hasher.finish()
+    };
+    let run = |detour: bool, late: u64| {
+        let mut rig = server(&lsp::LSP);
+        if detour {
+            let (a, b) = (rig.serve("8", "work"), rig.serve("9", "work"));
+            rig.end(b, OK);
+            rig.end(a, OK);
+            rig.say();
+            rig.pass(secs(600));
+        }
+        rig.pass(secs(late));
+        let one = rig.serve("1", "work");
+        rig.serve("2", "work");
+        rig.hear(&[&lsp_cancel("1")]);
+        rig.poll();
+        rig.pass(millis(10));
+        (digest(&rig), one)
+    };
+    assert_eq!(run(false, 0).0, run(false, 77).0, "times are relative");
+    assert_eq!(run(false, 0).0, run(true, 0).0, "places are not state");
+    let mut other = server(&lsp::LSP);
+    other.serve("1", "work");
+    other.serve("2", "work");
+    assert_ne!(digest(&other), run(false, 0).0);
+}
