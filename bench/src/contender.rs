@@ -1,9 +1,8 @@
 //! What stands between the driver and the server, started as processes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use rustix::process::Pid;
 
 use crate::forwarder::Forwarder;
 use crate::peer;
+use crate::programs::Programs;
 
 /// How long the processes of a session may take to end once their input has.
 const EXIT: Duration = Duration::from_secs(5);
@@ -85,42 +85,15 @@ impl Contender {
             Self::LevelZero => run(&forwarder(Forwarder::LevelZero), input, output)?,
             Self::LevelOne => run(&forwarder(Forwarder::LevelOne), input, output)?,
             Self::Rescind => {
-                let shim = [programs.rescind.as_os_str(), "run".as_ref(), "--".as_ref()]
-                    .map(OsStr::to_owned)
-                    .into_iter()
+                let command = programs.rescind.as_ref().ok_or_else(|| io::Error::other("no shim to start"))?;
+                let shim = std::iter::once(command.clone().into_os_string())
+                    .chain(["run", "--"].map(OsString::from))
                     .chain(server.iter().cloned())
                     .collect::<Vec<_>>();
                 run(&shim, input, output)?;
             }
         }
         Ok(processes)
-    }
-}
-
-/// Where the programs are.
-#[derive(Clone, Debug)]
-pub struct Programs {
-    /// This program, which can play the server and the forwarders.
-    pub own: PathBuf,
-    /// The `rescind` command, release build.
-    pub rescind: PathBuf,
-}
-
-impl Programs {
-    /// This program and the command at `rescind`, which need not be there
-    /// if it takes no part.
-    ///
-    /// # Errors
-    /// When the command is missing; says how to get it.
-    pub fn new(rescind: &Path, is_without_rescind: bool) -> io::Result<Self> {
-        if !is_without_rescind && !rescind.is_file() {
-            return Err(io::Error::other(format!(
-                "{}: no such file\nhint: build it with `cargo build --release -p rescind-cli`, \
-                 name it with --rescind, or leave it out with --without-rescind",
-                rescind.display()
-            )));
-        }
-        Ok(Self { own: std::env::current_exe()?, rescind: rescind.to_owned() })
     }
 }
 

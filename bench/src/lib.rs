@@ -15,6 +15,7 @@ pub mod forwarder;
 pub mod machine;
 pub mod peer;
 pub mod process_tree;
+pub mod programs;
 pub mod report;
 pub mod session;
 pub mod statistics;

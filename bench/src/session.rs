@@ -4,8 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use crate::affinity;
-use crate::contender::{Contender, Processes, Programs};
+use crate::contender::{Contender, Processes};
 use crate::driver::{Driver, DriverError};
+use crate::programs::Programs;
 use crate::watchdog::Watchdog;
 
 /// A session failed; says whose.

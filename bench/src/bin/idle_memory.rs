@@ -1,15 +1,15 @@
 //! Resident memory of a shim that has nothing to do.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use rescind_bench::contender::{Contender, Programs};
+use rescind_bench::contender::Contender;
 use rescind_bench::driver::DriverError;
 use rescind_bench::floor::{Promise, Standing, Verdict};
 use rescind_bench::process_tree::{ResidentField, resident_kib};
+use rescind_bench::programs::{Programs, ShimOptions};
 use rescind_bench::session::{Session, SessionError};
 use rescind_bench::statistics::median;
 use rescind_bench::traffic::Payload;
@@ -35,12 +35,8 @@ struct Options {
     /// Sessions to take the medians of.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// The command to measure, a release build.
-    #[arg(long, env = "RESCIND", default_value = "../target/release/rescind")]
-    rescind: PathBuf,
-    /// Leave the shim out.
-    #[arg(long)]
-    without_rescind: bool,
+    #[command(flatten)]
+    shim: ShimOptions,
 }
 
 /// Resident MiB.
@@ -76,12 +72,12 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let programs = Programs::new(&options.rescind, options.without_rescind)?;
+    let programs = options.shim.programs()?;
     let cpu = affinity::last_allowed_cpu()?;
     affinity::pin(cpu)?;
     let mut rows: Vec<Row> = PARTICIPANTS
         .into_iter()
-        .filter(|&one| one != Contender::Rescind || !options.without_rescind)
+        .filter(|&one| one != Contender::Rescind || programs.rescind.is_some())
         .map(|contender| {
             let rounds = (0..options.rounds.max(1))
                 .map(|_| measure(contender, &programs, cpu))

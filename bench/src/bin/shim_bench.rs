@@ -1,16 +1,16 @@
 //! What a shim between two pipes costs, in one interleaved run.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use rescind_bench::affinity;
-use rescind_bench::contender::{Contender, Programs};
+use rescind_bench::contender::Contender;
 use rescind_bench::driver::DriverError;
 use rescind_bench::machine::Machine;
 use rescind_bench::peer;
+use rescind_bench::programs::{Programs, ShimOptions};
 use rescind_bench::report::{FullPipes, Report, Rounds, Sample};
 use rescind_bench::session::{Session, SessionError};
 use rescind_bench::statistics::percentile;
@@ -41,12 +41,8 @@ struct Options {
     /// The CPU that everything is pinned to; the last allowed one if absent.
     #[arg(long)]
     cpu: Option<usize>,
-    /// The command to measure, a release build.
-    #[arg(long, env = "RESCIND", default_value = "../target/release/rescind")]
-    rescind: PathBuf,
-    /// Leave the shim out.
-    #[arg(long)]
-    without_rescind: bool,
+    #[command(flatten)]
+    shim: ShimOptions,
     /// Take part only these, by name, besides direct and L0.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -82,21 +78,23 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let programs = Programs::new(&options.rescind, options.without_rescind)?;
+    let programs = options.shim.programs()?;
     let cpu = options.cpu.map_or_else(affinity::last_allowed_cpu, Ok)?;
     let mut machine = Machine::describe(cpu)?;
     affinity::pin(cpu)?;
 
     let mut plan = if options.quick { Plan::QUICK } else { Plan::FULL };
     plan.rounds = options.rounds.unwrap_or(plan.rounds).max(1);
-    let mut all = participants(options).map(|contender| Rounds { contender, samples: Vec::new() }).collect::<Vec<_>>();
+    let mut all =
+        participants(options, &programs).map(|contender| Rounds { contender, samples: Vec::new() }).collect::<Vec<_>>();
     for _ in 0..plan.rounds {
         for rounds in &mut all {
             let sample = measure(rounds.contender, &programs, cpu, &plan)?;
             rounds.samples.push(sample);
         }
     }
-    let full_pipes = participants(options).flat_map(|contender| fill_pipes(contender, &programs, cpu, &plan)).collect();
+    let full_pipes =
+        participants(options, &programs).flat_map(|contender| fill_pipes(contender, &programs, cpu, &plan)).collect();
     machine.finish()?;
 
     let report = Report::new(options.quick, machine, all, full_pipes);
@@ -111,11 +109,11 @@ fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(ExitCode::from(u8::from(is_wanting)))
 }
 
-fn participants(options: &Options) -> impl Iterator<Item = Contender> {
+fn participants(options: &Options, programs: &Programs) -> impl Iterator<Item = Contender> {
     Contender::ALL.into_iter().filter(|&contender| {
         let is_base = matches!(contender, Contender::Direct | Contender::LevelZero);
         let is_wanted = options.only.is_empty() || options.only.iter().any(|name| name == contender.name());
-        let is_there = contender != Contender::Rescind || !options.without_rescind;
+        let is_there = contender != Contender::Rescind || programs.rescind.is_some();
         (is_base || is_wanted) && is_there
     })
 }
