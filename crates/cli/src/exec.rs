@@ -27,7 +27,9 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
             "check the path, and that the interpreter in its first line exists"
         }
         ExecError::NotFound(_) => "check the spelling and PATH, or give the command's full path",
-        _ => "the command must be a program or a script with an interpreter line, and executable (chmod +x)",
+        ExecError::NotExecutable(_) | _ => {
+            "the command must be a program or a script with an interpreter line, and executable (chmod +x)"
+        }
     };
     Failure::new(program.display(), &error, hint).say();
     ExitCode::from(error.exit_code())

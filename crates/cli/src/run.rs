@@ -1,26 +1,113 @@
 //! `rescind run [flags] -- COMMAND…`: a client on stdin and stdout, a server as a child, the relay between.
 
+mod dialect_file;
+mod limits;
+mod protocol;
+
 use std::{
     ffi::OsString,
-    os::fd::{AsFd, OwnedFd},
+    fs::{File, OpenOptions},
+    num::NonZeroUsize,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::OpenOptionsExt,
+    },
+    path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
-use clap::Args;
-use rescind::relay::{self, Link};
-use rescind_proto::relay::{Config, End};
+use clap::{Args, ValueEnum};
+use rescind::relay::{self, Level, Link, OnStuck, RecordError, RecordingFile};
+use rescind_proto::{
+    relay::{Clock, Config, End},
+    side::Sides,
+};
 
 use crate::failure::Failure;
+use limits::Limit;
+use protocol::Protocol;
 
 /// The exit code of the shim's own failures; 126 and 127 are the command's that could not be started.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
 /// Run a server with cancellation put right between it and its client.
+///
+/// The client talks to the server through this command's stdin and stdout. A cancel reaches the server in
+/// its own dialect, late answers are swallowed, and nobody is left waiting for a server that is mute or dead.
+/// Without flags the protocol is detected and nothing is printed.
+///
+/// Exit code: the server's; 128 and the signal's number if a signal ended it; 125 if rescind itself failed,
+/// 126 if COMMAND cannot be run, 127 if it does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The server's command and its arguments.
+    /// What the client speaks, and the server too unless --server-protocol says otherwise: auto, mcp, acp,
+    /// lsp; a revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13; or FILE.json, a dialect of your own
+    #[arg(long, value_name = "PROTOCOL", default_value = "auto", value_parser = Protocol::parse)]
+    protocol: Protocol,
+
+    /// What the server speaks, where that is another revision or spelling than the client's
+    #[arg(long, value_name = "PROTOCOL", value_parser = Protocol::parse)]
+    server_protocol: Option<Protocol>,
+
+    /// Cancel a request that has no answer after this long, and answer it with an error. Progress that the
+    /// client asked for starts the time anew. DURATION, METHOD=DURATION or METHOD:TOOL=DURATION; may be
+    /// repeated, the most specific one counts. Set it below the client's own timeout
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = Limit::parse)]
+    timeout: Vec<Limit>,
+
+    /// The same, whatever the progress
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = Limit::parse)]
+    total_timeout: Vec<Limit>,
+
+    /// How long a cancelled request may go unanswered before a client that must be answered gets an answer
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limits::duration)]
+    grace: Duration,
+
+    /// What to do when a cancelled request is still being worked on after the grace: say so on stderr, or end
+    /// the server with everything it is doing
+    #[arg(long, value_name = "WHAT", value_enum)]
+    on_stuck: Option<Stuck>,
+
+    /// Record every message and decision to FILE as JSON lines (mode 0600: messages hold secrets). An earlier
+    /// recording is overwritten, any other file is not
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Log cancels and what came of them, to stderr unless --log-file is given
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    log: Option<LogLevel>,
+
+    /// Append the log to FILE
+    #[arg(long, value_name = "FILE", requires = "log")]
+    log_file: Option<PathBuf>,
+
+    /// The longest message that is passed on
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = limits::size)]
+    max_message: usize,
+
+    /// How many requests of one side may be in flight; one more is refused
+    #[arg(long, value_name = "N", default_value = "65536")]
+    max_in_flight: NonZeroUsize,
+
+    /// The server's command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Stuck {
+    Report,
+    Kill,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
@@ -35,17 +122,63 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<End, Failure> {
     let launcher = std::env::current_exe().map_err(|error| {
-        Failure::new("rescind", format!("cannot find its own program: {error}"), "is /proc mounted?")
+        Failure::new("rescind", format_args!("cannot find its own program: {error}"), "is /proc mounted?")
     })?;
+    let config = config(&arguments);
+    let Arguments { on_stuck, record, log, log_file, command, .. } = arguments;
     let link = Link {
         client_input: standard(std::io::stdin())?,
         client_output: standard(std::io::stdout())?,
-        command: arguments.command,
+        command,
         launcher,
-        config: Config { seed: seed(), ..Config::default() },
+        config,
+        recording: record.map(open_recording).transpose()?,
+        log: log.map(|level| Ok((open_log(log_file)?, level.into()))).transpose()?,
+        on_stuck: on_stuck.map(Into::into),
     };
     relay::run(link)
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
+}
+
+fn config(arguments: &Arguments) -> Config {
+    let client = arguments.protocol.dialect();
+    let server = arguments.server_protocol.as_ref().map_or(client, Protocol::dialect);
+    let on = |limits: &[Limit], clock| limits.iter().map(move |limit| limit.clone().on(clock)).collect::<Vec<_>>();
+    let mut clocks = on(&arguments.timeout, Clock::Response);
+    clocks.extend(on(&arguments.total_timeout, Clock::Total));
+    Config {
+        dialects: Sides { client, server },
+        grace: arguments.grace,
+        clocks,
+        max_message: arguments.max_message,
+        max_in_flight: arguments.max_in_flight.get(),
+        seed: seed(),
+        ..Config::default()
+    }
+}
+
+fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
+    RecordingFile::open(&path).map_err(|error| {
+        let hint = match &error {
+            RecordError::Link => "name the file itself",
+            RecordError::NotARecording => "name a new file, or remove this one",
+            RecordError::InUse => "give each server a recording of its own",
+            RecordError::Open(_) | _ => "name a file in a directory that you may write to",
+        };
+        Failure::new(path.display(), error, hint)
+    })
+}
+
+fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
+    match path {
+        None => standard(std::io::stderr()).map(File::from),
+        Some(path) => {
+            let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
+            opened.map_err(|error| {
+                Failure::new(path.display(), error, "name a file in a directory that you may write to")
+            })
+        }
+    }
 }
 
 fn standard(stream: impl AsFd) -> Result<OwnedFd, Failure> {
@@ -67,4 +200,25 @@ fn exit_code(how: &End) -> u8 {
         End::Closed => i32::from(OWN_FAILURE),
     };
     u8::try_from(code & 0xff).unwrap_or(OWN_FAILURE)
+}
+
+impl From<Stuck> for OnStuck {
+    fn from(stuck: Stuck) -> Self {
+        match stuck {
+            Stuck::Report => Self::Report,
+            Stuck::Kill => Self::Kill,
+        }
+    }
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+            LogLevel::Trace => Self::Trace,
+        }
+    }
 }

@@ -124,10 +124,12 @@ impl Drive {
     }
 
     /// Ends the observer's work; called once, at the end.
-    pub(crate) fn finish(self, how: &End) {
-        let Self { group, mut observer, origin, .. } = self;
+    pub(crate) fn finish(self) {
+        let Self { relay, group, ports, mut observer, origin, .. } = self;
         drop(group);
-        observer.finish(Instant::after_origin(origin.elapsed()), how);
+        drop(ports);
+        let spoken = Sides::from_fn(|side| relay.dialect(side));
+        observer.finish(Instant::after_origin(origin.elapsed()), spoken);
     }
 
     fn now(&self) -> Instant {
@@ -268,7 +270,7 @@ impl Drive {
                 | Event::Violation { .. }
                 | Event::Frame { .. } => {}
             }
-            self.observer.handle_event(now, event);
+            self.observer.handle_event(now, &event);
         }
     }
 

@@ -4,21 +4,32 @@ mod alarm;
 mod drive;
 mod group;
 mod lifecycle;
+mod log;
+mod names;
+mod object;
 mod observer;
+mod record;
 mod signals;
+mod sink;
 
-use std::{ffi::OsString, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf};
+use std::{ffi::OsString, fs::File, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf};
 
 use rescind_proto::{
     relay::{Config, End},
-    side::Sides,
+    side::{Side, Sides},
 };
 
 use crate::stdio::{Input, Output};
 use drive::{Drive, Port};
 use group::Group;
+use log::Log;
 use observer::Observer;
+use record::{Heading, Recording};
 use signals::Signals;
+
+pub use log::Level;
+pub use observer::OnStuck;
+pub use record::{RecordError, RecordingFile};
 
 /// What is to be relayed, and how.
 #[derive(Debug)]
@@ -32,8 +43,14 @@ pub struct Link {
     /// The absolute path of the program whose hidden subcommands call [`launch::exec`](crate::launch::exec)
     /// and [`launch::watch`](crate::launch::watch): usually this program.
     pub launcher: PathBuf,
-    /// What the relay machine is told.
+    /// What the relay machine is told. What the observers below need to hear is added.
     pub config: Config,
+    /// Where every frame and decision is recorded.
+    pub recording: Option<RecordingFile>,
+    /// Where what concerns cancels is logged, and how much of it.
+    pub log: Option<(File, Level)>,
+    /// What to do about a stuck request; nothing is said or done unless asked for.
+    pub on_stuck: Option<OnStuck>,
 }
 
 /// Why a link could not be set up.
@@ -59,9 +76,25 @@ pub enum LinkError {
 /// Only before anything was relayed. Afterwards every failure is the end of one side.
 pub fn run(link: Link) -> Result<End, LinkError> {
     let origin = std::time::Instant::now();
+    let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LinkError::Setup)?;
     runtime.block_on(async {
-        let Link { client_input, client_output, command, launcher, config } = link;
+        let Link { client_input, client_output, command, launcher, mut config, recording, log, on_stuck } = link;
+        Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
+        let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
+        let heading = Heading {
+            command: &command,
+            client: pinned(Side::Client),
+            server: pinned(Side::Server),
+            monotonic_nanos: monotonic.tv_sec.saturating_mul(1_000_000_000).saturating_add(monotonic.tv_nsec),
+        };
+        let mut observer = Observer::new(on_stuck);
+        if let Some(file) = recording {
+            observer.recording = Some(Recording::begin(file, &heading).map_err(LinkError::Setup)?);
+        }
+        if let Some((file, level)) = log {
+            observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
+        }
         // Before the server starts: a signal, or its end, must not be missed.
         let signals = Signals::listen().map_err(LinkError::Setup)?;
         let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
@@ -72,9 +105,9 @@ pub fn run(link: Link) -> Result<End, LinkError> {
             },
             server: Port::to_server(pipes).map_err(LinkError::Setup)?,
         };
-        let mut drive = Drive::new(origin, config, ports, group, signals, Observer::default());
+        let mut drive = Drive::new(origin, config, ports, group, signals, observer);
         let how = poll_fn(|cx| drive.poll(cx)).await;
-        drive.finish(&how);
+        drive.finish();
         Ok(how)
     })
 }

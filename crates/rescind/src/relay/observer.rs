@@ -1,30 +1,113 @@
 //! What watches a link: the log, the recording, and the rule for stuck requests.
 
-use std::task::{Context, Poll};
+use std::{
+    io::{self, Write},
+    task::{Context, Poll},
+};
 
 use rescind_proto::{
-    relay::{End, Event},
+    cause::sanitised,
+    dialect::Dialect,
+    relay::{Config, End, Event},
+    side::Sides,
     time::Instant,
 };
 
+use super::{
+    log::{Level, Log},
+    names::Names,
+    record::{Recording, stuck_word},
+};
+
+/// What to do about a cancelled request that shows, past its grace, that it is still being worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStuck {
+    /// Say so on stderr.
+    Report,
+    /// End the server, and with it everything else it was doing (MCP-S03).
+    Kill,
+}
+
 /// Everything that is told what happens and changes nothing of it.
 #[derive(Debug, Default)]
-pub(crate) struct Observer {}
+pub(super) struct Observer {
+    pub(super) log: Option<Log>,
+    pub(super) recording: Option<Recording>,
+    on_stuck: Option<OnStuck>,
+    names: Names,
+}
 
 impl Observer {
-    pub(crate) fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
+    /// Nobody watches yet.
+    pub(super) fn new(on_stuck: Option<OnStuck>) -> Self {
+        Self { on_stuck, ..Self::default() }
     }
 
-    pub(crate) fn kills_stuck(&self) -> bool {
-        false
+    /// Asks the machine for what the observers want to hear.
+    pub(super) fn configure(config: &mut Config, level: Option<Level>, records: bool) {
+        config.observe |= records || level >= Some(Level::Warn);
+        config.tap |= records || level >= Some(Level::Trace);
     }
 
-    pub(crate) fn handle_event(&mut self, _now: Instant, _event: Event) {}
+    /// Ready when the observers can take more.
+    pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.recording.as_ref().map_or(Poll::Ready(()), |recording| recording.poll_ready(cx))
+    }
 
-    pub(crate) fn handle_exit(&mut self, _now: Instant, _how: &End) {}
+    pub(super) fn kills_stuck(&self) -> bool {
+        self.on_stuck == Some(OnStuck::Kill)
+    }
 
-    pub(crate) fn handle_idle(&mut self) {}
+    pub(super) fn handle_event(&mut self, now: Instant, event: &Event) {
+        self.names.learn(event);
+        if let Some(recording) = &mut self.recording {
+            recording.event(now, event, &self.names);
+        }
+        if let Some(log) = &mut self.log {
+            log.event(now, event, &self.names);
+        }
+        if let (Event::Stuck { id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
+            let verdict = match on_stuck {
+                OnStuck::Report => "still works on a cancelled request",
+                OnStuck::Kill => "is ended: it still works on a cancelled request",
+            };
+            let (id, method) = (sanitised(&id.to_string()), sanitised(method));
+            say(&format!("rescind: the server {verdict}: {method} {id} ({})\n", stuck_word(*sign)));
+        }
+        self.names.forget(event);
+    }
 
-    pub(crate) fn finish(&mut self, _now: Instant, _how: &End) {}
+    pub(super) fn handle_exit(&mut self, now: Instant, how: &End) {
+        if let Some(recording) = &mut self.recording {
+            recording.server_ended(now, how);
+        }
+        if let Some(log) = &mut self.log {
+            log.server_ended(how);
+        }
+    }
+
+    /// Nothing happens at the moment: what was gathered is sent off.
+    pub(super) fn handle_idle(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.commit();
+        }
+        if let Some((path, error)) = self.recording.as_mut().and_then(Recording::commit) {
+            self.recording = None;
+            say(&format!("error: {}: {error}\nhint: the recording ends there; the link goes on\n", path.display()));
+        }
+    }
+
+    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>) {
+        if let Some(recording) = &mut self.recording {
+            recording.finish(now, spoken);
+        }
+        if let Some(log) = &mut self.log {
+            log.finish();
+        }
+    }
+}
+
+/// Says something that was asked for. That nobody reads it is no reason to fail.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }

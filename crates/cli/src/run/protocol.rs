@@ -1,0 +1,57 @@
+//! The flags that pin a dialect.
+
+use std::path::Path;
+
+use rescind_proto::dialect::{Dialect, lsp};
+
+use super::dialect_file;
+
+/// What `--protocol` and `--server-protocol` take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Learnt from what passes. `mcp` and `acp` mean this too: their handshake says the revision.
+    Detected,
+    /// This one, whatever passes.
+    Pinned(&'static Dialect),
+}
+
+impl Protocol {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" | "mcp" | "acp" => Ok(Self::Detected),
+            "lsp" => Ok(Self::Pinned(&lsp::LSP)),
+            file if Path::new(file).extension().is_some_and(|extension| extension == "json") => {
+                dialect_file::read(Path::new(file)).map(Self::Pinned).map_err(|error| error.to_string())
+            }
+            name => Dialect::by_name(name).map(Self::Pinned).ok_or_else(|| {
+                let known: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name).collect();
+                format!("no such protocol; auto, mcp, acp, a FILE.json, or one of {}", known.join(", "))
+            }),
+        }
+    }
+
+    pub(super) const fn dialect(&self) -> Option<&'static Dialect> {
+        match self {
+            Self::Detected => None,
+            Self::Pinned(dialect) => Some(dialect),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dialect_can_be_pinned_by_its_name() {
+        for dialect in Dialect::ALL {
+            assert_eq!(Protocol::parse(dialect.name), Ok(Protocol::Pinned(dialect)));
+        }
+    }
+
+    #[test]
+    fn an_unknown_protocol_is_told_the_known_ones() {
+        let error = Protocol::parse("smtp").unwrap_err();
+        assert!(error.contains("acp-rfd-2025-11-13"), "{error}");
+    }
+}

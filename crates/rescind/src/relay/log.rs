@@ -1,0 +1,256 @@
+//! The log: what concerns cancels, one line each (D31).
+//!
+//! A log may be read by people who may not read the messages, so it holds no
+//! params and no results; and it is read on terminals, so what a peer chose is
+//! quoted and without control characters. When nobody takes the lines fast
+//! enough, lines are left out and counted: a log must not hold up a link.
+
+use std::{fs::File, io, time::SystemTime};
+
+use rescind_proto::{
+    cause::{CauseCode, sanitised},
+    id::RequestId,
+    receipt::Outcome,
+    relay::{CancelNotice, End, Event, Settled, Verdict},
+    side::Side,
+    time::Instant,
+};
+
+use super::{
+    names::Names,
+    record::{drop_word, hop_word, late_word, settled_word, stuck_word, verdict_word},
+    sink::Sink,
+};
+
+/// How much is logged: each level with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A side was given up, or sent a cancel that cannot be read (once).
+    Error,
+    /// Cancels that name nothing or may not be sent, rules broken, messages not passed on, timeouts, stuck requests.
+    Warn,
+    /// Cancels received, decided and sent, and what came of them.
+    Info,
+    /// Cancels of what was over, what came late, and each request's start and end.
+    Debug,
+    /// Each frame, without its contents.
+    Trace,
+}
+
+impl Level {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "ERROR",
+            Self::Warn => "WARN",
+            Self::Info => "INFO",
+            Self::Debug => "DEBUG",
+            Self::Trace => "TRACE",
+        }
+    }
+}
+
+/// Where the log goes, and how much of it.
+#[derive(Debug)]
+pub(super) struct Log {
+    level: Level,
+    sink: Sink,
+    /// Lines left out since the last that was not.
+    left_out: usize,
+    /// A malformed cancel was logged; the rest is only counted (D29).
+    malformed: [usize; 2],
+}
+
+/// Room that a line needs to be written at all.
+const ROOM: usize = 64 * 1024;
+
+impl Log {
+    pub(super) fn new(file: File, level: Level) -> io::Result<Self> {
+        Ok(Self { level, sink: Sink::new(file, "log")?, left_out: 0, malformed: [0; 2] })
+    }
+
+    pub(super) fn commit(&mut self) {
+        self.sink.commit();
+    }
+
+    pub(super) fn finish(&mut self) {
+        let [client, server] = self.malformed;
+        for (side, count) in [("client", client), ("server", server)] {
+            if count > 1 {
+                self.line(Level::Debug, "malformed cancels", |line| line.word("from", side).word("count", count));
+            }
+        }
+        self.sink.finish();
+    }
+
+    pub(super) fn server_ended(&mut self, how: &End) {
+        self.line(Level::Info, "the server ended", |line| match how {
+            End::Closed => line,
+            End::Exited(code) => line.word("exit_code", code),
+            End::Signalled(signal) => line.word("signal", signal),
+        });
+    }
+
+    pub(super) fn event(&mut self, _now: Instant, event: &Event, names: &Names) {
+        match event {
+            Event::Cancel(notice) => self.cancel(notice),
+            Event::Receipt { from, id, method, receipt, .. } => {
+                let text = match receipt.outcome {
+                    // What was received was logged as such; nothing has been sent.
+                    Outcome::Asked => return,
+                    Outcome::Sent => "cancel sent",
+                    Outcome::NeverSent
+                    | Outcome::NotSendable
+                    | Outcome::Confirmed { .. }
+                    | Outcome::CompletedFirst
+                    | Outcome::AnsweredAfter { .. }
+                    | Outcome::Unknown => "receipt",
+                };
+                self.line(Level::Info, text, |line| {
+                    line.request(*from, Some(id), Some(method))
+                        .word("initiator", initiator(receipt.cause.code, *from))
+                        .reason(receipt.cause.text())
+                        .word("outcome", receipt.outcome.word())
+                        .words("means", &receipt.outcome.to_string())
+                });
+            }
+            Event::TimedOut { request, clock, after } => {
+                let (id, method) = names.of(*request);
+                self.line(Level::Warn, "timed out", |line| {
+                    line.request(request.from, id, method)
+                        .word("clock", clock.word())
+                        .word("after", format!("{after:?}"))
+                });
+            }
+            Event::Stuck { from, id, method, sign, .. } => self.line(Level::Warn, "stuck after its cancel", |line| {
+                line.request(*from, Some(id), Some(method)).word("sign", stuck_word(*sign))
+            }),
+            Event::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
+                line.request(*from, Some(id), None).word("what", late_word(*what))
+            }),
+            Event::Dropped { from, why, excerpt, .. } => self.line(Level::Warn, "not passed on", |line| {
+                let excerpt = String::from_utf8_lossy(excerpt);
+                line.word("from", from.word()).word("why", drop_word(*why)).words("excerpt", excerpt.trim_end())
+            }),
+            Event::Violation { by, rule, id, .. } => self.line(Level::Warn, "rule broken", |line| {
+                line.request(*by, id.as_ref(), None).word("rule", rule.number()).words("says", rule.text())
+            }),
+            Event::GivenUp { side, debt } => self.line(Level::Error, "does not read, given up", |line| {
+                line.word("side", side.word()).word("unread", debt)
+            }),
+            Event::Opened { from, id, method, .. } => {
+                self.line(Level::Debug, "request", |line| line.request(*from, Some(id), Some(method)));
+            }
+            Event::Settled { request, how, .. } => {
+                let (id, method) = names.of(*request);
+                self.line(Level::Debug, "settled", |line| {
+                    let line = line.request(request.from, id, method).word("how", settled_word(*how));
+                    if let Settled::AnsweredHere { code: Some(code) } = how { line.word("code", code) } else { line }
+                });
+            }
+            Event::Frame { hop, bytes, .. } => {
+                self.line(Level::Trace, "frame", |line| line.word("hop", hop_word(*hop)).word("bytes", bytes.len()))
+            }
+        }
+    }
+
+    fn cancel(&mut self, notice: &CancelNotice) {
+        let CancelNotice { from, id, method, cause, reason, verdict, in_flight, .. } = notice;
+        let level = match verdict {
+            Verdict::Accepted | Verdict::Held => Level::Info,
+            Verdict::Repeated | Verdict::Completed => Level::Debug,
+            Verdict::Unknown | Verdict::Refused(_) => Level::Warn,
+            Verdict::Malformed => {
+                let seen = &mut self.malformed[usize::from(*from == Side::Server)];
+                *seen += 1;
+                if *seen > 1 {
+                    return;
+                }
+                Level::Error
+            }
+        };
+        let text = if *cause == CauseCode::Caller { "cancel received" } else { "cancel decided" };
+        self.line(level, text, |line| {
+            let line = line
+                .request(*from, id.as_ref(), method.as_deref())
+                .word("initiator", initiator(*cause, *from))
+                .reason(reason.as_deref())
+                .word("verdict", verdict_word(*verdict));
+            let line = if let Verdict::Refused(rule) = verdict { line.word("rule", rule.number()) } else { line };
+            line.word("in_flight", in_flight)
+        });
+    }
+
+    fn line<'a>(&'a mut self, level: Level, text: &str, members: impl FnOnce(Line<'a>) -> Line<'a>) {
+        if level > self.level {
+            return;
+        }
+        if !self.sink.has_room(ROOM) {
+            self.left_out += 1;
+            return;
+        }
+        let left_out = std::mem::take(&mut self.left_out);
+        let out = self.sink.line();
+        if left_out > 0 {
+            Line::begin(out, Level::Warn, "lines left out").word("count", left_out).end();
+        }
+        members(Line::begin(out, level, text)).end();
+    }
+}
+
+/// Who asked for a cancel: the side that sent it, or what here decided it.
+const fn initiator(cause: CauseCode, from: Side) -> &'static str {
+    match cause {
+        CauseCode::Caller => from.word(),
+        CauseCode::Timeout
+        | CauseCode::Parent
+        | CauseCode::Disconnect
+        | CauseCode::Shutdown
+        | CauseCode::Operator
+        | CauseCode::Policy => cause.word(),
+    }
+}
+
+/// A line being written: `time LEVEL text name=value name="words"`.
+struct Line<'a>(&'a mut Vec<u8>);
+
+impl<'a> Line<'a> {
+    fn begin(out: &'a mut Vec<u8>, level: Level, text: &str) -> Self {
+        let now = humantime::format_rfc3339_micros(SystemTime::now());
+        out.extend_from_slice(format!("{now} {:5} {text}", level.word()).as_bytes());
+        Self(out)
+    }
+
+    fn word(self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.0.extend_from_slice(format!(" {name}={value}").as_bytes());
+        self
+    }
+
+    fn words(self, name: &str, value: &str) -> Self {
+        self.0.extend_from_slice(format!(" {name}=").as_bytes());
+        rescind_proto::json::write_string(self.0, &sanitised(value));
+        self
+    }
+
+    fn reason(self, reason: Option<&str>) -> Self {
+        match reason {
+            Some(reason) => self.words("reason", reason),
+            None => self,
+        }
+    }
+
+    fn request(self, from: Side, id: Option<&RequestId>, method: Option<&str>) -> Self {
+        let line = self.word("from", from.word());
+        let line = match id {
+            Some(id) => line.word("id", sanitised(&id.to_string())),
+            None => line,
+        };
+        match method {
+            Some(method) => line.words("method", method),
+            None => line,
+        }
+    }
+
+    fn end(self) {
+        self.0.push(b'\n');
+    }
+}

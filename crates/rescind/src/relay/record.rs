@@ -1,0 +1,355 @@
+//! A recording: every frame and everything that was decided, as JSON lines.
+//!
+//! `docs/recording.md` is the schema. A recording does not lie: when the disk is
+//! slower than the link, the link waits; when the disk fails, the recording ends
+//! there, without the line that says it is complete, and stderr says why.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    task::{Context, Poll},
+};
+
+use rescind_proto::{
+    cause::sanitised,
+    dialect::Dialect,
+    id::RequestId,
+    receipt::{Answer, Outcome, Receipt},
+    relay::{CancelNotice, Drop, End, Event, Hop, LateKind, Settled, StuckSign, Verdict},
+    side::{Side, Sides},
+    time::Instant,
+};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+
+use super::{names::Names, object::Object, sink::Sink};
+
+/// The version of the schema.
+const VERSION: i64 = 1;
+
+/// What every recording begins with.
+const BEGINNING: &[u8] = br#"{"rescind":"recording""#;
+
+/// The only mode for a file that holds everything two programs tell each other.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Bytes that are given to the disk without waiting for a quiet moment.
+const BATCH: usize = 64 * 1024;
+
+/// Why a recording cannot be begun.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file cannot be opened for writing.
+    #[error("{0}")]
+    Open(#[source] io::Error),
+    /// It is a symbolic link, and those are not followed.
+    #[error("is a symbolic link")]
+    Link,
+    /// It holds something else, which would be lost.
+    #[error("exists and is no recording")]
+    NotARecording,
+    /// Another process is recording to it.
+    #[error("another process is recording to it")]
+    InUse,
+}
+
+/// A file, opened to be recorded to.
+#[derive(Debug)]
+pub struct RecordingFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl RecordingFile {
+    /// Opens `path`: a new file of mode 0600, or an earlier recording, which is overwritten.
+    ///
+    /// A path below `/dev/fd` is a descriptor that this process inherited, such as a pipe.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written, or is anything that should not be overwritten.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let fd = if path.starts_with("/dev/fd") {
+            rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+        } else {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+            rustix::fs::open(path, flags, PRIVATE)
+        };
+        let fd = fd.map_err(|error| match error {
+            rustix::io::Errno::LOOP => RecordError::Link,
+            error => RecordError::Open(error.into()),
+        })?;
+        let file = File::from(fd);
+        claim(&file)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+}
+
+/// Makes a file ours: private, empty, and nobody else's as long as it is open. Pipes are taken as they are.
+fn claim(file: &File) -> Result<(), RecordError> {
+    let open = |error: rustix::io::Errno| RecordError::Open(error.into());
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(file).map_err(open)?.st_mode);
+    if kind != FileType::RegularFile {
+        return Ok(());
+    }
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::AGAIN) => return Err(RecordError::InUse),
+        // Some file systems have no locks; then two recordings to one file are the user's affair.
+        Err(_) => {}
+    }
+    let mut beginning = [0; BEGINNING.len()];
+    let length = file.metadata().map_err(RecordError::Open)?.len();
+    if length > 0 {
+        let same = file.read_exact_at(&mut beginning, 0).is_ok() && beginning == BEGINNING;
+        if !same {
+            return Err(RecordError::NotARecording);
+        }
+    }
+    rustix::fs::fchmod(file, PRIVATE).map_err(open)?;
+    file.set_len(0).map_err(RecordError::Open)
+}
+
+/// What a recording says of itself.
+#[derive(Debug)]
+pub(super) struct Heading<'a> {
+    pub(super) command: &'a [OsString],
+    /// The dialect that each side was pinned to, or `auto`.
+    pub(super) client: &'a str,
+    pub(super) server: &'a str,
+    /// The machine's monotonic clock when the recording's was zero.
+    pub(super) monotonic_nanos: i64,
+}
+
+/// A recording under way.
+#[derive(Debug)]
+pub(super) struct Recording {
+    sink: Sink,
+    path: PathBuf,
+}
+
+impl Recording {
+    pub(super) fn begin(file: RecordingFile, heading: &Heading<'_>) -> io::Result<Self> {
+        let RecordingFile { file, path } = file;
+        let mut sink = Sink::new(file, "record")?;
+        let mut line = Object::open(sink.line());
+        line.text("rescind", "recording");
+        line.number("version", VERSION);
+        line.text("program", concat!("rescind ", env!("CARGO_PKG_VERSION")));
+        line.text("started", &humantime::format_rfc3339_micros(std::time::SystemTime::now()).to_string());
+        line.number("monotonicNs", heading.monotonic_nanos);
+        line.number("pid", std::process::id().into());
+        line.texts("command", heading.command.iter().map(|word| word.to_string_lossy().into_owned()));
+        line.object("protocol", [("client", heading.client), ("server", heading.server)]);
+        drop(line);
+        Ok(Self { sink, path })
+    }
+
+    /// Ready when the disk keeps up.
+    pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sink.poll_room(cx)
+    }
+
+    /// Sends off what has been recorded; says why, when it cannot be.
+    pub(super) fn commit(&mut self) -> Option<(PathBuf, io::Error)> {
+        self.sink.commit();
+        self.sink.take_failure().map(|error| (self.path.clone(), error))
+    }
+
+    /// The server has ended.
+    pub(super) fn server_ended(&mut self, now: Instant, how: &End) {
+        let mut line = Object::event(self.sink.line(), now, "server_ended");
+        write_end(&mut line, how);
+    }
+
+    /// The last line: the recording is complete. `spoken` is what each side turned out to speak.
+    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>) {
+        let mut line = Object::event(self.sink.line(), now, "end");
+        line.object("protocol", [("client", spoken.client.name), ("server", spoken.server.name)]);
+        drop(line);
+        self.sink.finish();
+    }
+
+    pub(super) fn event(&mut self, now: Instant, event: &Event, names: &Names) {
+        let out = self.sink.line();
+        match event {
+            Event::Frame { hop, at, bytes } => {
+                let mut line = Object::event(out, *at, "frame");
+                line.text("hop", hop_word(*hop));
+                line.bytes("frame", bytes);
+            }
+            Event::Opened { from, id, upstream, method, at, .. } => {
+                let mut line = Object::event(out, *at, "opened");
+                write_request(&mut line, *from, Some(id), Some(method));
+                line.id("upstream", upstream);
+            }
+            Event::Settled { request, how, at } => {
+                let mut line = Object::event(out, *at, "settled");
+                names.write(&mut line, *request);
+                line.text("how", settled_word(*how));
+                if let Settled::AnsweredHere { code: Some(code) } = how {
+                    line.number("code", (*code).into());
+                }
+            }
+            Event::Cancel(notice) => write_cancel(out, notice),
+            Event::Receipt { from, id, method, receipt, at, .. } => {
+                let mut line = Object::event(out, *at, "receipt");
+                write_request(&mut line, *from, Some(id), Some(method));
+                write_receipt(&mut line, receipt);
+            }
+            Event::TimedOut { request, clock, after } => {
+                let mut line = Object::event(out, now, "timed_out");
+                names.write(&mut line, *request);
+                line.text("clock", clock.word());
+                line.millis("afterMs", *after);
+            }
+            Event::Stuck { from, id, method, sign, at, .. } => {
+                let mut line = Object::event(out, *at, "stuck");
+                write_request(&mut line, *from, Some(id), Some(method));
+                line.text("sign", stuck_word(*sign));
+            }
+            Event::Late { from, id, what, at } => {
+                let mut line = Object::event(out, *at, "late");
+                write_request(&mut line, *from, Some(id), None);
+                line.text("what", late_word(*what));
+            }
+            Event::Dropped { from, why, excerpt, at } => {
+                let mut line = Object::event(out, *at, "dropped");
+                line.text("from", from.word());
+                line.text("why", drop_word(*why));
+                line.bytes("excerpt", excerpt);
+            }
+            Event::Violation { by, rule, id, at } => {
+                let mut line = Object::event(out, *at, "violation");
+                write_request(&mut line, *by, id.as_ref(), None);
+                line.text("rule", rule.number());
+            }
+            Event::GivenUp { side, debt } => {
+                let mut line = Object::event(out, now, "given_up");
+                line.text("side", side.word());
+                line.number("unread", i64::try_from(*debt).unwrap_or(i64::MAX));
+            }
+        }
+        if out.len() > BATCH {
+            self.sink.commit();
+        }
+    }
+}
+
+fn write_cancel(out: &mut Vec<u8>, notice: &CancelNotice) {
+    let CancelNotice { from, id, method, cause, reason, verdict, in_flight, at } = notice;
+    let mut line = Object::event(out, *at, "cancel");
+    write_request(&mut line, *from, id.as_ref(), method.as_deref());
+    line.text("cause", cause.word());
+    line.text_if("reason", reason.as_deref().map(sanitised).as_deref());
+    line.text("verdict", verdict_word(*verdict));
+    if let Verdict::Refused(rule) = verdict {
+        line.text("rule", rule.number());
+    }
+    line.number("inFlight", i64::try_from(*in_flight).unwrap_or(i64::MAX));
+}
+
+pub(super) fn write_request(line: &mut Object<'_>, from: Side, id: Option<&RequestId>, method: Option<&str>) {
+    line.text("from", from.word());
+    if let Some(id) = id {
+        line.id("id", id);
+    }
+    line.text_if("method", method);
+}
+
+fn write_receipt(line: &mut Object<'_>, receipt: &Receipt) {
+    let Receipt { cause, asked, written, outcome } = receipt;
+    line.text("cause", cause.code.word());
+    line.text_if("reason", cause.text().map(sanitised).as_deref());
+    line.time("asked", Some(*asked));
+    line.time("written", *written);
+    line.text("outcome", outcome.word());
+    match outcome {
+        Outcome::Confirmed { after } => line.millis("afterMs", *after),
+        Outcome::AnsweredAfter { after, answer } => {
+            line.millis("afterMs", *after);
+            line.text(
+                "answer",
+                match answer {
+                    Answer::Result => "result",
+                    Answer::Error => "error",
+                },
+            );
+        }
+        Outcome::Asked
+        | Outcome::NeverSent
+        | Outcome::NotSendable
+        | Outcome::Sent
+        | Outcome::CompletedFirst
+        | Outcome::Unknown => {}
+    }
+}
+
+fn write_end(line: &mut Object<'_>, how: &End) {
+    match how {
+        End::Closed => {}
+        End::Exited(code) => line.number("exitCode", (*code).into()),
+        End::Signalled(signal) => line.number("signal", (*signal).into()),
+    }
+}
+
+pub(super) const fn hop_word(hop: Hop) -> &'static str {
+    match hop {
+        Hop::From(Side::Client) => "from_client",
+        Hop::From(Side::Server) => "from_server",
+        Hop::To(Side::Client) => "to_client",
+        Hop::To(Side::Server) => "to_server",
+    }
+}
+
+pub(super) const fn settled_word(how: Settled) -> &'static str {
+    match how {
+        Settled::Answered => "answered",
+        Settled::AnsweredHere { .. } => "answered_here",
+        Settled::Silent => "silent",
+        Settled::Gone => "gone",
+    }
+}
+
+pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Accepted => "accepted",
+        Verdict::Repeated => "repeated",
+        Verdict::Completed => "completed",
+        Verdict::Held => "held",
+        Verdict::Unknown => "unknown",
+        Verdict::Malformed => "malformed",
+        Verdict::Refused(_) => "refused",
+    }
+}
+
+pub(super) const fn late_word(what: LateKind) -> &'static str {
+    match what {
+        LateKind::Result => "result",
+        LateKind::Error => "error",
+        LateKind::Progress => "progress",
+        LateKind::Subscription => "subscription",
+    }
+}
+
+pub(super) const fn stuck_word(sign: StuckSign) -> &'static str {
+    match sign {
+        StuckSign::Progress => "progress",
+        StuckSign::NoAnswer => "no_answer",
+    }
+}
+
+pub(super) const fn drop_word(why: Drop) -> &'static str {
+    match why {
+        Drop::Garbage => "garbage",
+        Drop::TooLarge => "too_large",
+        Drop::UnknownResponse => "unknown_response",
+        Drop::StrayError => "stray_error",
+        Drop::DuplicateId => "duplicate_id",
+        Drop::Overloaded => "overloaded",
+        Drop::Unfinished => "unfinished",
+    }
+}
