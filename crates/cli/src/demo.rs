@@ -52,8 +52,8 @@ The JSON object. Times are milliseconds since the first call was sent; what was 
     client    what the client saw: progress, afterCancel (messages after its cancel),
               answers (atMs, error: null for a result)
     swallowed what came late and the shim kept to itself: progress, answers, answerMs
-    receipt   the last that the shim recorded of the cancel: cause, outcome (sent, confirmed,
-              answered_after, …), afterMs, answer (result, error)
+    receipt   the last that the shim recorded of the cancel (docs/recording.md): cause, outcome,
+              askedMs, writtenMs, afterMs, answer
   pingMs      how long a ping took after the late answers
   end         exitCode of the shim, leftBehind
   unexpected  sentences; empty if all went as it should";
@@ -76,9 +76,10 @@ fn play() -> io::Result<Story> {
     let mut client = Client::start(&script::FLAGS)?;
     let played = script::play(&mut client);
     let (seen, ending) = client.finish();
-    let mut story = Story::new(&seen, &Recording::read(&seen.recorded), ending);
+    let recording = Recording::read(&seen.recorded);
+    let mut story = Story::new(&seen, &recording, ending);
     story.unexpected = played.err().map(|stopped| stopped.to_string()).into_iter().collect();
-    story.unexpected.extend(expectations::disappointed(&story, &seen));
+    story.unexpected.extend(expectations::disappointed(&story, &seen, &recording));
     Ok(story)
 }
 

@@ -18,6 +18,10 @@ impl Moment {
         Self(u64::try_from(nanos).unwrap_or(0))
     }
 
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     /// Time passed since `earlier`; zero if `earlier` is later.
     pub(crate) const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

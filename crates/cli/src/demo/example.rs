@@ -2,10 +2,7 @@
 
 use serde_json::json;
 
-use super::{
-    recording::Receipt,
-    story::{Answer, Call, Cancel, Canceller, Client, End, Ms, Story, Swallowed, Work, WorkEnd},
-};
+use super::story::{Answer, Call, Cancel, Canceller, Client, End, Ms, Receipt, Story, Swallowed, Work, WorkEnd};
 use crate::sample_server::tool::Tool;
 
 /// A run in which all went as it should.
@@ -15,28 +12,28 @@ pub(super) fn story() -> Story {
         Call {
             cancel: by(Canceller::Client, 401.0),
             work: work(0.4, 401.2, WorkEnd::Stopped),
-            receipt: receipt("caller", "sent", None),
+            receipt: receipt("caller", "unknown", 401.1, None),
             ..call(2, Tool::Obeys, 0.1)
         },
         Call {
             cancel: by(Canceller::Client, 601.0),
             work: work(0.5, 1500.6, WorkEnd::Finished),
             swallowed: Swallowed { progress: 8, answers: 1, answer_ms: Some(Ms(1500.9)) },
-            receipt: receipt("caller", "answered_after", Some(899.9)),
+            receipt: receipt("caller", "answered_after", 601.1, Some(899.9)),
             ..call(3, Tool::Ignores, 0.2)
         },
         Call {
             cancel: by(Canceller::Client, 801.0),
             work: Work { answering_ms: Some(Ms(800.8)), ..work(0.6, 800.7, WorkEnd::Finished) },
             swallowed: Swallowed { progress: 0, answers: 1, answer_ms: Some(Ms(801.3)) },
-            receipt: receipt("caller", "answered_after", Some(0.3)),
+            receipt: receipt("caller", "answered_after", 801.1, Some(0.3)),
             ..call(4, Tool::Crosses, 0.3)
         },
         Call {
             cancel: by(Canceller::Shim, 1000.5),
             work: work(0.7, 1000.8, WorkEnd::Stopped),
             client: told(1000.9, Some(json!({"code": -31001, "message": "no answer", "data": {"afterMs": 1000}}))),
-            receipt: receipt("timeout", "sent", None),
+            receipt: receipt("timeout", "unknown", 1000.5, None),
             ..call(5, Tool::Sleepy, 0.4)
         },
         Call {
@@ -74,7 +71,13 @@ fn told(at: f64, error: Option<serde_json::Value>) -> Client {
     Client { answers: vec![Answer { at_ms: Ms(at), error }], ..Client::default() }
 }
 
-fn receipt(cause: &str, outcome: &str, after_ms: Option<f64>) -> Option<Receipt> {
-    let answer = after_ms.map(|_| "result".to_owned());
-    Some(Receipt { cause: cause.to_owned(), outcome: outcome.to_owned(), after_ms, answer })
+fn receipt(cause: &str, outcome: &str, asked: f64, after: Option<f64>) -> Option<Receipt> {
+    Some(Receipt {
+        cause: cause.to_owned(),
+        outcome: outcome.to_owned(),
+        asked_ms: Ms(asked),
+        written_ms: Some(Ms(asked)),
+        after_ms: after.map(Ms),
+        answer: after.map(|_| "result".to_owned()),
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::{
     client::Seen,
+    recording::Recording,
     script,
     story::{Call, Canceller, Story, WorkEnd},
 };
@@ -12,7 +13,7 @@ const TIMED_OUT: i32 = rescind_proto::error_code::TIMED_OUT;
 const SERVER_GONE: i32 = rescind_proto::error_code::UPSTREAM_GONE;
 
 /// What is not as it should be, a sentence each.
-pub(super) fn disappointed(story: &Story, seen: &Seen) -> Vec<String> {
+pub(super) fn disappointed(story: &Story, seen: &Seen, recording: &Recording) -> Vec<String> {
     let mut found = Vec::new();
     for call in &story.calls {
         let must = expectations(call);
@@ -28,6 +29,8 @@ pub(super) fn disappointed(story: &Story, seen: &Seen) -> Vec<String> {
     must("the session must go on after late answers", story.ping_ms.is_some());
     must("the shim must exit with the server's code", story.end.exit_code == Some(Tool::EXIT_CODE));
     must("no process may be left", !story.end.left_behind);
+    must("the recording must be complete", recording.is_complete);
+    found.extend(recording.oddities.iter().map(|line| format!("recorded: {line}")));
     found.extend(seen.unreadable.iter().map(|line| format!("unreadable: {line}")));
     found
 }
@@ -43,7 +46,7 @@ fn expectations(call: &Call) -> Vec<(&'static str, bool)> {
             must.extend(cancelled_by(call, Canceller::Client));
             must.extend([
                 ("the work must stop by the cancel", call.work.end == Some(WorkEnd::Stopped)),
-                ("the receipt must be sent", outcome(call) == "sent"),
+                ("its cancel must be sent, and the receipt claim no more", is_open(call)),
             ]);
             must.extend(silence(call));
         }
@@ -69,7 +72,7 @@ fn expectations(call: &Call) -> Vec<(&'static str, bool)> {
                 ("the client must be told of the timeout", error_code(call) == Some(TIMED_OUT)),
                 ("… once", call.client.answers.len() == 1),
                 ("… after how long", data.is_some_and(|data| data["afterMs"] == script::CLOCK)),
-                ("the receipt must be sent", outcome(call) == "sent"),
+                ("its cancel must be sent, and the receipt claim no more", is_open(call)),
             ]);
         }
         Tool::Dies => must.extend([
@@ -102,6 +105,11 @@ fn silence(call: &Call) -> [(&'static str, bool); 2] {
 fn error_code(call: &Call) -> Option<i32> {
     let error = call.client.answers.first()?.error.as_ref()?;
     error["code"].as_i64().and_then(|code| i32::try_from(code).ok())
+}
+
+/// The cancel has left, and the connection ended without a word about it.
+fn is_open(call: &Call) -> bool {
+    outcome(call) == "unknown" && call.receipt.as_ref().is_some_and(|receipt| receipt.written_ms.is_some())
 }
 
 fn outcome(call: &Call) -> &str {

@@ -19,7 +19,7 @@ pub(super) fn write(story: &Story, paint: Paint) -> String {
     }
     if let Some(Ms(took)) = story.ping_ms {
         let name = paint.text(Ink::Name, format!("{:<10}", "session"));
-        let known = format!("went on: after the late answers a ping took {took:.1} ms.");
+        let known = format!("went on: after the late answers a ping took {}.", lapse(took));
         text += &format!("  {name} {}\n", wrapped(&known, INDENT, paint.width));
     }
     text
@@ -35,9 +35,13 @@ fn asked(Cancel { by, at_ms: Ms(at) }: &Cancel) -> String {
 /// What the shim learnt from the wire.
 fn outcome(call: &Call) -> String {
     let Some(receipt) = &call.receipt else { return "no receipt".to_owned() };
-    let mut said = receipt.outcome.replace('_', " ");
-    if let Some(after) = receipt.after_ms {
-        said += &format!(" {after:.1} ms");
+    let word = receipt.outcome.replace('_', " ");
+    let mut said = match (receipt.outcome.as_str(), receipt.written_ms) {
+        ("unknown", Some(_)) => "sent, outcome unknown".to_owned(),
+        _ => word,
+    };
+    if let Some(Ms(after)) = receipt.after_ms {
+        said += &format!(" {}", lapse(after));
     }
     if let Some(answer) = &receipt.answer {
         said += &format!(", with {} {answer}", if answer == "error" { "an" } else { "a" });
@@ -45,11 +49,15 @@ fn outcome(call: &Call) -> String {
     said
 }
 
+fn lapse(milliseconds: f64) -> String {
+    if milliseconds < 0.1 { "less than 0.1 ms".to_owned() } else { format!("{milliseconds:.1} ms") }
+}
+
 /// What the work marked, and what came of it.
 fn work(call: &Call) -> String {
     let swallowed = swallowed(call);
     match (call.work.end, call.ended_after_cancel()) {
-        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's own mark: stopped {after:.1} ms later"),
+        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's own mark: stopped {} later", lapse(after)),
         (Some(WorkEnd::Finished), Some(after)) if after < 0.0 => {
             let answer = if call.work.answering_ms.is_some() { ", half its answer written" } else { "" };
             format!("The work was done before{answer}; swallowed: {swallowed}")

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     client::{Ending, Message, Seen},
-    recording::{Receipt, Recording},
+    recording::Recording,
     script,
 };
 use crate::{
@@ -113,6 +113,21 @@ pub(super) struct Swallowed {
     pub(super) answer_ms: Option<Ms>,
 }
 
+/// What the shim knew of a cancel in the end (D28).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Receipt {
+    pub(super) cause: String,
+    pub(super) outcome: String,
+    pub(super) asked_ms: Ms,
+    /// When the cancel had left for the server.
+    pub(super) written_ms: Option<Ms>,
+    /// From asking to the answer.
+    pub(super) after_ms: Option<Ms>,
+    /// `result` or `error`.
+    pub(super) answer: Option<String>,
+}
+
 /// How the session ended.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -157,7 +172,7 @@ impl Call {
         let id = script::id(tool);
         let cancelled = seen.sent.iter().find(|message| message.cancels(id)).map(|message| message.at);
         let cancel = cancelled.map(|at| Cancel { by: Canceller::Client, at_ms: time(at) });
-        let decided = recording.cancelled_by_shim(id).map(|at| Cancel { by: Canceller::Shim, at_ms: time(at) });
+        let decided = recording.timed_out(id).map(|at| Cancel { by: Canceller::Shim, at_ms: time(at) });
         Self {
             id,
             tool,
@@ -170,7 +185,14 @@ impl Call {
                 answers: recording.late_answers(id).count(),
                 answer_ms: recording.late_answers(id).last().map(time),
             },
-            receipt: recording.receipt(id).cloned(),
+            receipt: recording.receipt(id).map(|receipt| Receipt {
+                cause: receipt.cause.clone(),
+                outcome: receipt.outcome.clone(),
+                asked_ms: time(receipt.asked),
+                written_ms: receipt.written.map(time),
+                after_ms: receipt.after_ms.map(Ms),
+                answer: receipt.answer.clone(),
+            }),
         }
     }
 
