@@ -60,7 +60,8 @@ fn every_bug_is_found_by_the_invariant_that_it_breaks() {
             live(Some(bug), false);
         }));
         let panic = panic.expect_err("the bug was not found");
-        let text = panic.downcast_ref::<String>().map_or("", String::as_str);
-        assert!(text.contains(&format!("invariant {invariant}")), "{bug:?}: {text}");
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let wanted = format!("invariant {invariant}");
+        assert!(text.is_some_and(|text| text.contains(&wanted)), "{bug:?}: {text:?}");
     }
 }

@@ -74,6 +74,10 @@ impl Connection {
         if by == By::Peer && matches!(request.told, Told::Answering(_) | Told::Answered) {
             return self.cancel_answered(now, key, by);
         }
+        // Its answer was taken back by a cancel before this one.
+        if by == By::Peer && request.told == Told::Silence && request.stop.is_none() {
+            return Verdict::Repeated;
+        }
         if request.shielded {
             return self.stop_shielded(now, key, cause, by);
         }
