@@ -11,27 +11,31 @@ pub(super) fn story() -> Story {
         Call { client: told(201.4, None), work: work(0.3, 201.0, WorkEnd::Finished), ..call(1, Tool::Quick, 0.0) },
         Call {
             cancel: by(Canceller::Client, 401.0),
-            work: work(0.4, 401.2, WorkEnd::Stopped),
+            work: Work { told_ms: Some(Ms(401.1)), ..work(0.4, 401.2, WorkEnd::Stopped) },
             receipt: receipt("caller", "unknown", 401.1, None),
             ..call(2, Tool::Obeys, 0.1)
         },
         Call {
             cancel: by(Canceller::Client, 601.0),
-            work: work(0.5, 1500.6, WorkEnd::Finished),
+            work: Work { told_ms: Some(Ms(601.2)), ..work(0.5, 1500.6, WorkEnd::Finished) },
             swallowed: Swallowed { progress: 8, answers: 1, answer_ms: Some(Ms(1500.9)) },
             receipt: receipt("caller", "answered_after", 601.1, Some(899.9)),
             ..call(3, Tool::Ignores, 0.2)
         },
         Call {
             cancel: by(Canceller::Client, 801.0),
-            work: Work { answering_ms: Some(Ms(800.8)), ..work(0.6, 800.7, WorkEnd::Finished) },
+            work: Work {
+                answering_ms: Some(Ms(800.8)),
+                told_ms: Some(Ms(801.2)),
+                ..work(0.6, 800.7, WorkEnd::Finished)
+            },
             swallowed: Swallowed { progress: 0, answers: 1, answer_ms: Some(Ms(801.3)) },
             receipt: receipt("caller", "answered_after", 801.1, Some(0.3)),
             ..call(4, Tool::Crosses, 0.3)
         },
         Call {
             cancel: by(Canceller::Shim, 1000.5),
-            work: work(0.7, 1000.8, WorkEnd::Stopped),
+            work: Work { told_ms: Some(Ms(1000.7)), ..work(0.7, 1000.8, WorkEnd::Stopped) },
             client: told(1000.9, Some(json!({"code": -31001, "message": "no answer", "data": {"afterMs": 1000}}))),
             receipt: receipt("timeout", "unknown", 1000.5, None),
             ..call(5, Tool::Sleepy, 0.4)

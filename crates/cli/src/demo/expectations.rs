@@ -115,3 +115,73 @@ fn is_open(call: &Call) -> bool {
 fn outcome(call: &Call) -> &str {
     call.receipt.as_ref().map_or("", |receipt| receipt.outcome.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::demo::{example, story::Ms};
+
+    fn disappointments(change: impl FnOnce(&mut Story)) -> Vec<String> {
+        let mut story = example::story();
+        change(&mut story);
+        disappointed(&story, &Seen::default(), &Recording::read(&[json!({}), json!({"kind": "end"})]))
+    }
+
+    #[test]
+    fn a_run_where_all_went_well_disappoints_nobody() {
+        assert_eq!(disappointments(|_| ()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn work_that_runs_on_after_its_cancel_disappoints() {
+        let found = disappointments(|story| story.calls[1].work.end = Some(WorkEnd::Finished));
+        assert_eq!(found, ["obeys: the work must stop by the cancel"]);
+    }
+
+    #[test]
+    fn a_late_answer_that_reaches_the_client_disappoints() {
+        let found = disappointments(|story| {
+            let answer = std::mem::take(&mut story.calls[0].client.answers);
+            story.calls[2].client.answers = answer;
+            story.calls[2].swallowed.answers = 0;
+        });
+        let told = "ignores: the client must get no answer after its cancel";
+        assert_eq!(
+            found,
+            ["quick: the client must get one result", "ignores: its late answer must be swallowed", told]
+        );
+    }
+
+    #[test]
+    fn a_receipt_that_claims_more_than_was_seen_disappoints() {
+        let found = disappointments(|story| {
+            if let Some(receipt) = &mut story.calls[1].receipt {
+                receipt.outcome = "confirmed".to_owned();
+            }
+        });
+        assert_eq!(found, ["obeys: its cancel must be sent, and the receipt claim no more"]);
+    }
+
+    #[test]
+    fn an_answer_that_set_out_after_the_cancel_is_no_crossing() {
+        let found = disappointments(|story| story.calls[3].work.answering_ms = Some(Ms(802.0)));
+        assert_eq!(found, ["crosses: the answer must be on its way before the cancel"]);
+    }
+
+    #[test]
+    fn what_is_left_or_dropped_or_unreadable_disappoints() {
+        let mut story = example::story();
+        story.end.left_behind = true;
+        let seen = Seen { unreadable: vec!["noise".to_owned()], ..Seen::default() };
+        let recording = Recording::read(&[json!({}), json!({"kind": "dropped"})]);
+        let told = [
+            "no process may be left",
+            "the recording must be complete",
+            "recorded: {\"kind\":\"dropped\"}",
+            "unreadable: noise",
+        ];
+        assert_eq!(disappointed(&story, &seen, &recording), told);
+    }
+}

@@ -28,7 +28,7 @@ pub(super) fn write(story: &Story, paint: Paint) -> String {
 fn asked(Cancel { by, at_ms: Ms(at) }: &Cancel) -> String {
     match by {
         Canceller::Client => format!("asked at {at:.0} ms"),
-        Canceller::Shim => format!("asked at {at:.0} ms by the shim"),
+        Canceller::Shim => format!("timed out at {at:.0} ms"),
     }
 }
 
@@ -50,14 +50,14 @@ fn outcome(call: &Call) -> String {
 }
 
 fn lapse(milliseconds: f64) -> String {
-    if milliseconds < 0.1 { "less than 0.1 ms".to_owned() } else { format!("{milliseconds:.1} ms") }
+    if milliseconds < 0.1 { "<0.1 ms".to_owned() } else { format!("{milliseconds:.1} ms") }
 }
 
 /// What the work marked, and what came of it.
 fn work(call: &Call) -> String {
     let swallowed = swallowed(call);
     match (call.work.end, call.ended_after_cancel()) {
-        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's own mark: stopped {} later", lapse(after)),
+        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's mark: stopped {} later", lapse(after)),
         (Some(WorkEnd::Finished), Some(after)) if after < 0.0 => {
             let answer = if call.work.answering_ms.is_some() { ", half its answer written" } else { "" };
             format!("The work was done before{answer}; swallowed: {swallowed}")
