@@ -7,10 +7,14 @@ use crate::play::Scenario;
 const CLIENT: Client = Client::VscodeJsonrpc;
 const SERVER: Server = Server::VscodeJsonrpc;
 
+/// A grace that no loaded machine outlasts.
+const PATIENT: &[&str] = &["--grace", "1m"];
+
 #[test]
 fn a_cancelled_request_stops_and_is_answered_once() {
     if let Some(story) = Scenario::new("cancel-in-flight", CLIENT, SERVER).play() {
         assert_eq!(story.events("A"), ["started", "stopped"]);
+        assert_eq!(story.recording().outcome(), Some("confirmed"));
         settled_once_and_the_session_goes_on(&story, "error -32800");
     }
 }
@@ -20,31 +24,36 @@ fn a_cancelled_request_stops_and_is_answered_once() {
 fn a_request_cancelled_in_the_same_write_is_answered_and_does_not_run_on() {
     if let Some(story) = Scenario::new("same-write", CLIENT, SERVER).play() {
         assert_eq!(story.running(), Vec::<&str>::new());
+        assert_eq!(story.recording().outcomes(), ["never_sent"]);
         settled_once_and_the_session_goes_on(&story, "error -32800");
     }
 }
 
 #[test]
 fn work_that_ignores_the_cancel_answers_normally_within_the_grace() {
-    if let Some(story) = Scenario::new("ignored", CLIENT, SERVER).play() {
+    if let Some(story) = Scenario::new("ignored", CLIENT, SERVER).with(PATIENT).play() {
         assert_eq!(story.ticks("A"), 30);
+        assert_eq!(story.recording().outcome(), Some("answered_after"));
         settled_once_and_the_session_goes_on(&story, "result finished");
     }
 }
 
 #[test]
 fn an_answer_after_the_grace_is_swallowed() {
-    let scenario = Scenario::new("late", CLIENT, SERVER);
+    let scenario = Scenario::new("late", CLIENT, SERVER).with(&["--grace", "300ms"]);
     if let Some(story) = scenario.play() {
         assert_eq!(story.events("A"), ["started", "told", "answered"]);
+        assert_eq!(story.recording().swallowed(), ["result"]);
+        assert_eq!(story.recording().outcome(), Some("answered_after"));
         settled_once_and_the_session_goes_on(&story, "error -32800 cancelled; not confirmed");
     }
 }
 
 #[test]
 fn a_mute_server_leaves_nobody_hanging() {
-    let scenario = Scenario::new("mute", CLIENT, SERVER);
+    let scenario = Scenario::new("mute", CLIENT, SERVER).with(&["--grace", "300ms"]);
     if let Some(story) = scenario.play() {
+        assert_eq!(story.recording().outcome(), Some("unknown"));
         settled_once_and_the_session_goes_on(&story, "error -32800 cancelled; not confirmed");
     }
 }

@@ -13,5 +13,6 @@ mod mcp;
 mod parts;
 mod play;
 mod raw;
+mod recording;
 mod story;
 mod table;

@@ -19,6 +19,8 @@ fn a_cancel_one_second_into_thirty_stops_the_work_and_the_session_goes_on() {
         if matches!(client, Client::McpTypeScript) {
             assert_eq!(story.reason("A"), Some("user pressed Stop"));
         }
+        // All that a wire can show of a silent server; the work's own mark shows the rest.
+        assert_eq!(story.recording().outcomes(), ["asked", "sent", "unknown"]);
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -29,6 +31,7 @@ fn a_request_cancelled_in_the_same_write_does_not_run_on() {
     let pair = (Client::McpTypeScript, Server::McpTypeScript);
     if let Some(story) = Scenario::new("same-write", pair.0, pair.1).play() {
         assert_eq!(story.running(), Vec::<&str>::new());
+        assert_eq!(story.recording().outcomes(), ["never_sent"]);
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -41,6 +44,8 @@ fn work_that_ignores_the_cancel_is_not_heard_of_again() {
         };
         assert_eq!(story.ticks("A"), 30);
         assert_eq!(story.events("A").last(), Some(&"finished"));
+        assert_eq!(story.recording().swallowed(), ["progress"; 25]);
+        assert_eq!(story.recording().outcome(), Some("unknown"));
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -53,6 +58,8 @@ fn an_answer_after_the_cancel_is_swallowed() {
         };
         assert_eq!(story.events("A"), ["started", "told", "answered"]);
         assert_eq!(story.outcomes("release"), ["result released"]);
+        assert_eq!(story.recording().swallowed(), ["result"]);
+        assert_eq!(story.recording().outcome(), Some("answered_after"));
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -63,6 +70,7 @@ fn a_mute_server_leaves_nobody_hanging() {
         let Some(story) = Scenario::new("mute", client, server).play() else {
             continue;
         };
+        assert_eq!(story.recording().outcome(), Some("unknown"));
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -74,6 +82,7 @@ fn a_killed_server_fails_what_waits_and_is_silent_about_what_was_cancelled() {
             continue;
         };
         both_failed_once_and_b_says_why(&story);
+        assert_eq!(story.recording().outcome(), Some("unknown"));
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::parts::{Client, Server, missing};
+use crate::recording::Recording;
 use crate::story::Story;
 use crate::table::table;
 
@@ -29,11 +30,17 @@ pub(crate) struct Scenario {
     name: &'static str,
     client: Client,
     server: Server,
+    flags: &'static [&'static str],
 }
 
 impl Scenario {
     pub(crate) fn new(name: &'static str, client: Client, server: Server) -> Self {
-        Self { name, client, server }
+        Self { name, client, server, flags: &[] }
+    }
+
+    /// Flags for the shim.
+    pub(crate) fn with(self, flags: &'static [&'static str]) -> Self {
+        Self { flags, ..self }
     }
 
     /// Runs it both ways and prints both. `None`, after a line that says so, if a part is not installed.
@@ -57,12 +64,19 @@ impl Scenario {
         for (way, story) in [("without the shim", &direct), ("through the shim", &shim)] {
             assert!(story.ended(), "{title}: did not run {way}: {story:?}");
         }
+        assert!(shim.recording().is_complete(), "{title}: the shim did not come to its own end: {shim:?}");
         Some(shim)
     }
 
     fn run_through_shim(&self) -> Story {
-        let shim = [env!("CARGO_BIN_EXE_rescind"), "run", "--"].map(str::to_owned);
-        self.run(&[&shim[..], &self.server.command()].concat(), PATIENCE_SHIM)
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("recording");
+        let mut command = vec![env!("CARGO_BIN_EXE_rescind"), "run", "--record", file.to_str().unwrap()];
+        command.extend(self.flags);
+        command.push("--");
+        let shim: Vec<String> = command.into_iter().map(str::to_owned).collect();
+        let story = self.run(&[shim, self.server.command()].concat(), PATIENCE_SHIM);
+        story.recorded(Recording::parse(&read(&file)))
     }
 
     fn run(&self, server: &[String], patience: &str) -> Story {

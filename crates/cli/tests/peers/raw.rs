@@ -35,6 +35,7 @@ fn cancels_of_0_and_5_and_the_text_5_hit_exactly_their_own() {
             let fault = faults.contains(&(id.clone(), stopped.clone()));
             assert!(own || fault, "cancel of {id} stopped {stopped}: {story:?}");
         }
+        assert_eq!(story.recording().cancelled("to_server"), ids, "{story:?}");
         let answers: Vec<_> = story.answers().into_iter().map(|(id, code)| json!([id, code])).collect();
         let expected = match protocol {
             "mcp" => Vec::new(),
@@ -51,6 +52,8 @@ fn a_request_and_its_cancel_in_one_write_leave_no_work_running() {
             continue;
         };
         assert_eq!(story.running(), Vec::<&str>::new(), "{story:?}");
+        assert_eq!(story.works(), Vec::<&str>::new(), "{story:?}");
+        assert_eq!(story.recording().outcomes(), ["never_sent"], "{story:?}");
     }
 }
 
@@ -62,5 +65,7 @@ fn a_cancel_that_overtook_its_request_still_cancels_it() {
             continue;
         };
         assert_eq!(story.running(), Vec::<&str>::new(), "{story:?}");
+        assert_eq!(story.works(), Vec::<&str>::new(), "{story:?}");
+        assert_eq!(story.recording().outcomes(), ["never_sent"], "{story:?}");
     }
 }

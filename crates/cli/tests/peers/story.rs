@@ -1,8 +1,10 @@
-//! What one run showed: the lines of the caller, the marks of the work.
+//! What one run showed: the lines of the caller, the marks of the work, the shim's recording.
 
 use std::fmt;
 
 use serde_json::Value;
+
+use crate::recording::Recording;
 
 /// One run of a scenario; its `Debug` form is what a failed test prints.
 pub(crate) struct Story {
@@ -10,11 +12,26 @@ pub(crate) struct Story {
     stderr: String,
     caller: Vec<Value>,
     marks: Vec<Value>,
+    recording: Recording,
 }
 
 impl Story {
     pub(crate) fn new(in_time: bool, stdout: &str, stderr: &str, marks: &str) -> Self {
-        Self { in_time, stderr: stderr.to_owned(), caller: lines(stdout), marks: lines(marks) }
+        Self {
+            in_time,
+            stderr: stderr.to_owned(),
+            caller: lines(stdout),
+            marks: lines(marks),
+            recording: Recording::default(),
+        }
+    }
+
+    pub(crate) fn recorded(self, recording: Recording) -> Self {
+        Self { recording, ..self }
+    }
+
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.recording
     }
 
     /// Whether the client came to its own end.
@@ -135,6 +152,7 @@ impl fmt::Debug for Story {
                 writeln!(f, "  {line}")?;
             }
         }
+        writeln!(f, "recording:\n{:?}", self.recording)?;
         write!(f, "stderr:\n{}", self.stderr)
     }
 }

@@ -31,6 +31,8 @@ pub(crate) fn table(title: &str, direct: &Story, shim: &Story) -> String {
     }
     let permissions = |story: &Story| story.permissions().join(", ");
     row(&mut text, "permission", &permissions(direct), &permissions(shim));
+    let receipts = |story: &Story| story.recording().outcomes().join(", ");
+    row(&mut text, "receipts", &receipts(direct), &receipts(shim));
     let running = |story: &Story| story.running().join(", ");
     row(&mut text, "runs on", &running(direct), &running(shim));
     let stray = |story: &Story| match story.callbacks().as_slice() {
