@@ -10,20 +10,46 @@ use std::{
     thread,
 };
 
+use rescind_proto::side::Side;
 use rescind_testkit::sim::{
     explore::{Counts, explore},
+    pair_world::PairWorld,
     relay_world::RelayWorld,
     scenes,
+    solo_world::SoloWorld,
+    world::World,
 };
 
-/// How far: a debug build looks at the first steps only.
-const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 7 };
+/// How many events far: a debug build looks at the first few only.
+const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 5 };
+const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 7 };
+const SOLO_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 5 };
 
 #[test]
 fn no_state_of_a_relay_breaks_a_rule() {
-    let worlds: Vec<_> = scenes::relay().into_iter().map(|scene| (scene.name, RelayWorld::new(scene))).collect();
-    let found = on_every_core(&worlds, |(name, world)| (*name, explore(world, RELAY_DEPTH)));
-    report("relay", &found.iter().filter_map(|(name, found)| Some((*name, *found.as_ref().ok()?))).collect::<Vec<_>>());
+    explore_all("relay", RELAY_DEPTH, scenes::relay().into_iter().map(|scene| (scene.name, RelayWorld::new(scene))));
+}
+
+#[test]
+fn no_state_of_a_pair_of_endpoints_breaks_a_rule() {
+    explore_all("pair", PAIR_DEPTH, scenes::endpoint().into_iter().map(|scene| (scene.name, PairWorld::new(scene))));
+}
+
+#[test]
+fn no_state_of_an_endpoint_before_a_lawless_peer_breaks_a_rule() {
+    for role in Side::BOTH {
+        let scenes = scenes::endpoint().into_iter();
+        explore_all(role.word(), SOLO_DEPTH, scenes.map(|scene| (scene.name, SoloWorld::new(scene, role))));
+    }
+}
+
+fn explore_all<W: World + Send + Sync>(what: &str, depth: usize, worlds: impl Iterator<Item = (&'static str, W)>)
+where
+    W::Action: Send,
+{
+    let worlds: Vec<_> = worlds.collect();
+    let found = on_every_core(&worlds, |(name, world)| (*name, explore(world, depth)));
+    report(what, &found.iter().filter_map(|(name, found)| Some((*name, *found.as_ref().ok()?))).collect::<Vec<_>>());
     let broken: Vec<_> =
         found.into_iter().filter_map(|(name, found)| Some(format!("{name}: {}", found.err()?.to_text()))).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
-    dialect::Dialect,
+    dialect::{Cancellers, Dialect},
     id::{OutgoingId, RequestId},
     incoming::Work,
     json, message,
@@ -381,6 +381,7 @@ impl Connection {
         // A turn's cancel is older than every capability: each agent must understand it.
         !call.uncancellable
             && !self.phase.deaf
+            && (self.config.role == Side::Client || call.dialect.cancellers == Cancellers::Both) // MCP-M01
             && (call.part == Part::Prompt || self.era.forbids_cancel(self.config.role, call.dialect).is_none())
     }
 

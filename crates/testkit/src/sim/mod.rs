@@ -5,14 +5,20 @@
 //! [chooser](chooser) says. One world and one reference model serve them all.
 
 pub mod ask;
+pub mod call;
 pub mod chooser;
 pub mod digest;
+pub mod endpoint;
+pub mod endpoint_model;
 pub mod explore;
+pub mod handshake;
 pub mod hop;
+pub mod pair_world;
 pub mod relay_model;
 pub mod relay_world;
 pub mod scene;
 pub mod scenes;
+pub mod solo_world;
 pub mod text;
 pub mod walk;
 pub mod world;

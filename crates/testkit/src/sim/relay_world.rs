@@ -16,6 +16,7 @@ use rescind_proto::{
 
 use super::{
     digest::Digest,
+    handshake,
     hop::{Cut, Hop},
     relay_model::RelayModel,
     scene::Scene,
@@ -68,13 +69,9 @@ impl RelayWorld {
     #[must_use]
     pub fn new(scene: Scene) -> Self {
         let mut relay = Relay::new(scene.relay_config());
-        if scene.dialects.client.gate.is_some() || scene.dialects.server.gate.is_some() {
-            shake_hands(&mut relay, scene.declared);
-        }
         let mut now = Instant::ORIGIN;
-        while let Some(due) = relay.poll_timeout() {
-            now = due;
-            relay.handle_timeout(now);
+        if scene.dialects.client.gate.is_some() || scene.dialects.server.gate.is_some() {
+            now = handshake::through_relay(&mut relay, scene.declared);
         }
         let scene = Arc::new(scene);
         Self {
@@ -373,31 +370,3 @@ impl RelayWorld {
 
 /// More timers than any small world can have.
 const MOST_TIMERS: usize = 200;
-
-/// `initialize` and its answer, with what each side declares.
-fn shake_hands(relay: &mut Relay, declared: Sides<bool>) {
-    let now = Instant::ORIGIN;
-    let mut pass = |from: Side, frame: String| {
-        relay.handle_input(now, from, frame.as_bytes());
-        let len = relay.pending(from.other()).len();
-        relay.handle_written(now, from.other(), len);
-        while relay.poll_event().is_some() {}
-    };
-    let declare = |side: Side, member: &str| {
-        let request = declared[side];
-        format!(r#""{member}":{{"cancellation":{{"request":{request}}}}}"#)
-    };
-    let capabilities = declare(Side::Client, "clientCapabilities");
-    pass(
-        Side::Client,
-        format!(
-            r#"{{"jsonrpc":"2.0","id":"shake","method":"initialize","params":{{"protocolVersion":1,{capabilities}}}}}{}"#,
-            '\n'
-        ),
-    );
-    let capabilities = declare(Side::Server, "agentCapabilities");
-    pass(
-        Side::Server,
-        format!(r#"{{"jsonrpc":"2.0","id":"shake","result":{{"protocolVersion":1,{capabilities}}}}}{}"#, '\n'),
-    );
-}

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use rescind_proto::{
+    connection,
     dialect::Dialect,
     relay::{Clock, ClockRule, Config},
     side::{Side, Sides},
@@ -41,8 +42,21 @@ pub struct Scene {
     pub operator: bool,
     /// Whether links may end.
     pub ends: bool,
+    /// Whether progress moves that clock, for endpoints.
+    pub resets: bool,
+    /// How many handlers of an endpoint run at once.
+    pub slots: usize,
+    /// How long a handler may take to stop.
+    pub grace: Duration,
+    /// … when the connection ends.
+    pub short_grace: Duration,
+    /// Whether callers may cancel and wait nevertheless.
+    pub patient: bool,
     /// Settings of the relay.
     pub config: Config,
+    /// A deliberate bug of an endpoint.
+    #[cfg(feature = "seeded-bugs")]
+    pub bug: Option<rescind_proto::bug::SeededBug>,
 }
 
 /// A method without anything special.
@@ -64,7 +78,14 @@ impl Scene {
             clock: None,
             operator: false,
             ends: true,
+            resets: false,
+            slots: 1,
+            grace: Duration::from_secs(5),
+            short_grace: Duration::from_secs(1),
+            patient: false,
             config: Config::default(),
+            #[cfg(feature = "seeded-bugs")]
+            bug: None,
         }
     }
 
@@ -81,13 +102,36 @@ impl Scene {
         config
     }
 
+    /// An endpoint's settings for this scene.
+    #[must_use]
+    pub fn endpoint_config(&self, role: Side) -> connection::Config {
+        connection::Config {
+            dialect: Some(self.dialects[role]),
+            max_running: self.slots,
+            grace: self.grace,
+            short_grace: self.short_grace,
+            remembered: self.config.remembered,
+            remember: self.config.remember,
+            deadline_travels: false,
+            #[cfg(feature = "seeded-bugs")]
+            bug: self.bug,
+            ..connection::Config::new(role)
+        }
+    }
+
     /// Whether `from` may cancel a request of its own with this method, in the dialect of `speaker`.
     #[must_use]
     pub fn may_cancel(&self, from: Side, speaker: Side, method: Method) -> bool {
+        self.may_cancel_named(from, speaker, method.name)
+    }
+
+    /// As [`may_cancel`](Self::may_cancel), by the method's name.
+    #[must_use]
+    pub fn may_cancel_named(&self, from: Side, speaker: Side, method: &str) -> bool {
         use rescind_proto::dialect::Cancellers;
         let dialect = self.dialects[speaker];
         let side = from == Side::Client || dialect.cancellers == Cancellers::Both;
         let declared = dialect.gate.is_none() || self.declared[from.other()];
-        side && declared && dialect.uncancellable(method.name).is_none()
+        side && declared && dialect.uncancellable(method).is_none()
     }
 }

@@ -38,6 +38,26 @@ pub fn relay() -> Vec<Scene> {
     ]
 }
 
+/// Every distinct policy of an endpoint.
+#[must_use]
+pub fn endpoint() -> Vec<Scene> {
+    let both = |name, dialect| Scene { operator: true, ..Scene::new(name, dialect, dialect) };
+    let clock = Some(Duration::from_secs(60));
+    let waits = Scene { patient: true, clock, resets: true, ends: false, ..both("MCP legacy, clocks", &mcp::LATEST_LEGACY) };
+    vec![
+        both("MCP legacy", &mcp::LATEST_LEGACY),
+        waits,
+        both("MCP modern", &mcp::LATEST),
+        both("ACP v1", &acp::V1),
+        both("LSP", &lsp::LSP),
+        Scene { patient: true, clock, ends: false, ..both("LSP, clocks", &lsp::LSP) },
+        gated("RFD: both declared", true, true),
+        gated("RFD: client declared", true, false),
+        gated("RFD: server declared", false, true),
+        gated("RFD: neither declared", false, false),
+    ]
+}
+
 fn gated(name: &'static str, client: bool, server: bool) -> Scene {
     let rfd = &acp::RFD_2025_11_13;
     Scene { declared: Sides { client, server }, ..Scene::new(name, rfd, rfd) }

@@ -3,7 +3,7 @@
 //! Only what the parties and the machines under test write is understood; that
 //! is enough, because everything else must pass unread.
 
-use rescind_proto::dialect::{CancelForm, Dialect};
+use rescind_proto::dialect::{CancelForm, Dialect, ProgressForm};
 
 /// What a frame is, for whoever judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,18 @@ pub const PLAIN: &str = "x/plain";
 /// A request that says which one it is, and asks for progress where its dialect can.
 #[must_use]
 pub fn request(dialect: &Dialect, id: &str, method: &str, generation: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{}}}"#, params(dialect, generation))
+}
+
+/// The params of such a request.
+#[must_use]
+pub fn params(dialect: &Dialect, generation: usize) -> String {
     let token = match dialect.progress {
         Some(form) if form.asked_at.len() > 1 => format!(r#","_meta":{{"progressToken":"t{generation}"}}"#),
         Some(form) => format!(r#","{}":"t{generation}""#, form.asked_at[0]),
         None => String::new(),
     };
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"g":{generation}{token}}}}}"#)
+    format!(r#"{{"g":{generation}{token}}}"#)
 }
 
 /// A cancel without a reason.
@@ -83,7 +89,14 @@ pub fn cancelled(id: &str, generation: usize) -> String {
 #[must_use]
 pub fn progress(dialect: &Dialect, generation: usize) -> Option<String> {
     let form = dialect.progress?;
-    Some(format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{"{}":"t{generation}","v":1}}}}"#, form.method, form.token))
+    let params = progress_params(form, generation);
+    Some(format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, form.method))
+}
+
+/// The params of such progress.
+#[must_use]
+pub fn progress_params(form: ProgressForm, generation: usize) -> String {
+    format!(r#"{{"{}":"t{generation}","v":1}}"#, form.token)
 }
 
 /// A notification of no known method, oddly spaced.

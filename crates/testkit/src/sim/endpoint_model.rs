@@ -1,0 +1,796 @@
+//! What must be true of one endpoint, told by what passes its wire and its application and by nothing else.
+
+use core::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
+use std::{collections::VecDeque, sync::Arc};
+
+use rescind_proto::{
+    connection::{Event, IncomingKey, OutgoingKey, Settlement},
+    dialect::{self, Dialect},
+    error_code,
+    receipt::Outcome,
+    side::Side,
+    time::Instant,
+};
+
+use super::{
+    call::{Call, Ending, Work},
+    scene::{Method, Scene},
+    text::{self, Heard},
+    world::Broken,
+};
+
+/// The model of one endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointModel {
+    scene: Arc<Scene>,
+    role: Side,
+    /// Our requests.
+    pub calls: Vec<Call>,
+    /// The peer's requests that were taken in.
+    pub works: Vec<Work>,
+    /// What must leave, in this order, unless it may be dropped.
+    out: VecDeque<Out>,
+    /// What the application must be told, in this order (D11).
+    told: VecDeque<Told>,
+    /// Ids whose requests must be refused, and whether that is for being a duplicate.
+    refusals: Vec<(String, bool)>,
+    /// Cancels for requests that have not arrived (D9).
+    held: Vec<(String, Instant)>,
+    /// The peer sends nothing more.
+    pub input_ended: bool,
+    /// Nothing can be written any more.
+    pub deaf: bool,
+    /// It ends in order.
+    pub shutting_down: bool,
+    closed: bool,
+}
+
+/// Something that leaves in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Out {
+    Request(usize),
+    Answer(usize),
+    Note(usize),
+    Plain(usize),
+}
+
+/// Something that the application hears in the order of the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Told {
+    Plain(usize),
+    Progress(usize),
+    Settled(usize),
+}
+
+/// How a handler ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// With its result.
+    Returned,
+    /// By its token.
+    Cancelled,
+    /// By itself, as cancelled.
+    GaveUp,
+    /// By force.
+    Dropped,
+    /// By a panic.
+    Panicked,
+    /// Having answered before.
+    Answered,
+}
+
+type Verdict = Result<(), Broken>;
+
+impl EndpointModel {
+    /// An endpoint that has neither said nor heard anything.
+    #[must_use]
+    pub const fn new(scene: Arc<Scene>, role: Side) -> Self {
+        Self {
+            scene,
+            role,
+            calls: Vec::new(),
+            works: Vec::new(),
+            out: VecDeque::new(),
+            told: VecDeque::new(),
+            refusals: Vec::new(),
+            held: Vec::new(),
+            input_ended: false,
+            deaf: false,
+            shutting_down: false,
+            closed: false,
+        }
+    }
+
+    /// Whether requests can be made.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !self.input_ended && !self.deaf && !self.shutting_down
+    }
+
+    // What the application does.
+
+    /// A request was made; its generation is its place.
+    pub fn made(&mut self, now: Instant, key: OutgoingKey, method: Method) {
+        let generation = self.calls.len();
+        let deadline = self.scene.clock.map(|limit| now + limit);
+        self.calls.push(Call::new(generation, key, method, deadline));
+        self.out.push_back(Out::Request(generation));
+    }
+
+    /// A notification of no known method was sent.
+    pub fn said_plain(&mut self, number: usize) {
+        self.out.push_back(Out::Plain(number));
+    }
+
+    /// One of our requests is cancelled; whether that can change anything.
+    pub fn cancelled(&mut self, at: usize, patience: Option<Instant>, begun: Option<&str>) -> bool {
+        if !self.calls[at].waits() {
+            return false;
+        }
+        if !self.calls[at].given_up {
+            self.give_up(at, begun);
+        }
+        let withdrawn = self.calls[at].withdrawn;
+        let call = &mut self.calls[at];
+        call.patience = match (patience, call.patience) {
+            (Some(new), Some(old)) => Some(new.min(old)),
+            (new, _) => new,
+        };
+        if patience.is_none() || withdrawn {
+            call.due = Some(Ending::Cancelled);
+        }
+        true
+    }
+
+    /// A handler sends a notification that belongs to its request; whether it may.
+    pub fn noted(&mut self, at: usize) -> bool {
+        let work = &mut self.works[at];
+        let may = work.runs() && !work.replied && !work.silenced && !self.deaf;
+        if may {
+            work.notes += 1;
+            self.out.push_back(Out::Note(at));
+        }
+        may
+    }
+
+    /// A handler answers and goes on; whether it may.
+    pub fn responded(&mut self, now: Instant, at: usize) -> bool {
+        let may = self.works[at].runs() && !self.works[at].replied && !self.works[at].silenced;
+        if may {
+            self.reply(now, at, false);
+        }
+        may
+    }
+
+    /// A handler has ended.
+    pub fn ended(&mut self, now: Instant, at: usize, end: End) {
+        self.works[at].ended = true;
+        self.works[at].drop_at = None;
+        if !self.works[at].replied && !self.works[at].silenced {
+            self.reply(now, at, end != End::Returned);
+        }
+        self.conclude(now, at);
+    }
+
+    /// An operator stops one of the peer's requests; whether that can change anything.
+    pub fn stopped(&mut self, now: Instant, at: usize) -> bool {
+        let may = self.works[at].runs() && !self.works[at].fired;
+        if may {
+            self.stop(now, at, self.scene.grace);
+        }
+        may
+    }
+
+    /// The connection is to end in order.
+    pub fn shut_down(&mut self, now: Instant, begun: Option<&str>) {
+        self.shutting_down = true;
+        for at in 0..self.calls.len() {
+            self.cancelled(at, None, begun);
+        }
+        self.stop_all(now);
+    }
+
+    // What passes the wire.
+
+    /// A whole frame has arrived.
+    pub fn received(&mut self, now: Instant, frame: &str, begun: Option<&str>) {
+        if self.input_ended {
+            return;
+        }
+        match text::read(frame) {
+            Some(Heard::Request { id, method, generation }) => self.received_request(now, id, method, generation),
+            Some(Heard::Cancel { id, .. }) => self.received_cancel(now, id, begun),
+            Some(Heard::Answer { id: Some(id), generation, code }) => {
+                self.received_answer(id, generation, code, begun);
+            }
+            Some(Heard::Progress { generation }) => {
+                let limit = self.scene.clock.filter(|_| self.scene.resets);
+                if let Some(call) = self.calls.get_mut(generation).filter(|call| call.waits()) {
+                    self.told.push_back(Told::Progress(generation));
+                    if let (Some(limit), Some(_)) = (limit, call.deadline) {
+                        call.deadline = Some(now + limit);
+                    }
+                }
+            }
+            Some(Heard::Plain { number }) => self.told.push_back(Told::Plain(number)),
+            Some(Heard::Answer { id: None, .. }) | None => {}
+        }
+    }
+
+    /// The peer sends nothing more.
+    pub fn input_ends(&mut self, now: Instant, begun: Option<&str>) {
+        if self.input_ended {
+            return;
+        }
+        self.input_ended = true;
+        let leaving = match begun.and_then(text::read) {
+            Some(Heard::Request { generation, .. }) => Some(generation),
+            _ => None,
+        };
+        for call in &mut self.calls {
+            if call.id.is_none() && leaving != Some(call.generation) {
+                call.withdrawn = true;
+            }
+            if call.waits() {
+                call.due = Some(Ending::Closed);
+            }
+        }
+        self.stop_all(now);
+    }
+
+    /// The link is dead.
+    pub fn link_is_lost(&mut self, now: Instant) {
+        self.deaf = true;
+        self.out.clear();
+        self.refusals.clear();
+        for at in 0..self.works.len() {
+            if self.works[at].replied && !self.works[at].silenced {
+                self.works[at].answered = true;
+                self.conclude(now, at);
+            }
+        }
+        self.input_ends(now, None);
+    }
+
+    /// It is later now.
+    pub fn passed(&mut self, now: Instant, begun: Option<&str>) {
+        for at in 0..self.calls.len() {
+            if !self.calls[at].waits() {
+                continue;
+            }
+            let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+            if self.calls[at].given_up && (is_due(self.calls[at].patience) || is_due(self.calls[at].deadline)) {
+                self.calls[at].due = Some(Ending::Cancelled);
+            } else if is_due(self.calls[at].deadline) {
+                self.give_up(at, begun);
+                self.calls[at].due = Some(Ending::TimedOut);
+            }
+        }
+    }
+
+    /// A whole frame has left.
+    ///
+    /// # Errors
+    ///
+    /// The rule that it breaks.
+    pub fn sent(&mut self, now: Instant, frame: &str) -> Verdict {
+        match text::read(frame) {
+            None => broken(format!("{} says what it cannot: {frame}", self.role.word())),
+            Some(Heard::Plain { number }) => self.take(Out::Plain(number)),
+            Some(Heard::Request { id, generation, .. }) => self.sent_request(id, generation),
+            Some(Heard::Cancel { method, id }) => self.sent_cancel(frame, method, id),
+            Some(Heard::Progress { generation }) => {
+                let at = self.works.iter().position(|work| work.generation == generation);
+                let Some(at) = at else { return broken(format!("progress of nothing: {frame}")) };
+                if self.works[at].answered {
+                    return broken(format!("progress of their request {generation} after its answer (MCP-P03)"));
+                }
+                self.take(Out::Note(at))
+            }
+            Some(Heard::Answer { id, generation, code }) => self.sent_answer(now, frame, id, generation, code),
+        }
+    }
+
+    /// The machine told something.
+    ///
+    /// # Errors
+    ///
+    /// The rule that is broken by it.
+    pub fn heard(&mut self, now: Instant, event: &Event) -> Verdict {
+        match event {
+            Event::Request(request) => self.starts(request.key, request.payload.params().unwrap_or_default()),
+            Event::Settled { key, how } => self.settles(now, *key, how),
+            Event::Notification(payload) if payload.method() == text::PLAIN => {
+                let params = String::from_utf8_lossy(payload.params().unwrap_or_default());
+                let number = text::member(&params, "n").and_then(|number| number.parse().ok());
+                self.hears(Told::Plain(number.unwrap_or(usize::MAX)))
+            }
+            Event::Progress { key, .. } => {
+                let at = self.call(*key)?;
+                self.hears(Told::Progress(at))
+            }
+            Event::Cancelled { key, .. } => {
+                let work = self.work(*key)?;
+                if work.fired {
+                    return broken(format!("the token of their request {} fires twice", work.generation));
+                }
+                if !work.cancelled && !work.stopped {
+                    return broken(format!("the token of their request {} fires without a reason", work.generation));
+                }
+                work.fired = true;
+                Ok(())
+            }
+            Event::Drop { key } => {
+                let work = self.work(*key)?;
+                if work.dropped || !work.fired || work.drop_at.is_none_or(|at| at > now) {
+                    return broken(format!("the handler of their request {} is dropped too early", work.generation));
+                }
+                work.dropped = true;
+                Ok(())
+            }
+            Event::Receipt(notice) => {
+                let at = self.call(notice.key)?;
+                self.check_receipt(at, notice.receipt.outcome)
+            }
+            Event::Closed => {
+                if self.closed {
+                    return broken("closed twice".into());
+                }
+                self.closed = true;
+                Ok(())
+            }
+            Event::Notification(_)
+            | Event::Stopped(_)
+            | Event::Cancel(_)
+            | Event::Late { .. }
+            | Event::Refused { .. }
+            | Event::Violation { .. }
+            | Event::GivenUp { .. } => Ok(()),
+        }
+    }
+
+    /// Whether the application has been told what it must be told by now (D11).
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn check_told(&self, now: Instant) -> Verdict {
+        if let Some(told) = self.told.front() {
+            return broken(format!("the application is not told {told:?} (D11)"));
+        }
+        for call in &self.calls {
+            if call.due.is_some() && call.settled.is_none() {
+                return broken(format!("our request {} does not settle as {:?} (D4)", call.generation, call.due));
+            }
+        }
+        let (mut running, mut queued) = (0, 0);
+        for work in &self.works {
+            running += usize::from(work.runs());
+            queued += usize::from(work.is_queued());
+            if (work.cancelled || work.stopped) && work.runs() && !work.fired {
+                return broken(format!("the token of their request {} does not fire (D21)", work.generation));
+            }
+            if work.runs() && work.drop_at.is_some_and(|at| at <= now) && !work.dropped {
+                return broken(format!("the handler of their request {} is never dropped (D22)", work.generation));
+            }
+        }
+        if running > self.scene.slots {
+            return broken(format!("{running} handlers run, {} may (D12)", self.scene.slots));
+        }
+        if queued > 0 && running < self.scene.slots {
+            return broken("a request waits beside a free slot (D12)".into());
+        }
+        Ok(())
+    }
+
+    /// Whether everything that had to be written has been, with the pipe flushed.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn check_settled(&self) -> Verdict {
+        if self.deaf {
+            return Ok(());
+        }
+        if let Some(out) = self.out.iter().find(|out| !self.may_drop(out)) {
+            return broken(format!("{out:?} is never written"));
+        }
+        if !self.refusals.is_empty() {
+            return broken(format!("{:?} are never refused (D7)", self.refusals));
+        }
+        for call in &self.calls {
+            if call.cancel_due && call.id.is_some() && !call.disarmed && !self.input_ended {
+                return broken(format!("the cancel of our request {} is never written (D15)", call.generation));
+            }
+        }
+        Ok(())
+    }
+
+    /// Feeds the model into a hasher.
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        for call in &self.calls {
+            call.hash_state(now, state);
+        }
+        for work in &self.works {
+            work.hash_state(now, state);
+        }
+        (&self.out, &self.told, &self.refusals).hash(state);
+        (self.input_ended, self.deaf, self.shutting_down, self.closed).hash(state);
+        for (id, until) in &self.held {
+            (id, until.since(now)).hash(state);
+        }
+    }
+
+    fn received_request(&mut self, now: Instant, id: &str, method: &str, generation: usize) {
+        let duplicate = self.newest(id).is_some_and(|at| self.works[at].is_live());
+        if duplicate || self.shutting_down {
+            if !self.deaf {
+                self.refusals.push((id.to_owned(), duplicate));
+            }
+            return;
+        }
+        let at = self.works.len();
+        self.works.push(Work::new(generation, id, method));
+        self.held.retain(|held| held.1 > now);
+        let held = self.held.iter().position(|held| held.0 == id).map(|place| self.held.remove(place));
+        if held.is_some() && self.dialect().uncancellable(method).is_none() {
+            self.cancel_work(now, at);
+        }
+    }
+
+    fn received_cancel(&mut self, now: Instant, id: &str, begun: Option<&str>) {
+        let peer = self.role.other();
+        let lawful = |method: &str| self.scene.may_cancel_named(peer, peer, method);
+        if !lawful("") {
+            return;
+        }
+        let remembered = |work: &Work| work.over_at.is_none_or(|at| now.since(at) < self.scene.config.remember.1);
+        let Some(at) = self.newest(id).filter(|&at| remembered(&self.works[at])) else {
+            let known = self.held.iter().any(|held| held.0 == id && held.1 > now);
+            if self.dialect().sticky && self.is_open() && !known {
+                self.held.push((id.to_owned(), now + STICKY));
+            }
+            return;
+        };
+        let work = &self.works[at];
+        if !lawful(&work.method) || work.cancelled || !work.is_live() {
+            return;
+        }
+        if !work.replied {
+            return self.cancel_work(now, at);
+        }
+        let leaving = match begun.and_then(text::read) {
+            Some(Heard::Answer { id: Some(leaving), code, .. }) => {
+                leaving == id && code != Some(error_code::INVALID_REQUEST)
+            }
+            _ => false,
+        };
+        // An answer that has not begun to leave is taken back where its requester wants none.
+        if self.dialect().is_silent() && !leaving {
+            self.works[at].silenced = true;
+            self.conclude(now, at);
+        }
+    }
+
+    fn cancel_work(&mut self, now: Instant, at: usize) {
+        let silent = self.dialect().is_silent();
+        let queued = self.works[at].is_queued();
+        let work = &mut self.works[at];
+        work.cancelled = true;
+        work.silenced |= silent;
+        if queued {
+            work.ended = true;
+            if !silent {
+                self.reply(now, at, true);
+            }
+            self.conclude(now, at);
+        } else if !work.fired && work.drop_at.is_none() {
+            work.drop_at = Some(now + self.scene.grace);
+        } else {
+            work.drop_at = work.drop_at.map(|at| at.min(now + self.scene.grace));
+        }
+    }
+
+    fn received_answer(&mut self, id: &str, generation: Option<usize>, code: Option<i32>, begun: Option<&str>) {
+        let found = self.calls.iter().rposition(|call| call.id.as_deref() == Some(id));
+        let Some(at) = found else { return };
+        let leaving = match begun.and_then(text::read) {
+            Some(Heard::Cancel { id: leaving, .. }) => leaving == id,
+            _ => false,
+        };
+        let call = &mut self.calls[at];
+        if call.answered {
+            return;
+        }
+        call.answered = true;
+        call.deadline = None;
+        if call.cancels == 0 && !leaving {
+            call.disarmed = true;
+        }
+        let forgotten = call.given_up && !call.waits();
+        if forgotten {
+            return;
+        }
+        call.patience = None;
+        call.due = Some(match (generation, code) {
+            (_, None) => Ending::Answer,
+            (_, Some(error_code::REQUEST_CANCELLED)) if call.given_up => Ending::Cancelled,
+            (_, Some(_)) => Ending::Error,
+        });
+        self.told.push_back(Told::Settled(at));
+    }
+
+    fn sent_request(&mut self, id: &str, generation: usize) -> Verdict {
+        let Some(call) = self.calls.get_mut(generation) else { return broken(format!("a request {id} nobody made")) };
+        if call.withdrawn {
+            return broken(format!("our request {generation} was withdrawn before it began, and leaves (invariant 2)"));
+        }
+        if call.id.replace(id.to_owned()).is_some() {
+            return broken(format!("our request {generation} leaves twice"));
+        }
+        if self.calls.iter().filter(|call| call.id.as_deref() == Some(id)).count() > 1 {
+            return broken(format!("our request {generation} has the id {id} of an earlier one (MCP-I02)"));
+        }
+        self.take(Out::Request(generation))
+    }
+
+    fn sent_cancel(&mut self, frame: &str, method: &str, id: &str) -> Verdict {
+        let form = self.dialect().cancel;
+        let Some(call) = self.calls.iter_mut().find(|call| call.id.as_deref() == Some(id)) else {
+            return broken(format!("a cancel for {id}, which was never sent (invariant 1)"));
+        };
+        let generation = call.generation;
+        if call.cancels > 0 {
+            return broken(format!("our request {generation} is cancelled twice (invariant 1)"));
+        }
+        if call.disarmed {
+            return broken(format!("a cancel begun after the answer of our request {generation} had come (D15)"));
+        }
+        if !call.cancel_due {
+            return broken(format!("our request {generation} is cancelled and nobody asked, or may: {frame}"));
+        }
+        call.cancels += 1;
+        call.cancel_due = false;
+        if method != form.method || text::member(frame, form.id) != Some(id) {
+            return broken(format!("a cancel in another dialect's form: {frame}"));
+        }
+        Ok(())
+    }
+
+    fn sent_answer(
+        &mut self,
+        now: Instant,
+        frame: &str,
+        id: Option<&str>,
+        generation: Option<usize>,
+        code: Option<i32>,
+    ) -> Verdict {
+        let Some(id) = id else { return broken(format!("an answer to nobody: {frame}")) };
+        let is_refusal = |(refused, duplicate): &(String, bool)| {
+            let words = if *duplicate { r#""code":-32600"# } else { r#""message":"shutting down""# };
+            refused == id && frame.contains(words)
+        };
+        if let Some(place) = self.refusals.iter().position(is_refusal) {
+            self.refusals.remove(place);
+            return Ok(());
+        }
+        let found = match generation {
+            Some(generation) => self.works.iter().position(|work| work.generation == generation && work.id == id),
+            None => self.works.iter().rposition(|work| work.id == id && work.replied && !work.answered),
+        };
+        let Some(at) = found else { return broken(format!("an answer to nobody: {frame}")) };
+        let work = &self.works[at];
+        let generation_of = work.generation;
+        if work.answered {
+            return broken(format!("their request {generation_of} is answered twice (invariant 4): {frame}"));
+        }
+        if work.silenced {
+            return broken(format!("their request {generation_of} is answered although silence was due (MCP-C06): {frame}"));
+        }
+        if !work.replied {
+            return broken(format!("their request {generation_of} is answered before its handler has: {frame}"));
+        }
+        if self.newest(id) != Some(at) {
+            return broken(format!("the answer of their request {generation_of} reaches a later one of its id (D8)"));
+        }
+        if work.reply_is_ours == generation.is_some() {
+            return broken(format!("their request {generation_of} has the wrong answer: {frame}"));
+        }
+        if work.reply_is_ours {
+            self.check_our_answer(at, frame, code)?;
+        }
+        self.take(Out::Answer(at))?;
+        self.works[at].answered = true;
+        self.conclude(now, at);
+        Ok(())
+    }
+
+    /// What an endpoint answers for a handler that said nothing (D23, D24).
+    fn check_our_answer(&self, at: usize, frame: &str, code: Option<i32>) -> Verdict {
+        let (work, dialect) = (&self.works[at], self.dialect());
+        let cancelled = match dialect.settlement {
+            dialect::Settlement::Answered(error) => Some(error.code),
+            dialect::Settlement::Silent => None,
+        };
+        let lawful = match code {
+            None => dialect.cancel_result(&work.method).is_some() && work.cancelled,
+            Some(code) if work.cancelled => Some(code) == cancelled || code == error_code::INTERNAL_ERROR,
+            Some(code) => [dialect.gave_up.code, error_code::INTERNAL_ERROR, error_code::STOPPED_BY_OPERATOR].contains(&code),
+        };
+        if lawful { Ok(()) } else { broken(format!("their request {} ends with the wrong words: {frame}", work.generation)) }
+    }
+
+    fn starts(&mut self, key: IncomingKey, params: &[u8]) -> Verdict {
+        let params = String::from_utf8_lossy(params);
+        let generation = text::member(&params, "g").and_then(|text| text.parse::<usize>().ok());
+        let found = self.works.iter_mut().find(|work| Some(work.generation) == generation);
+        let Some(work) = found else { return broken(format!("a handler starts for nothing: {params}")) };
+        if work.key.is_some() {
+            return broken(format!("the handler of their request {} starts twice", work.generation));
+        }
+        if work.ended {
+            return broken(format!("the handler of their request {} starts although it was cancelled", work.generation));
+        }
+        work.key = Some(key);
+        Ok(())
+    }
+
+    fn settles(&mut self, now: Instant, key: OutgoingKey, how: &Settlement) -> Verdict {
+        let at = self.call(key)?;
+        let call = &mut self.calls[at];
+        if call.settled.is_some() {
+            return broken(format!("our request {at} settles twice (invariant 3)"));
+        }
+        let ending = match how {
+            Settlement::Result(result) => {
+                let text = String::from_utf8_lossy(result);
+                if text::member(&text, "g").and_then(|text| text.parse().ok()) != Some(at) {
+                    return broken(format!("our request {at} gets the answer of another: {text}"));
+                }
+                Ending::Answer
+            }
+            Settlement::PeerError(_) => Ending::Error,
+            Settlement::Cancelled(_) => Ending::Cancelled,
+            Settlement::TimedOut { .. } => Ending::TimedOut,
+            Settlement::Closed => Ending::Closed,
+            Settlement::Ended { .. } | Settlement::Unreadable(_) => {
+                return broken(format!("our request {at} is ended by the peer: {how:?} (invariant 5)"));
+            }
+        };
+        if call.due != Some(ending) {
+            return broken(format!("our request {at} settles as {ending:?}, it should as {:?}", call.due));
+        }
+        call.settled = Some(now);
+        call.deadline = None;
+        if self.told.contains(&Told::Settled(at)) { self.hears(Told::Settled(at)) } else { Ok(()) }
+    }
+
+    /// A receipt claims no more than was seen (D28).
+    fn check_receipt(&self, at: usize, outcome: Outcome) -> Verdict {
+        let call = &self.calls[at];
+        let is_true = match outcome {
+            Outcome::Asked => call.given_up && call.cancels == 0,
+            Outcome::NeverSent => call.withdrawn && call.id.is_none(),
+            Outcome::NotSendable => call.given_up && call.cancels == 0 && !call.cancel_due,
+            Outcome::Sent => call.given_up && call.id.is_some(),
+            Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. } => call.answered && call.cancels == 1,
+            Outcome::CompletedFirst => call.answered && call.cancels == 0,
+            Outcome::Unknown => self.input_ended || self.deaf,
+        };
+        if is_true { Ok(()) } else { broken(format!("the receipt of our request {at} claims {outcome:?} (D28)")) }
+    }
+
+    fn give_up(&mut self, at: usize, begun: Option<&str>) {
+        let lawful = self.scene.may_cancel(self.role, self.role.other(), self.calls[at].method);
+        let call = &mut self.calls[at];
+        call.given_up = true;
+        if call.id.is_none() {
+            let leaving = match begun.and_then(text::read) {
+                Some(Heard::Request { generation, .. }) => generation == at,
+                _ => false,
+            };
+            if !leaving {
+                call.withdrawn = true;
+                return;
+            }
+        }
+        call.cancel_due = lawful && !self.deaf;
+    }
+
+    fn reply(&mut self, now: Instant, at: usize, ours: bool) {
+        self.works[at].replied = true;
+        self.works[at].reply_is_ours = ours;
+        if self.deaf {
+            self.works[at].answered = true;
+            self.conclude(now, at);
+        } else {
+            self.out.push_back(Out::Answer(at));
+        }
+    }
+
+    fn stop(&mut self, now: Instant, at: usize, grace: Duration) {
+        let work = &mut self.works[at];
+        if work.ended {
+            return;
+        }
+        work.stopped = true;
+        if work.is_queued() {
+            work.ended = true;
+            if !work.replied && !work.silenced {
+                self.reply(now, at, true);
+            }
+            self.conclude(now, at);
+        } else if !work.dropped {
+            let drop_at = now + grace;
+            work.drop_at = Some(work.drop_at.map_or(drop_at, |at| at.min(drop_at)));
+        }
+    }
+
+    fn stop_all(&mut self, now: Instant) {
+        for at in 0..self.works.len() {
+            self.stop(now, at, self.scene.short_grace);
+        }
+    }
+
+    fn conclude(&mut self, now: Instant, at: usize) {
+        let work = &mut self.works[at];
+        if work.ended && !work.is_live() && work.over_at.is_none() {
+            work.over_at = Some(now);
+        }
+    }
+
+    fn take(&mut self, what: Out) -> Verdict {
+        let Some(place) = self.out.iter().position(|out| *out == what) else {
+            return broken(format!("{what:?} leaves out of order, twice, or although it was taken back"));
+        };
+        for out in self.out.drain(..=place).collect::<Vec<_>>() {
+            if out != what && !self.may_drop(&out) {
+                return broken(format!("{what:?} leaves and {out:?}, which came first, never does (D13)"));
+            }
+        }
+        Ok(())
+    }
+
+    fn may_drop(&self, out: &Out) -> bool {
+        match *out {
+            Out::Request(at) => self.calls[at].withdrawn,
+            Out::Answer(at) | Out::Note(at) => self.works[at].silenced,
+            Out::Plain(_) => false,
+        }
+    }
+
+    fn hears(&mut self, what: Told) -> Verdict {
+        match self.told.pop_front() {
+            Some(told) if told == what => Ok(()),
+            told => broken(format!("the application is told {what:?}; next on the wire was {told:?} (D11)")),
+        }
+    }
+
+    fn newest(&self, id: &str) -> Option<usize> {
+        self.works.iter().rposition(|work| work.id == id)
+    }
+
+    fn call(&self, key: OutgoingKey) -> Result<usize, Broken> {
+        let found = self.calls.iter().position(|call| call.key == key);
+        found.ok_or_else(|| Broken(format!("an event about a request nobody made: {key:?}")))
+    }
+
+    fn work(&mut self, key: IncomingKey) -> Result<&mut Work, Broken> {
+        let found = self.works.iter_mut().find(|work| work.key == Some(key));
+        found.ok_or_else(|| Broken(format!("an event about a handler that never started: {key:?}")))
+    }
+
+    fn dialect(&self) -> &'static Dialect {
+        self.scene.dialects[self.role]
+    }
+}
+
+/// How long a cancel waits for its request (D9).
+const STICKY: Duration = Duration::from_millis(250);
+
+fn broken(text: String) -> Verdict {
+    Err(Broken(text))
+}

@@ -1,0 +1,307 @@
+//! One endpoint whose peer is nobody's engine: it does whatever the wire lets it do, right or wrong.
+
+use core::hash::Hash;
+use std::sync::Arc;
+
+use rescind_proto::{
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    digest::Digest,
+    endpoint::{Do, Endpoint},
+    hop::Cut,
+    scene::Scene,
+    text::{self, Heard},
+    world::{Broken, World},
+};
+
+/// One thing that can happen to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Its application acts.
+    App(Do),
+    /// Some of what waits is written.
+    Write(Cut),
+    /// The peer asks under the id of this place in the scene.
+    Ask(u8),
+    /// The peer asks and cancels in the same read.
+    AskAndCancel(u8),
+    /// The peer cancels that id.
+    Cancel(u8),
+    /// The peer answers a request of ours with a result.
+    Answer(u8),
+    /// The peer answers a request of ours as cancelled.
+    AnswerCancelled(u8),
+    /// The peer reports progress of a request of ours.
+    Progress(u8),
+    /// The peer says something of no known method.
+    Plain,
+    /// The next timer is due.
+    Timeout,
+    /// The peer sends nothing more.
+    End,
+    /// The link breaks.
+    Break,
+}
+
+/// An endpoint before a scripted peer.
+#[derive(Clone, Debug)]
+pub struct SoloWorld {
+    scene: Arc<Scene>,
+    role: Side,
+    end: Endpoint,
+    now: Instant,
+    /// Requests of the peer so far.
+    asked: usize,
+    /// The highest place of an id that the peer has used, plus one.
+    fresh: usize,
+    /// Cancels of the peer so far, by id.
+    cancels: [u8; 8],
+    /// Answers of the peer so far, by our request.
+    answers: [u8; 16],
+    /// Progress of the peer so far, by our request.
+    progress: [u8; 16],
+    plains: usize,
+    transcript: Option<Vec<String>>,
+}
+
+impl SoloWorld {
+    /// The scene as this side plays it, before anything has happened, its handshake done.
+    #[must_use]
+    pub fn new(scene: Scene, role: Side) -> Self {
+        let scene = Arc::new(scene);
+        let mut ends = Sides::from_fn(|side| Endpoint::new(&scene, side));
+        let mut now = Instant::ORIGIN;
+        if scene.dialects.client.gate.is_some() {
+            now = super::handshake::between_endpoints(&mut ends, scene.declared);
+        }
+        let Sides { client, server } = ends;
+        Self {
+            end: if role == Side::Client { client } else { server },
+            scene,
+            role,
+            now,
+            asked: 0,
+            fresh: 0,
+            cancels: [0; 8],
+            answers: [0; 16],
+            progress: [0; 16],
+            plains: 0,
+            transcript: None,
+        }
+    }
+
+    fn say(&mut self, frames: &[String]) -> Result<(), Broken> {
+        let mut bytes = Vec::new();
+        for frame in frames {
+            self.note(|| format!("peer -> {frame}"));
+            bytes.extend_from_slice(frame.as_bytes());
+            bytes.push(b'\n');
+        }
+        self.end.input(self.now, &bytes)
+    }
+
+    fn ask(&mut self, id: u8) -> String {
+        let peer = self.role.other();
+        let frame = text::request(
+            self.scene.dialects[peer],
+            self.scene.ids[usize::from(id)],
+            self.scene.methods[peer][0].name,
+            self.asked,
+        );
+        self.asked += 1;
+        self.fresh = self.fresh.max(usize::from(id) + 1);
+        frame
+    }
+
+    fn cancel(&mut self, id: u8) -> String {
+        self.cancels[usize::from(id)] += 1;
+        text::cancel(self.scene.dialects[self.role.other()].cancel, self.scene.ids[usize::from(id)])
+    }
+
+    fn answer(&mut self, call: usize, write: fn(&str, usize) -> String) -> Result<(), Broken> {
+        let Some(id) = self.end.model.calls[call].id.clone() else { return Ok(()) };
+        self.answers[call] += 1;
+        self.say(&[write(&id, call)])
+    }
+
+    fn write(&mut self, cut: Cut) -> Result<(), Broken> {
+        let (_, frames) = self.end.write(self.now, cut)?;
+        for frame in frames {
+            self.note(|| format!("        {frame} -> peer"));
+            // A peer that is told of no more progress than asked for would hide a frame too many.
+            if let Some(Heard::Answer { id: None, .. }) = text::read(&frame) {
+                return Err(Broken(format!("an answer to nobody: {frame}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything is written and every timer fires, until nothing moves any more.
+    fn run(&mut self, everyone_ends: bool) -> Result<(), Broken> {
+        for _ in 0..MOST_ROUNDS {
+            if !self.end.conn.pending().is_empty() {
+                self.write(Cut::All)?;
+            } else if !self.end.end_handlers(self.now, everyone_ends)? {
+                let Some(due) = self.end.conn.poll_timeout() else { return Ok(()) };
+                self.now = due.max(self.now);
+                let now = self.now;
+                self.note(|| format!("time: {now:?}"));
+                self.end.pass(now)?;
+            }
+        }
+        Err(Broken("nothing ever comes to rest".into()))
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(line());
+        }
+    }
+}
+
+impl World for SoloWorld {
+    type Action = Action;
+
+    fn actions(&self, out: &mut Vec<Action>) {
+        let mut app = Vec::new();
+        self.end.actions(&mut app);
+        out.extend(app.into_iter().map(Action::App));
+        let pending = self.end.conn.pending();
+        if !pending.is_empty() {
+            out.push(Action::Write(Cut::All));
+            if Cut::Frame.len(pending) < pending.len() {
+                out.push(Action::Write(Cut::Frame));
+            }
+            if !self.end.is_cut() {
+                out.push(Action::Write(Cut::Half));
+            }
+        }
+        let (scene, model, peer) = (&self.scene, &self.end.model, self.role.other());
+        if !model.input_ended {
+            for id in 0..scene.ids.len().min(self.fresh + 1) {
+                if self.asked < scene.asks[peer] {
+                    out.push(Action::Ask(id as u8));
+                    out.push(Action::AskAndCancel(id as u8));
+                }
+                if self.cancels[id] < 2 {
+                    out.push(Action::Cancel(id as u8));
+                }
+            }
+            for (at, call) in model.calls.iter().enumerate().filter(|(_, call)| call.id.is_some()) {
+                if self.answers[at] < scene.answers {
+                    out.push(Action::Answer(at as u8));
+                    if !scene.dialects[peer].is_silent() && call.cancels > 0 {
+                        out.push(Action::AnswerCancelled(at as u8));
+                    }
+                }
+                if scene.dialects[peer].progress.is_some() && self.progress[at] < 2 {
+                    out.push(Action::Progress(at as u8));
+                }
+            }
+            if self.plains < scene.plains {
+                out.push(Action::Plain);
+            }
+            if scene.ends {
+                out.push(Action::End);
+            }
+        }
+        if self.end.conn.poll_timeout().is_some() {
+            out.push(Action::Timeout);
+        }
+        if scene.ends && !model.deaf {
+            out.push(Action::Break);
+        }
+    }
+
+    fn step(&mut self, action: Action) -> Result<(), Broken> {
+        match action {
+            Action::App(what) => {
+                self.note(|| format!("app: {what:?}"));
+                self.end.act(self.now, what)
+            }
+            Action::Write(cut) => self.write(cut),
+            Action::Ask(id) => {
+                let frame = self.ask(id);
+                self.say(&[frame])
+            }
+            Action::AskAndCancel(id) => {
+                let frames = [self.ask(id), self.cancel(id)];
+                self.say(&frames)
+            }
+            Action::Cancel(id) => {
+                let frame = self.cancel(id);
+                self.say(&[frame])
+            }
+            Action::Answer(call) => self.answer(usize::from(call), text::result),
+            Action::AnswerCancelled(call) => self.answer(usize::from(call), text::cancelled),
+            Action::Progress(call) => {
+                self.progress[usize::from(call)] += 1;
+                let frame = text::progress(self.scene.dialects[self.role.other()], usize::from(call));
+                frame.map_or(Ok(()), |frame| self.say(&[frame]))
+            }
+            Action::Plain => {
+                self.plains += 1;
+                self.say(&[text::plain(self.plains - 1)])
+            }
+            Action::Timeout => {
+                let Some(due) = self.end.conn.poll_timeout() else { return Ok(()) };
+                self.now = due.max(self.now);
+                let now = self.now;
+                self.note(|| format!("time: {now:?}"));
+                self.end.pass(now)
+            }
+            Action::End => {
+                self.note(|| "the peer ends".to_owned());
+                self.end.input_ends(self.now)
+            }
+            Action::Break => {
+                self.note(|| "the link breaks".to_owned());
+                self.end.link_is_lost(self.now)
+            }
+        }
+    }
+
+    fn check_future(&self) -> Result<(), Broken> {
+        let mut world = self.clone();
+        world.run(false)?;
+        world.end.model.check_settled()?;
+        world.run(true)?;
+        world.end.model.check_settled()?;
+        // Everything is answered late.
+        if !world.end.model.input_ended {
+            for call in 0..world.end.model.calls.len() {
+                if !world.end.model.calls[call].answered {
+                    world.answer(call, text::result)?;
+                }
+            }
+            world.run(true)?;
+            world.end.model.check_settled()?;
+            world.end.check_empty()?;
+            world.end.input_ends(world.now)?;
+        }
+        world.run(true)?;
+        world.end.model.check_settled()?;
+        world.end.check_empty()
+    }
+
+    fn digest(&self) -> u128 {
+        let mut digest = Digest::new();
+        self.end.hash_state(self.now, &mut digest);
+        (self.asked, self.fresh, self.cancels, self.answers, self.progress, self.plains).hash(&mut digest);
+        digest.finish_wide()
+    }
+
+    fn keep_transcript(&mut self) {
+        self.transcript = Some(Vec::new());
+    }
+
+    fn transcript(&self) -> &[String] {
+        self.transcript.as_deref().unwrap_or_default()
+    }
+}
+
+/// More rounds than any small world needs to come to rest.
+const MOST_ROUNDS: usize = 400;
