@@ -67,9 +67,15 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
         }
     };
     let text = if arguments.json { json(&story) } else { picture(&story, Paint::of_stdout()) };
-    // A reader who has gone has seen enough.
-    let _ = io::stdout().write_all(text.as_bytes());
-    if story.unexpected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match io::stdout().write_all(text.as_bytes()) {
+        // A reader who has gone has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Failure::new("standard output", error, "write it to somewhere with room").say();
+            ExitCode::from(2)
+        }
+        Ok(()) | Err(_) if story.unexpected.is_empty() => ExitCode::SUCCESS,
+        Ok(()) | Err(_) => ExitCode::FAILURE,
+    }
 }
 
 fn play() -> io::Result<Story> {
@@ -78,8 +84,12 @@ fn play() -> io::Result<Story> {
     let (seen, ending) = client.finish();
     let recording = Recording::read(&seen.recorded);
     let mut story = Story::new(&seen, &recording, ending);
-    story.unexpected = played.err().map(|stopped| stopped.to_string()).into_iter().collect();
-    story.unexpected.extend(expectations::disappointed(&story, &seen, &recording));
+    story.unexpected = match played {
+        Ok(()) => expectations::of_calls(&story),
+        // What comes after that follows from it.
+        Err(stopped) => vec![stopped.to_string()],
+    };
+    story.unexpected.extend(expectations::of_session(&story, &seen, &recording));
     Ok(story)
 }
 

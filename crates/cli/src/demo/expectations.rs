@@ -12,24 +12,31 @@ use crate::sample_server::tool::Tool;
 const TIMED_OUT: i32 = rescind_proto::error_code::TIMED_OUT;
 const SERVER_GONE: i32 = rescind_proto::error_code::UPSTREAM_GONE;
 
-/// What is not as it should be, a sentence each.
-pub(super) fn disappointed(story: &Story, seen: &Seen, recording: &Recording) -> Vec<String> {
+/// What is not as it should be with the calls, a sentence each.
+pub(super) fn of_calls(story: &Story) -> Vec<String> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let must = expectations(call);
-        found.extend(
-            must.into_iter().filter(|(_, is_so)| !is_so).map(|(what, _)| format!("{}: {what}", call.tool.name())),
-        );
+        let unmet = expectations(call).into_iter().filter(|(_, is_so)| !is_so);
+        found.extend(unmet.map(|(what, _)| format!("{}: {what}", call.tool.name())));
     }
-    let mut must = |what: &str, is_so: bool| {
-        if !is_so {
-            found.push(what.to_owned());
-        }
-    };
-    must("the session must go on after late answers", story.ping_ms.is_some());
-    must("the shim must exit with the server's code", story.end.exit_code == Some(Tool::EXIT_CODE));
-    must("no process may be left", !story.end.left_behind);
-    must("the recording must be complete", recording.is_complete);
+    if story.ping_ms.is_none() {
+        found.push("the session must go on after late answers".to_owned());
+    }
+    if story.end.exit_code != Some(Tool::EXIT_CODE) {
+        found.push("the shim must exit with the server's code".to_owned());
+    }
+    found
+}
+
+/// What must be so however far the script came.
+pub(super) fn of_session(story: &Story, seen: &Seen, recording: &Recording) -> Vec<String> {
+    let mut found = Vec::new();
+    if story.end.left_behind {
+        found.push("no process may be left".to_owned());
+    }
+    if !recording.is_complete {
+        found.push("the recording must be complete".to_owned());
+    }
     found.extend(recording.oddities.iter().map(|line| format!("recorded: {line}")));
     found.extend(seen.unreadable.iter().map(|line| format!("unreadable: {line}")));
     found
@@ -126,12 +133,14 @@ mod tests {
     fn disappointments(change: impl FnOnce(&mut Story)) -> Vec<String> {
         let mut story = example::story();
         change(&mut story);
-        disappointed(&story, &Seen::default(), &Recording::read(&[json!({}), json!({"kind": "end"})]))
+        of_calls(&story)
     }
 
     #[test]
     fn a_run_where_all_went_well_disappoints_nobody() {
         assert_eq!(disappointments(|_| ()), Vec::<String>::new());
+        let recording = Recording::read(&[json!({}), json!({"kind": "end"})]);
+        assert_eq!(of_session(&example::story(), &Seen::default(), &recording), Vec::<String>::new());
     }
 
     #[test]
@@ -182,6 +191,6 @@ mod tests {
             "recorded: {\"kind\":\"dropped\"}",
             "unreadable: noise",
         ];
-        assert_eq!(disappointed(&story, &seen, &recording), told);
+        assert_eq!(of_session(&story, &seen, &recording), told);
     }
 }

@@ -9,6 +9,9 @@ use super::{
 const INDENT: usize = 13;
 
 pub(super) fn write(story: &Story, paint: Paint) -> String {
+    if story.calls.iter().all(|call| call.cancel.is_none()) {
+        return paint.text(Ink::Faint, "  no receipts: nothing was cancelled") + "\n";
+    }
     let heading = "receipts: what the wire showed of each cancel (MCP confirms none), and the work's own mark";
     let mut text = paint.text(Ink::Faint, format!("  {}", wrapped(heading, 2, paint.width))) + "\n";
     for call in &story.calls {

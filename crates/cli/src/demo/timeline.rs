@@ -134,6 +134,7 @@ fn times(call: &Call) -> impl Iterator<Item = f64> {
 /// What the client saw of a call in the end, in few words.
 fn saw(call: &Call) -> String {
     match (call.client.answers.as_slice(), &call.cancel) {
+        ([], None) if call.asked_ms.is_none() => "(not called)".to_owned(),
         ([], None) => "no answer".to_owned(),
         ([], Some(_)) if call.client.after_cancel == 0 => "nothing more".to_owned(),
         ([], Some(_)) => "progress that crossed its cancel".to_owned(),
