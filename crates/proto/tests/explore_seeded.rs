@@ -1,9 +1,11 @@
 //! The explorer finds deliberate bugs: so what it says of the engine without them is worth something.
 
-use rescind_proto::{bug::SeededBug, relay};
-use rescind_testkit::sim::{explore::explore, relay_world::RelayWorld, scene::Scene, scenes};
+use rescind_proto::{bug::SeededBug, relay, side::Side};
+use rescind_testkit::sim::{
+    explore::explore, relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld, world::World,
+};
 
-/// In which scene of a relay each bug shows, and how many events it takes.
+/// In which scene of a relay each bug shows, and after how many events.
 const IN_A_RELAY: [(SeededBug, &str, usize); 6] = [
     (SeededBug::CancelBeforeRequest, scenes::SILENT, 2),
     (SeededBug::DoubleAnswer, scenes::ANSWERED, 5),
@@ -13,25 +15,63 @@ const IN_A_RELAY: [(SeededBug, &str, usize); 6] = [
     (SeededBug::ReuseGetsOldAnswer, scenes::SILENT, 4),
 ];
 
+/// In which scene of an endpoint each bug shows, and after how many events.
+const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 6] = [
+    (SeededBug::CancelBeforeRequest, "MCP legacy", 2),
+    (SeededBug::DoubleAnswer, "ACP v1", 2),
+    (SeededBug::LeakedTombstone, "MCP legacy", 1),
+    (SeededBug::CrossDirectionLookup, "MCP legacy", 2),
+    (SeededBug::AnsweredSilentDialect, "MCP legacy", 2),
+    (SeededBug::ReuseGetsOldAnswer, "MCP legacy", 3),
+];
+
 #[test]
 fn every_bug_seeded_in_a_relay_is_found_where_it_first_shows() {
-    for (bug, scene, depth) in IN_A_RELAY {
-        let found = explore(&RelayWorld::new(relay_scene(scene, Some(bug))), depth).expect_err("the bug is not found");
-        report(bug, &found.to_text());
-        assert!(found.actions.len() == depth, "{bug:?} shows after {} events", found.actions.len());
+    for (bug, name, depth) in IN_A_RELAY {
+        for scene in both_ways(&relay_scene(name, Some(bug))) {
+            find(bug, depth, &RelayWorld::new(scene));
+        }
+    }
+}
+
+#[test]
+fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
+    for (bug, name, depth) in IN_AN_ENDPOINT {
+        for scene in both_ways(&endpoint_scene(name, Some(bug))) {
+            find(bug, depth, &SoloWorld::new(scene, Side::Server));
+        }
     }
 }
 
 #[test]
 fn without_a_bug_the_same_scenes_are_clean() {
-    for scene in [scenes::SILENT, scenes::ANSWERED] {
-        explore(&RelayWorld::new(relay_scene(scene, None)), 3).expect("no rule is broken");
+    for (_, name, depth) in IN_A_RELAY {
+        explore(&RelayWorld::new(relay_scene(name, None)), depth.min(3)).expect("no rule is broken");
     }
+    for (_, name, depth) in IN_AN_ENDPOINT {
+        explore(&SoloWorld::new(endpoint_scene(name, None), Side::Server), depth).expect("no rule is broken");
+    }
+}
+
+/// With the machine's own invariants checked, and by the wire alone (a debug build checks them in every call).
+fn both_ways(scene: &Scene) -> [Scene; 2] {
+    [false, true].map(|wire_only| Scene { wire_only, ..scene.clone() })
+}
+
+fn find<W: World>(bug: SeededBug, depth: usize, world: &W) {
+    let found = explore(world, depth).expect_err("the bug is not found");
+    report(bug, &found.to_text());
+    assert!(found.actions.len() == depth, "{bug:?} shows after {} events", found.actions.len());
 }
 
 fn relay_scene(name: &str, bug: Option<SeededBug>) -> Scene {
     let scene = scenes::relay().into_iter().find(|scene| scene.name == name).expect("there is such a scene");
     Scene { config: relay::Config { bug, ..scene.config.clone() }, ..scene }
+}
+
+fn endpoint_scene(name: &str, bug: Option<SeededBug>) -> Scene {
+    let scene = scenes::endpoint().into_iter().find(|scene| scene.name == name).expect("there is such a scene");
+    Scene { bug, ..scene }
 }
 
 #[expect(clippy::print_stdout, reason = "the shortest way to each bug is what this test is read for")]

@@ -52,6 +52,8 @@ pub struct Scene {
     pub short_grace: Duration,
     /// Whether callers may cancel and wait nevertheless.
     pub patient: bool,
+    /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
+    pub wire_only: bool,
     /// Settings of the relay.
     pub config: Config,
     /// A deliberate bug of an endpoint.
@@ -83,6 +85,7 @@ impl Scene {
             grace: Duration::from_secs(5),
             short_grace: Duration::from_secs(1),
             patient: false,
+            wire_only: false,
             config: Config::default(),
             #[cfg(feature = "seeded-bugs")]
             bug: None,
