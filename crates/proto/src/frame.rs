@@ -245,10 +245,11 @@ fn read<'a>(
     body: &'a [u8],
     array: impl FnOnce(Cursor<'a>) -> Result<Frame<'a>, Malformed>,
 ) -> Result<Frame<'a>, Malformed> {
+    let text = core::str::from_utf8(body).map_err(|_| Malformed::NotJson)?;
     let mut cursor = Cursor::new(body);
     cursor.skip_space();
     match cursor.peek() {
-        Some(b'{') => Envelope::read(&mut cursor)?.into_frame(body),
+        Some(b'{') => Envelope::read(&mut cursor, text),
         Some(b'[') => array(cursor),
         _ => {
             cursor.value()?;

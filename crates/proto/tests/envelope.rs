@@ -36,7 +36,7 @@ fn refused(body: &str) -> (Reason, Kind, Option<RequestId>) {
 }
 
 fn id(text: &str) -> RequestId {
-    RequestId::from_json(text.as_bytes()).unwrap()
+    RequestId::from_json(text.as_bytes()).expect("an id")
 }
 
 #[test]

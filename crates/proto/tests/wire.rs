@@ -15,7 +15,7 @@ enum Got {
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn decode(decoder: &mut Decoder, input: &[u8]) -> Vec<Got> {

@@ -23,7 +23,8 @@ fn decode(decoder: &mut Decoder, input: &[u8], all: &mut Vec<Got>) {
                 let raw = if all.len().is_multiple_of(2) { framed.raw().to_vec() } else { framed.into_raw() };
                 Got::Frame { raw, body }
             }
-            other => Got::Other(format!("{other:?}")),
+            Chunk::Overlong(overlong) => Got::Other(format!("{overlong:?}")),
+            Chunk::Broken(broken) => Got::Other(format!("{broken:?}")),
         });
     }
     assert!(input.is_empty());

@@ -1,10 +1,10 @@
 //! The members of the envelope, and what they make together.
 
-use core::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use crate::{
     id::{RequestId, loose_integer},
-    json::{self, Cursor, NotJson},
+    json::{self, Cursor, NotJson, Token},
 };
 
 use super::{Frame, Kind, Malformed, Notification, Outcome, Params, Reason, Request, Response, ResponseId};
@@ -13,14 +13,31 @@ use super::{Frame, Kind, Malformed, Notification, Outcome, Params, Reason, Reque
 #[derive(Default)]
 pub(super) struct Envelope<'a> {
     id: Option<Range<usize>>,
-    method: Option<&'a [u8]>,
-    params: Option<Params<'a>>,
+    method: Option<Method<'a>>,
+    has_params: bool,
     result: Option<&'a [u8]>,
     error: Option<&'a [u8]>,
     has_version: bool,
     /// The id stands there twice, or behind an escaped key.
     id_unsure: bool,
     fault: Option<Reason>,
+}
+
+/// The value of `method`, and where it stands.
+struct Method<'a> {
+    start: usize,
+    token: Token<'a>,
+}
+
+impl<'a> Method<'a> {
+    #[inline]
+    fn read(&self, text: &'a str) -> Option<Cow<'a, str>> {
+        let quoted = self.token.text;
+        if self.token.escaped || quoted.first() != Some(&b'"') {
+            return json::text(quoted);
+        }
+        text.get(self.start + 1..self.start + quoted.len() - 1).map(Cow::Borrowed)
+    }
 }
 
 enum Name {
@@ -33,6 +50,7 @@ enum Name {
 }
 
 impl Name {
+    #[inline]
     fn of(key: &[u8]) -> Option<Self> {
         Some(match key {
             b"jsonrpc" => Self::Version,
@@ -44,50 +62,68 @@ impl Name {
             _ => return None,
         })
     }
+
+    /// The name that `text` starts with, quoted and with its colon, and how long that is.
+    #[inline]
+    fn at_start(text: &[u8]) -> Option<(Self, usize)> {
+        // One comparison of known length for each letter: several bytes at once.
+        match text.get(1)? {
+            b'j' => text.starts_with(b"\"jsonrpc\":").then_some((Self::Version, 10)),
+            b'i' => text.starts_with(b"\"id\":").then_some((Self::Id, 5)),
+            b'm' => text.starts_with(b"\"method\":").then_some((Self::Method, 9)),
+            b'p' => text.starts_with(b"\"params\":").then_some((Self::Params, 9)),
+            b'r' => text.starts_with(b"\"result\":").then_some((Self::Result, 9)),
+            b'e' => text.starts_with(b"\"error\":").then_some((Self::Error, 8)),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Envelope<'a> {
-    /// Walks the object at the cursor, which must be the last thing in the text.
-    pub(super) fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
+    /// Reads the object at the cursor, which must be the last thing in the text.
+    #[inline]
+    pub(super) fn read(cursor: &mut Cursor<'a>, text: &'a str) -> Result<Frame<'a>, Malformed> {
         let mut envelope = Self::default();
+        // Apart, and written in place: they are large to move.
+        let mut params = Params::default();
         cursor.enter();
         let mut first = true;
-        while let Some(key) = cursor.next_key(first)? {
+        loop {
+            if let Some(name) = cursor.next_key_of(first, Name::at_start) {
+                envelope.member(cursor, Some(name), &mut params)?;
+            } else if let Some(key) = cursor.next_key(first)? {
+                let name = if key.escaped { envelope.escaped_name(&key)? } else { Name::of(key.inner()) };
+                envelope.member(cursor, name, &mut params)?;
+            } else {
+                break;
+            }
             first = false;
-            envelope.member(cursor, key)?;
         }
         cursor.finish()?;
-        Ok(envelope)
+        envelope.frame(text, &mut params)
     }
 
-    fn member(&mut self, cursor: &mut Cursor<'a>, key: Range<usize>) -> Result<(), NotJson> {
-        let bytes = cursor.bytes();
-        let plain = &bytes[key.start + 1..key.end - 1];
-        let Some(name) = Name::of(plain) else {
-            cursor.value()?;
-            if plain.contains(&b'\\') {
-                let unescaped = json::unescape(&bytes[key]).ok_or(NotJson)?;
-                if let Some(name) = Name::of(&unescaped) {
-                    self.id_unsure |= matches!(name, Name::Id);
-                    self.fault.get_or_insert(Reason::EscapedMember);
-                }
-            }
-            return Ok(());
-        };
+    #[inline(always)]
+    fn member(&mut self, cursor: &mut Cursor<'a>, name: Option<Name>, params: &mut Params<'a>) -> Result<(), NotJson> {
+        if let Some(Name::Params) = name
+            && !core::mem::replace(&mut self.has_params, true)
+        {
+            return params.read(cursor);
+        }
+        let start = cursor.at();
+        let value = cursor.value()?;
         let repeated = match name {
-            Name::Version => {
-                cursor.value()?;
-                core::mem::replace(&mut self.has_version, true)
-            }
-            Name::Id => {
-                let repeated = self.id.replace(cursor.value()?).is_some();
+            None => false,
+            Some(Name::Version) => core::mem::replace(&mut self.has_version, true),
+            Some(Name::Id) => {
+                let repeated = self.id.replace(start..start + value.text.len()).is_some();
                 self.id_unsure |= repeated;
                 repeated
             }
-            Name::Method => self.method.replace(&bytes[cursor.value()?]).is_some(),
-            Name::Params => self.params.replace(Params::read(cursor)?).is_some(),
-            Name::Result => self.result.replace(&bytes[cursor.value()?]).is_some(),
-            Name::Error => self.error.replace(&bytes[cursor.value()?]).is_some(),
+            Some(Name::Method) => self.method.replace(Method { start, token: value }).is_some(),
+            Some(Name::Params) => true,
+            Some(Name::Result) => self.result.replace(value.text).is_some(),
+            Some(Name::Error) => self.error.replace(value.text).is_some(),
         };
         if repeated {
             self.fault.get_or_insert(Reason::RepeatedMember);
@@ -95,8 +131,20 @@ impl<'a> Envelope<'a> {
         Ok(())
     }
 
+    /// A key with escapes: never a member of the envelope, and a fault if it reads like one.
+    #[cold]
+    fn escaped_name(&mut self, key: &Token<'a>) -> Result<Option<Name>, NotJson> {
+        let unescaped = json::unescape(key.text).ok_or(NotJson)?;
+        if let Some(name) = Name::of(&unescaped) {
+            self.id_unsure |= matches!(name, Name::Id);
+            self.fault.get_or_insert(Reason::EscapedMember);
+        }
+        Ok(None)
+    }
+
     /// What the members make together.
-    pub(super) fn into_frame(self, body: &'a [u8]) -> Result<Frame<'a>, Malformed> {
+    #[inline(always)]
+    fn frame(self, text: &'a str, params: &mut Params<'a>) -> Result<Frame<'a>, Malformed> {
         // Serialisers that write every field write null for those that are absent.
         let result_counts = self.result.is_some_and(|result| result != b"null");
         let error = self.error.filter(|error| *error != b"null");
@@ -106,14 +154,14 @@ impl<'a> Envelope<'a> {
             (Some(result), None) => Ok(Outcome::Result(result)),
             (None, None) => Err(Reason::NoKind),
         };
-        let method = self.method.filter(|method| *method != b"null" || outcome == Err(Reason::NoKind));
-        let kind = match (method, self.result.or(error)) {
+        let method = self.method.filter(|method| method.token.text != b"null" || outcome == Err(Reason::NoKind));
+        let kind = match (&method, self.result.or(error)) {
             (Some(_), _) if self.id.is_some() || self.id_unsure => Kind::Request,
             (Some(_), _) => Kind::Notification,
             (None, Some(_)) => Kind::Response,
             (None, None) => Kind::Unknown,
         };
-        let id = self.id.clone().map(|span| read_id(&body[span]));
+        let id = self.id.clone().map(|span| read_id(&text.as_bytes()[span]));
         let plain = !self.id_unsure;
         let fail = |reason, id| {
             let id = match id {
@@ -138,13 +186,15 @@ impl<'a> Envelope<'a> {
         if result_counts || error.is_some() {
             return fail(Reason::MixedKinds, id);
         }
-        let Some(method) = json::text(method) else { return fail(Reason::BadMethod, id) };
-        let params = self.params.unwrap_or_default();
+        let Some(method) = method.read(text) else { return fail(Reason::BadMethod, id) };
         match id {
-            None => Ok(Frame::Notification(Notification { method, params })),
-            Some(Some(ResponseId::Exact(id))) => {
-                Ok(Frame::Request(Request { id, id_span: self.id.unwrap_or_default(), method, params }))
-            }
+            None => Ok(Frame::Notification(Notification { method, params: core::mem::take(params) })),
+            Some(Some(ResponseId::Exact(id))) => Ok(Frame::Request(Request {
+                id,
+                id_span: self.id.unwrap_or_default(),
+                method,
+                params: core::mem::take(params),
+            })),
             Some(_) => fail(Reason::BadId, None),
         }
     }

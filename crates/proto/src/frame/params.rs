@@ -36,17 +36,16 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Reads the value at the cursor.
-    pub(super) fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
-        let mut params = Self::default();
+    /// Reads the value at the cursor, in place: it is large to move.
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
         let start = cursor.at();
         if cursor.peek() == Some(b'{') {
-            params.read_members(cursor)?;
+            self.read_members(cursor)?;
         } else {
             cursor.value()?;
         }
-        params.raw = Some(&cursor.bytes()[start..cursor.at()]);
-        Ok(params)
+        self.raw = Some(&cursor.bytes()[start..cursor.at()]);
+        Ok(())
     }
 
     fn read_members(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
@@ -54,19 +53,18 @@ impl<'a> Params<'a> {
         let mut first = true;
         while let Some(key) = cursor.next_key(first)? {
             first = false;
-            let key = &cursor.bytes()[key];
-            let value = cursor.value()?;
-            let value = &cursor.bytes()[value];
-            if !self.note(&key[1..key.len() - 1], value, false) && key.contains(&b'\\') {
-                let plain = unescape(key).ok_or(NotJson)?;
-                self.note(&plain, value, true);
+            let value = cursor.value()?.text;
+            if key.escaped {
+                self.note(&unescape(key.text).ok_or(NotJson)?, value, true);
+            } else {
+                self.note(key.inner(), value, false);
             }
         }
         Ok(())
     }
 
-    /// Whether the member is one of ours.
-    fn note(&mut self, key: &[u8], value: &'a [u8], escaped: bool) -> bool {
+    #[inline]
+    fn note(&mut self, key: &[u8], value: &'a [u8], escaped: bool) {
         let member = match key {
             b"_meta" => &mut self.meta,
             b"requestId" => {
@@ -84,9 +82,8 @@ impl<'a> Params<'a> {
             b"sessionId" => &mut self.session_id,
             b"task" => &mut self.task,
             b"protocolVersion" => &mut self.protocol_version,
-            _ => return false,
+            _ => return,
         };
         *member = Some(value);
-        true
     }
 }

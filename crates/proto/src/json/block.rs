@@ -7,70 +7,106 @@ use wide::u8x16;
 /// Bytes looked at in one step.
 pub(super) const WIDTH: usize = 64;
 
-/// The interesting bytes of one block, strings not yet told from the rest.
-#[derive(Clone, Copy)]
-pub(super) struct Masks {
-    pub(super) quotes: u64,
-    pub(super) backslashes: u64,
-    /// Any of `{`, `}`, `[`, `]`.
-    pub(super) brackets: u64,
-    /// Bytes of 0x80 and above.
-    pub(super) wide: u64,
+/// Bytes looked at in one step of [`special`].
+pub(super) const LANE: usize = 16;
+
+/// The bytes of one block.
+pub(super) type Block = [u8; WIDTH];
+
+/// A block with the last `len` bytes of the text, fewer than a block, at its end; or, where the text is shorter, at its start.
+///
+/// Also gives how many other bytes precede them.
+pub(super) fn last<'a>(text: &'a [u8], len: usize, room: &'a mut Block) -> (&'a Block, usize) {
+    if let Some(block) = text.last_chunk() {
+        return (block, WIDTH - len);
+    }
+    room.fill(b' ');
+    room[..len].copy_from_slice(&text[text.len() - len..]);
+    (room, 0)
 }
 
-/// Classifies one block.
+/// Quotes and backslashes.
 #[inline]
-pub(super) fn classify(block: &[u8; WIDTH]) -> Masks {
-    let mut masks = Masks { quotes: 0, backslashes: 0, brackets: 0, wide: 0 };
-    let (lanes, _) = block.as_chunks::<16>();
-    for (index, lane) in lanes.iter().enumerate() {
-        let lane = u8x16::from(*lane);
-        let shift = index * 16;
-        let find = |byte: u8| lane.simd_eq(u8x16::splat(byte));
+pub(super) fn quotes_and_backslashes(block: &Block) -> (u64, u64) {
+    let lanes = lanes(block);
+    let quotes = lanes.map(|lane| lane.simd_eq(u8x16::splat(b'"')));
+    let backslashes = lanes.map(|lane| lane.simd_eq(u8x16::splat(b'\\')));
+    // Most blocks have none: one test is cheaper than four masks.
+    let [a, b, c, d] = backslashes;
+    let backslashes = if (a | b | c | d).to_bitmask() == 0 { 0 } else { mask(backslashes) };
+    (mask(quotes), backslashes)
+}
+
+/// Brackets and braces, opening and closing.
+#[inline]
+pub(super) fn brackets(block: &Block) -> u64 {
+    mask(lanes(block).map(|lane| {
         // `[` and `{`, `]` and `}` differ in this one bit only.
         let folded = lane | u8x16::splat(0x20);
-        let brackets = folded.simd_eq(u8x16::splat(b'{')) | folded.simd_eq(u8x16::splat(b'}'));
-        masks.quotes |= u64::from(find(b'"').to_bitmask()) << shift;
-        masks.backslashes |= u64::from(find(b'\\').to_bitmask()) << shift;
-        masks.brackets |= u64::from(brackets.to_bitmask()) << shift;
-        masks.wide |= u64::from(lane.to_bitmask()) << shift;
-    }
-    masks
+        folded.simd_eq(u8x16::splat(b'{')) | folded.simd_eq(u8x16::splat(b'}'))
+    }))
 }
 
-/// The block that starts at `start`, its masks cut to the bytes that exist.
 #[inline]
-pub(super) fn classify_at(bytes: &[u8], start: usize) -> Masks {
-    match bytes.get(start..).and_then(|rest| rest.first_chunk::<WIDTH>()) {
-        Some(block) => classify(block),
-        None => classify_tail(bytes.get(start..).unwrap_or_default()),
-    }
+fn lanes(block: &Block) -> [u8x16; 4] {
+    let (lanes, _) = block.as_chunks::<LANE>();
+    [lanes[0], lanes[1], lanes[2], lanes[3]].map(u8x16::from)
 }
 
-fn classify_tail(tail: &[u8]) -> Masks {
-    let mut block = [b' '; WIDTH];
-    block[..tail.len()].copy_from_slice(tail);
-    classify(&block)
+#[inline]
+fn mask(lanes: [u8x16; 4]) -> u64 {
+    let [a, b, c, d] = lanes.map(|lane| u64::from(lane.to_bitmask()));
+    a | b << LANE | (c | d << LANE) << (2 * LANE)
+}
+
+/// The first byte of `lane` that does not stand for itself inside a string: a quote, a backslash, a control character.
+#[inline]
+pub(super) fn special(lane: &[u8; LANE]) -> Option<usize> {
+    let lane = u8x16::from(*lane);
+    let control = lane.min(u8x16::splat(0x1F)).simd_eq(lane);
+    let found = control | lane.simd_eq(u8x16::splat(b'"')) | lane.simd_eq(u8x16::splat(b'\\'));
+    let mask = found.to_bitmask();
+    (mask != 0).then(|| mask.trailing_zeros() as usize)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn mask(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> u64 {
+    fn mask_of(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> u64 {
         bytes.iter().enumerate().fold(0, |mask, (at, &byte)| mask | u64::from(wanted(byte)) << at)
     }
 
     #[test]
     fn every_byte_is_classified_as_itself() {
         let all: Vec<u8> = (0..=255).collect();
-        for start in 0..256 {
-            let masks = classify_at(&all, start);
-            let block = &all[start..all.len().min(start + WIDTH)];
-            assert_eq!(masks.quotes, mask(block, |byte| byte == b'"'));
-            assert_eq!(masks.backslashes, mask(block, |byte| byte == b'\\'));
-            assert_eq!(masks.brackets, mask(block, |byte| b"{}[]".contains(&byte)));
-            assert_eq!(masks.wide, mask(block, |byte| byte >= 0x80));
+        for block in all.array_windows::<WIDTH>() {
+            let (quotes, backslashes) = quotes_and_backslashes(block);
+            assert_eq!(quotes, mask_of(block, |byte| byte == b'"'));
+            assert_eq!(backslashes, mask_of(block, |byte| byte == b'\\'));
+            assert_eq!(brackets(block), mask_of(block, |byte| b"{}[]".contains(&byte)));
+        }
+    }
+
+    #[test]
+    fn the_last_block_holds_the_end_of_the_text() {
+        let all: Vec<u8> = (0..=255).collect();
+        for text in [&all[..10], &all[..64], &all[..200]] {
+            for len in 0..text.len().min(WIDTH) {
+                let mut room = [0; WIDTH];
+                let (block, surplus) = last(text, len, &mut room);
+                assert_eq!(block[surplus..][..len], text[text.len() - len..]);
+            }
+        }
+    }
+
+    #[test]
+    fn quotes_backslashes_and_control_characters_are_special() {
+        for byte in 0..=255 {
+            let mut lane = [b'a'; LANE];
+            lane[5] = byte;
+            let expected = (byte < 0x20 || byte == b'"' || byte == b'\\').then_some(5);
+            assert_eq!(special(&lane), expected, "{byte}");
         }
     }
 }

@@ -1,104 +1,149 @@
 //! A position that walks through one object or array at a time.
 
-use core::ops::Range;
-
-use super::{NotJson, scan::Scanner};
+use super::{
+    NotJson,
+    block::{LANE, special},
+    scan::{Token, container_end, scalar_end, string_end},
+};
 
 /// Walks a text from its start; the walker decides which containers to enter and which to skip.
 pub(crate) struct Cursor<'a> {
-    scanner: Scanner<'a>,
-    at: usize,
+    bytes: &'a [u8],
+    rest: &'a [u8],
+    /// Containers entered.
+    depth: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { scanner: Scanner::new(bytes), at: 0 }
+        Self { bytes, rest: bytes, depth: 0 }
     }
 
     pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.scanner.bytes()
+        self.bytes
     }
 
+    #[inline]
     pub(crate) fn at(&self) -> usize {
-        self.at
+        self.bytes.len() - self.rest.len()
     }
 
     /// The byte at the cursor.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
-        self.scanner.bytes().get(self.at).copied()
+        self.rest.first().copied()
     }
 
     /// Moves to the next byte that is not white space.
     #[inline]
     pub(crate) fn skip_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
+        while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.rest {
+            self.rest = rest;
         }
     }
 
     /// Steps over the opening bracket at the cursor.
     #[inline]
     pub(crate) fn enter(&mut self) {
-        self.scanner.enter();
-        self.at += 1;
+        self.depth += 1;
+        self.rest = &self.rest[1..];
     }
 
-    /// Steps to the value of the next member and gives its key with quotes; `None` after the last.
-    #[inline]
-    pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<Range<usize>>, NotJson> {
+    /// Steps to the value of the next member and gives its key; `None` after the last.
+    #[inline(always)]
+    pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<Token<'a>>, NotJson> {
+        // Most senders write no white space, and short keys without escapes.
+        let quoted = if first { self.rest } else { self.rest.strip_prefix(b",").unwrap_or_default() };
+        if let Some((b'"', text)) = quoted.split_first()
+            && let Some(lane) = text.first_chunk::<LANE>()
+            && let Some(end) = special(lane)
+            && let Some(b"\":") = text.get(end..end + 2)
+        {
+            self.rest = &text[end + 2..];
+            if self.rest.first().is_none_or(|byte| *byte <= b' ') {
+                self.skip_space();
+            }
+            return Ok(Some(Token { text: &quoted[..end + 2], escaped: false }));
+        }
+        if let [b'}', rest @ ..] = self.rest {
+            self.depth -= 1;
+            self.rest = rest;
+            return Ok(None);
+        }
+        self.next_key_in_full(first)
+    }
+
+    /// As [`Cursor::next_key`] for a key that `known` finds at the start of a text without white space before it.
+    ///
+    /// `None` leaves the cursor where it is.
+    #[inline(always)]
+    pub(crate) fn next_key_of<T>(&mut self, first: bool, known: impl FnOnce(&[u8]) -> Option<(T, usize)>) -> Option<T> {
+        let text = if first { self.rest } else { self.rest.strip_prefix(b",")? };
+        let (name, len) = known(text)?;
+        self.rest = text.get(len..)?;
+        if self.rest.first().is_none_or(|byte| *byte <= b' ') {
+            self.skip_space();
+        }
+        Some(name)
+    }
+
+    #[inline(never)]
+    fn next_key_in_full(&mut self, first: bool) -> Result<Option<Token<'a>>, NotJson> {
         if !self.next_item(first, b'}')? {
             return Ok(None);
         }
         if self.peek() != Some(b'"') {
             return Err(NotJson);
         }
-        let key = self.at..self.scanner.string_end(self.at)?;
-        self.at = key.end;
+        let (len, escaped) = string_end(self.rest)?;
+        let (text, rest) = self.rest.split_at(len);
+        self.rest = rest;
         self.skip_space();
-        if self.peek() != Some(b':') {
-            return Err(NotJson);
-        }
-        self.at += 1;
+        self.rest = self.rest.strip_prefix(b":").ok_or(NotJson)?;
         self.skip_space();
-        Ok(Some(key))
+        Ok(Some(Token { text, escaped }))
     }
 
     /// Steps to the next element of an array; false after the last.
-    #[inline]
     pub(crate) fn next_element(&mut self, first: bool) -> Result<bool, NotJson> {
         self.next_item(first, b']')
     }
 
     /// Steps over the value at the cursor.
-    #[inline]
-    pub(crate) fn value(&mut self) -> Result<Range<usize>, NotJson> {
-        let start = self.at;
-        self.at = self.scanner.value_end(start)?;
-        Ok(start..self.at)
+    #[inline(always)]
+    pub(crate) fn value(&mut self) -> Result<Token<'a>, NotJson> {
+        let (len, escaped) = match self.peek() {
+            Some(b'"') => string_end(self.rest)?,
+            Some(b'{' | b'[') => (container_end(self.bytes, self.at(), self.depth)? - self.at(), false),
+            _ => (scalar_end(self.rest)?, false),
+        };
+        let (text, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        Ok(Token { text, escaped })
     }
 
-    /// The verdict on the text: nothing but white space may follow.
+    /// Nothing but white space may follow.
     #[inline]
     pub(crate) fn finish(&mut self) -> Result<(), NotJson> {
         self.skip_space();
-        if self.at < self.scanner.bytes().len() { Err(NotJson) } else { self.scanner.finish() }
+        if self.rest.is_empty() { Ok(()) } else { Err(NotJson) }
     }
 
+    /// Steps to the next item, over a comma unless it is the first; over the closing bracket after the last.
     #[inline]
     fn next_item(&mut self, first: bool, close: u8) -> Result<bool, NotJson> {
         self.skip_space();
-        match self.peek() {
-            Some(byte) if byte == close => {
-                self.scanner.leave();
-                self.at += 1;
+        match self.rest {
+            [byte, rest @ ..] if *byte == close => {
+                self.depth -= 1;
+                self.rest = rest;
                 return Ok(false);
             }
-            Some(b',') if !first => {
-                self.at += 1;
+            [b',', rest @ ..] if !first => {
+                self.rest = rest;
                 self.skip_space();
             }
-            Some(_) if first => {}
+            [_, ..] if first => {}
             _ => return Err(NotJson),
         }
         Ok(true)

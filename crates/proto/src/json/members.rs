@@ -47,7 +47,7 @@ impl<'a> Iterator for Members<'a> {
         self.0.step(|cursor, first| {
             let Some(key) = cursor.next_key(first)? else { return Ok(None) };
             let value = cursor.value()?;
-            Ok(Some(Member { key: &cursor.bytes()[key], value: &cursor.bytes()[value] }))
+            Ok(Some(Member { key: key.text, value: value.text }))
         })
     }
 }
@@ -74,7 +74,7 @@ impl<'a> Iterator for Elements<'a> {
                 return Ok(None);
             }
             let value = cursor.value()?;
-            Ok(Some(&cursor.bytes()[value]))
+            Ok(Some(value.text))
         })
     }
 }

@@ -1,13 +1,13 @@
-//! Where a value ends: one forward pass that classifies each byte once.
+//! Where a value ends.
 //!
-//! The scanner walks the text in blocks and carries two facts from each to the
-//! next: whether it ended inside a string, and whether its last byte escapes
-//! the first of the next. So it must see every block in order, which is why
-//! positions handed to it only ever grow.
+//! Strings that stand alone are walked a lane at a time and checked
+//! for what JSON does not allow in them. Containers that are skipped are walked
+//! in blocks; from one block to the next goes whether it ended inside a string
+//! and whether its last byte escapes the first of the next.
 
 use super::{
     NotJson,
-    block::{self, WIDTH},
+    block::{self, LANE, WIDTH, special},
     number::number_end,
 };
 
@@ -18,163 +18,135 @@ pub const MAX_DEPTH: usize = 1024;
 ///
 /// `None` if no value starts there, a string is not closed, brackets do not
 /// match or nest deeper than [`MAX_DEPTH`]. Scalars are checked properly, the
-/// inside of containers is not (see the module).
+/// inside of containers and UTF-8 are not (see the module).
 #[must_use]
 pub fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let value = bytes.get(at..)?;
-    let mut scanner = Scanner::new(value);
-    let end = scanner.value_end(0).ok()?;
-    (!scanner.strayed).then_some(at + end)
+    let text = bytes.get(at..)?;
+    let end = match text.first()? {
+        b'"' => at + string_end(text).ok()?.0,
+        b'{' | b'[' => container_end(bytes, at, 0).ok()?,
+        _ => at + scalar_end(text).ok()?,
+    };
+    Some(end)
 }
 
-/// A block-wise walk over one text.
-pub(crate) struct Scanner<'a> {
-    bytes: &'a [u8],
-    /// Where the current block starts.
-    start: usize,
-    /// Quotes of the current block that open or close a string.
-    quotes: u64,
-    /// Brackets of the current block that stand outside strings.
-    brackets: u64,
-    /// All ones if the current block ends inside a string.
-    in_string: u64,
-    /// One if the last byte of the current block escapes the first of the next.
-    escape: u64,
-    /// A backslash stood outside every string: no JSON text has one.
-    strayed: bool,
-    /// Where the first block with a byte beyond ASCII starts.
-    first_wide: Option<usize>,
-    /// Containers entered by the caller.
-    depth: usize,
+/// A key or a value as it stood.
+pub(crate) struct Token<'a> {
+    /// Its text; of a string with the quotes.
+    pub(crate) text: &'a [u8],
+    /// It is a string that holds a backslash.
+    pub(crate) escaped: bool,
 }
 
-impl<'a> Scanner<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        let mut scanner = Self {
-            bytes,
-            start: 0,
-            quotes: 0,
-            brackets: 0,
-            in_string: 0,
-            escape: 0,
-            strayed: false,
-            first_wide: None,
-            depth: 0,
+impl<'a> Token<'a> {
+    /// A string without its quotes.
+    #[inline]
+    pub(crate) fn inner(&self) -> &'a [u8] {
+        &self.text[1..self.text.len() - 1]
+    }
+}
+
+/// The end of the string that `text` starts with, and whether it holds a backslash.
+///
+/// It holds no control character; what its escapes say is not looked at.
+#[inline]
+pub(super) fn string_end(text: &[u8]) -> Result<(usize, bool), NotJson> {
+    let mut at = 1;
+    let mut escaped = false;
+    loop {
+        at = match text.get(at..).and_then(<[u8]>::first_chunk::<LANE>) {
+            Some(lane) => match special(lane) {
+                Some(found) => at + found,
+                None => {
+                    at += LANE;
+                    continue;
+                }
+            },
+            None => at + plain_prefix(text.get(at..).unwrap_or_default()),
         };
-        scanner.load();
-        scanner
+        match text.get(at) {
+            Some(b'"') => return Ok((at + 1, escaped)),
+            Some(b'\\') => {
+                escaped = true;
+                at += 2;
+            }
+            _ => return Err(NotJson),
+        }
     }
+}
 
-    pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.bytes
+/// The end of the number or word that `text` starts with.
+pub(super) fn scalar_end(text: &[u8]) -> Result<usize, NotJson> {
+    let word = |word: &[u8]| if text.starts_with(word) { Ok(word.len()) } else { Err(NotJson) };
+    match text.first() {
+        Some(b'-' | b'0'..=b'9') => number_end(text).ok_or(NotJson),
+        Some(b't') => word(b"true"),
+        Some(b'f') => word(b"false"),
+        Some(b'n') => word(b"null"),
+        _ => Err(NotJson),
     }
+}
 
-    /// The caller walks into a container itself.
-    pub(crate) fn enter(&mut self) {
-        self.depth += 1;
-    }
+/// How many bytes at the start of `text` stand for themselves inside quotes.
+pub(super) fn plain_prefix(text: &[u8]) -> usize {
+    text.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').unwrap_or(text.len())
+}
 
-    /// The caller has left the container again.
-    pub(crate) fn leave(&mut self) {
-        self.depth -= 1;
-    }
-
-    /// The verdict on the whole text, once all of it was walked: valid UTF-8, no stray backslash.
-    pub(crate) fn finish(&self) -> Result<(), NotJson> {
-        if self.strayed {
+/// The end of the container that starts at `open`, inside `depth` others.
+pub(super) fn container_end(text: &[u8], open: usize, depth: usize) -> Result<usize, NotJson> {
+    let mut nesting = Nesting::new(depth);
+    let mut strings = Strings::default();
+    let mut room = [0; WIDTH];
+    let mut start = open;
+    loop {
+        let rest = text.get(start..).unwrap_or_default();
+        let (block, surplus) = match rest.first_chunk() {
+            Some(block) => (block, 0),
+            None if rest.is_empty() => return Err(NotJson),
+            None => block::last(text, rest.len(), &mut room),
+        };
+        let (quotes, backslashes) = block::quotes_and_backslashes(block);
+        let (quotes, backslashes) = (quotes >> surplus, backslashes >> surplus);
+        let inside = strings.inside(quotes, backslashes);
+        // No JSON text has a backslash outside its strings.
+        if backslashes & !inside != 0 {
             return Err(NotJson);
         }
-        match self.first_wide {
-            // What precedes that block is ASCII, so a character starts with it.
-            Some(start) => core::str::from_utf8(&self.bytes[start..]).map(|_| ()).map_err(|_| NotJson),
-            None => Ok(()),
-        }
-    }
-
-    /// The end of the value that starts at `at`.
-    #[inline]
-    pub(crate) fn value_end(&mut self, at: usize) -> Result<usize, NotJson> {
-        match self.bytes.get(at) {
-            Some(b'"') => self.string_end(at),
-            Some(b'{' | b'[') => self.container_end(at),
-            Some(b'-' | b'0'..=b'9') => number_end(self.bytes, at).ok_or(NotJson),
-            Some(b't') => self.word_end(at, b"true"),
-            Some(b'f') => self.word_end(at, b"false"),
-            Some(b'n') => self.word_end(at, b"null"),
-            _ => Err(NotJson),
-        }
-    }
-
-    /// The end of the string whose opening quote is at `open`, its closing quote included.
-    #[inline]
-    pub(crate) fn string_end(&mut self, open: usize) -> Result<usize, NotJson> {
-        self.seek(open)?;
-        let mut closing = self.quotes & after(open - self.start);
-        while closing == 0 {
-            self.advance()?;
-            closing = self.quotes;
-        }
-        Ok(self.start + closing.trailing_zeros() as usize + 1)
-    }
-
-    /// The end of the container whose opening bracket is at `open`, its closing bracket included.
-    fn container_end(&mut self, open: usize) -> Result<usize, NotJson> {
-        self.seek(open)?;
-        let mut brackets = self.brackets & (!0 << (open - self.start));
-        let mut nesting = Nesting::new(self.depth);
-        loop {
+        if inside != !0 {
+            let mut brackets = (block::brackets(block) >> surplus) & !inside;
             while brackets != 0 {
-                let at = self.start + brackets.trailing_zeros() as usize;
+                let at = brackets.trailing_zeros() as usize;
                 brackets &= brackets - 1;
-                let bracket = self.bytes[at];
+                // The remainder changes nothing; it spares the bounds check.
+                let bracket = block[(at + surplus) % WIDTH];
                 if bracket & OPENS != 0 {
                     nesting.open(bracket)?;
                 } else if nesting.close(bracket)? {
-                    return Ok(at + 1);
+                    return Ok(start + at + 1);
                 }
             }
-            self.advance()?;
-            brackets = self.brackets;
         }
+        start += WIDTH;
     }
+}
 
-    fn word_end(&self, at: usize, word: &[u8]) -> Result<usize, NotJson> {
-        if self.bytes[at..].starts_with(word) { Ok(at + word.len()) } else { Err(NotJson) }
-    }
+/// What one block tells the next.
+#[derive(Default)]
+struct Strings {
+    /// All ones if the last block ended inside a string.
+    open: u64,
+    /// One if its last byte escapes the first of the next.
+    escape: u64,
+}
 
-    /// Moves on to the block that holds `at`.
+impl Strings {
+    /// The bytes inside strings: from the opening quote up to the closing one, which is not included.
     #[inline]
-    fn seek(&mut self, at: usize) -> Result<(), NotJson> {
-        debug_assert!(at >= self.start, "the walk only goes forward");
-        while at - self.start >= WIDTH {
-            self.advance()?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn advance(&mut self) -> Result<(), NotJson> {
-        if self.bytes.len() - self.start <= WIDTH {
-            return Err(NotJson);
-        }
-        self.start += WIDTH;
-        self.load();
-        Ok(())
-    }
-
-    #[inline]
-    fn load(&mut self) {
-        let masks = block::classify_at(self.bytes, self.start);
-        let escaped = self.escaped(masks.backslashes);
-        self.quotes = masks.quotes & !escaped;
-        // Opening quotes and what follows them; not the closing ones.
-        let inside = prefix_xor(self.quotes) ^ self.in_string;
-        self.in_string = if inside >> 63 == 1 { !0 } else { 0 };
-        self.brackets = masks.brackets & !inside;
-        self.strayed |= masks.backslashes & !inside != 0;
-        if masks.wide != 0 && self.first_wide.is_none() {
-            self.first_wide = Some(self.start);
-        }
+    fn inside(&mut self, quotes: u64, backslashes: u64) -> u64 {
+        let quotes = quotes & !self.escaped(backslashes);
+        let inside = prefix_xor(quotes) ^ self.open;
+        self.open = if inside >> 63 == 1 { !0 } else { 0 };
+        inside
     }
 
     /// The bytes that a backslash before them takes the meaning from.
@@ -194,11 +166,6 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The bits above `bit`.
-fn after(bit: usize) -> u64 {
-    (!0 << bit) << 1
-}
-
 /// Each bit becomes the parity of the bits up to and including it.
 #[inline]
 fn prefix_xor(mut bits: u64) -> u64 {
@@ -213,26 +180,24 @@ const OPENS: u8 = 0b10;
 
 /// The kinds of the containers that are open, one bit each.
 struct Nesting {
+    /// Containers open around the outermost one that is skipped.
+    base: usize,
     depth: usize,
-    limit: usize,
-    /// The innermost sixty-four.
+    /// The innermost ones, up to sixty-four.
     kinds: u64,
     /// The outer ones, sixty-four at a time.
     outer: Vec<u64>,
 }
 
 impl Nesting {
-    fn new(depth: usize) -> Self {
-        Self { depth: 0, limit: MAX_DEPTH.saturating_sub(depth), kinds: 0, outer: Vec::new() }
+    fn new(base: usize) -> Self {
+        Self { base, depth: base, kinds: 0, outer: Vec::new() }
     }
 
     #[inline]
     fn open(&mut self, bracket: u8) -> Result<(), NotJson> {
-        if self.depth == self.limit {
-            return Err(NotJson);
-        }
-        if self.depth != 0 && self.depth.is_multiple_of(64) {
-            self.outer.push(self.kinds);
+        if self.depth.is_multiple_of(64) {
+            self.outer.extend(spill(self.kinds, self.depth, self.base)?);
         }
         self.kinds = self.kinds << 1 | kind(bracket);
         self.depth += 1;
@@ -242,19 +207,27 @@ impl Nesting {
     /// Whether this closes the outermost container.
     #[inline]
     fn close(&mut self, bracket: u8) -> Result<bool, NotJson> {
-        if self.depth == 0 || (self.kinds ^ kind(bracket)) & 1 != 0 {
+        if (self.kinds ^ kind(bracket)) & 1 != 0 {
             return Err(NotJson);
         }
         self.kinds >>= 1;
         self.depth -= 1;
-        if self.depth != 0
-            && self.depth.is_multiple_of(64)
-            && let Some(kinds) = self.outer.pop()
-        {
-            self.kinds = kinds;
+        if self.depth == self.base {
+            return Ok(true);
         }
-        Ok(self.depth == 0)
+        if self.depth.is_multiple_of(64) {
+            self.kinds = self.outer.pop().unwrap_or_default();
+        }
+        Ok(false)
     }
+}
+
+/// What has to make room for the kinds of deeper containers.
+///
+/// By value, so that the state can live in registers.
+#[cold]
+fn spill(kinds: u64, depth: usize, base: usize) -> Result<Option<u64>, NotJson> {
+    if depth >= MAX_DEPTH { Err(NotJson) } else { Ok((depth > base).then_some(kinds)) }
 }
 
 /// One for braces, zero for square brackets.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::scan::plain_prefix;
+
 /// Appends `text` as a JSON string, with quotes and the escapes that JSON demands.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
@@ -84,11 +86,6 @@ pub fn text(quoted: &[u8]) -> Option<Cow<'_, str>> {
         Cow::Borrowed(value) => core::str::from_utf8(value).ok().map(Cow::Borrowed),
         Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
     }
-}
-
-/// How many bytes at the start of `text` stand for themselves inside quotes.
-fn plain_prefix(text: &[u8]) -> usize {
-    text.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').unwrap_or(text.len())
 }
 
 /// Reads what follows `\u`, a second half of a surrogate pair included; gives what follows that.
