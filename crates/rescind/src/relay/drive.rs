@@ -7,6 +7,7 @@
 
 use std::{
     io,
+    os::fd::OwnedFd,
     task::{Context, Poll},
 };
 
@@ -29,11 +30,12 @@ use crate::stdio::{Input, Output};
 /// The first size of the buffer that is read into: what a pipe holds.
 const BUFFER: usize = 64 * 1024;
 
-/// The size it grows to when reads fill it.
-const LARGE_BUFFER: usize = 1024 * 1024;
+/// What it grows to, and the pipes on the way, when large messages pass: a fifth less work for the kernel. More
+/// gains nothing, and what all pipes of a user may hold is limited.
+const LARGE_BUFFER: usize = 256 * 1024;
 
-/// The most that is read of what a server left in its pipe: more than a pipe holds unless it was enlarged further.
-const LEFT_BEHIND: usize = LARGE_BUFFER;
+/// The most that is read of what a server left in its pipe: what the largest pipe holds.
+const LEFT_BEHIND: usize = 1024 * 1024;
 
 /// A link at work.
 #[derive(Debug)]
@@ -52,14 +54,25 @@ pub(crate) struct Drive {
 /// The descriptors of one side; what has ended is gone.
 #[derive(Debug)]
 pub(crate) struct Port {
-    pub(crate) input: Option<Input>,
-    pub(crate) output: Option<Output>,
+    input: Option<Input>,
+    output: Option<Output>,
+    /// Its pipe, and the one that its bytes go on to, were made larger.
+    widened: bool,
 }
 
 impl Port {
     /// The server's pipes.
     pub(crate) fn to_server(pipes: Pipes) -> io::Result<Self> {
-        Ok(Self { input: Some(Input::own(pipes.stdout)?), output: Some(Output::own(pipes.stdin)?) })
+        Ok(Self::new(Input::own(pipes.stdout)?, Output::own(pipes.stdin)?))
+    }
+
+    /// The client's streams, whatever they are.
+    pub(crate) fn to_client(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+        Ok(Self::new(Input::inherited(input)?, Output::inherited(output)?))
+    }
+
+    const fn new(input: Input, output: Output) -> Self {
+        Self { input: Some(input), output: Some(output), widened: false }
     }
 }
 
@@ -169,14 +182,30 @@ impl Drive {
             Poll::Pending => return false,
             Poll::Ready(Ok(read)) if read > 0 => {
                 self.relay.handle_input(now, side, &self.buffer[..read]);
-                if read == self.buffer.len() && read < LARGE_BUFFER {
-                    self.buffer.resize(LARGE_BUFFER, 0);
+                if read == self.buffer.len() {
+                    self.widen(side);
                 }
             }
             // An error tells no more than an end: nothing will come.
             Poll::Ready(Ok(_) | Err(_)) => self.handle_input_end(now, side),
         }
         true
+    }
+
+    /// A read filled the buffer: large messages come from this side.
+    fn widen(&mut self, from: Side) {
+        if self.buffer.len() < LARGE_BUFFER {
+            self.buffer.resize(LARGE_BUFFER, 0);
+        }
+        if std::mem::replace(&mut self.ports[from].widened, true) {
+            return;
+        }
+        if let Some(input) = &self.ports[from].input {
+            input.widen(LARGE_BUFFER);
+        }
+        if let Some(output) = &self.ports[from.other()].output {
+            output.widen(LARGE_BUFFER);
+        }
     }
 
     fn handle_input_end(&mut self, now: Instant, side: Side) {

@@ -19,7 +19,6 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-use crate::stdio::{Input, Output};
 use drive::{Drive, Port};
 use group::Group;
 use log::Log;
@@ -99,10 +98,7 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         let signals = Signals::listen().map_err(LinkError::Setup)?;
         let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
         let ports = Sides {
-            client: Port {
-                input: Some(Input::inherited(client_input).map_err(LinkError::Setup)?),
-                output: Some(Output::inherited(client_output).map_err(LinkError::Setup)?),
-            },
+            client: Port::to_client(client_input, client_output).map_err(LinkError::Setup)?,
             server: Port::to_server(pipes).map_err(LinkError::Setup)?,
         };
         let mut drive = Drive::new(origin, config, ports, group, signals, observer);
