@@ -304,11 +304,7 @@ impl FromStr for Rule {
     type Err = UnknownRule;
 
     fn from_str(number: &str) -> Result<Self, UnknownRule> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|rule| rule.number() == number)
-            .ok_or(UnknownRule)
+        Self::ALL.iter().copied().find(|rule| rule.number() == number).ok_or(UnknownRule)
     }
 }
 
@@ -373,25 +369,16 @@ mod tests {
             ("LSP-", 7),
         ];
         for (prefix, count) in counts {
-            let found = Rule::ALL
-                .iter()
-                .filter(|rule| rule.number().starts_with(prefix))
-                .count();
+            let found = Rule::ALL.iter().filter(|rule| rule.number().starts_with(prefix)).count();
             assert_eq!(found, count, "{prefix}");
         }
-        assert_eq!(
-            Rule::ALL.len(),
-            counts.iter().map(|(_, count)| count).sum::<usize>()
-        );
+        assert_eq!(Rule::ALL.len(), counts.iter().map(|(_, count)| count).sum::<usize>());
     }
 
     #[test]
     fn a_number_is_spelled_like_the_name_in_code() {
         for rule in Rule::ALL {
-            assert_eq!(
-                rule.number().replace('-', ""),
-                format!("{rule:?}").to_uppercase()
-            );
+            assert_eq!(rule.number().replace('-', ""), format!("{rule:?}").to_uppercase());
         }
     }
 
@@ -403,10 +390,7 @@ mod tests {
                 "ACP" => Revisions::ACP,
                 _ => Revisions::LSP,
             };
-            assert!(
-                !rule.revisions().is_empty() && protocol.contains(rule.revisions()),
-                "{rule}"
-            );
+            assert!(!rule.revisions().is_empty() && protocol.contains(rule.revisions()), "{rule}");
         }
     }
 
@@ -414,15 +398,8 @@ mod tests {
     fn every_text_is_one_sentence_on_one_line() {
         for rule in Rule::ALL {
             let text = rule.text();
-            assert!(
-                text.ends_with('.') && !text.contains('\n'),
-                "{rule}: {text}"
-            );
-            assert!(
-                text.chars().count() <= 160,
-                "{rule}: {} characters",
-                text.chars().count()
-            );
+            assert!(text.ends_with('.') && !text.contains('\n'), "{rule}: {text}");
+            assert!(text.chars().count() <= 160, "{rule}: {} characters", text.chars().count());
         }
     }
 }

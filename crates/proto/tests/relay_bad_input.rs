@@ -80,7 +80,8 @@ fn an_answer_that_cannot_be_read_does_not_leave_its_requester_hanging() {
 #[test]
 fn an_overlong_request_is_answered_alone() {
     let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_message: 1000, ..Config::default() });
-    let big = format!(r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"x":"{}"}},"id":"big"}}"#, "y".repeat(5000));
+    let big =
+        format!(r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"x":"{}"}},"id":"big"}}"#, "y".repeat(5000));
     rig.from_client(&big);
     rig.from_client(CALL);
     assert_eq!(rig.at_server(), [CALL]);
@@ -108,11 +109,9 @@ fn a_stray_error_is_forwarded_only_in_the_form_its_reader_knows() {
     let bare = format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#);
     let null = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#);
     for stray in [&bare, &null] {
-        for (dialect, form) in [
-            (&mcp::REVISION_2025_06_18, None),
-            (&mcp::REVISION_2025_11_25, Some(&bare)),
-            (&acp::V1, Some(&null)),
-        ] {
+        for (dialect, form) in
+            [(&mcp::REVISION_2025_06_18, None), (&mcp::REVISION_2025_11_25, Some(&bare)), (&acp::V1, Some(&null))]
+        {
             let mut rig = speaking(dialect, Config::default());
             rig.from_server(stray);
             assert_eq!(rig.at_client(), Vec::from_iter(form.cloned()), "{}", dialect.name);

@@ -12,7 +12,8 @@ use rescind_proto::{
 use rescind_testkit::relay_rig::RelayRig;
 
 const CALL_1: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#;
-const CANCEL_1: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"Stop"}}"#;
+const CANCEL_1: &str =
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"Stop"}}"#;
 const RESULT_1: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
 
 fn mcp() -> RelayRig {
@@ -161,7 +162,9 @@ fn a_held_cancel_is_forgotten_after_its_time() {
 fn held_cancels_are_bounded() {
     let mut rig = mcp();
     for id in 100..1000 {
-        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#));
+        rig.from_client(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+        ));
     }
     let held = rig.verdicts().into_iter().filter(|verdict| *verdict == Verdict::Held).count();
     assert_eq!(held, Config::default().max_sticky);
@@ -171,8 +174,15 @@ fn held_cancels_are_bounded() {
 fn malformed_cancels_are_ignored_and_answered_by_nobody() {
     let mut rig = in_flight();
     for params in [
-        "{}", r#"{"requestId":null}"#, r#"{"requestId":true}"#, r#"{"requestId":1.0}"#, r#"{"requestId":[1]}"#,
-        r#"{"requestId":{"id":1}}"#, "[1]", r#"{"requestId":1,"requestId":1}"#, r#"{"requestId":9,"request\u0049d":1}"#,
+        "{}",
+        r#"{"requestId":null}"#,
+        r#"{"requestId":true}"#,
+        r#"{"requestId":1.0}"#,
+        r#"{"requestId":[1]}"#,
+        r#"{"requestId":{"id":1}}"#,
+        "[1]",
+        r#"{"requestId":1,"requestId":1}"#,
+        r#"{"requestId":9,"request\u0049d":1}"#,
     ] {
         rig.from_client(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#));
     }
@@ -186,7 +196,9 @@ fn malformed_cancels_are_ignored_and_answered_by_nobody() {
 #[test]
 fn a_reason_that_is_no_string_is_dropped_and_the_cancel_stands() {
     let mut rig = in_flight();
-    rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":{"a":1}}}"#);
+    rig.from_client(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":{"a":1}}}"#,
+    );
     assert_eq!(rig.at_server(), [r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#]);
 }
 
@@ -336,7 +348,9 @@ fn an_operator_stops_a_request_and_its_client_is_told() {
     assert!(!rig.relay.stop(rig.now, key, None), "once");
     assert_eq!(
         rig.at_client(),
-        [r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31003,"message":"stopped by operator","data":{"receipt":{"cause":"operator","reason":"enough","outcome":"asked"}}}}"#]
+        [
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31003,"message":"stopped by operator","data":{"receipt":{"cause":"operator","reason":"enough","outcome":"asked"}}}}"#
+        ]
     );
     let told = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}"#;
     assert_eq!(rig.at_server(), [told]);

@@ -9,10 +9,13 @@ use rescind_proto::{
 };
 use rescind_testkit::relay_rig::RelayRig;
 
-const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","_meta":{"progressToken":1}}}"#;
-const CANCEL: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"request timed out"}}"#;
+const CALL: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","_meta":{"progressToken":1}}}"#;
+const CANCEL: &str =
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"request timed out"}}"#;
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
+const PROGRESS: &str =
+    r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
 
 fn rule(clock: Clock, method: Option<&str>, name: Option<&str>, ms: u64) -> ClockRule {
     ClockRule { clock, method: method.map(Into::into), name: name.map(Into::into), limit: Duration::from_millis(ms) }
@@ -32,7 +35,9 @@ fn a_timeout_cancels_the_work_and_answers_the_client() {
     assert_eq!(rig.at_server(), [CANCEL]);
     assert_eq!(
         rig.at_client(),
-        [r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31001,"message":"no answer: the response clock of 300ms ran out","data":{"clock":"response","afterMs":300,"receipt":{"cause":"timeout","outcome":"asked"}}}}"#]
+        [
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31001,"message":"no answer: the response clock of 300ms ran out","data":{"clock":"response","afterMs":300,"receipt":{"cause":"timeout","outcome":"asked"}}}}"#
+        ]
     );
     rig.from_server(RESULT);
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);

@@ -28,7 +28,17 @@ fn result(id: &str) -> String {
 #[test]
 fn every_id_is_its_own_request() {
     let long = format!("\"{}\"", "x".repeat(5000));
-    let ids = ["0", "\"\"", "5", "\"5\"", "9007199254740992", "9007199254740993", "-1", "123456789012345678901234567890", &long];
+    let ids = [
+        "0",
+        "\"\"",
+        "5",
+        "\"5\"",
+        "9007199254740992",
+        "9007199254740993",
+        "-1",
+        "123456789012345678901234567890",
+        &long,
+    ];
     for chosen in ids {
         let mut rig = pinned();
         for id in ids {

@@ -9,10 +9,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
     ("rescind-proto", &[]),
     ("rescind", &["rescind-proto"]),
     ("rescind-testkit", &["rescind-proto"]),
-    (
-        "rescind-cli",
-        &["rescind-proto", "rescind", "rescind-testkit"],
-    ),
+    ("rescind-cli", &["rescind-proto", "rescind", "rescind-testkit"]),
 ];
 
 /// Any crate's tests may use the sample peers.
@@ -29,24 +26,15 @@ fn arrows_between_crates_point_one_way() {
 #[test]
 fn the_engine_depends_on_what_was_decided_and_nothing_else() {
     let metadata = workspace();
-    let engine = packages(&metadata)
-        .find(|package| name(package) == "rescind-proto")
-        .unwrap();
-    let mut found: Vec<&str> = dependencies(engine)
-        .filter(|dependency| !is_for_tests(dependency))
-        .map(name)
-        .collect();
+    let engine = packages(&metadata).find(|package| name(package) == "rescind-proto").unwrap();
+    let mut found: Vec<&str> = dependencies(engine).filter(|dependency| !is_for_tests(dependency)).map(name).collect();
     found.sort_unstable();
     assert_eq!(found, ENGINE_DEPENDENCIES);
 }
 
 #[test]
 fn no_crate_may_use_the_command() {
-    assert!(
-        LAYERS
-            .iter()
-            .all(|(_, allowed)| !allowed.contains(&"rescind-cli"))
-    );
+    assert!(LAYERS.iter().all(|(_, allowed)| !allowed.contains(&"rescind-cli")));
 }
 
 #[test]
@@ -64,10 +52,7 @@ fn only_tests_may_use_the_sample_peers() {
     let in_tests = one_package("rescind", FOR_TESTS, &json!("dev"));
     assert_eq!(violations(&in_tests), Vec::<String>::new());
     let in_earnest = one_package("rescind", FOR_TESTS, &Value::Null);
-    assert_eq!(
-        violations(&in_earnest),
-        ["rescind depends on rescind-testkit"]
-    );
+    assert_eq!(violations(&in_earnest), ["rescind depends on rescind-testkit"]);
 }
 
 #[test]
@@ -95,17 +80,11 @@ fn violations(metadata: &Value) -> Vec<String> {
 }
 
 fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
-    metadata["packages"]
-        .as_array()
-        .expect("cargo metadata lists packages")
-        .iter()
+    metadata["packages"].as_array().expect("cargo metadata lists packages").iter()
 }
 
 fn dependencies(package: &Value) -> impl Iterator<Item = &Value> {
-    package["dependencies"]
-        .as_array()
-        .expect("a package lists dependencies")
-        .iter()
+    package["dependencies"].as_array().expect("a package lists dependencies").iter()
 }
 
 fn name(package: &Value) -> &str {
@@ -122,24 +101,11 @@ fn is_for_tests(dependency: &Value) -> bool {
 
 fn workspace() -> Value {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ])
-        .args([
-            "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-        ])
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
         .output()
         .expect("cargo runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 

@@ -11,32 +11,18 @@ use std::{
 const IMPURE_MODULES: [&str; 6] = ["env", "fs", "io", "net", "process", "thread"];
 
 /// Text that has no business in the engine, however it was imported.
-const IMPURE_TEXT: [&str; 7] = [
-    "Instant::now",
-    "SystemTime",
-    "tokio",
-    "println!",
-    "print!",
-    "dbg!",
-    "extern crate",
-];
+const IMPURE_TEXT: [&str; 7] = ["Instant::now", "SystemTime", "tokio", "println!", "print!", "dbg!", "extern crate"];
 
 #[test]
 fn the_engine_is_pure() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/src");
     let files = rust_files(&source);
-    assert!(
-        files.iter().any(|file| file.ends_with("lib.rs")),
-        "no engine at {}",
-        source.display()
-    );
+    assert!(files.iter().any(|file| file.ends_with("lib.rs")), "no engine at {}", source.display());
     let found: Vec<String> = files
         .iter()
         .flat_map(|file| {
             let text = fs::read_to_string(file).unwrap();
-            impurities(&text)
-                .into_iter()
-                .map(|what| format!("{}: {what}", file.display()))
+            impurities(&text).into_iter().map(|what| format!("{}: {what}", file.display()))
         })
         .collect();
     assert_eq!(found, Vec::<String>::new());
@@ -50,19 +36,12 @@ fn each_impurity_is_found() {
         ("std::thread::spawn(work);", "std::thread"),
         ("use std::io::Write;", "std::io"),
         ("use std::{\n    fmt,\n    fs::File,\n};", "std::fs"),
-        (
-            "use std::{collections::{btree_map, BTreeMap}, env};",
-            "std::env",
-        ),
+        ("use std::{collections::{btree_map, BTreeMap}, env};", "std::env"),
         ("use ::std::net;", "std::net"),
         ("use tokio::sync;", "tokio"),
         ("eprintln!(\"here\");", "println!"),
     ] {
-        assert!(
-            impurities(source).contains(&found.to_owned()),
-            "{source}: {:?}",
-            impurities(source)
-        );
+        assert!(impurities(source).contains(&found.to_owned()), "{source}: {:?}", impurities(source));
     }
 }
 
@@ -80,15 +59,8 @@ fn comments_and_pure_parts_of_std_are_let_through() {
 
 /// What in this source is not pure, comments aside.
 fn impurities(source: &str) -> Vec<String> {
-    let code: String = source
-        .lines()
-        .map(without_comment)
-        .collect::<Vec<_>>()
-        .join("\n");
-    let text = IMPURE_TEXT
-        .into_iter()
-        .filter(|text| code.contains(text))
-        .map(str::to_owned);
+    let code: String = source.lines().map(without_comment).collect::<Vec<_>>().join("\n");
+    let text = IMPURE_TEXT.into_iter().filter(|text| code.contains(text)).map(str::to_owned);
     let modules = code
         .split("std::")
         .skip(1)
@@ -124,9 +96,7 @@ fn first_segments(path: &str) -> Vec<&str> {
 
 fn identifier(text: &str) -> &str {
     let text = text.trim_start();
-    let end = text
-        .find(|c: char| !c.is_alphanumeric() && c != '_')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     &text[..end]
 }
 

@@ -18,9 +18,9 @@ pub const V1: Dialect = Dialect {
     name: "acp-v1",
     family: Family::Acp,
     cancel: CURRENT,
-    aliases: &[KOTLIN, PROPOSED, MIXED], // D3
+    aliases: &[KOTLIN, PROPOSED, MIXED],         // D3
     settlement: Settlement::Answered(CANCELLED), // ACP-01
-    gave_up: CANCELLED,                  // ACP-05: the same, whatever the source
+    gave_up: CANCELLED,                          // ACP-05: the same, whatever the source
     cancellers: Cancellers::Both,
     uncancellable: &[("initialize", Rule::Acp21)],
     tasks: false,
@@ -92,9 +92,5 @@ const PERMISSION: CancelResult = CancelResult {
     json: r#"{"outcome":{"outcome":"cancelled"}}"#,
 };
 
-const ELICITATION: CancelResult = CancelResult {
-    method: "elicitation/create",
-    path: &["action"],
-    value: "cancel",
-    json: r#"{"action":"cancel"}"#,
-};
+const ELICITATION: CancelResult =
+    CancelResult { method: "elicitation/create", path: &["action"], value: "cancel", json: r#"{"action":"cancel"}"# };

@@ -29,7 +29,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     aliases: &[],
     settlement: Settlement::Silent, // MCP-C06
     gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
-    cancellers: Cancellers::Both,                                                                        // MCP-C01
+    cancellers: Cancellers::Both,   // MCP-C01
     uncancellable: &[("initialize", Rule::McpC03)],
     tasks: false,
     disconnect: Disconnect::Cancels, // stdio; HTTP detaches (MCP-H01)
@@ -40,8 +40,8 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     sticky: true,          // MCP-C12 is a SHOULD (D9)
     stray_error: StrayError::Invalid,
     clocks: Clocks {
-        response: Some(MINUTE),                         // MCP-T01
-        total: Some(Duration::from_secs(30 * 60)),      // MCP-T05
+        response: Some(MINUTE),                    // MCP-T01
+        total: Some(Duration::from_secs(30 * 60)), // MCP-T05
         unclocked: &["sampling/createMessage", "elicitation/create", "tasks/result", "subscriptions/listen"],
     },
     cancel_results: &[ELICITATION],
@@ -90,12 +90,8 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
 };
 
 /// A person dismissed the dialog.
-const ELICITATION: CancelResult = CancelResult {
-    method: "elicitation/create",
-    path: &["action"],
-    value: "cancel",
-    json: r#"{"action":"cancel"}"#,
-};
+const ELICITATION: CancelResult =
+    CancelResult { method: "elicitation/create", path: &["action"], value: "cancel", json: r#"{"action":"cancel"}"# };
 
 /// The dialect of a `protocolVersion`; an unknown date is read as the nearest older revision we know.
 #[must_use]

@@ -82,11 +82,7 @@ impl Relay {
     }
 }
 
-fn write_member(
-    body: &[u8],
-    splice: Option<&(core::ops::Range<usize>, crate::id::RequestId)>,
-    out: &mut Vec<u8>,
-) {
+fn write_member(body: &[u8], splice: Option<&(core::ops::Range<usize>, crate::id::RequestId)>, out: &mut Vec<u8>) {
     match splice {
         Some((span, id)) => frame::splice(body, span.clone(), id, out),
         None => out.extend_from_slice(body),

@@ -72,8 +72,7 @@ impl Relay {
             self.report_violation(now, from, Rule::McpM03, Some(id.clone()));
         }
 
-        let is_task =
-            dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
+        let is_task = dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
         let table = &mut self.tables[from];
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
         let renamed = (dialect.reuse != onward.reuse || taken).then(|| table.own_id(&id));
@@ -110,14 +109,7 @@ impl Relay {
     }
 
     /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
-    fn make_way(
-        &mut self,
-        now: Instant,
-        from: Side,
-        namesake: Option<Key>,
-        id: &RequestId,
-        reuse: IdReuse,
-    ) -> bool {
+    fn make_way(&mut self, now: Instant, from: Side, namesake: Option<Key>, id: &RequestId, reuse: IdReuse) -> bool {
         let Some(key) = namesake else { return true };
         if self.tables[from].get(key).is_some_and(Exchange::is_live) {
             return false;
@@ -465,7 +457,7 @@ impl Relay {
         let forbidden = exchange.dialect.uncancellable(&method);
         let is_task = exchange.is_task;
         let Some(held) = self.held[request.from].take(&exchange.id) else { return false };
-        if let Some(rule) = forbidden.or(is_task.then_some(Rule::McpC13)) {
+        if let Some(rule) = forbidden.or_else(|| is_task.then_some(Rule::McpC13)) {
             self.report_violation(now, request.from, rule, Some(held.id.0));
             return false;
         }
@@ -504,9 +496,9 @@ fn says_cancelled(dialect: &crate::dialect::Dialect, method: &str, said: &Said<'
             matches!(dialect.settlement, crate::dialect::Settlement::Answered(text)
                 if code == Some(text.code.to_string().as_bytes()))
         }
-        Said::Result(result) => dialect.cancel_result(method).is_some_and(|own| {
-            json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)
-        }),
+        Said::Result(result) => dialect
+            .cancel_result(method)
+            .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
     }
 }
 

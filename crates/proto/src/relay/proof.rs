@@ -46,7 +46,11 @@ impl Relay {
                 "invariant 6: a settled request is in no ring and will never be forgotten"
             );
             assert!(self.held[side].len() <= self.config.max_sticky, "invariant 8: too many held cancels");
-            assert_eq!(table.live(), table.iter().filter(|(_, ex)| ex.is_live()).count(), "invariant 8: the count is off");
+            assert_eq!(
+                table.live(),
+                table.iter().filter(|(_, ex)| ex.is_live()).count(),
+                "invariant 8: the count is off"
+            );
         }
     }
 
@@ -108,7 +112,8 @@ impl Relay {
     /// muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
-        let tables: usize = Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum();
+        let tables: usize =
+            Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum();
         tables + self.muted.len() + self.timers.len()
     }
 }

@@ -37,7 +37,9 @@ impl Relay {
             None if self.ends_subscription(now, from, dialect, &cancel) => return,
             None if self.config.has(SeededBug::CrossDirectionLookup) => {
                 let key = self.tables[from.other()].by_upstream(&cancel.id);
-                key.map_or(Verdict::Unknown, |key| self.cancel_known(now, RequestKey { from: from.other(), key }, &cancel))
+                key.map_or(Verdict::Unknown, |key| {
+                    self.cancel_known(now, RequestKey { from: from.other(), key }, &cancel)
+                })
             }
             None => self.cancel_unknown(now, from, dialect, &cancel),
         };
@@ -106,7 +108,7 @@ impl Relay {
         }
         dialect
             .uncancellable(self.methods.name(exchange.method))
-            .or(exchange.is_task.then_some(Rule::McpC13))
+            .or_else(|| exchange.is_task.then_some(Rule::McpC13))
             .or_else(|| self.era.forbids_cancel(request.from, dialect))
     }
 

@@ -228,7 +228,12 @@ impl Table {
 
     /// Drops the oldest tombstones: those past `most`, those older than `longest`; an abandoned one is kept
     /// for at least `least`, up to sixteen times as many (D8).
-    pub(super) fn prune(&mut self, now: Instant, most: usize, (least, longest): (core::time::Duration, core::time::Duration)) {
+    pub(super) fn prune(
+        &mut self,
+        now: Instant,
+        most: usize,
+        (least, longest): (core::time::Duration, core::time::Duration),
+    ) {
         while let Some(&(key, at)) = self.over.front()
             && (self.over.len() > most || now.since(at) >= longest)
         {

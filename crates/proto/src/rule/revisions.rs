@@ -47,14 +47,10 @@ impl Revisions {
     pub const LSP: Self = Self(1 << 9);
 
     /// The MCP revisions that define the semantics of timeouts: all but the first.
-    pub const MCP_FROM_2025_03_26: Self = Self::MCP_2025_03_26
-        .union(Self::MCP_2025_06_18)
-        .union(Self::MCP_2025_11_25)
-        .union(Self::MCP_2026_07_28);
+    pub const MCP_FROM_2025_03_26: Self =
+        Self::MCP_2025_03_26.union(Self::MCP_2025_06_18).union(Self::MCP_2025_11_25).union(Self::MCP_2026_07_28);
     /// The MCP revisions with sessions over Streamable HTTP.
-    pub const MCP_SESSIONS: Self = Self::MCP_2025_03_26
-        .union(Self::MCP_2025_06_18)
-        .union(Self::MCP_2025_11_25);
+    pub const MCP_SESSIONS: Self = Self::MCP_2025_03_26.union(Self::MCP_2025_06_18).union(Self::MCP_2025_11_25);
     /// The MCP revisions with an `initialize` handshake.
     pub const MCP_LEGACY: Self = Self::MCP_2024_11_05.union(Self::MCP_SESSIONS);
     /// Every MCP revision; the tasks extension is none.
@@ -62,10 +58,7 @@ impl Revisions {
     /// Every ACP text.
     pub const ACP: Self = Self::ACP_V1.union(Self::ACP_V2).union(Self::ACP_RFD);
     /// Every revision of every protocol.
-    pub const ALL: Self = Self::MCP
-        .union(Self::TASKS_EXTENSION)
-        .union(Self::ACP)
-        .union(Self::LSP);
+    pub const ALL: Self = Self::MCP.union(Self::TASKS_EXTENSION).union(Self::ACP).union(Self::LSP);
 
     /// The revisions in either set.
     #[must_use]
@@ -87,20 +80,13 @@ impl Revisions {
 
     /// The names of the revisions, oldest first within a protocol.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES
-            .into_iter()
-            .enumerate()
-            .filter(move |(bit, _)| self.0 & (1 << bit) != 0)
-            .map(|(_, name)| name)
+        NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 & (1 << bit) != 0).map(|(_, name)| name)
     }
 
     /// The revision of this name, as a set of one: `mcp-2025-11-25`, `acp-v1`, `lsp` …
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
-        NAMES
-            .iter()
-            .position(|known| *known == name)
-            .map(|bit| Self(1 << bit))
+        NAMES.iter().position(|known| *known == name).map(|bit| Self(1 << bit))
     }
 }
 
@@ -130,11 +116,7 @@ mod tests {
     #[test]
     fn every_dialect_is_a_revision_of_the_same_name() {
         for dialect in Dialect::ALL {
-            assert!(
-                Revisions::by_name(dialect.name).is_some(),
-                "{}",
-                dialect.name
-            );
+            assert!(Revisions::by_name(dialect.name).is_some(), "{}", dialect.name);
         }
     }
 
