@@ -52,15 +52,16 @@ fn outcome(call: &Call) -> String {
     said
 }
 
+/// Two digits that mean something.
 fn lapse(milliseconds: f64) -> String {
-    if milliseconds < 0.1 { "<0.1 ms".to_owned() } else { format!("{milliseconds:.1} ms") }
+    if milliseconds < 1.0 { format!("{milliseconds:.2} ms") } else { format!("{milliseconds:.1} ms") }
 }
 
 /// What the work marked, and what came of it.
 fn work(call: &Call) -> String {
     let swallowed = swallowed(call);
     match (call.work.end, call.ended_after_cancel()) {
-        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's mark: stopped {} later", lapse(after)),
+        (Some(WorkEnd::Stopped), Some(after)) => format!("The work's mark: stopped in {}", lapse(after)),
         (Some(WorkEnd::Finished), Some(after)) if after < 0.0 => {
             let answer = if call.work.answering_ms.is_some() { ", half its answer written" } else { "" };
             format!("The work was done before{answer}; swallowed: {swallowed}")
