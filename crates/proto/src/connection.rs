@@ -52,15 +52,15 @@ use crate::{
     dialect::{Dialect, era::Era},
     hash::Seed,
     incoming::Requests,
+    lanes::{Armed, Lanes},
     memory::{Bounds, Memory},
     method::Methods,
     outbox::{Outbox, Ticket},
-    outgoing::{Calls, NEVER},
+    outgoing::Calls,
     side::{Side, Sides},
     slab::{Key, Slab},
     sticky::Sticky,
     time::Instant,
-    timer::Timers,
     wire::{Chunk, Decoder, Framing, Leftover},
 };
 use batch::Batch;
@@ -127,10 +127,8 @@ pub struct Connection {
     batches: Slab<Batch>,
     turns: Turns,
     methods: Methods,
-    timers: Timers<Timer>,
-    armed: Armed,
-    /// When the peer is given up unless it reads something.
-    stalled: Instant,
+    timers: Lanes<Timer>,
+    armed: Singles,
     events: VecDeque<Item>,
     counters: Counters,
     phase: Phase,
@@ -172,8 +170,8 @@ impl Hash for Tag {
     }
 }
 
-/// Everything that can become due. The order settles ties.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Everything that can become due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     /// A clock of one of our requests, or the end of its caller's patience.
     Call(Key),
@@ -189,12 +187,13 @@ enum Timer {
     Drain,
 }
 
-/// When the timers are armed of which there is one: perhaps earlier than they are due.
+/// The timers of which there is one: armed perhaps earlier than they are due.
 #[derive(Clone, Copy, Debug)]
-struct Armed {
-    sticky: Instant,
-    memory: Instant,
-    drain: Instant,
+struct Singles {
+    sticky: Armed,
+    memory: Armed,
+    debt: Armed,
+    drain: Armed,
 }
 
 /// How far the connection has come.
@@ -236,9 +235,8 @@ impl Connection {
             batches: Slab::new(),
             turns: Turns::new(),
             methods: Methods::new(seed),
-            timers: Timers::new(),
-            armed: Armed { sticky: NEVER, memory: NEVER, drain: NEVER },
-            stalled: NEVER,
+            timers: Lanes::new(),
+            armed: Singles { sticky: Armed::NOT, memory: Armed::NOT, debt: Armed::NOT, drain: Armed::NOT },
             events: VecDeque::new(),
             counters: Counters::default(),
             phase: Phase { input_ended: false, deaf: false, shutting_down: false, closed: false },
@@ -302,34 +300,31 @@ impl Connection {
             }
         }
         self.left = left;
-        if self.stalled != NEVER {
-            self.timers.disarm(self.stalled, Timer::Debt);
-            self.stalled = NEVER;
-        }
+        self.timers.disarm(core::mem::replace(&mut self.armed.debt, Armed::NOT));
         self.finish(now);
     }
 
     /// The time that [`poll_timeout`](Self::poll_timeout) named has come; calling earlier is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        while let Some((_, timer)) = self.timers.pop_due(now) {
+        while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Call(key) => self.call_due(now, key),
                 Timer::Work(key) => self.work_due(now, key),
                 Timer::Sticky => {
-                    self.armed.sticky = NEVER;
+                    self.armed.sticky = Armed::NOT;
                     self.sticky_due(now);
                 }
                 Timer::Memory => {
-                    self.armed.memory = NEVER;
+                    self.armed.memory = Armed::NOT;
                     self.forget(now);
                 }
                 Timer::Debt => {
-                    self.stalled = NEVER;
+                    self.armed.debt = Armed::NOT;
                     self.tell(Event::GivenUp { debt: self.owed });
                 }
                 Timer::Drain => {
-                    self.armed.drain = NEVER;
+                    self.armed.drain = Armed::NOT;
                     self.stop_attached(now);
                 }
             }
@@ -422,8 +417,7 @@ impl Connection {
         self.close_calls(now);
         match self.config.drain_on_eof {
             Some(time) if !self.phase.deaf => {
-                self.armed.drain = now + time;
-                self.timers.arm(self.armed.drain, Timer::Drain);
+                self.armed.drain = self.timers.arm(now + time, Timer::Drain);
             }
             Some(_) | None => self.stop_attached(now),
         }
@@ -458,16 +452,13 @@ impl Connection {
             (&mut self.armed.memory, memory, Timer::Memory),
             (&mut self.armed.sticky, self.sticky.due(), Timer::Sticky),
         ] {
-            let Some(due) = due.filter(|due| due < armed) else { continue };
-            if *armed != NEVER {
-                self.timers.disarm(*armed, timer);
+            if let Some(due) = due.filter(|due| *due < armed.at) {
+                self.timers.disarm(*armed);
+                *armed = self.timers.arm(due, timer);
             }
-            *armed = due;
-            self.timers.arm(due, timer);
         }
-        if self.owed > self.config.max_debt && self.stalled == NEVER {
-            self.stalled = now + self.config.debt_limit;
-            self.timers.arm(self.stalled, Timer::Debt);
+        if self.owed > self.config.max_debt && !self.armed.debt.is_armed() {
+            self.armed.debt = self.timers.arm(now + self.config.debt_limit, Timer::Debt);
         }
         if (self.phase.input_ended || self.phase.shutting_down) && !self.phase.closed && self.is_quiet() {
             self.phase.closed = true;

@@ -15,6 +15,7 @@ use crate::{
     dialect::{CancelResult, Dialect, Settlement},
     hash::Seed,
     id::{IncomingId, RequestId},
+    lanes::Armed,
     method::Method,
     outbox::Ticket,
     rule::Rule,
@@ -37,7 +38,7 @@ pub(crate) struct Incoming {
     /// The requester's deadline (D17).
     pub(crate) deadline: Instant,
     /// When its timer is armed.
-    pub(crate) armed: Instant,
+    pub(crate) armed: Armed,
     /// Frames written for it that may not have left yet (MCP-P03).
     #[expect(clippy::box_collection, reason = "few requests have any, and each entry would pay for it")]
     pub(crate) frames: Option<Box<VecDeque<Ticket>>>,

@@ -23,6 +23,7 @@ pub mod wire;
 mod cancel;
 mod hash;
 mod incoming;
+mod lanes;
 mod memory;
 mod message;
 mod method;

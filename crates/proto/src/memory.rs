@@ -11,6 +11,9 @@ use hashbrown::{HashTable, hash_table::Entry};
 
 use crate::{hash::Seed, id::RequestId, time::Instant};
 
+/// How many times the usual bound may be remembered while it is young.
+pub(crate) const YOUNG: usize = 4;
+
 /// How much is remembered, and how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -26,7 +29,7 @@ impl Bounds {
 
     /// Beyond this many, the oldest is forgotten whatever its age: a peer must not choose our memory.
     pub(crate) const fn hard(&self) -> usize {
-        self.most.saturating_mul(16)
+        self.most.saturating_mul(YOUNG)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     dialect::Dialect,
     hash::Seed,
     id::RequestId,
+    lanes::{Armed, NEVER},
     memory::Bounds,
     method::Method,
     outbox::Ticket,
@@ -21,9 +22,6 @@ use crate::{
     slab::{Key, Slab},
     time::Instant,
 };
-
-/// The time of a timer that is not armed.
-pub(crate) const NEVER: Instant = Instant::after_origin(Duration::MAX);
 
 /// One of our requests, from the call until nothing more can be learnt of it.
 #[derive(Clone, Debug)]
@@ -36,7 +34,7 @@ pub(crate) struct Outgoing {
     pub(crate) started: Instant,
     pub(crate) clocks: Clocks,
     /// When its timer is armed, which may be before its clocks are due.
-    pub(crate) armed: Instant,
+    pub(crate) armed: Armed,
     pub(crate) token: Option<Box<RequestId>>,
     /// The request of the peer that this one serves (D26).
     pub(crate) parent: Option<Key>,

@@ -63,7 +63,7 @@ fn a_flood_of_short_requests_is_remembered_within_bounds() {
         rig.conn.ended(rig.now, key, OK);
         let n = rig.conn.pending().len();
         rig.conn.handle_written(rig.now, n);
-        assert!(rig.conn.remembered() <= 16 * 16);
+        assert!(rig.conn.remembered() <= 4 * 16);
     }
     rig.leaves_nothing();
 }

@@ -11,8 +11,10 @@ use crate::{
     dialect::{Cancellers, Dialect},
     id::{OutgoingId, RequestId},
     incoming::Work,
-    json, message,
-    outgoing::{Cancelling, Clocks, NEVER, Outgoing, Part},
+    json,
+    lanes::{Armed, NEVER},
+    message,
+    outgoing::{Cancelling, Clocks, Outgoing, Part},
     receipt::Outcome,
     side::Side,
     slab::Key,
@@ -143,7 +145,7 @@ impl Connection {
             frame,
             started: now,
             clocks,
-            armed: NEVER,
+            armed: Armed::NOT,
             token: token.own.or_else(|| injected.filter(|_| addition.is_some())).map(Box::new),
             parent: None,
             older: None,
@@ -424,14 +426,14 @@ impl Connection {
         self.note(1, twice);
         self.report_receipt(key);
         if settled {
-            self.outgoing.haunt(now, key);
+            self.haunt(now, key);
         }
     }
 
     /// A clock of a request, or the end of its caller's patience.
     pub(super) fn call_due(&mut self, now: Instant, key: Key) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
-        call.armed = NEVER;
+        call.armed = Armed::NOT;
         if call.due() > now {
             return self.arm_call(key);
         }
@@ -453,14 +455,10 @@ impl Connection {
     pub(super) fn arm_call(&mut self, key: Key) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
         let due = call.due();
-        if due >= call.armed {
-            return;
+        if due < call.armed.at {
+            self.timers.disarm(call.armed);
+            call.armed = self.timers.arm(due, Timer::Call(key));
         }
-        let earlier = core::mem::replace(&mut call.armed, due);
-        if earlier != NEVER {
-            self.timers.disarm(earlier, Timer::Call(key));
-        }
-        self.timers.arm(due, Timer::Call(key));
     }
 
     pub(super) fn report_receipt(&mut self, key: Key) {

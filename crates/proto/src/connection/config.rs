@@ -37,7 +37,7 @@ pub struct Config {
     pub sticky: Duration,
     /// How many such cancels are held.
     pub max_sticky: usize,
-    /// Settled ids remembered on each side; sixteen times as many while they are young (D8).
+    /// Settled ids remembered on each side; four times as many while they are younger than the least age (D8).
     pub remembered: usize,
     /// How long a settled id is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),

@@ -2,10 +2,10 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::{Armed, Connection, Item, Timer};
+use super::{Connection, Item, Singles, Timer};
 use crate::{
     incoming::{Told, Work},
-    outgoing::NEVER,
+    lanes::NEVER,
     receipt::Outcome,
     time::Instant,
 };
@@ -54,8 +54,8 @@ impl Connection {
                 );
             }
             assert!(!call.settled || call.cancel.is_some(), "invariant 6: {id} is settled and still there");
-            assert!(!call.settled || call.armed == NEVER, "invariant 6: a clock runs for {id}, which is settled");
-            assert!(call.due() >= call.armed, "invariant 6: nothing is armed for {id}, which is due");
+            assert!(!call.settled || !call.armed.is_armed(), "invariant 6: a clock runs for {id}, which is settled");
+            assert!(call.due() >= call.armed.at, "invariant 6: nothing is armed for {id}, which is due");
             assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: {id} cannot be found");
             if let Some(parent) = call.parent {
                 let parent = self.incoming.get(parent);
@@ -91,11 +91,11 @@ impl Connection {
             match request.work {
                 Work::Ended => assert!(request.is_live(), "invariant 6: {id:?} is over and still there"),
                 Work::Stopping(drop_at) => {
-                    assert!(request.armed <= drop_at, "invariant 6: no timer ends the grace of {id:?}");
+                    assert!(request.armed.at <= drop_at, "invariant 6: no timer ends the grace of {id:?}");
                     assert!(request.stop.is_some(), "invariant 4: nobody knows who stopped {id:?}");
                 }
                 Work::Waiting(_) | Work::Offered(_) | Work::Running => {
-                    assert!(request.armed <= request.deadline, "invariant 6: no timer for the deadline of {id:?}");
+                    assert!(request.armed.at <= request.deadline, "invariant 6: no timer for the deadline of {id:?}");
                 }
                 Work::Dropping => {}
             }
@@ -113,16 +113,22 @@ impl Connection {
     fn check_memory(&self) {
         let longest = self.config.remember.1;
         for memory in [&self.remembered, &self.spent_tokens] {
-            assert!(memory.len() <= self.config.remembered.saturating_mul(16), "invariant 8: too much is remembered");
+            assert!(
+                memory.len() <= self.config.remembered.saturating_mul(crate::memory::YOUNG),
+                "invariant 8: too much is remembered"
+            );
             if let Some(oldest) = memory.oldest() {
-                assert!(self.armed.memory <= oldest + longest, "invariant 6: a tombstone is never forgotten");
+                assert!(self.armed.memory.at <= oldest + longest, "invariant 6: a tombstone is never forgotten");
             }
         }
         for (_, since) in self.outgoing.haunting() {
-            assert!(self.armed.memory <= since + longest, "invariant 6: a ghost is never forgotten");
+            assert!(self.armed.memory.at <= since + longest, "invariant 6: a ghost is never forgotten");
         }
         assert!(self.sticky.len() <= self.config.max_sticky, "invariant 8: too many held cancels");
-        assert!(self.sticky.due().is_none_or(|due| self.armed.sticky <= due), "invariant 6: a cancel is held for ever");
+        assert!(
+            self.sticky.due().is_none_or(|due| self.armed.sticky.at <= due),
+            "invariant 6: a cancel is held for ever"
+        );
         assert!(
             self.turns.len() <= self.incoming.len() + self.outgoing.len(),
             "invariant 6: a turn outlives its request"
@@ -135,10 +141,10 @@ impl Connection {
 
     /// Every armed timer is known to what armed it, and the other way round.
     fn check_timers(&self) {
-        let calls = self.outgoing.iter().filter(|(_, call)| call.armed != NEVER).count();
-        let works = self.incoming.iter().filter(|(_, request)| request.armed != NEVER).count();
-        let Armed { sticky, memory, drain } = self.armed;
-        let single = [sticky, memory, drain, self.stalled].into_iter().filter(|armed| *armed != NEVER).count();
+        let calls = self.outgoing.iter().filter(|(_, call)| call.armed.is_armed()).count();
+        let works = self.incoming.iter().filter(|(_, request)| request.armed.is_armed()).count();
+        let Singles { sticky, memory, debt, drain } = self.armed;
+        let single = [sticky, memory, debt, drain].into_iter().filter(|armed| armed.is_armed()).count();
         assert_eq!(calls + works + single, self.timers.len(), "invariant 6: a timer is armed for nothing");
         for (at, timer) in self.timers.iter() {
             let armed = match timer {
@@ -146,10 +152,10 @@ impl Connection {
                 Timer::Work(key) => self.incoming.get(key).map(|request| request.armed),
                 Timer::Sticky => Some(sticky),
                 Timer::Memory => Some(memory),
-                Timer::Debt => Some(self.stalled),
+                Timer::Debt => Some(debt),
                 Timer::Drain => Some(drain),
             };
-            assert_eq!(armed, Some(at), "invariant 6: {timer:?} is armed for nothing");
+            assert_eq!(armed.map(|armed| armed.at), Some(at), "invariant 6: {timer:?} is armed for nothing");
         }
     }
 
@@ -163,7 +169,8 @@ impl Connection {
         (self.phase, self.owed, self.outgoing.next_id(), self.events.len()).hash(state);
         self.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
         self.outbox.hash_state(state);
-        hash_due(self.stalled, now, state);
+        hash_due(self.armed.debt.at, now, state);
+        hash_due(self.armed.drain.at, now, state);
         self.remembered.hash_state(now, state);
         self.spent_tokens.hash_state(now, state);
         self.sticky.hash_state(now, state);

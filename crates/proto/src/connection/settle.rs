@@ -1,13 +1,14 @@
 //! What ends our requests: an answer, the peer's own cancel of a subscription, the end of the connection.
 
-use super::{Connection, Event, LateKind, OutgoingKey, Refusal, Settlement, Timer, Verdict, turn::What};
+use super::{Connection, Event, LateKind, OutgoingKey, Refusal, Settlement, Verdict, turn::What};
 use crate::{
     dialect::{Dialect, Settlement as Style},
     frame::{Outcome as Said, Response, ResponseId},
     id::RequestId,
     json,
+    lanes::Armed,
     memory::Fate,
-    outgoing::{NEVER, Part},
+    outgoing::Part,
     receipt::{Answer, Outcome},
     slab::Key,
     time::Instant,
@@ -166,10 +167,8 @@ impl Connection {
         if call.settled {
             return self.note(3, true);
         }
-        let (armed, is_task) = (core::mem::replace(&mut call.armed, NEVER), call.is_task);
-        if armed != NEVER {
-            self.timers.disarm(armed, Timer::Call(key));
-        }
+        let is_task = call.is_task;
+        self.timers.disarm(core::mem::replace(&mut call.armed, Armed::NOT));
         self.orphan(key);
         // A task keeps its token beyond the answer (MCP-P01): its progress is somebody else's to know.
         if let Some(token) = self.outgoing.settle(key)
@@ -185,7 +184,7 @@ impl Connection {
         let outcome = self.outgoing.get(key).and_then(|call| call.cancel.as_ref()).map(|cancel| cancel.receipt.outcome);
         match outcome {
             Some(Outcome::Asked) => {}
-            Some(Outcome::Sent) => self.outgoing.haunt(now, key),
+            Some(Outcome::Sent) => self.haunt(now, key),
             Some(
                 Outcome::NeverSent
                 | Outcome::NotSendable
@@ -195,6 +194,14 @@ impl Connection {
                 | Outcome::Unknown,
             )
             | None => self.remove_call(key),
+        }
+    }
+
+    /// Keeps a settled request for what may come late, and forgets those that are too many.
+    pub(super) fn haunt(&mut self, now: Instant, key: Key) {
+        self.outgoing.haunt(now, key);
+        while let Some(key) = self.outgoing.fading(now) {
+            self.remove_call(key);
         }
     }
 

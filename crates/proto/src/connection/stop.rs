@@ -6,7 +6,7 @@ use crate::{
     dialect::{Dialect, Disconnect, IdReuse},
     id::RequestId,
     incoming::{Grace, Stop, Told, Work},
-    outgoing::NEVER,
+    lanes::{Armed, NEVER},
     receipt::Ending,
     slab::Key,
     sticky::{Held, Hold},
@@ -240,7 +240,7 @@ impl Connection {
     /// The deadline of a request, or the grace of its handler.
     pub(super) fn work_due(&mut self, now: Instant, key: Key) {
         let Some(request) = self.incoming.get_mut(key) else { return };
-        request.armed = NEVER;
+        request.armed = Armed::NOT;
         match request.work {
             Work::Waiting(_) | Work::Offered(_) | Work::Running => {
                 self.stop_request(now, key, Cause::new(CauseCode::Timeout), By::Us);
@@ -258,17 +258,13 @@ impl Connection {
             return;
         }
         if let Some(request) = self.incoming.get_mut(key) {
-            request.armed = due;
-            self.timers.arm(due, Timer::Work(key));
+            request.armed = self.timers.arm(due, Timer::Work(key));
         }
     }
 
     pub(super) fn disarm_work(&mut self, key: Key) {
-        if let Some(request) = self.incoming.get_mut(key)
-            && request.armed != NEVER
-        {
-            self.timers.disarm(request.armed, Timer::Work(key));
-            request.armed = NEVER;
+        if let Some(request) = self.incoming.get_mut(key) {
+            self.timers.disarm(core::mem::replace(&mut request.armed, Armed::NOT));
         }
     }
 

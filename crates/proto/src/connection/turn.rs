@@ -12,7 +12,7 @@ use crate::{
     id::RequestId,
     incoming::{Stop, Told},
     json,
-    outgoing::NEVER,
+    lanes::NEVER,
     side::Side,
     slab::Key,
     time::Instant,

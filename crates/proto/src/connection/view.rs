@@ -145,6 +145,6 @@ impl Connection {
     #[must_use]
     pub fn deadline(&self, key: IncomingKey) -> Option<Instant> {
         let deadline = self.incoming.get(key.0)?.deadline;
-        (deadline != crate::outgoing::NEVER).then_some(deadline)
+        (deadline != crate::lanes::NEVER).then_some(deadline)
     }
 }
