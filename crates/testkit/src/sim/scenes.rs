@@ -41,20 +41,20 @@ pub fn relay() -> Vec<Scene> {
 /// Every distinct policy of an endpoint.
 #[must_use]
 pub fn endpoint() -> Vec<Scene> {
-    let both = |name, dialect| Scene { operator: true, ..Scene::new(name, dialect, dialect) };
+    let legacy = &mcp::LATEST_LEGACY;
+    let both = |name, dialect| Scene { plains: 0, ..Scene::new(name, dialect, dialect) };
     let clock = Some(Duration::from_secs(60));
-    let waits = Scene { patient: true, clock, resets: true, ends: false, ..both("MCP legacy, clocks", &mcp::LATEST_LEGACY) };
     vec![
-        both("MCP legacy", &mcp::LATEST_LEGACY),
-        waits,
+        Scene { operator: true, plains: 1, ..both("MCP legacy", legacy) },
+        Scene { patient: true, clock, resets: true, ends: false, plains: 1, ..both("MCP legacy, clocks", legacy) },
         both("MCP modern", &mcp::LATEST),
-        both("ACP v1", &acp::V1),
-        both("LSP", &lsp::LSP),
+        Scene { operator: true, ..both("ACP v1", &acp::V1) },
+        Scene { operator: true, ..both("LSP", &lsp::LSP) },
         Scene { patient: true, clock, ends: false, ..both("LSP, clocks", &lsp::LSP) },
-        gated("RFD: both declared", true, true),
-        gated("RFD: client declared", true, false),
-        gated("RFD: server declared", false, true),
-        gated("RFD: neither declared", false, false),
+        Scene { plains: 0, ..gated("RFD: both declared", true, true) },
+        Scene { plains: 0, ..gated("RFD: client declared", true, false) },
+        Scene { plains: 0, ..gated("RFD: server declared", false, true) },
+        Scene { plains: 0, ..gated("RFD: neither declared", false, false) },
     ]
 }
 
