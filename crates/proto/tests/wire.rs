@@ -255,6 +255,20 @@ fn an_endless_header_block_is_given_up_and_the_next_length_found() {
 }
 
 #[test]
+fn a_line_too_long_for_a_header_is_dropped_in_constant_memory_however_it_is_cut() {
+    let stream = format!("{}Content-Length: 1\r\n\r\n1", "x".repeat(5 * MAX_BLOCK));
+    for piece in [1, 7, 63, 64, 65, 1000, MAX_BLOCK - 1, MAX_BLOCK, MAX_BLOCK + 1] {
+        let mut decoder = headers();
+        let mut all = Vec::new();
+        for (at, input) in stream.as_bytes().chunks(piece).enumerate() {
+            all.extend(decode(&mut decoder, input));
+            assert!(decoder.buffered() <= if at * piece > MAX_BLOCK { 64 } else { MAX_BLOCK });
+        }
+        assert_eq!(all, [Got::Broken(Fault::TooLong, "x".repeat(MAX_BLOCK)), frame("1")], "{piece}");
+    }
+}
+
+#[test]
 fn a_body_beyond_the_limit_is_scanned() {
     let mut decoder = Decoder::new(Some(Framing::Headers), 10);
     let body = r#"{"id":"a","method":"m"}"#;
