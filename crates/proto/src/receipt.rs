@@ -71,6 +71,22 @@ impl Outcome {
         }
     }
 
+    /// Whether the end of the connection takes away what could still have been learnt: `confirms` says
+    /// whether the peer would have answered. Where it would not, `Sent` is the end of what a wire can show (D28).
+    #[must_use]
+    pub const fn is_cut_short(&self, confirms: bool) -> bool {
+        match self {
+            Self::Asked => true,
+            Self::Sent => confirms,
+            Self::NeverSent
+            | Self::NotSendable
+            | Self::Confirmed { .. }
+            | Self::CompletedFirst
+            | Self::AnsweredAfter { .. }
+            | Self::Unknown => false,
+        }
+    }
+
     /// Whether nothing more can be learnt.
     #[must_use]
     pub const fn is_final(&self) -> bool {

@@ -12,7 +12,7 @@ pub(super) fn story() -> Story {
         Call {
             cancel: by(Canceller::Client, 401.0),
             work: Work { told_ms: Some(Ms(401.1)), ..work(0.4, 401.2, WorkEnd::Stopped) },
-            receipt: receipt("caller", "unknown", 401.1, None),
+            receipt: receipt("caller", "sent", 401.1, None),
             ..call(2, Tool::Obeys, 0.1)
         },
         Call {
@@ -37,7 +37,7 @@ pub(super) fn story() -> Story {
             cancel: by(Canceller::Shim, 1000.5),
             work: Work { told_ms: Some(Ms(1000.7)), ..work(0.7, 1000.8, WorkEnd::Stopped) },
             client: told(1000.9, Some(json!({"code": -31001, "message": "no answer", "data": {"afterMs": 1000}}))),
-            receipt: receipt("timeout", "unknown", 1000.5, None),
+            receipt: receipt("timeout", "sent", 1000.5, None),
             ..call(5, Tool::Sleepy, 0.4)
         },
         Call {

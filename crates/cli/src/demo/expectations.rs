@@ -114,9 +114,9 @@ fn error_code(call: &Call) -> Option<i32> {
     error["code"].as_i64().and_then(|code| i32::try_from(code).ok())
 }
 
-/// The cancel has left, and the connection ended without a word about it.
+/// The cancel has left, and MCP says no more about it.
 fn is_open(call: &Call) -> bool {
-    outcome(call) == "unknown" && call.receipt.as_ref().is_some_and(|receipt| receipt.written_ms.is_some())
+    outcome(call) == "sent" && call.receipt.as_ref().is_some_and(|receipt| receipt.written_ms.is_some())
 }
 
 fn outcome(call: &Call) -> &str {

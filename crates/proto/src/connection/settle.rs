@@ -144,8 +144,9 @@ impl Connection {
         for key in self.outgoing.keys() {
             let Some(call) = self.outgoing.get_mut(key) else { continue };
             let (settled, request) = (call.settled, call.frame);
+            let confirms = !call.dialect.is_silent();
             if let Some(cancel) = &mut call.cancel
-                && !cancel.receipt.outcome.is_final()
+                && cancel.receipt.outcome.is_cut_short(confirms)
             {
                 cancel.receipt.outcome = Outcome::Unknown;
                 if let Some(frame) = cancel.frame.take() {

@@ -176,8 +176,9 @@ impl Relay {
             let Some(exchange) = self.exchange_mut(request) else { continue };
             exchange.up = Up::Lost;
             let cancelled = exchange.cancel.is_some();
+            let confirms = !exchange.onward.is_silent();
             if let Some(cancel) = exchange.cancel.as_deref_mut()
-                && !cancel.receipt.outcome.is_final()
+                && cancel.receipt.outcome.is_cut_short(confirms)
             {
                 cancel.receipt.outcome = Outcome::Unknown;
                 self.report_receipt(now, request);
