@@ -110,6 +110,15 @@ impl RequestId {
         self == other || matches!((self.loose(), other.loose()), (Some(a), Some(b)) if a == b)
     }
 
+    /// Whether this is `0` or `""`, which a peer in a language where they are false may take for no id.
+    pub(crate) fn is_falsy(&self) -> bool {
+        match &self.0 {
+            Repr::Null => false,
+            Repr::Integer(value) => *value == 0,
+            Repr::Text(text) => &***text == "\"\"",
+        }
+    }
+
     /// The integer that a careless peer would read from this id.
     pub(crate) fn loose(&self) -> Option<i64> {
         match &self.0 {

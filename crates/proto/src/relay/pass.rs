@@ -75,7 +75,8 @@ impl Relay {
         let is_task = dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
         let table = &mut self.tables[from];
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
-        let renamed = (dialect.reuse != onward.reuse || taken).then(|| table.own_id(&id));
+        let confusable = table.is_confusable(&id) && onward.uncancellable(&method).is_none();
+        let renamed = (dialect.reuse != onward.reuse || taken || confusable).then(|| table.own_id(&id));
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let exchange = Exchange {
             token: dialect.progress.and_then(|form| token_of(form.asked_at, &params)),

@@ -41,6 +41,8 @@ pub(super) struct Table {
     spent_lost: bool,
     highest: i64,
     next_own: i64,
+    /// Exchanges whose id is a string that a careless peer could take for an integer.
+    numeric_strings: usize,
     seed: Seed,
 }
 
@@ -67,6 +69,7 @@ impl Table {
             spent_lost: false,
             highest: i64::MIN,
             next_own: FIRST_OWN,
+            numeric_strings: 0,
             seed,
         }
     }
@@ -102,9 +105,24 @@ impl Table {
         if self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id)).is_none() {
             return Probe { hash, namesake: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
         }
-        let open = self.by_upstream(id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream));
-        let taken_upstream = open || self.is_taken_elsewhere(hash, id);
+        let taken_upstream = self.is_open_upstream(id) || self.is_taken_elsewhere(hash, id);
         Probe { hash, namesake: self.by_requester(id), taken_upstream }
+    }
+
+    /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
+    /// it may still be working on: `0` and `""` are false in some languages, and `"5"` becomes 5 in others.
+    pub(super) fn is_confusable(&self, id: &RequestId) -> bool {
+        if id.is_falsy() {
+            return true;
+        }
+        match id.as_integer() {
+            Some(value) => self.numeric_strings > 0 && self.is_open_upstream(&RequestId::string(&value.to_string())),
+            None => id.loose().is_some_and(|value| self.is_open_upstream(&RequestId::integer(value))),
+        }
+    }
+
+    fn is_open_upstream(&self, id: &RequestId) -> bool {
+        self.by_upstream(id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream))
     }
 
     /// Takes a request in, under the hash of its id that [`probe`](Self::probe) found.
@@ -112,6 +130,7 @@ impl Table {
         if let Some(value) = exchange.upstream().as_integer() {
             self.highest = self.highest.max(value);
         }
+        self.numeric_strings += usize::from(is_numeric_string(&exchange.id));
         let Self { slab, ids, renamed, tokens, seed, .. } = self;
         let key = slab.insert(exchange);
         let Some(exchange) = slab.get(key) else { return key };
@@ -135,6 +154,7 @@ impl Table {
         if let Some(id) = &exchange.renamed {
             remove(&mut self.renamed, self.seed.hash(id), key);
         }
+        self.numeric_strings -= usize::from(is_numeric_string(&exchange.id));
         if let Some(token) = &exchange.token {
             remove(&mut self.tokens, self.seed.hash(token), key);
         }
@@ -274,6 +294,10 @@ impl Table {
     pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
         self.over.iter().chain(&self.abandoned).copied()
     }
+}
+
+fn is_numeric_string(id: &RequestId) -> bool {
+    id.is_string() && id.loose().is_some()
 }
 
 fn remove(index: &mut HashTable<u32>, hash: u64, key: Key) {
