@@ -385,7 +385,13 @@ impl Connection {
     /// (D13, invariant 7).
     #[must_use]
     pub const fn wants_input(&self) -> bool {
-        !self.phase.input_ended && self.owed <= self.config.max_debt
+        !self.phase.input_ended && !self.is_behind()
+    }
+
+    /// Whether the peer leaves more unread of what it is owed than it may (D13).
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.owed > self.config.max_debt
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
@@ -457,7 +463,7 @@ impl Connection {
                 *armed = self.timers.arm(due, timer);
             }
         }
-        if self.owed > self.config.max_debt && !self.armed.debt.is_armed() {
+        if self.is_behind() && !self.armed.debt.is_armed() {
             self.armed.debt = self.timers.arm(now + self.config.debt_limit, Timer::Debt);
         }
         if (self.phase.input_ended || self.phase.shutting_down) && !self.phase.closed && self.is_quiet() {

@@ -53,6 +53,8 @@ pub(crate) struct Incoming {
     pub(crate) shielded: bool,
     /// It is a turn, or a permission request within one (D37).
     pub(crate) in_turn: bool,
+    /// The server may end it with a cancel of its own (MCP-M02).
+    pub(crate) is_subscription: bool,
     /// A later request has taken its id over.
     pub(crate) superseded: bool,
 }

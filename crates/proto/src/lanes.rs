@@ -89,7 +89,7 @@ impl<T: Copy> Lanes<T> {
         }
         match best {
             Some((last, which)) if at.since(last) <= NEAR => Some(which),
-            best => empty.or(best.map(|(_, which)| which)),
+            best => empty.or_else(|| best.map(|(_, which)| which)),
         }
     }
 

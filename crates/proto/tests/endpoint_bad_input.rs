@@ -324,3 +324,15 @@ fn an_id_of_any_size_is_echoed_as_it_came() {
     assert_eq!(rig.say(), [result(&id)]);
     assert_eq!(RequestId::from_json(id.as_bytes()).unwrap().to_string(), id);
 }
+
+#[test]
+fn a_late_answer_that_cannot_be_read_settles_nobody_twice() {
+    let mut rig = client(&mcp::LATEST);
+    let key = rig.call("work");
+    rig.cancel(key);
+    rig.say();
+    rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1}}"#]);
+    assert_eq!(rig.settled().len(), 1);
+    assert_eq!(rig.conn.counters().late, 1);
+    rig.leaves_nothing();
+}

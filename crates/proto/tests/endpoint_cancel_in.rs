@@ -494,3 +494,33 @@ fn a_cancel_from_the_peer_never_finds_a_request_of_ours() {
         }
     }
 }
+
+// Case 16: a widely used server never answers this.
+#[test]
+fn initialize_and_its_cancel_in_one_read() {
+    for dialect in [&mcp::LATEST_LEGACY, &acp::V1, &lsp::LSP] {
+        let mut rig = server(dialect);
+        rig.hear(&[&call("0", "initialize"), &cancel_in(dialect, "0")]);
+        let key = rig.start().remove(0).key;
+        rig.end(key, OK);
+        assert_eq!(rig.say(), [result("0")], "{dialect}");
+    }
+}
+
+// MCP-M02.
+#[test]
+fn a_subscription_that_the_server_ends_is_answered_and_cancelled() {
+    let mut rig = server(&mcp::LATEST);
+    let key = rig.serve("1", "subscriptions/listen");
+    rig.end(key, OK);
+    assert_eq!(rig.say(), [result("1"), mcp_cancel("1")]);
+    let key = rig.serve("2", "subscriptions/listen");
+    rig.hear(&[&mcp_cancel("2")]);
+    rig.end(key, OK);
+    assert_eq!(rig.say(), [""; 0], "unless the client ended it");
+    let key = rig.serve("3", "subscriptions/listen");
+    rig.end(key, OK);
+    rig.hear(&[&mcp_cancel("3")]);
+    assert_eq!(rig.say(), [""; 0], "what was not begun is taken back");
+    rig.leaves_nothing();
+}

@@ -117,16 +117,21 @@ fn a_dead_link_is_written_nothing_and_leaves_nothing() {
 
 // D28.
 #[test]
-fn a_receipt_that_is_open_at_the_end_stays_unknown() {
-    for written in [true, false] {
-        let mut rig = client(&mcp::LATEST);
+fn a_receipt_that_the_end_cuts_short_is_unknown() {
+    for (dialect, written, outcome) in [
+        (&mcp::LATEST, false, Outcome::Unknown),
+        (&mcp::LATEST, true, Outcome::Sent),
+        (&acp::V1, false, Outcome::Unknown),
+        (&acp::V1, true, Outcome::Unknown),
+    ] {
+        let mut rig = client(dialect);
         let key = rig.call("work");
         rig.cancel(key);
         if written {
             rig.say();
         }
         rig.conn.handle_closed(rig.now);
-        assert_eq!(rig.outcome(key), Some(Outcome::Unknown));
+        assert_eq!(rig.outcome(key), Some(outcome), "{dialect} {written}");
         assert_eq!(rig.say(), [""; 0]);
         rig.leaves_nothing();
     }

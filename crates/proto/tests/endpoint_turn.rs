@@ -258,3 +258,14 @@ fn the_parents_cause_stays_with_the_permission_request() {
     assert_eq!(causes, [Cause::parent(CauseCode::Operator)]);
     let _ = dialog;
 }
+
+// ACP-10.
+#[test]
+fn closing_a_session_cancels_its_turn_like_session_cancel() {
+    let mut rig = server(&acp::V1);
+    let turn = serve(&mut rig, "1", "session/prompt", "a");
+    rig.conn.stop_turn(rig.now, br#""a""#);
+    assert_eq!(rig.fired(), [(turn, CauseCode::Caller)]);
+    rig.end(turn, HandlerEnd::Cancelled);
+    assert_eq!(rig.say(), [r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#]);
+}

@@ -95,7 +95,9 @@ impl Connection {
                     assert!(request.stop.is_some(), "invariant 4: nobody knows who stopped {id:?}");
                 }
                 Work::Waiting(_) | Work::Offered(_) | Work::Running => {
-                    assert!(request.armed.at <= request.deadline, "invariant 6: no timer for the deadline of {id:?}");
+                    // A shielded handler has let its deadline pass.
+                    let is_watched = request.armed.at <= request.deadline || request.stop.is_some();
+                    assert!(is_watched, "invariant 6: no timer for the deadline of {id:?}");
                 }
                 Work::Dropping => {}
             }
@@ -176,6 +178,7 @@ impl Connection {
         self.sticky.hash_state(now, state);
         self.hash_outgoing(now, state);
         self.hash_incoming(now, state);
+        self.turns.hash_state(state);
         for (_, batch) in self.batches.iter() {
             (batch.open, &batch.answers).hash(state);
         }
@@ -190,7 +193,8 @@ impl Connection {
         let mut calls: Vec<_> = self.outgoing.iter().collect();
         calls.sort_unstable_by_key(|(_, call)| call.id);
         for (key, call) in calls {
-            (call.id, call.dialect.name, call.method, call.part, call.settled, call.uncancellable).hash(state);
+            (call.id, call.dialect.name, self.methods.name(call.method), call.part, call.settled, call.uncancellable)
+                .hash(state);
             (self.outbox.has_begun(call.frame), &call.token).hash(state);
             let parent = call.parent.and_then(|parent| self.incoming.get(parent));
             parent.map(|parent| &parent.id).hash(state);
@@ -214,7 +218,8 @@ impl Connection {
         requests.sort();
         for (text, key) in requests {
             let Some(request) = self.incoming.get(key) else { continue };
-            (text, request.dialect.name, request.method, request.superseded, request.shielded).hash(state);
+            (text, request.dialect.name, self.methods.name(request.method), request.superseded, request.shielded)
+                .hash(state);
             (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace).hash(state);
             request
                 .frames
@@ -226,6 +231,9 @@ impl Connection {
                 Work::Waiting(_) | Work::Offered(_) | Work::Running | Work::Dropping | Work::Ended => {
                     hash_due(request.deadline, now, state);
                 }
+            }
+            if let Work::Waiting(payload) | Work::Offered(payload) = &request.work {
+                payload.params().hash(state);
             }
             if let Some(stop) = &request.stop {
                 (stop.cause.code, stop.by_peer, stop.refused).hash(state);

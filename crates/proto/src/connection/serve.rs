@@ -67,11 +67,12 @@ impl Connection {
         if params.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(peer, framing) {
             self.era.saw_request(dialect);
         }
-        if let Some((why, code, text)) = self.objection(&id, &method, dialect, batch) {
+        let earlier = self.incoming.by_id(&id);
+        if let Some((why, code, text)) = self.objection(&id, earlier, &method, dialect, batch) {
             self.refused(why, Some(id.clone()), method.as_bytes());
             return self.refuse(&id, code, text, batch);
         }
-        self.make_way(&id, dialect);
+        self.make_way(&id, earlier, dialect);
         let dialect = self.watch_handshake(&method, &params, dialect);
         if self.config.role == Side::Client && dialect.cancellers == Cancellers::Client {
             self.violated(Rule::McpM03, Some(id.clone()));
@@ -104,6 +105,7 @@ impl Connection {
             uncancellable,
             shielded: false,
             in_turn: turn.is_some(),
+            is_subscription: dialect.subscription.is_some_and(|form| form.method == method),
             superseded: false,
             id: IncomingId(id),
         });
@@ -129,6 +131,7 @@ impl Connection {
     fn objection(
         &self,
         id: &RequestId,
+        earlier: Option<Key>,
         method: &str,
         dialect: &Dialect,
         batch: Option<Key>,
@@ -138,7 +141,7 @@ impl Connection {
             return Some((Refusal::NullId, INVALID, "a request id must not be null"));
         }
         // D7: the first request keeps the id until it is answered.
-        if self.incoming.by_id(id).and_then(|key| self.incoming.get(key)).is_some_and(Incoming::is_live) {
+        if earlier.and_then(|key| self.incoming.get(key)).is_some_and(Incoming::is_live) {
             return Some((Refusal::DuplicateId, INVALID, "a request with this id is in flight"));
         }
         if batch.is_some() && method == "initialize" {
@@ -154,13 +157,14 @@ impl Connection {
     }
 
     /// Frees an id that an earlier request had; where that is unlawful it is noted, and served nevertheless (D8).
-    fn make_way(&mut self, id: &RequestId, dialect: &Dialect) {
-        let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.told)));
-        let fate = match earlier {
-            Some((key, told)) => {
-                self.incoming.supersede(key);
-                Some(if told == Told::Silence { Fate::Silenced } else { Fate::Answered })
-            }
+    fn make_way(&mut self, id: &RequestId, earlier: Option<Key>, dialect: &Dialect) {
+        let told = earlier.and_then(|key| self.incoming.get(key)).map(|request| request.told);
+        if let Some(key) = earlier {
+            self.incoming.supersede(key);
+        }
+        let fate = match told {
+            Some(Told::Silence) => Some(Fate::Silenced),
+            Some(Told::Nothing | Told::Answering(_) | Told::Answered) => Some(Fate::Answered),
             None => self.remembered.fate(id),
         };
         match (dialect.reuse, fate) {
@@ -218,13 +222,14 @@ impl Connection {
             self.reply(key.0, reply);
             self.finish(now);
         }
-        owed
+        owed && !self.phase.deaf
     }
 
     /// Sends a notification that belongs to a request: progress, a log line, an update.
     ///
     /// `false` if it is withheld: the request was answered, or cancelled where that demands silence
-    /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none.
+    /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none. It is queued
+    /// however much the peer owes to read: hold the handler back while [`is_behind`](Self::is_behind).
     pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
         self.now = now;
         let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);
@@ -266,6 +271,7 @@ impl Connection {
         };
         if owed {
             self.answer_end(key, &end);
+            self.end_served_subscription(key);
         }
         if let Some(ending) = ending {
             self.report_stopped(key, ending);
@@ -273,6 +279,19 @@ impl Connection {
         self.conclude(now, key);
         self.offer_next();
         self.finish(now);
+    }
+
+    /// A subscription that the server ends is ended with a cancel too, after its answer (MCP-M02).
+    fn end_served_subscription(&mut self, key: Key) {
+        let Some(request) = self.incoming.get(key).filter(|request| request.is_subscription) else { return };
+        if self.config.role == Side::Client || self.phase.deaf {
+            return;
+        }
+        let (form, id) = (self.era.cancel_form(self.peer(), request.dialect), request.id.0.clone());
+        let ticket = self.say(Tag::Owed, |out| message::cancel(form, &id, None, out));
+        if let Some(request) = self.incoming.get_mut(key) {
+            request.frames.get_or_insert_default().push_back(ticket);
+        }
     }
 
     /// The answer of a handler that has ended, where nothing was said before (D23, D24).

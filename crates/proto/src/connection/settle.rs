@@ -33,11 +33,15 @@ impl Connection {
     /// The answer arrived and cannot be used: its caller must not wait for ever.
     pub(super) fn fail_call(&mut self, now: Instant, id: &RequestId, why: Refusal) {
         let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(id)) else { return };
-        if !self.outgoing.get(key).is_some_and(|call| self.outbox.has_begun(call.frame)) {
-            return;
+        let Some(call) = self.outgoing.get(key).filter(|call| self.outbox.has_begun(call.frame)) else { return };
+        let settled = call.settled;
+        let said = Said::Error(b"{}");
+        self.learn(now, key, said);
+        if settled {
+            self.report_late(id.clone(), said);
+        } else {
+            self.settle_call(now, key, Settlement::Unreadable(why));
         }
-        self.learn(now, key, Said::Error(b"{}"));
-        self.settle_call(now, key, Settlement::Unreadable(why));
         self.remove_call(key);
     }
 

@@ -145,12 +145,18 @@ impl Connection {
             return;
         }
         request.told = Told::Silence;
-        let (frames, batch) = (request.frames.take(), request.batch.take());
-        for frame in frames.into_iter().flat_map(|frames| *frames) {
-            self.take_back_owed(frame);
-        }
+        let batch = request.batch.take();
+        self.take_back_frames(key);
         if let Some(batch) = batch {
             self.leave_batch(batch);
+        }
+    }
+
+    /// Takes back what was written for a request and has not begun to leave.
+    fn take_back_frames(&mut self, key: Key) {
+        let frames = self.incoming.get_mut(key).and_then(|request| request.frames.take());
+        for frame in frames.into_iter().flat_map(|frames| *frames) {
+            self.take_back_owed(frame);
         }
     }
 
@@ -188,6 +194,7 @@ impl Connection {
             if let Some(request) = self.incoming.get_mut(key) {
                 request.told = Told::Silence;
             }
+            self.take_back_frames(key);
             self.conclude(now, key);
         }
         Verdict::Completed

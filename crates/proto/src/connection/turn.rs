@@ -71,6 +71,14 @@ impl Turns {
     pub(super) const fn len(&self) -> usize {
         self.list.len()
     }
+
+    /// Feeds sessions into a hasher; which request belongs to which shows in the order.
+    pub(super) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        for entry in &self.list {
+            (&entry.session, entry.what).hash(state);
+        }
+    }
 }
 
 impl Connection {
@@ -87,6 +95,14 @@ impl Connection {
             Side::Client if method == turn.permission => Some((session.into(), What::Permission)),
             Side::Server | Side::Client => None,
         }
+    }
+
+    /// Cancels the turn of a session (its id as JSON) as if the client had sent the notification for it:
+    /// for methods that end a session (ACP-10).
+    pub fn stop_turn(&mut self, now: Instant, session: &[u8]) {
+        self.now = now;
+        self.take_turn_cancel(now, Some(session));
+        self.finish(now);
     }
 
     /// The client cancels a turn: its prompt is cancelled, and what we asked the client for it.
