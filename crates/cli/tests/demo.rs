@@ -89,7 +89,7 @@ fn each_call_ends_as_its_tool_would_have_it() {
     assert!(number(&obeys["work"]["toldMs"]) >= number(&obeys["cancel"]["atMs"]));
     assert_eq!(obeys["client"]["answers"], serde_json::json!([]));
     // In MCP the wire shows no more than that the cancel was sent.
-    assert_eq!(obeys["receipt"]["outcome"], "unknown");
+    assert_eq!(obeys["receipt"]["outcome"], "sent");
     assert!(number(&obeys["receipt"]["writtenMs"]) >= number(&obeys["receipt"]["askedMs"]));
 
     let ignores = call(&story, "ignores");

@@ -20,7 +20,7 @@ fn a_cancel_one_second_into_thirty_stops_the_work_and_the_session_goes_on() {
             assert_eq!(story.reason("A"), Some("user pressed Stop"));
         }
         // All that a wire can show of a silent server; the work's own mark shows the rest.
-        assert_eq!(story.recording().outcomes(), ["asked", "sent", "unknown"]);
+        assert_eq!(story.recording().outcomes(), ["asked", "sent"]);
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -45,7 +45,7 @@ fn work_that_ignores_the_cancel_is_not_heard_of_again() {
         assert_eq!(story.ticks("A"), 30);
         assert_eq!(story.events("A").last(), Some(&"finished"));
         assert_eq!(story.recording().swallowed(), ["progress"; 25]);
-        assert_eq!(story.recording().outcome(), Some("unknown"));
+        assert_eq!(story.recording().outcome(), Some("sent"));
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -70,7 +70,7 @@ fn a_mute_server_leaves_nobody_hanging() {
         let Some(story) = Scenario::new("mute", client, server).play() else {
             continue;
         };
-        assert_eq!(story.recording().outcome(), Some("unknown"));
+        assert_eq!(story.recording().outcome(), Some("sent"));
         nothing_more_of_a_and_the_session_goes_on(&story);
     }
 }
@@ -82,7 +82,7 @@ fn a_killed_server_fails_what_waits_and_is_silent_about_what_was_cancelled() {
             continue;
         };
         both_failed_once_and_b_says_why(&story);
-        assert_eq!(story.recording().outcome(), Some("unknown"));
+        assert_eq!(story.recording().outcome(), Some("sent"));
     }
 }
 

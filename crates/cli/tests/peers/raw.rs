@@ -1,6 +1,6 @@
 //! Raw frames against SDK servers: what no SDK client can be made to send.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::parts::{Client, Server};
 use crate::play::Scenario;
