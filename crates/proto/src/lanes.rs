@@ -3,8 +3,7 @@
 //! Requests of one limit become due in the order in which they are made, so
 //! their timers form a queue: arming is a push, disarming a mark. A few such
 //! queues, the lanes, hold what arrives in order; whatever fits into none, and
-//! whatever outlives its neighbours, lies in an ordered tree. Five times
-//! cheaper than the tree alone at a million requests a second.
+//! whatever outlives its neighbours, lies in an ordered tree.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};

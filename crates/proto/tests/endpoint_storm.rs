@@ -5,7 +5,7 @@
 
 mod endpoint_rig;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use endpoint_rig::*;
 use rescind_proto::{
@@ -54,7 +54,7 @@ struct Seen {
     rest: Vec<u8>,
     requests: HashSet<String>,
     cancels: HashSet<String>,
-    answers: HashMap<String, usize>,
+    answers: BTreeMap<String, usize>,
 }
 
 impl Seen {
