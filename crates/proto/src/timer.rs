@@ -39,10 +39,6 @@ impl<T: Ord + Copy> Timers<T> {
         self.due.pop_first()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, T)> {
-        self.due.iter().copied()
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
