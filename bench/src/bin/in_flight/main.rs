@@ -186,10 +186,6 @@ fn promises(rows: &[Row]) -> Vec<Verdict> {
     let promised = [
         (Promise::at_most("live heap per request in flight, bytes", 300.0, 256.0), heap),
         (Promise::at_most("cancel, times the bare tables'", 1.5, 1.5), largest.map(|row| row.cancel_to_bare)),
-        (
-            Promise::at_most("cancel, times tables that parse and copy", 1.5, 1.5),
-            largest.and_then(|row| row.cancel_to_parsing),
-        ),
     ];
     promised.into_iter().filter_map(|(promise, measured)| Some(promise.judge(measured?))).collect()
 }
