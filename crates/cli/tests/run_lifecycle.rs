@@ -10,7 +10,7 @@ use std::{
 
 use rescind_testkit::puppet::{Rig, Shim, Streams, Transcript};
 use rustix::process::Signal;
-use shim::{PROGRAM, error_of};
+use shim::{PROGRAM, error_of, process, terminal::Terminal};
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#;
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
@@ -163,7 +163,7 @@ fn a_killed_shim_leaves_nothing_in_the_servers_group() {
     let mut rig = rig();
     let mut grandchild = rig.grandchild();
     assert_eq!(grandchild.group, rig.server.puppet.group, "{grandchild:?}");
-    let group = shim::members(rig.server.puppet.group);
+    let group = process::members(rig.server.puppet.group);
     assert!(group.len() >= 3, "the server, its child and the watcher: {group:?}");
     rig.shim.kill(Signal::KILL);
     rig.shim.expect_death(Signal::KILL);
@@ -186,7 +186,7 @@ fn a_killed_shim_takes_a_server_along_that_survives_what_can_be_survived() {
     // A server may signal its own group: its watcher must survive that.
     let group = rig.server.puppet.group;
     for signal in [1, 2, 3, 10, 12, 13, 14, 15] {
-        shim::signal_group(group, signal);
+        process::signal_group(group, signal);
         rig.server.puppet.expect_signal(signal);
         grandchild.expect_signal(signal);
     }
@@ -199,7 +199,7 @@ fn a_killed_shim_takes_a_server_along_that_survives_what_can_be_survived() {
 fn a_clean_end_leaves_nothing_in_the_servers_group_and_no_zombie() {
     let mut rig = rig();
     let mut grandchild = rig.grandchild();
-    let group = shim::members(rig.server.puppet.group);
+    let group = process::members(rig.server.puppet.group);
     rig.server.exit(0);
     rig.shim.expect_exit(0);
     grandchild.expect_death();
@@ -450,7 +450,7 @@ fn the_flags_of_the_clients_pipes_are_left_as_they_were() {
 
 #[test]
 fn a_terminal_keeps_its_flags_and_is_read() {
-    let terminal = shim::Terminal::open();
+    let terminal = Terminal::open();
     let before = terminal.flags();
     let mut command = Command::new(PROGRAM);
     command.args(["run", "--", "cat"]).stdin(terminal.end()).stdout(terminal.end());

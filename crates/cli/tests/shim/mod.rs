@@ -1,22 +1,21 @@
 //! What the tests of `rescind run` share.
 #![expect(dead_code, reason = "each test binary uses a part")]
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::process::{Command, Stdio};
 
 use rescind_testkit::puppet::{Shim, Transcript};
 use serde_json::Value;
 
-mod process;
-mod terminal;
-
-pub use process::{members, signal_group};
-pub use terminal::Terminal;
+pub(crate) mod process;
+pub(crate) mod terminal;
+pub(crate) mod words;
 
 /// The command under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_rescind");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rescind");
 
 /// Runs the command with nothing on stdin to its end: what it said on stderr, and its exit code.
-pub fn run_to_end(arguments: &[&str]) -> (String, i32) {
+pub(crate) fn run_to_end(arguments: &[&str]) -> (String, i32) {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     let mut shim = Shim::start(command, &Transcript::default());
@@ -25,7 +24,7 @@ pub fn run_to_end(arguments: &[&str]) -> (String, i32) {
 }
 
 /// The error in this answer to the request with this id.
-pub fn error_of(answer: &str, id: &str) -> Value {
+pub(crate) fn error_of(answer: &str, id: &str) -> Value {
     let mut answer: Value = serde_json::from_str(answer).unwrap();
     assert_eq!(answer["id"].to_string(), id, "{answer}");
     answer["error"].take()

@@ -9,14 +9,14 @@ use rustix::{
 
 /// A process that lived when it was found.
 #[derive(Debug)]
-pub struct Member {
+pub(crate) struct Member {
     pid: i32,
     fd: OwnedFd,
 }
 
 impl Member {
     /// It dies, or is dead.
-    pub fn expect_death(&self) {
+    pub(crate) fn expect_death(&self) {
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
         let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
         assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "process {} lives", self.pid);
@@ -24,7 +24,7 @@ impl Member {
 }
 
 /// The living processes of a group.
-pub fn members(group: i32) -> Vec<Member> {
+pub(crate) fn members(group: i32) -> Vec<Member> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let in_group = processes.filter(|pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -38,7 +38,14 @@ pub fn members(group: i32) -> Vec<Member> {
 }
 
 /// Sends a signal to a group.
-pub fn signal_group(group: i32, signal: i32) {
+pub(crate) fn signal_group(group: i32, signal: i32) {
     let group = Pid::from_raw(group).unwrap();
     kill_process_group(group, Signal::from_named_raw(signal).unwrap()).unwrap();
+}
+
+/// The most memory that a process has had resident, in bytes.
+pub(crate) fn peak_memory(pid: i32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }

@@ -15,13 +15,13 @@ use rustix::{
 
 /// A pseudo-terminal without echo.
 #[derive(Debug)]
-pub struct Terminal {
+pub(crate) struct Terminal {
     person: OwnedFd,
     program: File,
 }
 
 impl Terminal {
-    pub fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&person).unwrap();
         unlockpt(&person).unwrap();
@@ -35,21 +35,21 @@ impl Terminal {
     }
 
     /// The end that a program reads and writes.
-    pub fn end(&self) -> File {
+    pub(crate) fn end(&self) -> File {
         self.program.try_clone().unwrap()
     }
 
     /// The flags of that end, which everybody who has the terminal open shares.
-    pub fn flags(&self) -> OFlags {
+    pub(crate) fn flags(&self) -> OFlags {
         rustix::fs::fcntl_getfl(&self.program).unwrap()
     }
 
-    pub fn type_in(&self, text: &str) {
+    pub(crate) fn type_in(&self, text: &str) {
         File::from(self.person.try_clone().unwrap()).write_all(text.as_bytes()).unwrap();
     }
 
     /// The next line that appears.
-    pub fn shows(&self) -> String {
+    pub(crate) fn shows(&self) -> String {
         let mut line = String::new();
         BufReader::new(File::from(self.person.try_clone().unwrap())).read_line(&mut line).unwrap();
         line.trim_end().to_owned()

@@ -120,6 +120,12 @@ impl Ends {
         input.receive(framing)
     }
 
+    /// Receives this many bytes, whatever they are.
+    pub fn receive_bytes(&mut self, count: usize) -> Vec<u8> {
+        let Some(input) = &mut self.input else { self.fail("it closed its input before") };
+        input.take(count)
+    }
+
     /// Receives the next message, which must be this.
     pub fn expect(&mut self, message: &str) {
         let received = self.receive();

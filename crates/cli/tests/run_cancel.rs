@@ -1,0 +1,616 @@
+//! Cancels through `rescind run`, case by case, on real processes. Case numbers are those of the field's
+//! collected behaviours.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod shim;
+
+use std::{fs::File, io::Write, os::fd::OwnedFd, thread};
+
+use rescind_testkit::puppet::{Framing, Rig};
+use shim::{
+    PROGRAM, error_of,
+    process::peak_memory,
+    words::{
+        cancelled, error, expect_alive, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress,
+        request, request_with, result, with_token,
+    },
+};
+
+const MCP: &str = "2025-11-25";
+
+fn mcp() -> Rig {
+    let mut rig = Rig::start(PROGRAM);
+    greet_mcp(&mut rig, MCP);
+    rig
+}
+
+fn acp(flags: &[&str]) -> Rig {
+    let mut rig = Rig::builder(PROGRAM).flags(flags).start();
+    greet_acp(&mut rig, "", "");
+    rig
+}
+
+fn cancel_request(id: &str) -> String {
+    notification("$/cancel_request", &format!(r#"{{"requestId":{id}}}"#))
+}
+
+#[test]
+fn a_cancel_reaches_the_server_and_its_late_answer_nobody() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    pass_to_server(&mut rig, &request("2", "tools/call"));
+    let cancel = notification("notifications/cancelled", r#"{"requestId":1,"reason":"user pressed Stop"}"#);
+    pass_to_server(&mut rig, &cancel);
+    rig.server.send(&result("1", "{}"));
+    // Case 17: the other call returns.
+    pass_to_client(&mut rig, &result("2", "{}"));
+    expect_alive(&mut rig);
+}
+
+/// Case 5.
+#[test]
+fn a_cancel_of_an_unknown_id_goes_nowhere() {
+    let mut rig = mcp();
+    rig.client.send(&cancelled("99"));
+    rig.expect_server_hears_nothing();
+    expect_alive(&mut rig);
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 6.
+#[test]
+fn a_cancel_of_a_completed_id_goes_nowhere() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    pass_to_client(&mut rig, &result("1", "{}"));
+    rig.client.send(&cancelled("1"));
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 7.
+#[test]
+fn a_malformed_cancel_goes_nowhere() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    let cancel = |params: &str| notification("notifications/cancelled", params);
+    for params in [
+        "{}",
+        r#"{"requestId":null}"#,
+        r#"{"requestId":true}"#,
+        r#"{"requestId":1.0}"#,
+        r#"{"requestId":1.5}"#,
+        r#"{"requestId":[1]}"#,
+        r#"{"requestId":{"id":1}}"#,
+        r#"{"requestId":"1"}"#,
+        r#"{"id":1}"#,
+        "[1]",
+        r#"{"requestId":1,"requestId":2}"#,
+    ] {
+        rig.client.send(&cancel(params));
+        rig.expect_server_hears_nothing();
+    }
+    rig.client.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#);
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+    pass_to_client(&mut rig, &result("1", "{}"));
+}
+
+/// Case 7.
+#[test]
+fn a_reason_that_is_no_string_is_left_out_and_the_cancel_stands() {
+    for reason in ["null", "5", r#"{"why":"because"}"#] {
+        let mut rig = mcp();
+        pass_to_server(&mut rig, &request("1", "tools/call"));
+        rig.client.send(&notification("notifications/cancelled", &format!(r#"{{"requestId":1,"reason":{reason}}}"#)));
+        rig.server.expect(&cancelled("1"));
+    }
+}
+
+/// Case 9.
+#[test]
+fn ids_are_told_apart_by_type_and_value() {
+    let long = format!("\"{}\"", "x".repeat(10_000));
+    let ids = ["0", "\"\"", "5", "\"5\"", "9007199254740992", "9007199254740993", "18446744073709551617", &long];
+    let mut rig = mcp();
+    for id in ids {
+        pass_to_server(&mut rig, &request(id, "tools/call"));
+    }
+    let (cancel, keep): (Vec<_>, Vec<_>) = ids.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
+    for (_, id) in cancel {
+        pass_to_server(&mut rig, &cancelled(id));
+        rig.server.send(&result(id, "{}"));
+    }
+    for (_, id) in keep {
+        pass_to_client(&mut rig, &result(id, "{}"));
+    }
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 10.
+#[test]
+fn a_duplicate_in_flight_is_refused_and_the_first_stays_cancellable() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    rig.client.send(&request("1", "tools/list"));
+    assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32600);
+    rig.expect_server_hears_nothing();
+    pass_to_server(&mut rig, &cancelled("1"));
+    rig.server.send(&result("1", "{}"));
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 11.
+#[test]
+fn an_id_is_reused_after_completion() {
+    let mut rig = mcp();
+    for _ in 0..2 {
+        pass_to_server(&mut rig, &request("1", "tools/call"));
+        pass_to_client(&mut rig, &result("1", "{}"));
+    }
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    pass_to_server(&mut rig, &cancelled("1"));
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 11: the new request must not get the old one's answer.
+#[test]
+fn an_id_reused_while_the_cancelled_work_unwinds_gets_its_own_answer() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    pass_to_server(&mut rig, &cancelled("1"));
+    rig.client.send(&request("1", "tools/list"));
+    let second: serde_json::Value = serde_json::from_str(&rig.server.receive()).unwrap();
+    assert_eq!(second["method"], "tools/list");
+    let upstream = second["id"].to_string();
+    assert_ne!(upstream, "1", "the server still works under that id");
+    rig.server.send(&result("1", r#"{"of":"the first"}"#));
+    rig.server.send(&result(&upstream, r#"{"of":"the second"}"#));
+    rig.client.expect(&result("1", r#"{"of":"the second"}"#));
+}
+
+/// Case 12.
+#[test]
+fn a_cancel_in_the_same_read_as_its_request_is_never_lost() {
+    let mut rig = mcp();
+    rig.client.send_together(&[&request("1", "tools/call"), &cancelled("1")]);
+    // No byte of the request was written yet: it is withdrawn, and nothing is left to cancel.
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 12, where the requester must be answered.
+#[test]
+fn a_cancel_in_the_same_read_as_its_request_is_answered_where_that_is_due() {
+    let mut rig = acp(&[]);
+    rig.client.send_together(&[&request("1", "session/load"), &cancel_request("1")]);
+    assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
+    rig.expect_server_hears_nothing();
+}
+
+/// Cases 13 and 15: the server reads nothing; the cancel is not stuck behind what it has not read.
+#[test]
+fn a_request_cancelled_while_it_waits_for_the_pipe_never_starts() {
+    let mut rig = mcp();
+    let long = request_with("1", "tools/call", &format!(r#"{{"text":"{}"}}"#, "x".repeat(2_000_000)));
+    rig.client.send(&long);
+    rig.client.send(&request("2", "tools/call"));
+    rig.client.send(&request("3", "tools/call"));
+    rig.client.send(&cancelled("2"));
+    // The answer to bad input is the barrier: the cancel has been read.
+    rig.client.send("no message");
+    rig.client.receive();
+    rig.server.expect(&long);
+    rig.server.expect(&request("3", "tools/call"));
+    rig.expect_server_hears_nothing();
+}
+
+/// Cases 15 and 69.
+#[test]
+fn a_cancel_passes_whole_queued_messages_and_waits_only_for_the_one_being_written() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    let text = "x".repeat(4 << 20);
+    let begun = notification("x/begun", &format!(r#"{{"text":"{text}"}}"#));
+    let queued = notification("x/queued", &format!(r#"{{"text":"{text}"}}"#));
+    rig.client.send(&begun);
+    rig.client.send(&queued);
+    rig.client.send(&cancelled("1"));
+    // The answer to bad input is the barrier: the cancel has been read, and the server has read nothing.
+    rig.client.send("no message");
+    rig.client.receive();
+    rig.server.expect(&begun);
+    rig.server.expect(&cancelled("1"));
+    rig.server.expect(&queued);
+}
+
+/// Case 69.
+#[test]
+fn a_cancel_beside_a_message_of_32_megabytes_arrives_and_so_does_the_message() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    let long = notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(32 << 20)));
+    rig.client.send(&long);
+    // Begun: from here on the cancel has to wait for it.
+    let begun = rig.server.receive_bytes(1000);
+    let mut client = blocking(rig.client.take_output());
+    let cancel = thread::spawn(move || writeln!(client, "{}", cancelled("1")).unwrap());
+    let rest = rig.server.receive();
+    assert_eq!(begun.len() + rest.len(), long.len());
+    assert!(long.as_bytes().starts_with(&begun) && long.ends_with(&rest));
+    rig.server.expect(&cancelled("1"));
+    cancel.join().unwrap();
+}
+
+fn blocking(fd: OwnedFd) -> File {
+    let flags = rustix::fs::fcntl_getfl(&fd).unwrap();
+    rustix::fs::fcntl_setfl(&fd, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+    fd.into()
+}
+
+/// Case 16.
+#[test]
+fn a_cancel_of_initialize_is_ignored_and_it_is_still_answered() {
+    let mut rig = Rig::start(PROGRAM);
+    let params = format!(r#"{{"protocolVersion":"{MCP}"}}"#);
+    pass_to_server(&mut rig, &request_with("0", "initialize", &params));
+    rig.client.send(&cancelled("0"));
+    rig.expect_server_hears_nothing();
+    pass_to_client(&mut rig, &result("0", &params));
+}
+
+/// Case 16, in one write: a widely used server never answers it then.
+#[test]
+fn a_cancel_of_initialize_in_the_same_write_is_ignored_too() {
+    let mut rig = Rig::start(PROGRAM);
+    let initialize = request_with("0", "initialize", &format!(r#"{{"protocolVersion":"{MCP}"}}"#));
+    rig.client.send_together(&[&initialize, &cancelled("0")]);
+    rig.server.expect(&initialize);
+    rig.expect_server_hears_nothing();
+}
+
+/// Case 22.
+#[test]
+fn a_cancel_that_overtook_its_request_is_held_for_it() {
+    let mut rig = mcp();
+    rig.client.send_together(&[&cancelled("1"), &request("1", "tools/call")]);
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 22: the other way round, a late cancel must not hit the next request with its id.
+#[test]
+fn a_late_cancel_does_not_hit_a_legal_reuse_of_its_id() {
+    let mut rig = Rig::start(PROGRAM);
+    let call = |id: &str| {
+        let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        request_with(id, "tools/call", meta)
+    };
+    pass_to_server(&mut rig, &call("1"));
+    pass_to_client(&mut rig, &result("1", "{}"));
+    rig.client.send(&cancelled("1"));
+    pass_to_server(&mut rig, &call("1"));
+    pass_to_client(&mut rig, &result("1", "{}"));
+}
+
+/// Case 61.
+#[test]
+fn each_hop_has_its_own_ids_where_the_eras_differ() {
+    let flags = ["--protocol", "mcp-2026-07-28", "--server-protocol", "mcp-2025-11-25"];
+    let mut rig = Rig::builder(PROGRAM).flags(flags).start();
+    rig.client.send(&request("\"a\"", "tools/call"));
+    let sent: serde_json::Value = serde_json::from_str(&rig.server.receive()).unwrap();
+    let upstream = sent["id"].to_string();
+    assert_ne!(upstream, "\"a\"");
+    assert!(sent["id"].is_string(), "the type stays: {sent}");
+    // The client's id means nothing to the server, and the server's nothing to the client.
+    rig.client.send(&cancelled(&upstream));
+    rig.client.send(&cancelled("\"a\""));
+    rig.server.expect(&cancelled(&upstream));
+    rig.expect_server_hears_nothing();
+}
+
+/// Case 62.
+#[test]
+fn late_progress_and_late_errors_are_swallowed() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request_with("1", "tools/call", &with_token("\"t\"")));
+    pass_to_client(&mut rig, &progress("\"t\"", 1));
+    pass_to_server(&mut rig, &cancelled("1"));
+    rig.server.send(&progress("\"t\"", 2));
+    rig.server.send(&error("1", 0, "Request cancelled"));
+    rig.server.send(&progress("\"t\"", 3));
+    rig.expect_client_hears_nothing();
+    // Progress for nobody's token is not ours to judge.
+    pass_to_client(&mut rig, &progress("\"other\"", 1));
+}
+
+/// Case 63.
+#[test]
+fn a_mute_server_does_not_leave_a_client_waiting_that_must_be_answered() {
+    let mut rig = acp(&["--grace", "20ms"]);
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    pass_to_server(&mut rig, &cancel_request("1"));
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -32800, "{error}");
+    assert_eq!(error["message"], "cancelled; not confirmed, the work may still be running", "{error}");
+    assert_eq!(error["data"]["receipt"]["outcome"], "sent", "{error}");
+    // What it says later is swallowed.
+    rig.server.send(&result("1", "{}"));
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 64.
+#[test]
+fn an_answer_to_a_cancelled_request_is_swallowed_where_silence_is_due() {
+    let mut rig = mcp();
+    for answer in [result("1", "{}"), error("1", -32800, "Request cancelled"), error("1", 0, "cancelled")] {
+        pass_to_server(&mut rig, &request("1", "tools/call"));
+        pass_to_server(&mut rig, &cancelled("1"));
+        rig.server.send(&answer);
+        rig.expect_client_hears_nothing();
+    }
+}
+
+#[test]
+fn an_answer_to_a_cancelled_request_passes_where_one_is_due() {
+    for answer in [result("1", r#"{"partial":true}"#), error("1", -32800, "Request cancelled")] {
+        let mut rig = acp(&[]);
+        pass_to_server(&mut rig, &request("1", "session/load"));
+        pass_to_server(&mut rig, &cancel_request("1"));
+        pass_to_client(&mut rig, &answer);
+        rig.expect_client_hears_nothing();
+    }
+}
+
+/// Case 66.
+#[test]
+fn an_answer_whose_id_changed_its_type_reaches_its_request() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("5", "tools/call"));
+    rig.server.send(&result("\"5\"", "{}"));
+    rig.client.expect(&result("5", "{}"));
+    pass_to_server(&mut rig, &request("6", "tools/call"));
+    rig.server.send(&result("6.0", "{}"));
+    rig.client.expect(&result("6", "{}"));
+}
+
+/// Case 67.
+#[test]
+fn an_error_that_answers_a_notification_is_tolerated() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &notification("notifications/unheard_of", "{}"));
+    let stray = r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no such method"}}"#;
+    // Valid for this client's revision, so it is passed on.
+    pass_to_client(&mut rig, stray);
+    expect_alive(&mut rig);
+}
+
+/// Case 70.
+#[test]
+fn what_is_not_about_cancellation_passes_byte_for_byte() {
+    let mut rig = mcp();
+    for message in [
+        r#"{"method":"x", "jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"2.0","method":"x","params":{"b":1,"a":2,"b":3}}"#,
+        r#"{"jsonrpc":"2.0","method":"x","params":{"n":1.0e400,"m":-0,"s":"\ud800","t":"\u0000"}}"#,
+        r#"{"jsonrpc":"2.0","method":"x","extra":[null,true,{"deep":[[[[]]]]}]}"#,
+        "{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":{\"é\":\"\u{1f600}\"}}",
+    ] {
+        pass_to_server(&mut rig, message);
+        pass_to_client(&mut rig, message);
+    }
+}
+
+/// Case 70, with lines that end as on Windows.
+#[test]
+fn carriage_returns_pass() {
+    let mut rig = mcp();
+    let message = notification("x", "{}");
+    rig.client.send_bytes(format!("{message}\r\n").as_bytes());
+    rig.server.expect(&format!("{message}\r"));
+}
+
+/// Case 71: the agent declares the capability.
+#[test]
+fn a_declared_capability_lets_the_cancel_through_in_its_spelling() {
+    let mut rig = Rig::start(PROGRAM);
+    greet_acp(&mut rig, "", r#","agentCapabilities":{"cancellation":{"request":true}}"#);
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    pass_to_server(&mut rig, &notification("$/cancelRequest", r#"{"id":1}"#));
+    pass_to_client(&mut rig, &error("1", -32800, "Cancelled"));
+}
+
+/// Case 71: the client alone declares it, so the agent cannot be told.
+#[test]
+fn a_capability_that_is_missing_keeps_the_cancel_off_the_wire() {
+    let mut rig = Rig::builder(PROGRAM).flags(["--log", "info", "--grace", "20ms"]).start();
+    greet_acp(&mut rig, r#","clientCapabilities":{"cancellation":{"request":true}}"#, "");
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":1}"#));
+    rig.expect_server_hears_nothing();
+    // The other direction is open: the client declared it.
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    pass_to_client(&mut rig, &notification("$/cancelRequest", r#"{"id":7}"#));
+    pass_to_server(&mut rig, &error("7", -32800, "Cancelled"));
+}
+
+/// Case 71: both declare it.
+#[test]
+fn a_capability_of_both_opens_both_directions() {
+    let mut rig = Rig::start(PROGRAM);
+    let capability = r#"{"cancellation":{"request":true}}"#;
+    greet_acp(
+        &mut rig,
+        &format!(r#","clientCapabilities":{capability}"#),
+        &format!(r#","agentCapabilities":{capability}"#),
+    );
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    pass_to_server(&mut rig, &notification("$/cancelRequest", r#"{"id":1}"#));
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    pass_to_client(&mut rig, &notification("$/cancelRequest", r#"{"id":7}"#));
+}
+
+/// Case 71.
+#[test]
+fn nothing_is_cancelled_before_the_handshake_has_ended_nor_the_handshake() {
+    let mut rig = Rig::builder(PROGRAM).flags(["--protocol", "acp-rfd-2025-11-13"]).start();
+    let params = r#"{"protocolVersion":1}"#;
+    pass_to_server(&mut rig, &request_with("0", "initialize", params));
+    pass_to_server(&mut rig, &request("1", "session/new"));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":1}"#));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":0}"#));
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 73.
+#[test]
+fn what_came_before_an_answer_is_heard_before_it() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request_with("1", "tools/call", &with_token("1")));
+    let mut all: Vec<String> = (0..50).map(|value| progress("1", value)).collect();
+    all.push(result("1", "{}"));
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    rig.server.send_together(&all);
+    for message in all {
+        rig.client.expect(message);
+    }
+}
+
+/// Case 74.
+#[test]
+fn a_client_that_floods_and_does_not_read_leaves_the_other_direction_open_and_memory_bounded() {
+    let mut rig = mcp();
+    // The server answers nothing and reads nothing; the client fills whatever there is.
+    let mut to_shim = blocking(rig.client.take_output());
+    let flood = thread::spawn(move || {
+        let line = format!("{}\n", notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))));
+        // Ends with an error when the shim is gone.
+        while to_shim.write_all(line.as_bytes()).is_ok() {}
+    });
+    for number in 0..100 {
+        pass_to_client(&mut rig, &notification("y", &format!("[{number}]")));
+    }
+    // Now the server reads more than the bound lets wait, so what the shim holds has been at the bound.
+    for _ in 0..400 {
+        rig.server.receive();
+    }
+    let peak = peak_memory(rig.shim.id);
+    assert!(peak < 64 << 20, "the shim took {peak} bytes");
+    drop(rig);
+    flood.join().unwrap();
+}
+
+/// Case 75.
+#[test]
+fn a_repeated_member_is_refused_however_it_is_spelt() {
+    let mut rig = mcp();
+    for message in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"x","id":2}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"x","\u0069d":2}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"y"}"#,
+    ] {
+        rig.client.send(message);
+        let answer: serde_json::Value = serde_json::from_str(&rig.client.receive()).unwrap();
+        assert_eq!(answer["error"]["code"], -32600, "{answer}");
+        rig.expect_server_hears_nothing();
+    }
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    rig.client.send(&notification("notifications/cancelled", r#"{"requestId":2,"request\u0049d":1}"#));
+    rig.expect_server_hears_nothing();
+}
+
+/// Case 76.
+#[test]
+fn an_escaped_id_is_the_same_id() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request(r#""\u00e9""#, "tools/call"));
+    rig.client.send(&cancelled("\"é\""));
+    // The server is told in its own words.
+    rig.server.expect(&cancelled(r#""\u00e9""#));
+    rig.server.send(&result("\"é\"", "{}"));
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 77.
+#[test]
+fn a_cancelled_turn_is_cancelled_as_a_session() {
+    let mut rig = acp(&[]);
+    pass_to_server(&mut rig, &request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    rig.client.send(&cancel_request("1"));
+    rig.server.expect(&notification("session/cancel", r#"{"sessionId":"s"}"#));
+    rig.expect_server_hears_nothing();
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
+}
+
+#[test]
+fn a_session_cancel_passes_and_the_turn_is_answered_by_the_agent() {
+    let mut rig = acp(&[]);
+    pass_to_server(&mut rig, &request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    pass_to_server(&mut rig, &notification("session/cancel", r#"{"sessionId":"s"}"#));
+    pass_to_client(&mut rig, &notification("session/update", r#"{"sessionId":"s","update":{}}"#));
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
+}
+
+/// D3: a peer that uses the older spelling is spoken to in it.
+#[test]
+fn an_agent_that_spells_it_the_old_way_is_told_the_old_way() {
+    let mut rig = acp(&[]);
+    let kotlin = |id: &str| notification("$/cancelRequest", &format!(r#"{{"requestId":{id}}}"#));
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    rig.server.send(&kotlin("7"));
+    rig.client.expect(&cancel_request("7"));
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    rig.client.send(&cancel_request("1"));
+    rig.server.expect(&kotlin("1"));
+}
+
+#[test]
+fn a_language_server_is_cancelled_in_its_framing_and_answers() {
+    let mut rig = Rig::start(PROGRAM);
+    rig.client.frame(Framing::Headers);
+    rig.server.frame(Framing::Headers);
+    pass_to_server(&mut rig, &request_with("0", "initialize", r#"{"processId":1,"capabilities":{}}"#));
+    pass_to_client(&mut rig, &result("0", r#"{"capabilities":{}}"#));
+    pass_to_server(&mut rig, &notification("initialized", "{}"));
+    pass_to_server(&mut rig, &request("1", "textDocument/references"));
+    pass_to_server(&mut rig, &notification("$/cancelRequest", r#"{"id":1}"#));
+    pass_to_client(&mut rig, &error("1", -32800, "Request cancelled"));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":1}"#));
+    rig.expect_server_hears_nothing();
+}
+
+#[test]
+fn the_servers_own_requests_are_cancelled_at_the_client() {
+    let mut rig = mcp();
+    pass_to_client(&mut rig, &request("1", "sampling/createMessage"));
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    pass_to_client(&mut rig, &cancelled("1"));
+    // Whoever asked: the client's request with the same id is another one.
+    pass_to_client(&mut rig, &result("1", "{}"));
+    rig.client.send(&result("1", "{}"));
+    rig.expect_server_hears_nothing();
+}
+
+#[test]
+fn a_servers_death_cancels_what_it_had_asked() {
+    let mut rig = mcp();
+    pass_to_client(&mut rig, &request("1", "sampling/createMessage"));
+    rig.server.exit(1);
+    let cancel: serde_json::Value = serde_json::from_str(&rig.client.receive()).unwrap();
+    assert_eq!(cancel["method"], "notifications/cancelled", "{cancel}");
+    assert_eq!(cancel["params"]["requestId"], 1, "{cancel}");
+    rig.client.expect_end();
+}
+
+/// D36: once the shim saw the cancel, it never answers where silence is due.
+#[test]
+fn a_cancelled_request_gets_nothing_when_the_server_dies() {
+    let mut rig = mcp();
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    pass_to_server(&mut rig, &cancelled("1"));
+    rig.server.exit(1);
+    rig.client.expect_end();
+}
