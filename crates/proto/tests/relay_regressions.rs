@@ -69,6 +69,47 @@ fn progress_that_waits_is_taken_back_when_its_request_is_cancelled() {
 }
 
 #[test]
+fn the_answer_of_a_forgotten_request_is_not_taken_for_one_whose_id_looks_alike() {
+    let call = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m/call","params":{{}}}}"#);
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#;
+    for time in [0, 600] {
+        for late in ["5", "5.0"] {
+            let mut rig = between(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY);
+            rig.from_client(&call("5"));
+            rig.at_server();
+            rig.from_client(cancel);
+            rig.at_server();
+            rig.pass(Duration::from_secs(time));
+            rig.from_client(&call("\"5\""));
+            let passed = rig.at_server();
+            rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":{late},"result":{{}}}}"#));
+            assert_eq!(rig.at_client(), [""; 0], "{late} after {time} s");
+            let id = if passed == [call("\"5\"")] { "\"5\"" } else { "\"rescind-2147483647\"" };
+            rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+            assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","id":"5","result":{}}"#]);
+        }
+    }
+}
+
+#[test]
+fn a_sides_tombstones_do_not_outlive_the_longest_age_because_the_other_has_younger_ones() {
+    let mut rig = between(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY);
+    let call = |id: u32| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m/call","params":{{}}}}"#);
+    let cancel = |id: u32| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+    };
+    for (side, id) in [(Side::Client, 1), (Side::Server, 2), (Side::Client, 3)] {
+        rig.send(side, &call(id));
+        rig.send(side, &cancel(id));
+        rig.pass(Duration::from_secs(100));
+    }
+    rig.pass(Duration::from_secs(399));
+    assert_eq!((rig.relay.remembered(Side::Client), rig.relay.remembered(Side::Server)), (1, 1));
+    rig.pass(Duration::from_secs(1));
+    assert_eq!((rig.relay.remembered(Side::Client), rig.relay.remembered(Side::Server)), (1, 0));
+}
+
+#[test]
 fn a_subscriptions_messages_that_wait_are_taken_back_when_it_is_cancelled() {
     let mut rig = between(&mcp::LATEST, &mcp::LATEST);
     rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}"#);

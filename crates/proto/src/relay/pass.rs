@@ -277,11 +277,13 @@ impl Relay {
             Some(ResponseId::Loose(value)) => Some(*value),
         };
         let Some(value) = loose else { return (None, true) };
-        let waits = |id: RequestId| {
-            let key = table.by_upstream(&id)?;
-            table.get(key).is_some_and(|ex| ex.up == Up::Sent && ex.down == Down::Waiting).then_some(key)
-        };
-        match (waits(RequestId::integer(value)), waits(RequestId::string(&value.to_string()))) {
+        let (integer, string) = (RequestId::integer(value), RequestId::string(&value.to_string()));
+        // It could be the answer of one that was given up and forgotten: then it is nobody's.
+        if table.has_spent(&integer) || table.has_spent(&string) {
+            return (None, false);
+        }
+        let open = |id| table.by_upstream(id).filter(|key| table.get(*key).is_some_and(|ex| ex.up == Up::Sent));
+        match (open(&integer), open(&string)) {
             (Some(key), None) | (None, Some(key)) => (Some(name(key)), false),
             (Some(_), Some(_)) | (None, None) => (None, false),
         }

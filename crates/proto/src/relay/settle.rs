@@ -238,10 +238,10 @@ impl Relay {
             return;
         }
         let (least, longest) = self.config.remember;
-        let table = &mut self.tables[side];
-        table.prune(now, self.config.remembered, (least, longest));
+        self.tables[side].prune(now, self.config.remembered, (least, longest));
+        // One timer for both sides: the older of the two must not wait for the younger.
         if self.tombstones_due.is_none()
-            && let Some(oldest) = table.oldest()
+            && let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min()
         {
             let due = oldest + longest;
             self.tombstones_due = Some(due);

@@ -149,7 +149,7 @@ impl Table {
 
     /// Removes an exchange from everything but the two rings, which their owners pop.
     fn forget(&mut self, key: Key) {
-        let Some(exchange) = self.slab.remove(key) else { return };
+        let Some(exchange) = self.slab.get(key) else { return };
         remove(&mut self.ids, self.seed.hash(&exchange.id), key);
         if let Some(id) = &exchange.renamed {
             remove(&mut self.renamed, self.seed.hash(id), key);
@@ -158,8 +158,10 @@ impl Table {
         if let Some(token) = &exchange.token {
             remove(&mut self.tokens, self.seed.hash(token), key);
         }
-        if exchange.is_open_upstream() {
-            self.spend(exchange.upstream());
+        let spent = exchange.is_open_upstream().then(|| self.seed.hash(exchange.upstream()));
+        self.slab.discard(key);
+        if let Some(hash) = spent {
+            self.spend(hash);
         }
     }
 
@@ -224,17 +226,21 @@ impl Table {
         }
     }
 
+    /// Whether a forgotten request with this id on the other side was never answered there.
+    pub(super) fn has_spent(&self, id: &RequestId) -> bool {
+        !self.spent.is_empty() && self.is_spent(self.seed.hash(id))
+    }
+
     fn is_spent(&self, hash: u64) -> bool {
         !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
     }
 
     /// An id cancelled and never answered is not used again on this connection (D32).
-    fn spend(&mut self, id: &RequestId) {
+    fn spend(&mut self, hash: u64) {
         if self.spent.len() >= MAX_SPENT {
             self.spent_lost = true;
             return;
         }
-        let hash = self.seed.hash(id);
         if self.spent.find(hash, |&spent| spent == hash).is_none() {
             self.spent.insert_unique(hash, hash, |&spent| spent);
         }
