@@ -214,7 +214,7 @@ impl Connection {
 
     /// Answers a request whose handler goes on: it still has to [end](Self::ended).
     ///
-    /// `false` if nothing is sent: it was answered before, or cancelled where that demands silence.
+    /// `false` if nothing is sent: it was answered before, cancelled where that demands silence, or the link is dead.
     pub fn respond(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
         self.now = now;
         let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);
