@@ -7,6 +7,7 @@ mod protocol;
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
+    io,
     num::NonZeroUsize,
     os::{
         fd::{AsFd, OwnedFd},
@@ -124,11 +125,13 @@ fn run(arguments: Arguments) -> Result<End, Failure> {
     let launcher = std::env::current_exe().map_err(|error| {
         Failure::new("rescind", format_args!("cannot find its own program: {error}"), "is /proc mounted?")
     })?;
+    let (client_input, client_output) = take_streams()
+        .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let config = config(&arguments);
     let Arguments { on_stuck, record, log, log_file, command, .. } = arguments;
     let link = Link {
-        client_input: standard(std::io::stdin())?,
-        client_output: standard(std::io::stdout())?,
+        client_input,
+        client_output,
         command,
         launcher,
         config,
@@ -171,7 +174,10 @@ fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
 
 fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
     match path {
-        None => standard(std::io::stderr()).map(File::from),
+        None => {
+            let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+            stderr.map_err(|error| Failure::new("stderr", error, "check the limit on open files (ulimit -n)"))
+        }
         Some(path) => {
             let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
             opened.map_err(|error| {
@@ -181,9 +187,13 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
     }
 }
 
-fn standard(stream: impl AsFd) -> Result<OwnedFd, Failure> {
-    let cloned = stream.as_fd().try_clone_to_owned();
-    cloned.map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))
+/// Stdin and stdout, with nothing left in their place, so that the client sees the end when the link closes them.
+fn take_streams() -> io::Result<(OwnedFd, OwnedFd)> {
+    let taken = (io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?);
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok(taken)
 }
 
 /// A number that a peer cannot guess: the standard library draws one for its own hash tables.

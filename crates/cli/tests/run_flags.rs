@@ -232,6 +232,10 @@ fn on_stuck_kill_ends_the_server_and_answers_what_else_was_in_flight() {
     let mut rig = stuck(&["--grace", "10ms", "--on-stuck", "kill"]);
     rig.server.puppet.survive(15);
     pass_to_server(&mut rig, &cancel_request("1"));
+    assert_eq!(
+        rig.shim.stderr.line(),
+        "rescind: the server still works on a cancelled request: session/load 1 (no_answer); it is ended"
+    );
     assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
     rig.server.puppet.expect_signal(15);
     rig.server.puppet.expect_death();
@@ -239,6 +243,18 @@ fn on_stuck_kill_ends_the_server_and_answers_what_else_was_in_flight() {
     let error = error_of(&rig.client.receive(), "2");
     assert_eq!((&error["code"], &error["data"]["signal"]), (&json!(-31002), &json!(9)), "{error}");
     rig.shim.expect_exit(128 + 9);
+}
+
+/// A client that does not obey a server's cancel is reported, and the server does not pay for it.
+#[test]
+fn on_stuck_kill_leaves_the_server_alone_when_the_client_is_stuck() {
+    let mut rig = stuck(&["--grace", "10ms", "--on-stuck", "kill"]);
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    pass_to_client(&mut rig, &cancel_request("7"));
+    let said = rig.shim.stderr.line();
+    assert_eq!(said, "rescind: the client still works on a cancelled request: fs/read_text_file 7 (no_answer)");
+    assert_eq!(error_of(&rig.server.receive(), "7")["code"], -32800);
+    pass_to_client(&mut rig, &result("2", "{}"));
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn what_is_in_flight_when_the_server_is_killed_is_answered_with_the_signal() {
 fn answers_written_just_before_the_exit_are_not_lost() {
     let mut rig = rig();
     let mut answers = String::new();
-    for id in 0..500 {
+    for id in 1..=500 {
         let call = CALL.replace("\"id\":1", &format!("\"id\":{id}"));
         rig.client.send(&call);
         rig.server.expect(&call);

@@ -284,7 +284,8 @@ impl Drive {
                     self.handle_deaf(now, *side);
                     self.lifecycle.begin(now);
                 }
-                Event::Stuck { .. } if self.observer.kills_stuck() => {
+                // A client that does not obey is not for us to end.
+                Event::Stuck { from: Side::Client, .. } if self.observer.kills_stuck() => {
                     self.group.signal(Signal::TERM);
                     self.lifecycle.terminated(now);
                 }

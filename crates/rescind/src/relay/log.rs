@@ -5,7 +5,11 @@
 //! quoted and without control characters. When nobody takes the lines fast
 //! enough, lines are left out and counted: a log must not hold up a link.
 
-use std::{fs::File, io, time::SystemTime};
+use std::{
+    fs::File,
+    io,
+    time::{Duration, SystemTime},
+};
 
 use rescind_proto::{
     cause::{CauseCode, sanitised},
@@ -60,6 +64,9 @@ pub(super) struct Log {
     malformed: [usize; 2],
 }
 
+/// How long the end waits for whoever takes the log.
+const LAST: Duration = Duration::from_secs(1);
+
 /// Room that a line needs to be written at all.
 const ROOM: usize = 64 * 1024;
 
@@ -79,7 +86,7 @@ impl Log {
                 self.line(Level::Debug, "malformed cancels", |line| line.word("from", side).word("count", count));
             }
         }
-        self.sink.finish();
+        self.sink.finish(LAST);
     }
 
     pub(super) fn server_ended(&mut self, how: &End) {

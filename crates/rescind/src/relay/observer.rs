@@ -9,7 +9,7 @@ use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
     relay::{Config, End, Event},
-    side::Sides,
+    side::{Side, Sides},
     time::Instant,
 };
 
@@ -66,13 +66,14 @@ impl Observer {
         if let Some(log) = &mut self.log {
             log.event(now, event, &self.names);
         }
-        if let (Event::Stuck { id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
-            let verdict = match on_stuck {
-                OnStuck::Report => "still works on a cancelled request",
-                OnStuck::Kill => "is ended: it still works on a cancelled request",
+        if let (Event::Stuck { from, id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
+            let end = match (on_stuck, from) {
+                (OnStuck::Kill, Side::Client) => "; it is ended",
+                (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
+            let (at_work, sign) = (from.other().word(), stuck_word(*sign));
             let (id, method) = (sanitised(&id.to_string()), sanitised(method));
-            say(&format!("rescind: the server {verdict}: {method} {id} ({})\n", stuck_word(*sign)));
+            say(&format!("rescind: the {at_work} still works on a cancelled request: {method} {id} ({sign}){end}\n"));
         }
         self.names.forget(event);
     }

@@ -11,6 +11,7 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use rescind_proto::{
@@ -37,6 +38,9 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Bytes that are given to the disk without waiting for a quiet moment.
 const BATCH: usize = 64 * 1024;
+
+/// How long the end waits for a slow disk.
+const LAST: Duration = Duration::from_secs(5);
 
 /// Why a recording cannot be begun.
 #[derive(Debug, thiserror::Error)]
@@ -170,7 +174,7 @@ impl Recording {
         let mut line = Object::event(self.sink.line(), now, "end");
         line.object("protocol", [("client", spoken.client.name), ("server", spoken.server.name)]);
         drop(line);
-        self.sink.finish();
+        self.sink.finish(LAST);
     }
 
     pub(super) fn event(&mut self, now: Instant, event: &Event, names: &Names) {

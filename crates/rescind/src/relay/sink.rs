@@ -15,9 +15,6 @@ use std::{
 /// Bytes that may wait for the thread.
 const BOUND: usize = 4 * 1024 * 1024;
 
-/// How long the end of the link waits for a disk, or for whoever reads a pipe.
-const LAST: Duration = Duration::from_secs(5);
-
 /// The owner's end. Dropping it leaves what waits to the thread.
 #[derive(Debug)]
 pub(super) struct Sink {
@@ -97,14 +94,14 @@ impl Sink {
         self.shared.state().failure.take()
     }
 
-    /// Writes what waits, for as long as that is reasonable.
-    pub(super) fn finish(&mut self) {
+    /// Waits until everything is written, but no longer than `patience`.
+    pub(super) fn finish(&mut self, patience: Duration) {
         self.commit();
         let mut state = self.shared.state();
         state.closed = true;
         self.shared.changed.notify_all();
         let unwritten = |state: &mut State| state.waiting() > 0 && !state.broken;
-        drop(self.shared.changed.wait_timeout_while(state, LAST, unwritten));
+        drop(self.shared.changed.wait_timeout_while(state, patience, unwritten));
     }
 }
 
