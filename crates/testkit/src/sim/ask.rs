@@ -17,6 +17,8 @@ pub struct Ask {
     pub method: Method,
     /// The machine's name for it.
     pub key: Option<RequestKey>,
+    /// It is on its way to the machine.
+    pub unsaid: bool,
     /// Its id was in flight: it must be refused and go no further (D7).
     pub refused: bool,
     /// Its requester cancelled it, and was allowed to, while it was unanswered.
@@ -54,6 +56,7 @@ impl Ask {
             id,
             method,
             key: None,
+            unsaid: true,
             refused: false,
             cancelled: false,
             ended_here: false,
@@ -73,7 +76,7 @@ impl Ask {
     /// Whether its requester may still hear something.
     #[must_use]
     pub const fn is_live(&self) -> bool {
-        !self.refused && self.over_at.is_none()
+        !self.unsaid && !self.refused && self.over_at.is_none()
     }
 
     /// Whether nothing has been decided about its answer.
@@ -85,6 +88,7 @@ impl Ask {
     /// Feeds everything but names into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         let flags = [
+            self.unsaid,
             self.refused,
             self.cancelled,
             self.ended_here,

@@ -250,6 +250,9 @@ impl Endpoint {
     /// The rule that is broken by what comes of it.
     pub fn input_ends(&mut self, now: Instant) -> Result<(), Broken> {
         let begun = self.begun();
+        if let Some(last) = self.last_line() {
+            self.model.received(now, &last, begun.as_deref());
+        }
         self.model.input_ends(now, begun.as_deref());
         self.conn.handle_closed(now);
         self.poll(now)
@@ -261,7 +264,8 @@ impl Endpoint {
     ///
     /// The rule that is broken by what comes of it.
     pub fn link_is_lost(&mut self, now: Instant) -> Result<(), Broken> {
-        self.model.link_is_lost(now);
+        let last = self.last_line();
+        self.model.link_is_lost(now, last.as_deref());
         self.conn.handle_lost(now);
         self.left.clear();
         self.poll(now)
@@ -318,6 +322,11 @@ impl Endpoint {
         self.conn.hash_state(now, state);
         self.model.hash_state(now, state);
         (&self.left, &self.arrived, self.plains).hash(state);
+    }
+
+    /// A last line without its line break, which counts if it is whole.
+    fn last_line(&self) -> Option<String> {
+        self.arrived.begun(&[]).filter(|last| text::is_whole(last))
     }
 
     fn begun(&self) -> Option<String> {

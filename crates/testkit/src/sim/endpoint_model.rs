@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rescind_proto::{
     connection::{Event, IncomingKey, OutgoingKey, Settlement},
-    dialect::{self, Dialect},
+    dialect::{self, Dialect, StrayError},
     error_code,
     receipt::Outcome,
     side::Side,
@@ -37,6 +37,8 @@ pub struct EndpointModel {
     told: VecDeque<Told>,
     /// Ids whose requests must be refused, and whether that is for being a duplicate.
     refusals: Vec<(String, bool)>,
+    /// Errors without an id that the peer must be told for its garbage.
+    nameless: usize,
     /// Cancels for requests that have not arrived (D9).
     held: Vec<(String, Instant)>,
     /// The peer sends nothing more.
@@ -96,6 +98,7 @@ impl EndpointModel {
             out: VecDeque::new(),
             told: VecDeque::new(),
             refusals: Vec::new(),
+            nameless: 0,
             held: Vec::new(),
             input_ended: false,
             deaf: false,
@@ -162,7 +165,7 @@ impl EndpointModel {
         if may {
             self.reply(now, at, false);
         }
-        may
+        may && !self.deaf
     }
 
     /// A handler has ended.
@@ -198,6 +201,11 @@ impl EndpointModel {
     /// A whole frame has arrived.
     pub fn received(&mut self, now: Instant, frame: &str, begun: Option<&str>) {
         if self.input_ended {
+            return;
+        }
+        if frame == text::GARBAGE {
+            let told = self.role == Side::Server && !self.deaf && self.dialect().stray_error != StrayError::Invalid;
+            self.nameless += usize::from(told);
             return;
         }
         match text::read(frame) {
@@ -241,16 +249,20 @@ impl EndpointModel {
         self.stop_all(now);
     }
 
-    /// The link is dead.
-    pub fn link_is_lost(&mut self, now: Instant) {
+    /// The link is dead; its last line had no line break.
+    pub fn link_is_lost(&mut self, now: Instant, last: Option<&str>) {
         self.deaf = true;
         self.out.clear();
         self.refusals.clear();
+        self.nameless = 0;
         for at in 0..self.works.len() {
             if self.works[at].replied && !self.works[at].silenced {
                 self.works[at].answered = true;
                 self.conclude(now, at);
             }
+        }
+        if let Some(last) = last {
+            self.received(now, last, None);
         }
         self.input_ends(now, None);
     }
@@ -401,6 +413,12 @@ impl EndpointModel {
         if !self.refusals.is_empty() {
             return broken(format!("{:?} are never refused (D7)", self.refusals));
         }
+        if self.nameless > 0 {
+            return broken("the peer is never told of its garbage (D36)".into());
+        }
+        if let Some(work) = self.works.iter().find(|work| work.replied && work.is_live()) {
+            return broken(format!("their request {} is never answered (D23, D24)", work.generation));
+        }
         for call in &self.calls {
             if call.cancel_due && call.id.is_some() && !call.disarmed && !self.input_ended {
                 return broken(format!("the cancel of our request {} is never written (D15)", call.generation));
@@ -417,7 +435,7 @@ impl EndpointModel {
         for work in &self.works {
             work.hash_state(now, state);
         }
-        (&self.out, &self.told, &self.refusals).hash(state);
+        (&self.out, &self.told, &self.refusals, self.nameless).hash(state);
         (self.input_ended, self.deaf, self.shutting_down, self.closed).hash(state);
         for (id, until) in &self.held {
             (id, until.since(now)).hash(state);
@@ -568,6 +586,10 @@ impl EndpointModel {
         generation: Option<usize>,
         code: Option<i32>,
     ) -> Verdict {
+        if id.is_none_or(|id| id == "null") && code == Some(error_code::PARSE_ERROR) && self.nameless > 0 {
+            self.nameless -= 1;
+            return Ok(());
+        }
         let Some(id) = id else { return broken(format!("an answer to nobody: {frame}")) };
         let is_refusal = |(refused, duplicate): &(String, bool)| {
             let words = if *duplicate { r#""code":-32600"# } else { r#""message":"shutting down""# };
@@ -599,10 +621,12 @@ impl EndpointModel {
         if work.reply_is_ours == generation.is_some() {
             return broken(format!("their request {generation_of} has the wrong answer: {frame}"));
         }
+        // Several requests that end at once are answered in any order.
         if work.reply_is_ours {
             self.check_our_answer(at, frame, code)?;
+        } else {
+            self.take(Out::Answer(at))?;
         }
-        self.take(Out::Answer(at))?;
         self.works[at].answered = true;
         self.conclude(now, at);
         Ok(())
@@ -706,7 +730,7 @@ impl EndpointModel {
         if self.deaf {
             self.works[at].answered = true;
             self.conclude(now, at);
-        } else {
+        } else if !ours {
             self.out.push_back(Out::Answer(at));
         }
     }

@@ -21,6 +21,9 @@ pub enum Cut {
     Bytes(u16),
 }
 
+/// Cuts that land anywhere.
+pub const PIECES: [Cut; 3] = [Cut::Bytes(1), Cut::Bytes(9), Cut::Bytes(50)];
+
 impl Cut {
     /// How many of these bytes.
     #[must_use]

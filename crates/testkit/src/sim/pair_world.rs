@@ -3,7 +3,7 @@
 //! Each direction keeps its order and has a latency of its own: what one end
 //! has written the other reads when it is chosen to, as a whole or cut anywhere.
 
-use core::hash::Hash;
+use core::{hash::Hash, time::Duration};
 use std::sync::Arc;
 
 use rescind_proto::{
@@ -14,7 +14,7 @@ use rescind_proto::{
 use super::{
     digest::Digest,
     endpoint::{Do, Endpoint},
-    hop::Cut,
+    hop::{Cut, PIECES},
     scene::Scene,
     world::{Broken, World},
 };
@@ -30,6 +30,8 @@ pub enum Action {
     Deliver(Side, Cut),
     /// The next timer is due.
     Timeout,
+    /// So many milliseconds pass.
+    Wait(u16),
     /// The input of a side ends, behind what is on its way.
     End(Side),
     /// The link breaks: what is on its way is gone.
@@ -146,12 +148,17 @@ impl World for PairWorld {
                 if Cut::Frame.len(pending) < pending.len() {
                     out.push(Action::Write(side, Cut::Frame));
                 }
-                if !self.ends[side].is_cut() {
+                if self.scene.wild {
+                    out.extend(PIECES.map(|cut| Action::Write(side, cut)));
+                } else if !self.ends[side].is_cut() {
                     out.push(Action::Write(side, Cut::Half));
                 }
             }
             if !self.flight[side].is_empty() {
                 out.push(Action::Deliver(side, Cut::All));
+                if self.scene.wild {
+                    out.extend(PIECES.map(|cut| Action::Deliver(side, cut)));
+                }
             }
             if self.scene.ends && !self.ends[side].model.input_ended {
                 out.push(Action::End(side));
@@ -160,9 +167,16 @@ impl World for PairWorld {
         if self.due().is_some() {
             out.push(Action::Timeout);
         }
+        if self.scene.wild {
+            out.extend([Action::Wait(100), Action::Wait(3000)]);
+        }
         if self.scene.ends && Side::BOTH.into_iter().any(|side| !self.ends[side].model.deaf) {
             out.push(Action::Break);
         }
+    }
+
+    fn is_rare(action: Action) -> bool {
+        matches!(action, Action::End(_) | Action::Break | Action::App(_, Do::ShutDown))
     }
 
     fn step(&mut self, action: Action) -> Result<(), Broken> {
@@ -177,6 +191,14 @@ impl World for PairWorld {
                 Some(due) => self.pass(due),
                 None => Ok(()),
             },
+            Action::Wait(millis) => {
+                let until = self.now + Duration::from_millis(u64::from(millis));
+                while let Some(due) = self.due().filter(|due| *due <= until) {
+                    self.pass(due)?;
+                }
+                self.now = until;
+                Ok(())
+            }
             Action::End(side) => {
                 self.note(|| format!("the input of {} ends", side.word()));
                 if !self.flight[side].is_empty() {

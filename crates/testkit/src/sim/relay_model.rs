@@ -33,6 +33,8 @@ pub struct RelayModel {
     owed: Sides<VecDeque<Owed>>,
     /// Ids whose duplicates a side must be told are refused.
     refusals: Sides<Vec<&'static str>>,
+    /// Errors without an id that the client must be told for its garbage.
+    nameless: usize,
     /// Cancels for requests that nobody has seen yet (D9).
     held: Vec<(Side, &'static str, Instant)>,
     /// Which side has ended its output.
@@ -68,6 +70,7 @@ impl RelayModel {
             asks: Vec::new(),
             owed: Sides::from_fn(|_| VecDeque::new()),
             refusals: Sides::from_fn(|_| Vec::new()),
+            nameless: 0,
             held: Vec::new(),
             ended: Sides::from_fn(|_| false),
             deaf: Sides::from_fn(|_| false),
@@ -76,10 +79,16 @@ impl RelayModel {
         }
     }
 
-    /// `from` sends a request.
-    pub fn said_request(&mut self, now: Instant, from: Side, id: &'static str, method: Method) {
-        let generation = self.asks.len();
-        let mut ask = Ask::new(from, id, method);
+    /// `from` is about to send a request; which one it is.
+    pub fn plan(&mut self, from: Side, id: &'static str, method: Method) -> usize {
+        self.asks.push(Ask::new(from, id, method));
+        self.asks.len() - 1
+    }
+
+    /// A request has arrived.
+    pub fn said_request(&mut self, now: Instant, generation: usize) {
+        let Ask { from, id, method, .. } = self.asks[generation];
+        let mut ask = Ask { unsaid: false, ..Ask::new(from, id, method) };
         let to = from.other();
         if self.newest(from, id).is_some_and(|ask| self.asks[ask].is_live()) {
             ask.refused = true;
@@ -97,7 +106,14 @@ impl RelayModel {
             ask.deadline = self.scene.clock.filter(|_| from == Side::Client).map(|limit| now + limit);
             self.owed[to].push_back(Owed::Request(generation));
         }
-        self.asks.push(ask);
+        self.asks[generation] = ask;
+    }
+
+    /// Bytes of `from` were no message: a client is told (D36).
+    pub fn said_garbage(&mut self, from: Side) {
+        if from == Side::Client && !self.deaf[from] {
+            self.nameless += 1;
+        }
     }
 
     /// `from` cancels what it calls `id`.
@@ -130,11 +146,14 @@ impl RelayModel {
         }
     }
 
-    /// Whether the other side can answer once more and be understood: its id must not have been used again since.
+    /// Whether the other side can answer once more and be understood: the id must still be remembered, for a
+    /// forgotten one is matched loosely (D10), and must not have been used again.
     #[must_use]
-    pub fn may_answer_again(&self, at: usize) -> bool {
+    pub fn may_answer_again(&self, now: Instant, at: usize) -> bool {
         let ask = &self.asks[at];
-        !self.asks[at + 1..].iter().any(|later| later.from == ask.from && later.seen == ask.seen)
+        let alike = |later: &Ask| later.id.trim_matches('"') == ask.id.trim_matches('"') || later.seen == ask.seen;
+        let used_again = self.asks[at + 1..].iter().any(|later| later.from == ask.from && alike(later));
+        !self.is_forgotten(now, ask) && !used_again
     }
 
     /// `by` answers a request that it has seen.
@@ -181,14 +200,11 @@ impl RelayModel {
         }
     }
 
-    /// `by` says something that is nobody's business; its number is returned.
-    pub fn said_plain(&mut self, by: Side) -> usize {
-        let number = self.plains;
-        self.plains += 1;
+    /// `by` says something that is nobody's business.
+    pub fn said_plain(&mut self, by: Side, number: usize) {
         if !self.deaf[by.other()] {
             self.owed[by.other()].push_back(Owed::Plain(number));
         }
-        number
     }
 
     /// An operator stops a request; whether there is anything to stop, where that can be told from outside.
@@ -244,6 +260,9 @@ impl RelayModel {
         self.deaf[side] = true;
         self.finishing[side] = None;
         self.refusals[side].clear();
+        if side == Side::Client {
+            self.nameless = 0;
+        }
         for owed in core::mem::take(&mut self.owed[side]) {
             match owed {
                 Owed::Request(at) => self.asks[at].withdrawn = true,
@@ -370,6 +389,10 @@ impl RelayModel {
 
     /// An answer that no party wrote.
     fn heard_our_answer(&mut self, now: Instant, to: Side, frame: &str, id: Option<&str>, code: Option<i32>) -> Verdict {
+        if id.is_none_or(|id| id == "null") && code == Some(error_code::PARSE_ERROR) && self.nameless > 0 {
+            self.nameless -= 1;
+            return Ok(());
+        }
         let Some(id) = id else { return broken(format!("an answer to nobody: {frame}")) };
         if code == Some(error_code::INVALID_REQUEST) {
             let Some(place) = self.refusals[to].iter().position(|refused| *refused == id) else {
@@ -378,8 +401,7 @@ impl RelayModel {
             self.refusals[to].remove(place);
             return Ok(());
         }
-        let newest = self.asks.iter().rposition(|ask| ask.from == to && ask.id == id && !ask.refused);
-        let Some(at) = newest else { return broken(format!("an answer to nobody: {frame}")) };
+        let Some(at) = self.newest(to, id) else { return broken(format!("an answer to nobody: {frame}")) };
         let silent = self.dialect(to).is_silent();
         let ask = &self.asks[at];
         if ask.heard {
@@ -423,6 +445,9 @@ impl RelayModel {
                 return broken(format!("{} is never told that {:?} are duplicates (D7)", side.word(), self.refusals[side]));
             }
         }
+        if self.nameless > 0 {
+            return broken("the client is never told of its garbage (D36)".into());
+        }
         for (at, ask) in self.asks.iter().enumerate() {
             let silent = self.dialect(ask.from).is_silent();
             let due = ask.ended_here || ask.gone || ask.answers_said > 0 || (ask.cancelled && !silent);
@@ -444,7 +469,7 @@ impl RelayModel {
         for side in Side::BOTH {
             (&self.owed[side], &self.refusals[side], self.finishing[side]).hash(state);
         }
-        (self.ended, self.deaf, self.plains).hash(state);
+        (self.ended, self.deaf, self.plains, self.nameless).hash(state);
         for (side, id, until) in &self.held {
             (side, id, until.since(now)).hash(state);
         }
@@ -510,7 +535,7 @@ impl RelayModel {
 
     /// The newest request that the machine has taken in under this id.
     fn newest(&self, from: Side, id: &str) -> Option<usize> {
-        self.asks.iter().rposition(|ask| ask.from == from && ask.id == id && !ask.refused)
+        self.asks.iter().rposition(|ask| ask.from == from && ask.id == id && !ask.refused && !ask.unsaid)
     }
 
     fn ask(&self, generation: usize, from: Side) -> Result<&Ask, Broken> {

@@ -5,8 +5,8 @@
 //! order; how the four directions interleave, and where a pipe cuts a frame, is
 //! chosen.
 
-use core::hash::Hash;
-use std::sync::Arc;
+use core::{hash::Hash, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 
 use rescind_proto::{
     relay::{End, Event, Relay},
@@ -17,7 +17,7 @@ use rescind_proto::{
 use super::{
     digest::Digest,
     handshake,
-    hop::{Cut, Hop},
+    hop::{Cut, Hop, PIECES},
     relay_model::RelayModel,
     scene::Scene,
     text,
@@ -41,6 +41,12 @@ pub enum Action {
     Progress(u8),
     /// A side says something of no known method.
     Plain(Side),
+    /// A side says something that is no message.
+    Garbage(Side),
+    /// Some of what a side has said arrives.
+    Deliver(Side, Cut),
+    /// So many milliseconds pass.
+    Wait(u16),
     /// The next timer is due.
     Timeout,
     /// An operator stops a request.
@@ -51,6 +57,17 @@ pub enum Action {
     Deaf(Side),
 }
 
+/// What a message is to the model once it has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Said {
+    Request(usize),
+    Cancel(&'static str),
+    Answer(usize),
+    Progress(usize),
+    Plain(usize),
+    Garbage,
+}
+
 /// A relay between two simulated parties.
 #[derive(Clone, Debug)]
 pub struct RelayWorld {
@@ -58,6 +75,8 @@ pub struct RelayWorld {
     relay: Relay,
     now: Instant,
     hops: Sides<Hop>,
+    /// Said by a side and not yet arrived: what it is, and the bytes that are still to come.
+    flight: Sides<VecDeque<(Said, Vec<u8>)>>,
     model: RelayModel,
     /// Cancels said so far, by side and id: one more than useful is enough.
     cancels: Sides<[u8; 8]>,
@@ -80,16 +99,69 @@ impl RelayWorld {
             relay,
             now,
             hops: Sides::from_fn(|_| Hop::default()),
+            flight: Sides::from_fn(|_| VecDeque::new()),
             cancels: Sides::from_fn(|_| [0; 8]),
             transcript: None,
         }
     }
 
-    fn send(&mut self, from: Side, frame: &str) {
+    fn send(&mut self, from: Side, said: Said, frame: &str) {
         self.note(|| format!("{} -> {frame}", from.word()));
         let mut bytes = frame.as_bytes().to_vec();
         bytes.push(b'\n');
+        self.flight[from].push_back((said, bytes));
+        if !self.scene.wild {
+            self.deliver(from, Cut::All);
+        }
+    }
+
+    /// Some of what `from` has said arrives, in one read.
+    fn deliver(&mut self, from: Side, cut: Cut) {
+        let mut bytes = Vec::new();
+        for (_, message) in &self.flight[from] {
+            bytes.extend_from_slice(message);
+        }
+        bytes.truncate(cut.len(&bytes));
+        let mut left = bytes.len();
+        while let Some((said, message)) = self.flight[from].front_mut() {
+            if message.len() > left {
+                message.drain(..left);
+                break;
+            }
+            left -= message.len();
+            let said = *said;
+            self.flight[from].pop_front();
+            self.arrived(from, said);
+        }
         self.relay.handle_input(self.now, from, &bytes);
+    }
+
+    fn arrived(&mut self, from: Side, said: Said) {
+        let Self { relay, hops, model, now, .. } = self;
+        let begun = |side: Side| hops[side].begun(relay.pending(side));
+        match said {
+            Said::Request(generation) => model.said_request(*now, generation),
+            Said::Cancel(id) => model.said_cancel(*now, from, id, &begun),
+            Said::Answer(at) => model.said_answer(*now, from, at, &begun),
+            Said::Progress(at) => model.said_progress(*now, at),
+            Said::Plain(number) => model.said_plain(from, number),
+            Said::Garbage => model.said_garbage(from),
+        }
+    }
+
+    /// Everything said arrives: before time passes, and before a side ends.
+    fn deliver_all(&mut self) {
+        for side in Side::BOTH {
+            if !self.flight[side].is_empty() {
+                self.deliver(side, Cut::All);
+            }
+        }
+    }
+
+    /// Whether an answer of this request is on its way.
+    fn is_answering(&self, at: usize) -> bool {
+        let by = self.model.asks[at].from.other();
+        self.flight[by].iter().any(|(said, _)| *said == Said::Answer(at))
     }
 
     fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
@@ -118,6 +190,7 @@ impl RelayWorld {
 
     /// The next timer fires; `false` if there is none.
     fn pass(&mut self) -> bool {
+        self.deliver_all();
         let Some(due) = self.relay.poll_timeout() else { return false };
         self.now = due.max(self.now);
         let at = self.now;
@@ -171,28 +244,37 @@ impl RelayWorld {
         match action {
             Action::Ask(from, id, method) => {
                 let (id, method) = (scene.ids[usize::from(id)], scene.methods[from][usize::from(method)]);
-                let frame = text::request(scene.dialects[from], id, method.name, self.model.asks.len());
-                self.model.said_request(now, from, id, method);
-                self.send(from, &frame);
+                let generation = self.model.plan(from, id, method);
+                let frame = text::request(scene.dialects[from], id, method.name, generation);
+                self.send(from, Said::Request(generation), &frame);
             }
             Action::Cancel(from, id) => {
-                self.cancels[from][usize::from(id)] += 1;
+                let cancels = &mut self.cancels[from][usize::from(id)];
+                *cancels = cancels.saturating_add(1);
                 let id = scene.ids[usize::from(id)];
-                let Self { relay, hops, model, .. } = self;
-                model.said_cancel(now, from, id, &|side| hops[side].begun(relay.pending(side)));
-                self.send(from, &text::cancel(scene.dialects[from].cancel, id));
+                self.send(from, Said::Cancel(id), &text::cancel(scene.dialects[from].cancel, id));
             }
             Action::Answer(ask) => self.answer(ask, text::result),
             Action::AnswerCancelled(ask) => self.answer(ask, text::cancelled),
             Action::Progress(ask) => {
                 let by = self.model.asks[usize::from(ask)].from.other();
                 let Some(frame) = text::progress(scene.dialects[by], usize::from(ask)) else { return Ok(()) };
-                self.model.said_progress(now, usize::from(ask));
-                self.send(by, &frame);
+                self.send(by, Said::Progress(usize::from(ask)), &frame);
             }
             Action::Plain(by) => {
-                let number = self.model.said_plain(by);
-                self.send(by, &text::plain(number));
+                let number = self.model.plains;
+                self.model.plains += 1;
+                self.send(by, Said::Plain(number), &text::plain(number));
+            }
+            Action::Garbage(by) => self.send(by, Said::Garbage, text::GARBAGE),
+            Action::Deliver(from, cut) => self.deliver(from, cut),
+            Action::Wait(millis) => {
+                self.deliver_all();
+                let until = self.now + Duration::from_millis(u64::from(millis));
+                while self.relay.poll_timeout().is_some_and(|due| due <= until) {
+                    self.pass();
+                }
+                self.now = until;
             }
             Action::Write(to, cut) => self.write(to, cut)?,
             Action::Timeout => {
@@ -209,6 +291,7 @@ impl RelayWorld {
                 }
             }
             Action::End(side) => {
+                self.deliver_all();
                 self.note(|| format!("{} ends", side.word()));
                 let Self { relay, hops, model, .. } = self;
                 model.has_ended(now, side, &|side| hops[side].begun(relay.pending(side)));
@@ -218,6 +301,7 @@ impl RelayWorld {
                 }
             }
             Action::Deaf(side) => {
+                self.deliver_all();
                 self.note(|| format!("{} can no longer be written to", side.word()));
                 self.model.became_deaf(now, side);
                 self.relay.handle_deaf(now, side);
@@ -231,9 +315,12 @@ impl RelayWorld {
         let at = usize::from(ask);
         let by = self.model.asks[at].from.other();
         let Some(id) = self.model.asks[at].seen.clone() else { return };
-        let Self { relay, hops, model, now, .. } = self;
-        model.said_answer(*now, by, at, &|side| hops[side].begun(relay.pending(side)));
-        self.send(by, &write(&id, at));
+        let again = self.model.asks[at].answers_said > 0;
+        self.send(by, Said::Answer(at), &write(&id, at));
+        // A second answer that is on its way while its id is used again could not be told from a first one.
+        if again && self.scene.wild {
+            self.deliver(by, Cut::All);
+        }
     }
 
     fn may_say(&self, side: Side) -> bool {
@@ -253,9 +340,15 @@ impl World for RelayWorld {
                 if Cut::Frame.len(pending) < pending.len() {
                     out.push(Action::Write(side, Cut::Frame));
                 }
-                if !self.hops[side].is_cut() {
+                if scene.wild {
+                    out.extend(PIECES.map(|cut| Action::Write(side, cut)));
+                } else if !self.hops[side].is_cut() {
                     out.push(Action::Write(side, Cut::Half));
                 }
+            }
+            if !self.flight[side].is_empty() {
+                out.push(Action::Deliver(side, Cut::All));
+                out.extend(PIECES.map(|cut| Action::Deliver(side, cut)));
             }
             if !self.may_say(side) {
                 continue;
@@ -272,18 +365,21 @@ impl World for RelayWorld {
                 }
             }
             for id in 0..scene.ids.len().min(fresh + 1) {
-                if self.cancels[side][id] < 2 {
+                if self.cancels[side][id] < 2 || scene.wild {
                     out.push(Action::Cancel(side, id as u8));
                 }
             }
             if self.model.plains < scene.plains {
                 out.push(Action::Plain(side));
             }
+            if scene.wild {
+                out.push(Action::Garbage(side));
+            }
         }
         for (at, ask) in self.model.asks.iter().enumerate() {
             let by = ask.from.other();
-            if ask.seen.is_some() && self.may_say(by) {
-                if ask.answers_said == 0 || (ask.answers_said < scene.answers && self.model.may_answer_again(at)) {
+            if ask.seen.is_some() && self.may_say(by) && !self.is_answering(at) {
+                if ask.answers_said == 0 || (ask.answers_said < scene.answers && self.model.may_answer_again(self.now, at)) {
                     out.push(Action::Answer(at as u8));
                 }
                 if ask.answers_said == 0 && ask.cancels_seen > 0 && !scene.dialects[by].is_silent() {
@@ -301,10 +397,17 @@ impl World for RelayWorld {
         if self.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
+        if scene.wild {
+            out.extend([Action::Wait(100), Action::Wait(3000)]);
+        }
         if scene.ends {
             out.extend(Side::BOTH.into_iter().filter(|side| !self.model.ended[*side]).map(Action::End));
             out.extend(Side::BOTH.into_iter().filter(|side| !self.model.deaf[*side]).map(Action::Deaf));
         }
+    }
+
+    fn is_rare(action: Action) -> bool {
+        matches!(action, Action::End(_) | Action::Deaf(_))
     }
 
     fn step(&mut self, action: Action) -> Result<(), Broken> {
@@ -315,6 +418,7 @@ impl World for RelayWorld {
     fn check_future(&self) -> Result<(), Broken> {
         // Nobody acts any more: what must come comes by itself.
         let mut world = self.clone();
+        world.deliver_all();
         world.run_timers()?;
         world.model.check_settled()?;
         // Everything is answered late.
@@ -323,6 +427,7 @@ impl World for RelayWorld {
             let by = ask.from.other();
             if ask.seen.is_some() && ask.answers_said == 0 && world.may_say(by) {
                 world.answer(at as u8, text::result);
+                world.deliver_all();
                 world.watch()?;
             }
         }
@@ -347,7 +452,7 @@ impl World for RelayWorld {
         let mut digest = Digest::new();
         self.relay.hash_state(self.now, &mut digest);
         self.model.hash_state(self.now, &mut digest);
-        (&self.hops, &self.cancels).hash(&mut digest);
+        (&self.hops, &self.flight, &self.cancels).hash(&mut digest);
         digest.finish_wide()
     }
 

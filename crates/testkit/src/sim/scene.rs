@@ -52,6 +52,8 @@ pub struct Scene {
     pub short_grace: Duration,
     /// Whether callers may cancel and wait nevertheless.
     pub patient: bool,
+    /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
+    pub wild: bool,
     /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
     pub wire_only: bool,
     /// Settings of the relay.
@@ -85,10 +87,26 @@ impl Scene {
             grace: Duration::from_secs(5),
             short_grace: Duration::from_secs(1),
             patient: false,
+            wild: false,
             wire_only: false,
             config: Config::default(),
             #[cfg(feature = "seeded-bugs")]
             bug: None,
+        }
+    }
+
+    /// A scene for walks: many requests under odd ids, bytes in pieces, garbage between them.
+    #[must_use]
+    pub fn wild(self) -> Self {
+        Self {
+            wild: true,
+            ids: &["0", "\"\"", "5", "\"5\"", "9007199254740993", "\"\\u00e9\""],
+            asks: Sides { client: 40, server: 20 },
+            plains: 10,
+            slots: 3,
+            operator: true,
+            patient: true,
+            ..self
         }
     }
 

@@ -1,6 +1,6 @@
 //! One endpoint whose peer is nobody's engine: it does whatever the wire lets it do, right or wrong.
 
-use core::hash::Hash;
+use core::{hash::Hash, time::Duration};
 use std::sync::Arc;
 
 use rescind_proto::{
@@ -11,9 +11,9 @@ use rescind_proto::{
 use super::{
     digest::Digest,
     endpoint::{Do, Endpoint},
-    hop::Cut,
+    hop::{Cut, PIECES},
     scene::Scene,
-    text::{self, Heard},
+    text,
     world::{Broken, World},
 };
 
@@ -38,6 +38,12 @@ pub enum Action {
     Progress(u8),
     /// The peer says something of no known method.
     Plain,
+    /// The peer says something that is no message.
+    Garbage,
+    /// Some of what the peer has said arrives.
+    Deliver(Cut),
+    /// So many milliseconds pass.
+    Wait(u16),
     /// The next timer is due.
     Timeout,
     /// The peer sends nothing more.
@@ -52,6 +58,8 @@ pub struct SoloWorld {
     scene: Arc<Scene>,
     role: Side,
     end: Endpoint,
+    /// Said by the peer and not yet arrived.
+    flight: Vec<u8>,
     now: Instant,
     /// Requests of the peer so far.
     asked: usize,
@@ -60,9 +68,9 @@ pub struct SoloWorld {
     /// Cancels of the peer so far, by id.
     cancels: [u8; 8],
     /// Answers of the peer so far, by our request.
-    answers: [u8; 16],
+    answers: Vec<u8>,
     /// Progress of the peer so far, by our request.
-    progress: [u8; 16],
+    progress: Vec<u8>,
     plains: usize,
     transcript: Option<Vec<String>>,
 }
@@ -82,25 +90,39 @@ impl SoloWorld {
             end: if role == Side::Client { client } else { server },
             scene,
             role,
+            flight: Vec::new(),
             now,
             asked: 0,
             fresh: 0,
             cancels: [0; 8],
-            answers: [0; 16],
-            progress: [0; 16],
+            answers: Vec::new(),
+            progress: Vec::new(),
             plains: 0,
             transcript: None,
         }
     }
 
     fn say(&mut self, frames: &[String]) -> Result<(), Broken> {
-        let mut bytes = Vec::new();
         for frame in frames {
             self.note(|| format!("peer -> {frame}"));
-            bytes.extend_from_slice(frame.as_bytes());
-            bytes.push(b'\n');
+            self.flight.extend_from_slice(frame.as_bytes());
+            self.flight.push(b'\n');
         }
+        if self.scene.wild { Ok(()) } else { self.deliver(Cut::All) }
+    }
+
+    /// Some of what the peer has said arrives, in one read.
+    fn deliver(&mut self, cut: Cut) -> Result<(), Broken> {
+        let len = cut.len(&self.flight);
+        let bytes: Vec<u8> = self.flight.drain(..len).collect();
         self.end.input(self.now, &bytes)
+    }
+
+    fn pass(&mut self, due: Instant) -> Result<(), Broken> {
+        self.now = due.max(self.now);
+        let now = self.now;
+        self.note(|| format!("time: {now:?}"));
+        self.end.pass(now)
     }
 
     fn ask(&mut self, id: u8) -> String {
@@ -117,13 +139,14 @@ impl SoloWorld {
     }
 
     fn cancel(&mut self, id: u8) -> String {
-        self.cancels[usize::from(id)] += 1;
+        let cancels = &mut self.cancels[usize::from(id)];
+        *cancels = cancels.saturating_add(1);
         text::cancel(self.scene.dialects[self.role.other()].cancel, self.scene.ids[usize::from(id)])
     }
 
     fn answer(&mut self, call: usize, write: fn(&str, usize) -> String) -> Result<(), Broken> {
         let Some(id) = self.end.model.calls[call].id.clone() else { return Ok(()) };
-        self.answers[call] += 1;
+        count(&mut self.answers, call);
         self.say(&[write(&id, call)])
     }
 
@@ -131,10 +154,6 @@ impl SoloWorld {
         let (_, frames) = self.end.write(self.now, cut)?;
         for frame in frames {
             self.note(|| format!("        {frame} -> peer"));
-            // A peer that is told of no more progress than asked for would hide a frame too many.
-            if let Some(Heard::Answer { id: None, .. }) = text::read(&frame) {
-                return Err(Broken(format!("an answer to nobody: {frame}")));
-            }
         }
         Ok(())
     }
@@ -146,10 +165,7 @@ impl SoloWorld {
                 self.write(Cut::All)?;
             } else if !self.end.end_handlers(self.now, everyone_ends)? {
                 let Some(due) = self.end.conn.poll_timeout() else { return Ok(()) };
-                self.now = due.max(self.now);
-                let now = self.now;
-                self.note(|| format!("time: {now:?}"));
-                self.end.pass(now)?;
+                self.pass(due)?;
             }
         }
         Err(Broken("nothing ever comes to rest".into()))
@@ -175,9 +191,15 @@ impl World for SoloWorld {
             if Cut::Frame.len(pending) < pending.len() {
                 out.push(Action::Write(Cut::Frame));
             }
-            if !self.end.is_cut() {
+            if self.scene.wild {
+                out.extend(PIECES.map(Action::Write));
+            } else if !self.end.is_cut() {
                 out.push(Action::Write(Cut::Half));
             }
+        }
+        if !self.flight.is_empty() {
+            out.push(Action::Deliver(Cut::All));
+            out.extend(PIECES.map(Action::Deliver));
         }
         let (scene, model, peer) = (&self.scene, &self.end.model, self.role.other());
         if !model.input_ended {
@@ -186,27 +208,33 @@ impl World for SoloWorld {
                     out.push(Action::Ask(id as u8));
                     out.push(Action::AskAndCancel(id as u8));
                 }
-                if self.cancels[id] < 2 {
+                if self.cancels[id] < 2 || scene.wild {
                     out.push(Action::Cancel(id as u8));
                 }
             }
             for (at, call) in model.calls.iter().enumerate().filter(|(_, call)| call.id.is_some()) {
-                if self.answers[at] < scene.answers {
+                if counted(&self.answers, at) < scene.answers {
                     out.push(Action::Answer(at as u8));
                     if !scene.dialects[peer].is_silent() && call.cancels > 0 {
                         out.push(Action::AnswerCancelled(at as u8));
                     }
                 }
-                if scene.dialects[peer].progress.is_some() && self.progress[at] < 2 {
+                if scene.dialects[peer].progress.is_some() && (counted(&self.progress, at) < 2 || scene.wild) {
                     out.push(Action::Progress(at as u8));
                 }
             }
             if self.plains < scene.plains {
                 out.push(Action::Plain);
             }
+            if scene.wild {
+                out.push(Action::Garbage);
+            }
             if scene.ends {
                 out.push(Action::End);
             }
+        }
+        if scene.wild {
+            out.extend([Action::Wait(100), Action::Wait(3000)]);
         }
         if self.end.conn.poll_timeout().is_some() {
             out.push(Action::Timeout);
@@ -214,6 +242,10 @@ impl World for SoloWorld {
         if scene.ends && !model.deaf {
             out.push(Action::Break);
         }
+    }
+
+    fn is_rare(action: Action) -> bool {
+        matches!(action, Action::End | Action::Break | Action::App(Do::ShutDown))
     }
 
     fn step(&mut self, action: Action) -> Result<(), Broken> {
@@ -238,7 +270,7 @@ impl World for SoloWorld {
             Action::Answer(call) => self.answer(usize::from(call), text::result),
             Action::AnswerCancelled(call) => self.answer(usize::from(call), text::cancelled),
             Action::Progress(call) => {
-                self.progress[usize::from(call)] += 1;
+                count(&mut self.progress, usize::from(call));
                 let frame = text::progress(self.scene.dialects[self.role.other()], usize::from(call));
                 frame.map_or(Ok(()), |frame| self.say(&[frame]))
             }
@@ -248,16 +280,25 @@ impl World for SoloWorld {
             }
             Action::Timeout => {
                 let Some(due) = self.end.conn.poll_timeout() else { return Ok(()) };
-                self.now = due.max(self.now);
-                let now = self.now;
-                self.note(|| format!("time: {now:?}"));
-                self.end.pass(now)
+                self.pass(due)
+            }
+            Action::Garbage => self.say(&[text::GARBAGE.to_owned()]),
+            Action::Deliver(cut) => self.deliver(cut),
+            Action::Wait(millis) => {
+                let until = self.now + Duration::from_millis(u64::from(millis));
+                while let Some(due) = self.end.conn.poll_timeout().filter(|due| *due <= until) {
+                    self.pass(due)?;
+                }
+                self.now = until;
+                Ok(())
             }
             Action::End => {
+                self.deliver(Cut::All)?;
                 self.note(|| "the peer ends".to_owned());
                 self.end.input_ends(self.now)
             }
             Action::Break => {
+                self.flight.clear();
                 self.note(|| "the link breaks".to_owned());
                 self.end.link_is_lost(self.now)
             }
@@ -266,6 +307,9 @@ impl World for SoloWorld {
 
     fn check_future(&self) -> Result<(), Broken> {
         let mut world = self.clone();
+        if !world.end.model.input_ended {
+            world.deliver(Cut::All)?;
+        }
         world.run(false)?;
         world.end.model.check_settled()?;
         world.run(true)?;
@@ -275,6 +319,7 @@ impl World for SoloWorld {
             for call in 0..world.end.model.calls.len() {
                 if !world.end.model.calls[call].answered {
                     world.answer(call, text::result)?;
+                    world.deliver(Cut::All)?;
                 }
             }
             world.run(true)?;
@@ -290,7 +335,7 @@ impl World for SoloWorld {
     fn digest(&self) -> u128 {
         let mut digest = Digest::new();
         self.end.hash_state(self.now, &mut digest);
-        (self.asked, self.fresh, self.cancels, self.answers, self.progress, self.plains).hash(&mut digest);
+        (self.asked, self.fresh, self.cancels, &self.answers, &self.progress, self.plains, &self.flight).hash(&mut digest);
         digest.finish_wide()
     }
 
@@ -301,6 +346,17 @@ impl World for SoloWorld {
     fn transcript(&self) -> &[String] {
         self.transcript.as_deref().unwrap_or_default()
     }
+}
+
+fn count(counts: &mut Vec<u8>, at: usize) {
+    if counts.len() <= at {
+        counts.resize(at + 1, 0);
+    }
+    counts[at] = counts[at].saturating_add(1);
+}
+
+fn counted(counts: &[u8], at: usize) -> u8 {
+    counts.get(at).copied().unwrap_or(0)
 }
 
 /// More rounds than any small world needs to come to rest.

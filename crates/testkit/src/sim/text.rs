@@ -48,6 +48,9 @@ pub enum Heard<'a> {
 /// The method of what passes unread.
 pub const PLAIN: &str = "x/plain";
 
+/// No message, and no JSON.
+pub const GARBAGE: &str = "{\"jsonrpc\":\"2.0\",\"id\":";
+
 /// A request that says which one it is, and asks for progress where its dialect can.
 #[must_use]
 pub fn request(dialect: &Dialect, id: &str, method: &str, generation: usize) -> String {
@@ -127,6 +130,13 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
         return Some(Heard::Progress { generation: token.strip_prefix('t')?.parse().ok()? });
     }
     Some(Heard::Request { id: envelope_id(frame)?, method, generation: member(frame, "g")?.parse().ok()? })
+}
+
+/// Whether all brackets are closed.
+#[must_use]
+pub fn is_whole(frame: &str) -> bool {
+    let count = |bracket| frame.bytes().filter(|&byte| byte == bracket).count();
+    frame.ends_with('}') && count(b'{') == count(b'}')
 }
 
 /// The text of the first member of this name, wherever it stands.

@@ -14,6 +14,9 @@ pub trait World: Clone {
     /// Everything that can happen now, in a fixed order.
     fn actions(&self, out: &mut Vec<Self::Action>);
 
+    /// Whether it ends so much that a long walk should seldom do it.
+    fn is_rare(action: Self::Action) -> bool;
+
     /// Lets it happen.
     ///
     /// # Errors

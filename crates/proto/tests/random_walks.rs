@@ -1,0 +1,51 @@
+//! Long random walks through the explorer's worlds: more requests, odd ids, bytes in pieces, garbage between them.
+//!
+//! Every choice is a byte of what proptest makes up; a walk that breaks a rule is cut down to what is needed for that.
+
+use proptest::{collection::vec, prelude::*};
+use rescind_proto::side::Side;
+use rescind_testkit::sim::{
+    chooser::ByteChooser, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld,
+    walk::walk, world::World,
+};
+
+/// Choices of one walk at most.
+const LONGEST: usize = 1000;
+
+fn steps() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 50..LONGEST)
+}
+
+fn any_of(scenes: &[Scene]) -> impl Strategy<Value = usize> + use<> {
+    0..scenes.len()
+}
+
+fn check(world: &impl World, steps: &[u8]) -> Result<(), TestCaseError> {
+    walk(world, &mut ByteChooser::new(steps), LONGEST).map_err(|found| TestCaseError::fail(found.to_text()))?;
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases * if cfg!(debug_assertions) { 1 } else { 8 },
+        max_shrink_iters: 0, // done by the walk itself, which knows the steps
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_walk_through_a_relay_breaks_a_rule(scene in any_of(&scenes::relay()), steps in steps()) {
+        check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild()), &steps)?;
+    }
+
+    #[test]
+    fn no_walk_of_a_pair_breaks_a_rule(scene in any_of(&scenes::endpoint()), steps in steps()) {
+        check(&PairWorld::new(scenes::endpoint().swap_remove(scene).wild()), &steps)?;
+    }
+
+    #[test]
+    fn no_walk_before_a_lawless_peer_breaks_a_rule(scene in any_of(&scenes::endpoint()), client in any::<bool>(), steps in steps()) {
+        let role = if client { Side::Client } else { Side::Server };
+        check(&SoloWorld::new(scenes::endpoint().swap_remove(scene).wild(), role), &steps)?;
+    }
+}
