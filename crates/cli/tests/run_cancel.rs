@@ -1,11 +1,9 @@
 //! Cancels through `rescind run`, case by case, on real processes. Case numbers are those of the field's
 //! collected behaviours.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
 mod shim;
 
-use std::{fs::File, io::Write, os::fd::OwnedFd, thread};
+use std::{io::Write, thread};
 
 use rescind_testkit::puppet::{Framing, Rig};
 use shim::{
@@ -254,19 +252,13 @@ fn a_cancel_beside_a_message_of_32_megabytes_arrives_and_so_does_the_message() {
     rig.client.send(&long);
     // Begun: from here on the cancel has to wait for it.
     let begun = rig.server.receive_bytes(1000);
-    let mut client = blocking(rig.client.take_output());
+    let mut client = rig.client.take_blocking_output();
     let cancel = thread::spawn(move || writeln!(client, "{}", cancelled("1")).unwrap());
     let rest = rig.server.receive();
     assert_eq!(begun.len() + rest.len(), long.len());
     assert!(long.as_bytes().starts_with(&begun) && long.ends_with(&rest));
     rig.server.expect(&cancelled("1"));
     cancel.join().unwrap();
-}
-
-fn blocking(fd: OwnedFd) -> File {
-    let flags = rustix::fs::fcntl_getfl(&fd).unwrap();
-    rustix::fs::fcntl_setfl(&fd, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
-    fd.into()
 }
 
 /// Case 16.
@@ -504,7 +496,7 @@ fn what_came_before_an_answer_is_heard_before_it() {
 fn a_client_that_floods_and_does_not_read_leaves_the_other_direction_open_and_memory_bounded() {
     let mut rig = mcp();
     // The server answers nothing and reads nothing; the client fills whatever there is.
-    let mut to_shim = blocking(rig.client.take_output());
+    let mut to_shim = rig.client.take_blocking_output();
     let flood = thread::spawn(move || {
         let line = format!("{}\n", notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))));
         // Ends with an error when the shim is gone.

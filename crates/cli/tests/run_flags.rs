@@ -4,12 +4,20 @@
 
 mod shim;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    thread,
+};
 
 use rescind_testkit::puppet::Rig;
+use rustix::fs::Mode;
 use serde_json::{Value, json};
 use shim::{
     PROGRAM, error_of,
+    process::peak_memory,
     words::{
         cancelled, error, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress, request,
         request_with, result, with_token,
@@ -371,6 +379,43 @@ fn a_recording_that_cannot_be_written_any_more_does_not_end_the_link() {
     rig.shim.expect_exit(0);
 }
 
+/// A recording that leaves something out would lie, so the link waits for a slow one, in bounded memory.
+#[test]
+fn a_link_waits_for_its_recording() {
+    const MESSAGES: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut rig = rig(&["--record", fifo.to_str().unwrap()]);
+    let long = notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000)));
+    let (mut client, line) = (rig.client.take_blocking_output(), format!("{long}\n"));
+    let client = thread::spawn(move || {
+        for _ in 0..MESSAGES {
+            client.write_all(line.as_bytes()).unwrap();
+        }
+        client
+    });
+    for _ in 0..10 {
+        rig.server.expect(&long);
+    }
+    // Only now does anybody read the recording.
+    let recording = thread::spawn(move || {
+        let lines = BufReader::new(fs::File::open(&fifo).unwrap()).lines();
+        let lines = lines.map(|line| json_of(&line.unwrap()));
+        let frames = lines.take_while(|line| line["kind"] != "end").filter(|line| line["kind"] == "frame");
+        frames.filter(|line| line["frame"].as_str().unwrap().len() > 100_000).count()
+    });
+    for _ in 10..MESSAGES {
+        rig.server.expect(&long);
+    }
+    let peak = peak_memory(rig.shim.id);
+    assert!(peak < 32 << 20, "the shim took {peak} bytes");
+    rig.server.exit(0);
+    assert_eq!(recording.join().unwrap(), 2 * MESSAGES, "each where it came from and where it went");
+    rig.shim.expect_exit(0);
+    client.join().unwrap();
+}
+
 #[test]
 fn what_was_recorded_before_a_kill_is_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -431,7 +476,7 @@ fn log_info_tells_of_cancels_received_and_sent_with_who_and_why() {
     assert!(received.contains(" verdict=accepted in_flight=0"), "{received}");
     assert!(received.as_bytes()[4] == b'-' && received.contains("Z INFO"), "a time: {received}");
     let sent = line("INFO  cancel sent");
-    assert!(sent.contains(" id=1 ") && sent.contains("initiator=client"), "{sent}");
+    assert!(sent.contains(" id=1 ") && sent.contains("initiator=client") && sent.ends_with("in_flight=0"), "{sent}");
     line("INFO  receipt");
     line("INFO  the server ended exit_code=0");
     assert!(!logged.iter().any(|line| line.contains("DEBUG") || line.contains("TRACE")), "{logged:#?}");

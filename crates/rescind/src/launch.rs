@@ -13,6 +13,9 @@
 //! behind; its number cannot be given to another group while the shim may still
 //! send it a signal; and the shim ends the watcher by the same SIGKILL that ends
 //! what the server left behind.
+//!
+//! Out of reach of both is a process that leaves the group for a session of its
+//! own (a daemon), unless it is the server itself.
 
 use std::{convert::Infallible, ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 

@@ -300,7 +300,8 @@ impl Drive {
                 | Event::Violation { .. }
                 | Event::Frame { .. } => {}
             }
-            self.observer.handle_event(now, &event);
+            let in_flight = Sides::from_fn(|side| self.relay.in_flight(side));
+            self.observer.handle_event(now, &event, in_flight);
         }
     }
 

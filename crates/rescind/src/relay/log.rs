@@ -16,8 +16,7 @@ use rescind_proto::{
     id::RequestId,
     receipt::Outcome,
     relay::{CancelNotice, End, Event, Settled, Verdict},
-    side::Side,
-    time::Instant,
+    side::{Side, Sides},
 };
 
 use super::{
@@ -97,7 +96,7 @@ impl Log {
         });
     }
 
-    pub(super) fn event(&mut self, _now: Instant, event: &Event, names: &Names) {
+    pub(super) fn event(&mut self, event: &Event, names: &Names, in_flight: Sides<usize>) {
         match event {
             Event::Cancel(notice) => self.cancel(notice),
             Event::Receipt { from, id, method, receipt, .. } => {
@@ -118,6 +117,7 @@ impl Log {
                         .reason(receipt.cause.text())
                         .word("outcome", receipt.outcome.word())
                         .words("means", &receipt.outcome.to_string())
+                        .word("in_flight", in_flight[*from])
                 });
             }
             Event::TimedOut { request, clock, after } => {

@@ -58,13 +58,14 @@ impl Observer {
         self.on_stuck == Some(OnStuck::Kill)
     }
 
-    pub(super) fn handle_event(&mut self, now: Instant, event: &Event) {
+    /// `in_flight` are the requests of each side after the event.
+    pub(super) fn handle_event(&mut self, now: Instant, event: &Event, in_flight: Sides<usize>) {
         self.names.learn(event);
         if let Some(recording) = &mut self.recording {
             recording.event(now, event, &self.names);
         }
         if let Some(log) = &mut self.log {
-            log.event(now, event, &self.names);
+            log.event(event, &self.names, in_flight);
         }
         if let (Event::Stuck { from, id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
             let end = match (on_stuck, from) {

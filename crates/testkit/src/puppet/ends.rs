@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    fs::File,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -152,13 +153,16 @@ impl Ends {
         self.input = None;
     }
 
-    /// Takes the writing end away, to be used by another thread or kept open.
+    /// Takes the writing end away, to be written by another thread, for as long as it takes.
     ///
     /// # Panics
     ///
     /// If it was closed or taken before.
-    pub fn take_output(&mut self) -> OwnedFd {
-        self.output.take().expect("the output was closed or taken before")
+    pub fn take_blocking_output(&mut self) -> File {
+        let output = self.output.take().expect("the output was closed or taken before");
+        let flags = rustix::fs::fcntl_getfl(&output).expect("an open descriptor has flags");
+        rustix::fs::fcntl_setfl(&output, flags - OFlags::NONBLOCK).expect("the flag is settable");
+        output.into()
     }
 
     pub(super) fn fail(&self, why: impl fmt::Display) -> ! {
