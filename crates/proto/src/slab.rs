@@ -57,6 +57,18 @@ impl<T> Slab<T> {
         Some(entry)
     }
 
+    /// Drops an entry where it lies: large ones are not moved to be thrown away.
+    pub(crate) fn discard(&mut self, key: Key) {
+        if let Some(place) = self.places.get_mut(key.index as usize)
+            && place.generation == key.generation
+            && place.entry.is_some()
+        {
+            place.entry = None;
+            place.generation = place.generation.wrapping_add(1);
+            self.free.push(key.index);
+        }
+    }
+
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let place = self.places.get(key.index as usize)?;
         if place.generation == key.generation { place.entry.as_ref() } else { None }
