@@ -48,19 +48,23 @@ impl Relay {
 
     /// The requester has all it will ever get; what comes later is recognised for a while (D8).
     pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
-        self.disarm_clocks(request);
-        let Some(exchange) = self.exchange_mut(request) else { return };
+        let table = &mut self.tables[request.from];
+        let Some(exchange) = table.get_mut(request.key) else { return };
         if !exchange.is_live() {
             return;
         }
         exchange.down = Down::Done(how);
+        let (is_open, is_timed) = (exchange.is_open_upstream(), exchange.clocks.is_some());
         let notices = exchange.notices.take();
+        table.remember(request.key, now, is_open);
+        if is_timed {
+            self.disarm_clocks(request);
+        }
         if let (Some(notices), Settled::Silent) = (notices, how) {
             for ticket in notices.waiting {
                 self.links[request.from].outbox.withdraw(ticket);
             }
         }
-        self.tables[request.from].remember(request.key, now);
         if self.config.observe {
             self.events.push_back(Event::Settled { request, how, at: now });
         }

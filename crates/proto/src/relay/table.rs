@@ -247,9 +247,8 @@ impl Table {
     }
 
     /// A settled exchange becomes a tombstone.
-    pub(super) fn remember(&mut self, key: Key, now: Instant) {
-        let open = self.get(key).is_some_and(Exchange::is_open_upstream);
-        if open { &mut self.abandoned } else { &mut self.over }.push_back((key, now));
+    pub(super) fn remember(&mut self, key: Key, now: Instant, is_open: bool) {
+        if is_open { &mut self.abandoned } else { &mut self.over }.push_back((key, now));
     }
 
     /// Drops the oldest tombstones: those past `most`, those older than `longest`; an abandoned one is kept
