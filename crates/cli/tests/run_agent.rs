@@ -1,0 +1,156 @@
+//! Cancels of agents and language servers through `rescind run`, where every request is answered. Case numbers are
+//! those of the field's collected behaviours.
+
+mod shim;
+
+use rescind_testkit::puppet::{Framing, Rig};
+use shim::{
+    PROGRAM, error_of,
+    words::{error, greet_acp, notification, pass_to_client, pass_to_server, request, request_with, result},
+};
+
+fn acp(flags: &[&str]) -> Rig {
+    let mut rig = Rig::builder(PROGRAM).flags(flags).start();
+    greet_acp(&mut rig, "", "");
+    rig
+}
+
+fn cancel_request(id: &str) -> String {
+    notification("$/cancel_request", &format!(r#"{{"requestId":{id}}}"#))
+}
+
+/// Case 12, where the requester must be answered.
+#[test]
+fn a_cancel_in_the_same_read_as_its_request_is_answered_where_that_is_due() {
+    let mut rig = acp(&[]);
+    rig.client.send_together(&[&request("1", "session/load"), &cancel_request("1")]);
+    assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
+    rig.expect_server_hears_nothing();
+}
+
+/// Case 63.
+#[test]
+fn a_mute_server_does_not_leave_a_client_waiting_that_must_be_answered() {
+    let mut rig = acp(&["--grace", "20ms"]);
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    pass_to_server(&mut rig, &cancel_request("1"));
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -32800, "{error}");
+    assert_eq!(error["message"], "cancelled; not confirmed, the work may still be running", "{error}");
+    assert_eq!(error["data"]["receipt"]["outcome"], "sent", "{error}");
+    // What it says later is swallowed.
+    rig.server.send(&result("1", "{}"));
+    rig.expect_client_hears_nothing();
+}
+
+#[test]
+fn an_answer_to_a_cancelled_request_passes_where_one_is_due() {
+    for answer in [result("1", r#"{"partial":true}"#), error("1", -32800, "Request cancelled")] {
+        let mut rig = acp(&[]);
+        pass_to_server(&mut rig, &request("1", "session/load"));
+        pass_to_server(&mut rig, &cancel_request("1"));
+        pass_to_client(&mut rig, &answer);
+        rig.expect_client_hears_nothing();
+    }
+}
+
+/// Case 71: the agent declares the capability.
+#[test]
+fn a_declared_capability_lets_the_cancel_through_in_its_spelling() {
+    let mut rig = Rig::start(PROGRAM);
+    greet_acp(&mut rig, "", r#","agentCapabilities":{"cancellation":{"request":true}}"#);
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    pass_to_server(&mut rig, &notification("$/cancelRequest", r#"{"id":1}"#));
+    pass_to_client(&mut rig, &error("1", -32800, "Cancelled"));
+}
+
+/// Case 71: the client alone declares it, so the agent cannot be told.
+#[test]
+fn a_capability_that_is_missing_keeps_the_cancel_off_the_wire() {
+    let mut rig = Rig::builder(PROGRAM).flags(["--log", "info", "--grace", "20ms"]).start();
+    greet_acp(&mut rig, r#","clientCapabilities":{"cancellation":{"request":true}}"#, "");
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":1}"#));
+    rig.expect_server_hears_nothing();
+    // The other direction is open: the client declared it.
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    pass_to_client(&mut rig, &notification("$/cancelRequest", r#"{"id":7}"#));
+    pass_to_server(&mut rig, &error("7", -32800, "Cancelled"));
+}
+
+/// Case 71: both declare it.
+#[test]
+fn a_capability_of_both_opens_both_directions() {
+    let mut rig = Rig::start(PROGRAM);
+    let capability = r#"{"cancellation":{"request":true}}"#;
+    greet_acp(
+        &mut rig,
+        &format!(r#","clientCapabilities":{capability}"#),
+        &format!(r#","agentCapabilities":{capability}"#),
+    );
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    pass_to_server(&mut rig, &notification("$/cancelRequest", r#"{"id":1}"#));
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    pass_to_client(&mut rig, &notification("$/cancelRequest", r#"{"id":7}"#));
+}
+
+/// Case 71.
+#[test]
+fn nothing_is_cancelled_before_the_handshake_has_ended_nor_the_handshake() {
+    let mut rig = Rig::builder(PROGRAM).flags(["--protocol", "acp-rfd-2025-11-13"]).start();
+    let params = r#"{"protocolVersion":1}"#;
+    pass_to_server(&mut rig, &request_with("0", "initialize", params));
+    pass_to_server(&mut rig, &request("1", "session/new"));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":1}"#));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":0}"#));
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+}
+
+/// Case 77.
+#[test]
+fn a_cancelled_turn_is_cancelled_as_a_session() {
+    let mut rig = acp(&[]);
+    pass_to_server(&mut rig, &request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    rig.client.send(&cancel_request("1"));
+    rig.server.expect(&notification("session/cancel", r#"{"sessionId":"s"}"#));
+    rig.expect_server_hears_nothing();
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
+}
+
+#[test]
+fn a_session_cancel_passes_and_the_turn_is_answered_by_the_agent() {
+    let mut rig = acp(&[]);
+    pass_to_server(&mut rig, &request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    pass_to_server(&mut rig, &notification("session/cancel", r#"{"sessionId":"s"}"#));
+    pass_to_client(&mut rig, &notification("session/update", r#"{"sessionId":"s","update":{}}"#));
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
+}
+
+/// D3: a peer that uses the older spelling is spoken to in it.
+#[test]
+fn an_agent_that_spells_it_the_old_way_is_told_the_old_way() {
+    let mut rig = acp(&[]);
+    let kotlin = |id: &str| notification("$/cancelRequest", &format!(r#"{{"requestId":{id}}}"#));
+    pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
+    rig.server.send(&kotlin("7"));
+    rig.client.expect(&cancel_request("7"));
+    pass_to_server(&mut rig, &request("1", "session/load"));
+    rig.client.send(&cancel_request("1"));
+    rig.server.expect(&kotlin("1"));
+}
+
+#[test]
+fn a_language_server_is_cancelled_in_its_framing_and_answers() {
+    let mut rig = Rig::start(PROGRAM);
+    rig.client.frame(Framing::Headers);
+    rig.server.frame(Framing::Headers);
+    pass_to_server(&mut rig, &request_with("0", "initialize", r#"{"processId":1,"capabilities":{}}"#));
+    pass_to_client(&mut rig, &result("0", r#"{"capabilities":{}}"#));
+    pass_to_server(&mut rig, &notification("initialized", "{}"));
+    pass_to_server(&mut rig, &request("1", "textDocument/references"));
+    pass_to_server(&mut rig, &notification("$/cancelRequest", r#"{"id":1}"#));
+    pass_to_client(&mut rig, &error("1", -32800, "Request cancelled"));
+    rig.client.send(&notification("$/cancelRequest", r#"{"id":1}"#));
+    rig.expect_server_hears_nothing();
+}

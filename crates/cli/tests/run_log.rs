@@ -1,0 +1,118 @@
+//! Logs of `rescind run`, on real processes (D31).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod shim;
+
+use std::fs;
+
+use rescind_testkit::puppet::Rig;
+use shim::{
+    PROGRAM,
+    words::{cancelled, greet_mcp, notification, pass_to_server, request, result},
+};
+
+fn rig(flags: &[&str]) -> Rig {
+    Rig::builder(PROGRAM).flags(flags).start()
+}
+
+/// A session in which something happens on every level.
+fn eventful(rig: &mut Rig) {
+    greet_mcp(rig, "2025-11-25");
+    pass_to_server(rig, &request("1", "tools/call"));
+    let reason = r#"{"requestId":1,"reason":"user\npressed \u001b[31mStop"}"#;
+    pass_to_server(rig, &notification("notifications/cancelled", reason));
+    rig.client.send(&cancelled("1"));
+    rig.client.send(&cancelled("99999"));
+    rig.client.send(&cancelled("true"));
+    rig.client.send(&cancelled("[]"));
+    rig.server.send(&cancelled("5"));
+    rig.server.send(&result("1", r#"{"secret":"hunter2"}"#));
+    rig.expect_client_hears_nothing();
+}
+
+/// What is logged of it on this level.
+fn logged(level: &str) -> Vec<String> {
+    let mut rig = rig(&["--log", level]);
+    eventful(&mut rig);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    let logged = String::from_utf8(rig.shim.stderr.rest()).unwrap();
+    assert!(!logged.contains("hunter2") && !logged.contains('\u{1b}'), "{logged}");
+    logged.lines().map(str::to_owned).collect()
+}
+
+/// D31.
+#[test]
+fn log_info_tells_of_cancels_received_and_sent_with_who_and_why() {
+    let logged = logged("info");
+    let line = |text: &str| {
+        let about_it = |line: &&String| line.contains(text) && (line.contains(" id=1 ") || line.contains("ended"));
+        let found: Vec<&String> = logged.iter().filter(about_it).collect();
+        assert_eq!(found.len(), 1, "{text}: {logged:#?}");
+        found[0].clone()
+    };
+    let received = line("INFO  cancel received");
+    assert!(received.contains(r#" from=client id=1 method="tools/call" initiator=client"#), "{received}");
+    assert!(received.contains("reason=\"user\u{fffd}pressed \u{fffd}[31mStop\""), "{received}");
+    assert!(received.contains(" verdict=accepted in_flight=0"), "{received}");
+    assert!(received.as_bytes()[4] == b'-' && received.contains("Z INFO"), "a time: {received}");
+    let sent = line("INFO  cancel sent");
+    assert!(sent.contains(" id=1 ") && sent.contains("initiator=client") && sent.ends_with("in_flight=0"), "{sent}");
+    line("INFO  receipt");
+    line("INFO  the server ended exit_code=0");
+    assert!(!logged.iter().any(|line| line.contains("DEBUG") || line.contains("TRACE")), "{logged:#?}");
+}
+
+#[test]
+fn log_error_tells_of_the_first_malformed_cancel_only() {
+    let logged = logged("error");
+    assert_eq!(logged.len(), 1, "{logged:#?}");
+    assert!(logged[0].contains("ERROR cancel received from=client"), "{logged:#?}");
+    assert!(logged[0].contains("verdict=malformed"), "{logged:#?}");
+}
+
+#[test]
+fn log_warn_adds_what_names_nothing() {
+    // A cancel that names nothing is held for a request that overtook it; only then it is unknown. The server's
+    // end does not wait for that, so the session goes on until the line is there.
+    let mut rig = rig(&["--log", "warn"]);
+    eventful(&mut rig);
+    let mut line = rig.shim.stderr.line();
+    while !(line.contains("WARN  cancel received") && line.contains("verdict=unknown")) {
+        line = rig.shim.stderr.line();
+    }
+    assert!(!line.contains("INFO"), "{line}");
+}
+
+#[test]
+fn log_debug_adds_what_came_too_late_and_trace_each_frame_without_its_contents() {
+    let debug = logged("debug");
+    assert!(debug.iter().any(|line| line.contains("DEBUG late, swallowed from=server id=1 what=result")), "{debug:#?}");
+    assert!(debug.iter().any(|line| line.contains("DEBUG cancel received") && line.contains("repeated")), "{debug:#?}");
+    let trace = logged("trace");
+    assert!(trace.iter().any(|line| line.contains("TRACE frame hop=from_client bytes=")), "{trace:#?}");
+}
+
+#[test]
+fn log_file_takes_the_log_and_appends() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("log");
+    for times in 1..=2 {
+        let flags = ["--log", "info", "--log-file", file.to_str().unwrap()];
+        let mut rig = rig(&flags);
+        eventful(&mut rig);
+        rig.server.exit(0);
+        rig.shim.expect_exit(0);
+        rig.shim.expect_said_nothing();
+        let logged = fs::read_to_string(&file).unwrap();
+        assert_eq!(logged.matches("cancel sent").count(), times, "{logged}");
+    }
+}
+
+#[test]
+fn log_file_alone_is_a_usage_error() {
+    let (said, code) = shim::run_to_end(&["run", "--log-file", "x", "--", "true"]);
+    assert_eq!(code, 125);
+    assert!(said.contains("--log"), "{said}");
+}
