@@ -57,7 +57,8 @@ fn every_id_is_its_own_request() {
 /// Servers in the field take 0 for no id, and 5 for "5": they never see such ids, and so hit the right request.
 #[test]
 fn ids_that_a_careless_server_confuses_go_by_other_names() {
-    let names = [("0", "2147483647"), ("5", "5"), ("\"5\"", "\"rescind-2147483646\""), ("\"\"", "\"rescind-2147483645\"")];
+    let names =
+        [("0", "2147483647"), ("5", "5"), ("\"5\"", "\"rescind-2147483646\""), ("\"\"", "\"rescind-2147483645\"")];
     for (chosen, name) in names {
         let mut rig = pinned();
         for (id, _) in names {

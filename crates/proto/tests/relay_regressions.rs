@@ -95,9 +95,8 @@ fn the_answer_of_a_forgotten_request_is_not_taken_for_one_whose_id_looks_alike()
 fn a_sides_tombstones_do_not_outlive_the_longest_age_because_the_other_has_younger_ones() {
     let mut rig = between(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY);
     let call = |id: u32| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m/call","params":{{}}}}"#);
-    let cancel = |id: u32| {
-        format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
-    };
+    let cancel =
+        |id: u32| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
     for (side, id) in [(Side::Client, 1), (Side::Server, 2), (Side::Client, 3)] {
         rig.send(side, &call(id));
         rig.send(side, &cancel(id));

@@ -41,7 +41,7 @@ impl Machine {
     }
 
     fn with(config: Config) -> Self {
-        Self { relay: Relay::new(Config { max_in_flight: usize::MAX, ..config }), now: Instant::ORIGIN }
+        Self { relay: Relay::new(Config { max_in_flight: usize::MAX, notices: false, ..config }), now: Instant::ORIGIN }
     }
 
     fn feed(&mut self, side: Side, bytes: &[u8]) {

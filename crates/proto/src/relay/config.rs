@@ -31,7 +31,10 @@ pub struct Config {
     pub remembered: usize,
     /// How long a settled request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
-    /// Whether every request's start and end is an event, not only what concerns cancels.
+    /// Whether cancels, receipts and everything swallowed, dropped or unlawful are events. Without, only what
+    /// a driver may have to act on is: timeouts, stuck requests, a side that is given up.
+    pub notices: bool,
+    /// Whether every request's start and end is an event, too.
     pub observe: bool,
     /// Whether every frame is an event ([`Event::Frame`](super::Event::Frame)), for recordings.
     pub tap: bool,
@@ -72,6 +75,7 @@ impl Default for Config {
             max_sticky: 64,
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
+            notices: true,
             observe: false,
             tap: false,
             seed: 0,

@@ -2,7 +2,7 @@
 //!
 //! A relay stands between a client and a server and is neither. What is not
 //! about a request passes byte for byte. A request is kept as one
-//! [`Exchange`](exchange::Exchange) with two faces: what the other side knows of
+//! exchange (`exchange.rs`) with two faces: what the other side knows of
 //! it, and what its requester has been told. A cancel is never tunnelled: it
 //! ends here, and a cancel of the relay's own goes on, in the other side's
 //! dialect and with the id that side knows (D32).

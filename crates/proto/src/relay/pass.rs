@@ -1,7 +1,7 @@
 //! What a side sends, taken in: each message is passed on, answered here, or swallowed.
 
 use super::{
-    Clock, ClockRule, Drop, Event, LateKind, Passed, Relay, RequestKey, Settled, Tag, Timer,
+    Clock, ClockRule, Drop, LateKind, Passed, Relay, RequestKey, Settled, Tag, Timer,
     exchange::{Cancelling, Clocks, Down, Exchange, Running, Up},
 };
 use crate::{
@@ -213,7 +213,7 @@ impl Relay {
         if passes {
             self.reset_response_clock(now, request);
         } else {
-            self.events.push_back(Event::Late { from, id: token, what: LateKind::Progress, at: now });
+            self.report_late(now, from, token, LateKind::Progress);
         }
         self.note_alive(now, request);
         passes.then_some(Passed { tag: Tag::Notice(request), ..Passed::PLAIN })
@@ -240,7 +240,7 @@ impl Relay {
         })();
         let Some((value, id, key, exchange)) = found else { return Some(Passed::PLAIN) };
         if exchange.down != Down::Waiting {
-            self.events.push_back(Event::Late { from: Side::Server, id, what: LateKind::Subscription, at: now });
+            self.report_late(now, Side::Server, id, LateKind::Subscription);
             return None;
         }
         let splice = if exchange.renamed.is_some() {
@@ -308,7 +308,7 @@ impl Relay {
         let exchange = self.exchange(request)?;
         if exchange.up != Up::Sent {
             let id = exchange.upstream().clone();
-            self.events.push_back(Event::Late { from, id, what: late, at: now });
+            self.report_late(now, from, id, late);
             return None;
         }
         if let (true, Said::Result(result)) = (is_initialize, said) {
@@ -322,7 +322,7 @@ impl Relay {
         exchange.up = Up::Answered;
         if exchange.down != Down::Waiting && !twice {
             let id = exchange.upstream().clone();
-            self.events.push_back(Event::Late { from, id, what: late, at: now });
+            self.report_late(now, from, id, late);
             return None;
         }
         Some((exchange.renamed.is_some() || loosely).then(|| exchange.id.clone()))

@@ -1,7 +1,7 @@
 //! How a request ends for its requester: answers of our own, and what is remembered afterwards.
 
 use super::{
-    Clock, Drop, End, Event, Relay, RequestKey, Settled, StuckSign, Tag, Timer,
+    Clock, Drop, End, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Tag, Timer,
     exchange::{Clocks, Down, Exchange, Running, Up},
 };
 use crate::{
@@ -292,7 +292,16 @@ impl Relay {
         self.events.push_back(event);
     }
 
+    pub(super) fn report_late(&mut self, now: Instant, from: Side, id: RequestId, what: LateKind) {
+        if self.config.notices {
+            self.events.push_back(Event::Late { from, id, what, at: now });
+        }
+    }
+
     pub(super) fn report_receipt(&mut self, now: Instant, request: RequestKey) {
+        if !self.config.notices {
+            return;
+        }
         let Some(exchange) = self.exchange(request) else { return };
         let Some(cancel) = &exchange.cancel else { return };
         let event = Event::Receipt {
@@ -320,12 +329,16 @@ impl Relay {
     }
 
     pub(super) fn report_drop(&mut self, now: Instant, from: Side, why: Drop, bytes: &[u8]) {
-        let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
-        self.events.push_back(Event::Dropped { from, why, excerpt, at: now });
+        if self.config.notices {
+            let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
+            self.events.push_back(Event::Dropped { from, why, excerpt, at: now });
+        }
     }
 
     pub(super) fn report_violation(&mut self, now: Instant, by: Side, rule: Rule, id: Option<RequestId>) {
-        self.events.push_back(Event::Violation { by, rule, id, at: now });
+        if self.config.notices {
+            self.events.push_back(Event::Violation { by, rule, id, at: now });
+        }
     }
 }
 

@@ -32,8 +32,9 @@ impl Relay {
         if guessed && self.era.is_settled() {
             self.reread_dialect(from, &cancel.id);
         }
-        let verdict = match self.tables[from].by_requester(&cancel.id) {
-            Some(key) => self.cancel_known(now, RequestKey { from, key }, &cancel),
+        let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
+        let verdict = match request {
+            Some(request) => self.cancel_known(now, request, &cancel),
             None if self.ends_subscription(now, from, dialect, &cancel) => return,
             None if self.config.has(SeededBug::CrossDirectionLookup) => {
                 let key = self.tables[from.other()].by_upstream(&cancel.id);
@@ -43,7 +44,6 @@ impl Relay {
             }
             None => self.cancel_unknown(now, from, dialect, &cancel),
         };
-        let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
         if let Verdict::Refused(rule) = verdict {
             self.report_violation(now, from, rule, Some(cancel.id.clone()));
         }
@@ -153,7 +153,7 @@ impl Relay {
         let (id, dialect) = (exchange.id.clone(), exchange.dialect);
         if !waiting {
             let what = LateKind::Subscription;
-            self.events.push_back(Event::Late { from, id: cancel.id.clone(), what, at: now });
+            self.report_late(now, from, cancel.id.clone(), what);
             return true;
         }
         let to_client = self.era.cancel_form(Side::Client, dialect);
@@ -340,6 +340,9 @@ impl Relay {
 
     /// Tells of a cancel that was decided here rather than received.
     pub(super) fn report_decided(&mut self, now: Instant, request: RequestKey) {
+        if !self.config.notices {
+            return;
+        }
         let Some(exchange) = self.exchange(request) else { return };
         let Some(cancel) = &exchange.cancel else { return };
         let notice = CancelNotice {
@@ -365,6 +368,9 @@ impl Relay {
         reason: Option<Box<str>>,
         verdict: Verdict,
     ) {
+        if !self.config.notices {
+            return;
+        }
         let method = request.and_then(|request| self.exchange(request)).map(|ex| self.methods.name(ex.method).into());
         let in_flight = self.tables[from].live();
         let cause = CauseCode::Caller;

@@ -1,7 +1,7 @@
 //! The turn of an ACP session, as a relay sees it (D37, ACP-08).
 
 use super::{
-    Event, LateKind, Passed, Relay, RequestKey, Tag,
+    LateKind, Passed, Relay, RequestKey, Tag,
     exchange::{Cancelling, Down, Exchange, Up},
 };
 use crate::{
@@ -42,7 +42,7 @@ impl Relay {
         if let Some((_, key)) = self.muted.iter().find(|(muted, _)| **muted == *session) {
             let request = RequestKey { from: Side::Client, key: *key };
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
-            self.events.push_back(Event::Late { from: Side::Server, id, what: LateKind::Progress, at: now });
+            self.report_late(now, Side::Server, id, LateKind::Progress);
             self.note_alive(now, request);
             return false;
         }

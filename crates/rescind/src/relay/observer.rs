@@ -45,6 +45,7 @@ impl Observer {
 
     /// Asks the machine for what the observers want to hear.
     pub(super) fn configure(config: &mut Config, level: Option<Level>, records: bool) {
+        config.notices = records || level.is_some();
         config.observe |= records || level >= Some(Level::Warn);
         config.tap |= records || level >= Some(Level::Trace);
     }
