@@ -109,6 +109,15 @@ fn a_sides_tombstones_do_not_outlive_the_longest_age_because_the_other_has_young
 }
 
 #[test]
+fn a_side_that_has_ended_is_not_heard() {
+    let mut rig = between(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY);
+    rig.end(Side::Server, &End::Closed);
+    rig.from_server(CALL);
+    assert_eq!(rig.at_client(), [""; 0]);
+    assert_eq!(rig.relay.in_flight(Side::Server), 0);
+}
+
+#[test]
 fn a_subscriptions_messages_that_wait_are_taken_back_when_it_is_cancelled() {
     let mut rig = between(&mcp::LATEST, &mcp::LATEST);
     rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}"#);

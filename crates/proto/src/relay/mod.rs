@@ -191,8 +191,11 @@ impl Relay {
     /// Bytes arrived from `side`.
     ///
     /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer
-    /// where one is due (D36).
+    /// where one is due (D36). Nothing is taken after [`handle_end`](Self::handle_end).
     pub fn handle_input(&mut self, now: Instant, side: Side, mut bytes: &[u8]) {
+        if self.links[side].ended {
+            return;
+        }
         let Some(mut decoder) = self.links[side].decoder.take() else { return };
         while let Some(chunk) = decoder.decode(&mut bytes) {
             self.handle_chunk(now, side, chunk);
