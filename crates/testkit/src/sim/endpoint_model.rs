@@ -610,7 +610,9 @@ impl EndpointModel {
             return broken(format!("their request {generation_of} is answered twice (invariant 4): {frame}"));
         }
         if work.silenced {
-            return broken(format!("their request {generation_of} is answered although silence was due (MCP-C06): {frame}"));
+            return broken(format!(
+                "their request {generation_of} is answered although silence was due (MCP-C06): {frame}"
+            ));
         }
         if !work.replied {
             return broken(format!("their request {generation_of} is answered before its handler has: {frame}"));
@@ -642,9 +644,15 @@ impl EndpointModel {
         let lawful = match code {
             None => dialect.cancel_result(&work.method).is_some() && work.cancelled,
             Some(code) if work.cancelled => Some(code) == cancelled || code == error_code::INTERNAL_ERROR,
-            Some(code) => [dialect.gave_up.code, error_code::INTERNAL_ERROR, error_code::STOPPED_BY_OPERATOR].contains(&code),
+            Some(code) => {
+                [dialect.gave_up.code, error_code::INTERNAL_ERROR, error_code::STOPPED_BY_OPERATOR].contains(&code)
+            }
         };
-        if lawful { Ok(()) } else { broken(format!("their request {} ends with the wrong words: {frame}", work.generation)) }
+        if lawful {
+            Ok(())
+        } else {
+            broken(format!("their request {} ends with the wrong words: {frame}", work.generation))
+        }
     }
 
     fn starts(&mut self, key: IncomingKey, params: &[u8]) -> Verdict {
@@ -656,7 +664,10 @@ impl EndpointModel {
             return broken(format!("the handler of their request {} starts twice", work.generation));
         }
         if work.ended {
-            return broken(format!("the handler of their request {} starts although it was cancelled", work.generation));
+            return broken(format!(
+                "the handler of their request {} starts although it was cancelled",
+                work.generation
+            ));
         }
         work.key = Some(key);
         Ok(())

@@ -372,7 +372,10 @@ impl RelayModel {
             return broken(format!("request {generation} is answered although silence was due (MCP-C06, D36)"));
         }
         if id != Some(ask.id) {
-            return broken(format!("the answer of request {generation}, which its requester calls {}, has id {id:?}", ask.id));
+            return broken(format!(
+                "the answer of request {generation}, which its requester calls {}, has id {id:?}",
+                ask.id
+            ));
         }
         let expected = match code {
             Some(_) => text::cancelled(ask.id, generation),
@@ -388,7 +391,14 @@ impl RelayModel {
     }
 
     /// An answer that no party wrote.
-    fn heard_our_answer(&mut self, now: Instant, to: Side, frame: &str, id: Option<&str>, code: Option<i32>) -> Verdict {
+    fn heard_our_answer(
+        &mut self,
+        now: Instant,
+        to: Side,
+        frame: &str,
+        id: Option<&str>,
+        code: Option<i32>,
+    ) -> Verdict {
         if id.is_none_or(|id| id == "null") && code == Some(error_code::PARSE_ERROR) && self.nameless > 0 {
             self.nameless -= 1;
             return Ok(());
@@ -442,7 +452,11 @@ impl RelayModel {
                 return broken(format!("{} never hears {owed:?}", side.word()));
             }
             if !self.refusals[side].is_empty() {
-                return broken(format!("{} is never told that {:?} are duplicates (D7)", side.word(), self.refusals[side]));
+                return broken(format!(
+                    "{} is never told that {:?} are duplicates (D7)",
+                    side.word(),
+                    self.refusals[side]
+                ));
             }
         }
         if self.nameless > 0 {
@@ -514,7 +528,10 @@ impl RelayModel {
     /// What reaches a side does so in order, and nothing that had to come before it is missing.
     fn take(&mut self, to: Side, what: Owed) -> Verdict {
         let Some(place) = self.owed[to].iter().position(|owed| *owed == what) else {
-            return broken(format!("{} hears {what:?} out of order, twice, or although it was to be swallowed", to.word()));
+            return broken(format!(
+                "{} hears {what:?} out of order, twice, or although it was to be swallowed",
+                to.word()
+            ));
         };
         for owed in self.owed[to].drain(..=place).collect::<Vec<_>>() {
             if owed != what && !self.may_drop(&owed) {

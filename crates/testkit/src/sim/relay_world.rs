@@ -379,7 +379,9 @@ impl World for RelayWorld {
         for (at, ask) in self.model.asks.iter().enumerate() {
             let by = ask.from.other();
             if ask.seen.is_some() && self.may_say(by) && !self.is_answering(at) {
-                if ask.answers_said == 0 || (ask.answers_said < scene.answers && self.model.may_answer_again(self.now, at)) {
+                if ask.answers_said == 0
+                    || (ask.answers_said < scene.answers && self.model.may_answer_again(self.now, at))
+                {
                     out.push(Action::Answer(at as u8));
                 }
                 if ask.answers_said == 0 && ask.cancels_seen > 0 && !scene.dialects[by].is_silent() {

@@ -28,7 +28,11 @@ pub fn relay() -> Vec<Scene> {
         Scene::new("silent, answered (MCP legacy, ACP v1)", legacy, &acp::V1),
         Scene::new("answered, silent (LSP, MCP legacy)", &lsp::LSP, legacy),
         Scene::new(ANSWERED, &acp::V1, &acp::V1),
-        Scene { operator: true, clock: Some(Duration::from_secs(60)), ..Scene::new("answered, answered (LSP) …", &lsp::LSP, &lsp::LSP) },
+        Scene {
+            operator: true,
+            clock: Some(Duration::from_secs(60)),
+            ..Scene::new("answered, answered (LSP) …", &lsp::LSP, &lsp::LSP)
+        },
         gated("gate: both declared", true, true),
         gated("gate: client declared", true, false),
         gated("gate: server declared", false, true),

@@ -335,7 +335,8 @@ impl World for SoloWorld {
     fn digest(&self) -> u128 {
         let mut digest = Digest::new();
         self.end.hash_state(self.now, &mut digest);
-        (self.asked, self.fresh, self.cancels, &self.answers, &self.progress, self.plains, &self.flight).hash(&mut digest);
+        (self.asked, self.fresh, self.cancels, &self.answers, &self.progress, self.plains, &self.flight)
+            .hash(&mut digest);
         digest.finish_wide()
     }
 
