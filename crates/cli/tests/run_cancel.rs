@@ -417,6 +417,27 @@ fn a_client_that_floods_and_does_not_read_leaves_the_other_direction_open_and_me
     flood.join().unwrap();
 }
 
+/// Case 74, from the other side.
+#[test]
+fn a_server_that_floods_and_does_not_read_leaves_the_other_direction_open_and_memory_bounded() {
+    let mut rig = mcp();
+    let mut to_shim = rig.server.take_blocking_output();
+    let flood = thread::spawn(move || {
+        let line = format!("{}\n", notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))));
+        while to_shim.write_all(line.as_bytes()).is_ok() {}
+    });
+    for number in 0..100 {
+        pass_to_server(&mut rig, &notification("y", &format!("[{number}]")));
+    }
+    for _ in 0..400 {
+        rig.client.receive();
+    }
+    let peak = peak_memory(rig.shim.id);
+    assert!(peak < 64 << 20, "the shim took {peak} bytes");
+    drop(rig);
+    flood.join().unwrap();
+}
+
 /// Case 75.
 #[test]
 fn a_repeated_member_is_refused_however_it_is_spelt() {
