@@ -71,12 +71,15 @@ fn on_every_core<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(at) else { return };
-                    *results[at].lock().unwrap() = Some(work(item));
+                    *results[at].lock().expect("no thread panicked with a result in hand") = Some(work(item));
                 }
             });
         }
     });
-    results.into_iter().map(|result| result.into_inner().unwrap().unwrap()).collect()
+    results
+        .into_iter()
+        .map(|result| result.into_inner().expect("no thread panicked").expect("every item was worked on"))
+        .collect()
 }
 
 #[expect(clippy::print_stdout, reason = "the counts are what this test is run for")]
