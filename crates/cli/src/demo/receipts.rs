@@ -40,7 +40,7 @@ fn outcome(call: &Call) -> String {
     let Some(receipt) = &call.receipt else { return "no receipt".to_owned() };
     let word = receipt.outcome.replace('_', " ");
     let mut said = match (receipt.outcome.as_str(), receipt.written_ms) {
-        ("sent", _) => "sent; MCP does not confirm".to_owned(),
+        ("sent", _) => "sent, not confirmed".to_owned(),
         ("unknown", Some(_)) => "sent, outcome unknown".to_owned(),
         _ => word,
     };
