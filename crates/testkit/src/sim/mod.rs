@@ -1,8 +1,8 @@
 //! A simulated network with a virtual clock, and what drives it.
 //!
 //! A [`World`](world::World) offers what can happen; whoever drives it chooses:
-//! the [explorer](explore) everything in turn, a [walk](walk) what its
-//! [chooser](chooser) says. One world and one reference model serve them all.
+//! the [explorer](explore) everything in turn, a [walk] what its
+//! [chooser] says. One world and one reference model serve them all.
 
 pub mod ask;
 pub mod call;
