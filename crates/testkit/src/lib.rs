@@ -1,5 +1,6 @@
 //! Sample and broken peers, and a simulated network, for tests.
 
+pub mod drive;
 pub mod puppet;
 pub mod relay_rig;
 pub mod sim;

@@ -514,11 +514,13 @@ impl EndpointModel {
 
     fn received_answer(&mut self, id: &str, generation: Option<usize>, code: Option<i32>, begun: Option<&str>) {
         let found = self.calls.iter().rposition(|call| call.id.as_deref() == Some(id));
-        let Some(at) = found else { return };
-        let leaving = match begun.and_then(text::read) {
-            Some(Heard::Cancel { id: leaving, .. }) => leaving == id,
-            _ => false,
+        let (found, leaving) = match begun.and_then(text::read) {
+            Some(Heard::Cancel { id: leaving, .. }) => (found, leaving == id),
+            // All but its line break was enough for a peer whose input ended there.
+            Some(Heard::Request { id: leaving, generation, .. }) if leaving == id => (Some(generation), false),
+            _ => (found, false),
         };
+        let Some(at) = found else { return };
         let call = &mut self.calls[at];
         if call.answered {
             return;

@@ -1,0 +1,150 @@
+//! The relay, driven by bytes: through the explorer's worlds, or with phrases and noise under small bounds.
+
+use core::time::Duration;
+
+use rescind_proto::{
+    dialect::Dialect,
+    relay::{Clock, ClockRule, Config, End, Event, Relay, RequestKey},
+    side::{Side, Sides},
+    time::Instant,
+    wire::Framing,
+};
+
+use super::phrases::phrase;
+use crate::sim::{
+    chooser::{ByteChooser, Chooser},
+    relay_world::RelayWorld,
+    scenes,
+    walk::walk,
+};
+
+/// Steps of one walk at most.
+const LONGEST: usize = 2000;
+
+/// Drives a relay.
+///
+/// # Panics
+///
+/// Where a rule or an invariant breaks.
+pub fn relay(bytes: &[u8]) {
+    let mut chooser = ByteChooser::new(bytes);
+    let mut scenes = scenes::relay();
+    let Some(choice) = chooser.choose(2 * scenes.len()) else { return };
+    if choice >= scenes.len() {
+        let _ = babble(&mut chooser);
+        return;
+    }
+    if let Err(found) = walk(&RelayWorld::new(scenes.swap_remove(choice).wild()), &mut chooser, LONGEST) {
+        panic!("{}", found.to_text());
+    }
+}
+
+/// Phrases and noise from both sides, with every bound so small that it is met; `None` once the choices end.
+fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
+    let mut relay = Relay::new(config(chooser)?);
+    let mut now = Instant::ORIGIN;
+    let mut keys: Vec<RequestKey> = Vec::new();
+    let ended = act(chooser, &mut relay, &mut now, &mut keys);
+    // Whatever came, it comes to rest, and leaves nothing.
+    for side in Side::BOTH {
+        relay.handle_end(now, side, &End::Closed);
+    }
+    for _ in 0..10_000 {
+        for side in Side::BOTH {
+            let len = relay.pending(side).len();
+            relay.handle_written(now, side, len);
+        }
+        while relay.poll_event().is_some() {}
+        relay.check_invariants();
+        match relay.poll_timeout() {
+            Some(due) => {
+                now = due.max(now);
+                relay.handle_timeout(now);
+            }
+            None if Side::BOTH.into_iter().all(|side| relay.pending(side).is_empty()) => break,
+            None => {}
+        }
+    }
+    assert_eq!(relay.residue(), 0, "entries are left when everything is over (invariant 6)");
+    assert_eq!(relay.in_flight(Side::Client) + relay.in_flight(Side::Server), 0, "requests are left in flight");
+    ended
+}
+
+fn act(chooser: &mut ByteChooser<'_>, relay: &mut Relay, now: &mut Instant, keys: &mut Vec<RequestKey>) -> Option<()> {
+    loop {
+        let side = Side::BOTH[chooser.choose(2)?];
+        match chooser.choose(16)? {
+            0..=6 => {
+                let mut bytes = phrase(chooser)?;
+                bytes.push(b'\n');
+                relay.handle_input(*now, side, &bytes);
+            }
+            7 => {
+                let bytes = phrase(chooser)?;
+                let cut = chooser.choose(bytes.len() + 1)?;
+                relay.handle_input(*now, side, &bytes[..cut]);
+            }
+            8..=10 => {
+                let len = relay.pending(side).len();
+                relay.handle_written(*now, side, len);
+            }
+            11 => {
+                let len = chooser.choose(relay.pending(side).len().min(200) + 1)?;
+                relay.handle_written(*now, side, len);
+            }
+            12 => *now = *now + Duration::from_millis(50 * chooser.choose(256)? as u64),
+            13 => {
+                if let Some(due) = relay.poll_timeout() {
+                    *now = due.max(*now);
+                }
+                relay.handle_timeout(*now);
+            }
+            14 => match chooser.choose(16)? {
+                0 => relay.handle_end(*now, side, &End::Exited(1)),
+                1 => relay.handle_deaf(*now, side),
+                _ => {}
+            },
+            _ => {
+                if !keys.is_empty() {
+                    let key = keys[chooser.choose(keys.len())?];
+                    relay.stop(*now, key, None);
+                }
+            }
+        }
+        while let Some(event) = relay.poll_event() {
+            if let Event::Opened { request, .. } = event {
+                keys.push(request);
+            }
+        }
+        relay.check_invariants();
+    }
+}
+
+fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
+    let mut dialects = Sides { client: None, server: None };
+    if chooser.choose(2)? == 0 {
+        dialects = Sides { client: Some(dialect(chooser)?), server: Some(dialect(chooser)?) };
+    }
+    let clock = |clock| ClockRule { clock, method: None, name: None, limit: Duration::from_secs(3) };
+    Some(Config {
+        dialects,
+        framing: [None, Some(Framing::Line)][chooser.choose(2)?],
+        grace: Duration::from_secs(1),
+        clocks: if chooser.choose(2)? == 0 { Vec::new() } else { vec![clock(Clock::Response), clock(Clock::Total)] },
+        max_message: 64 + 8 * chooser.choose(64)?,
+        max_in_flight: 1 + chooser.choose(8)?,
+        max_debt: 16 * chooser.choose(64)?,
+        debt_limit: Duration::from_secs(2),
+        sticky: Duration::from_millis(250),
+        max_sticky: chooser.choose(3)?,
+        remembered: chooser.choose(4)?,
+        remember: (Duration::from_secs(1), Duration::from_secs(10)),
+        observe: true,
+        tap: chooser.choose(2)? == 0,
+        ..Config::default()
+    })
+}
+
+pub(super) fn dialect(chooser: &mut impl Chooser) -> Option<&'static Dialect> {
+    Some(Dialect::ALL[chooser.choose(Dialect::ALL.len())?])
+}
