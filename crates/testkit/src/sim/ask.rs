@@ -82,7 +82,8 @@ impl Ask {
     /// Whether nothing has been decided about its answer.
     #[must_use]
     pub const fn waits(&self) -> bool {
-        self.is_live() && self.answers_said == 0 && !self.ended_here && !self.gone
+        let answered_at_once = self.cancelled && self.withdrawn;
+        self.is_live() && self.answers_said == 0 && !self.ended_here && !self.gone && !answered_at_once
     }
 
     /// Feeds everything but names into a hasher.

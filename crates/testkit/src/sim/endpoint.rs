@@ -134,7 +134,7 @@ impl Endpoint {
                     parent: None,
                     deadline: None,
                 };
-                let params = text::params(dialect, model.calls.len());
+                let params = text::params(dialect, method.name, model.calls.len());
                 match conn.request(now, method.name, params.as_bytes(), &options) {
                     Ok(key) => model.made(now, key, method),
                     Err(misuse) => return Err(Broken(format!("a request cannot be made: {misuse}"))),

@@ -224,7 +224,7 @@ impl EndpointModel {
                 }
             }
             Some(Heard::Plain { number }) => self.told.push_back(Told::Plain(number)),
-            Some(Heard::Answer { id: None, .. }) | None => {}
+            Some(Heard::Answer { id: None, .. } | Heard::TurnCancel { .. } | Heard::Update { .. }) | None => {}
         }
     }
 
@@ -290,7 +290,9 @@ impl EndpointModel {
     /// The rule that it breaks.
     pub fn sent(&mut self, now: Instant, frame: &str) -> Verdict {
         match text::read(frame) {
-            None => broken(format!("{} says what it cannot: {frame}", self.role.word())),
+            None | Some(Heard::TurnCancel { .. } | Heard::Update { .. }) => {
+                broken(format!("{} says what it cannot: {frame}", self.role.word()))
+            }
             Some(Heard::Plain { number }) => self.take(Out::Plain(number)),
             Some(Heard::Request { id, generation, .. }) => self.sent_request(id, generation),
             Some(Heard::Cancel { method, id }) => self.sent_cancel(frame, method, id),

@@ -18,7 +18,7 @@ use rescind_proto::{
 
 use super::{
     ask::Ask,
-    scene::{Method, Scene},
+    scene::{Method, PERMISSION, PROMPT, Scene},
     text::{self, Heard},
     world::Broken,
 };
@@ -45,6 +45,12 @@ pub struct RelayModel {
     finishing: Sides<Option<usize>>,
     /// Unknown notifications said so far.
     pub plains: usize,
+    /// Cancels of the turn that the client said and the server must hear, with the prompt that each cancelled.
+    turn_cancels: Vec<(usize, Option<usize>)>,
+    /// Cancels of the turn said so far.
+    pub turn_cancels_said: usize,
+    /// Updates of the turn said so far.
+    pub updates: usize,
 }
 
 /// Something that passes in order.
@@ -54,6 +60,8 @@ enum Owed {
     Answer(usize),
     Progress(usize),
     Plain(usize),
+    /// Whether it may be swallowed: the turn may have been answered for the agent.
+    Update(usize, bool),
 }
 
 /// What a link holds that has begun and must be finished.
@@ -76,6 +84,9 @@ impl RelayModel {
             deaf: Sides::from_fn(|_| false),
             finishing: Sides::from_fn(|_| None),
             plains: 0,
+            turn_cancels: Vec::new(),
+            turn_cancels_said: 0,
+            updates: 0,
         }
     }
 
@@ -162,6 +173,7 @@ impl RelayModel {
         let upstream = self.asks[at].seen.clone();
         let cancelling = match begun(by).as_deref().and_then(text::read) {
             Some(Heard::Cancel { id, .. }) => upstream.as_deref() == Some(id),
+            Some(Heard::TurnCancel { number: None }) => self.asks[at].method == PROMPT,
             _ => false,
         };
         let forgotten = self.is_forgotten(now, &self.asks[at]) || self.deaf[self.asks[at].from];
@@ -197,6 +209,33 @@ impl RelayModel {
         let to = ask.from;
         if !self.deaf[to] {
             self.owed[to].push_back(Owed::Progress(at));
+        }
+    }
+
+    /// The client cancels the turn: that passes, and cancels its prompt (D37).
+    pub fn said_turn_cancel(&mut self, number: usize) {
+        let open = |ask: &Ask| ask.from == Side::Client && ask.method == PROMPT && ask.waits();
+        let prompt = self.asks.iter().rposition(open).filter(|&at| !self.asks[at].cancelled);
+        if let Some(at) = prompt {
+            self.asks[at].cancelled = true;
+            self.asks[at].deadline = None;
+        }
+        if !self.deaf.server {
+            self.turn_cancels.push((number, prompt));
+        }
+    }
+
+    /// The server updates the turn.
+    pub fn said_update(&mut self, now: Instant, number: usize) {
+        let given_up = |ask: &&Ask| {
+            let prompt = ask.from == Side::Client && ask.method == PROMPT;
+            prompt && ask.answers_said == 0 && (ask.cancelled || ask.ended_here) && !self.is_forgotten(now, ask)
+        };
+        // After we answered for the agent, nothing of the turn passes until its own answer (D34).
+        let muted = self.asks.iter().filter(given_up).any(|ask| ask.heard && ask.seen.is_some());
+        let perhaps = self.asks.iter().any(|ask| given_up(&ask));
+        if !muted && !self.deaf.client {
+            self.owed.client.push_back(Owed::Update(number, perhaps));
         }
     }
 
@@ -260,14 +299,16 @@ impl RelayModel {
         self.deaf[side] = true;
         self.finishing[side] = None;
         self.refusals[side].clear();
+        if side == Side::Server {
+            self.turn_cancels.clear();
+        }
         if side == Side::Client {
             self.nameless = 0;
         }
         for owed in core::mem::take(&mut self.owed[side]) {
             match owed {
-                Owed::Request(at) => self.asks[at].withdrawn = true,
                 Owed::Answer(at) => self.asks[at].over_at = Some(now),
-                Owed::Progress(_) | Owed::Plain(_) => {}
+                Owed::Request(_) | Owed::Progress(_) | Owed::Plain(_) | Owed::Update(..) => {}
             }
         }
         for ask in &mut self.asks {
@@ -286,6 +327,13 @@ impl RelayModel {
                 self.take(to, Owed::Plain(number))?;
                 same(frame, &text::plain(number))
             }
+            Some(Heard::Update { number }) => {
+                let owed = |owed: &&Owed| matches!(owed, Owed::Update(update, _) if *update == number);
+                let found = self.owed[to].iter().find(owed).copied();
+                self.take(to, found.unwrap_or(Owed::Update(number, false)))?;
+                same(frame, &text::update(number))
+            }
+            Some(Heard::TurnCancel { number }) => self.heard_turn_cancel(to, frame, number),
             Some(Heard::Request { id, generation, .. }) => self.heard_request(to, frame, id, generation),
             Some(Heard::Cancel { method, id }) => self.heard_cancel(to, frame, method, id),
             Some(Heard::Progress { generation }) => {
@@ -353,6 +401,33 @@ impl RelayModel {
         ask.cancels_seen += 1;
         ask.cancel_due = false;
         if text::member(frame, "reason").is_none() { same(frame, &text::cancel(form, id)) } else { Ok(()) }
+    }
+
+    fn heard_turn_cancel(&mut self, to: Side, frame: &str, number: Option<usize>) -> Verdict {
+        same(frame, &text::turn_cancel(number))?;
+        if to == Side::Client {
+            return broken("the client is told to cancel its own turn".into());
+        }
+        if let Some(number) = number {
+            let place = self.turn_cancels.iter().position(|said| said.0 == number);
+            let Some(place) = place else { return broken(format!("cancel {number} of the turn passes twice (D33)")) };
+            return match self.turn_cancels.remove(place).1 {
+                Some(at) if self.asks[at].seen.is_none() => {
+                    broken(format!("the turn is cancelled before its request {at} is seen (invariant 1)"))
+                }
+                Some(_) | None => Ok(()),
+            };
+        }
+        let due = |ask: &Ask| ask.from == Side::Client && ask.method == PROMPT && ask.cancel_due;
+        let Some(at) = self.asks.iter().rposition(due) else {
+            return broken("the turn is cancelled and nobody asked for it, or twice (D15, D37)".into());
+        };
+        if self.asks[at].disarmed || self.asks[at].seen.is_none() {
+            return broken(format!("the turn is cancelled before request {at} was seen, or after its answer (D15)"));
+        }
+        self.asks[at].cancels_seen += 1;
+        self.asks[at].cancel_due = false;
+        Ok(())
     }
 
     fn heard_answer(
@@ -459,6 +534,9 @@ impl RelayModel {
                 ));
             }
         }
+        if !self.turn_cancels.is_empty() {
+            return broken("the client's own cancel of the turn never passes (D37)".into());
+        }
         if self.nameless > 0 {
             return broken("the client is never told of its garbage (D36)".into());
         }
@@ -484,6 +562,7 @@ impl RelayModel {
             (&self.owed[side], &self.refusals[side], self.finishing[side]).hash(state);
         }
         (self.ended, self.deaf, self.plains, self.nameless).hash(state);
+        (&self.turn_cancels, self.turn_cancels_said, self.updates).hash(state);
         for (side, id, until) in &self.held {
             (side, id, until.since(now)).hash(state);
         }
@@ -509,6 +588,22 @@ impl RelayModel {
             }
         }
         ask.cancel_due = self.scene.may_cancel(from, to, method);
+        if method == PROMPT {
+            self.close_permissions(begun);
+        }
+    }
+
+    /// Our side cancels the turn: what the agent has asked within it is answered for the client (ACP-08).
+    fn close_permissions(&mut self, begun: &Begun<'_>) {
+        for at in 0..self.asks.len() {
+            let ask = &self.asks[at];
+            if ask.from == Side::Server && ask.method == PERMISSION && ask.waits() {
+                if !ask.cancelled {
+                    self.give_up(at, begun);
+                }
+                self.asks[at].ended_here = true;
+            }
+        }
     }
 
     fn hold(&mut self, now: Instant, from: Side, id: &'static str) {
@@ -547,6 +642,7 @@ impl RelayModel {
             Owed::Answer(at) => !self.asks[at].is_live(),
             Owed::Progress(at) => self.asks[at].cancelled || !self.asks[at].waits(),
             Owed::Plain(_) => false,
+            Owed::Update(_, perhaps) => perhaps,
         }
     }
 

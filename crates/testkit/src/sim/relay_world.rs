@@ -41,6 +41,10 @@ pub enum Action {
     Progress(u8),
     /// A side says something of no known method.
     Plain(Side),
+    /// The client cancels the turn.
+    TurnCancel,
+    /// The server updates the turn.
+    Update,
     /// A side says something that is no message.
     Garbage(Side),
     /// Some of what a side has said arrives.
@@ -65,6 +69,8 @@ enum Said {
     Answer(usize),
     Progress(usize),
     Plain(usize),
+    TurnCancel(usize),
+    Update(usize),
     Garbage,
 }
 
@@ -145,6 +151,8 @@ impl RelayWorld {
             Said::Answer(at) => model.said_answer(*now, from, at, &begun),
             Said::Progress(at) => model.said_progress(*now, at),
             Said::Plain(number) => model.said_plain(from, number),
+            Said::TurnCancel(number) => model.said_turn_cancel(number),
+            Said::Update(number) => model.said_update(*now, number),
             Said::Garbage => model.said_garbage(from),
         }
     }
@@ -266,6 +274,16 @@ impl RelayWorld {
                 self.model.plains += 1;
                 self.send(by, Said::Plain(number), &text::plain(number));
             }
+            Action::TurnCancel => {
+                let number = self.model.turn_cancels_said;
+                self.model.turn_cancels_said += 1;
+                self.send(Side::Client, Said::TurnCancel(number), &text::turn_cancel(Some(number)));
+            }
+            Action::Update => {
+                let number = self.model.updates;
+                self.model.updates += 1;
+                self.send(Side::Server, Said::Update(number), &text::update(number));
+            }
             Action::Garbage(by) => self.send(by, Said::Garbage, text::GARBAGE),
             Action::Deliver(from, cut) => self.deliver(from, cut),
             Action::Wait(millis) => {
@@ -357,7 +375,9 @@ impl World for RelayWorld {
             // Ids are alike: a new one is the first that was not used yet.
             let used = asked.clone().filter_map(|ask| scene.ids.iter().position(|id| *id == ask.id)).max();
             let fresh = used.map_or(0, |used| used + 1);
-            if asked.count() < scene.asks[side] {
+            // A session has one turn at a time.
+            let in_turn = scene.turn && side == Side::Client && asked.clone().any(|ask| ask.unsaid || ask.is_live());
+            if asked.count() < scene.asks[side] && !in_turn {
                 for id in 0..scene.ids.len().min(fresh + 1) {
                     for method in 0..scene.methods[side].len() {
                         out.push(Action::Ask(side, id as u8, method as u8));
@@ -395,6 +415,12 @@ impl World for RelayWorld {
             if scene.operator && ask.key.is_some() && ask.from == Side::Client {
                 out.push(Action::Stop(at as u8));
             }
+        }
+        if scene.turn && self.may_say(Side::Client) && (self.model.turn_cancels_said < 2 || scene.wild) {
+            out.push(Action::TurnCancel);
+        }
+        if scene.turn && self.may_say(Side::Server) && (self.model.updates < 2 || scene.wild) {
+            out.push(Action::Update);
         }
         if self.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);

@@ -52,6 +52,8 @@ pub struct Scene {
     pub short_grace: Duration,
     /// Whether callers may cancel and wait nevertheless.
     pub patient: bool,
+    /// Whether the session's turn is cancelled and updated (D37).
+    pub turn: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
     pub wild: bool,
     /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
@@ -65,6 +67,12 @@ pub struct Scene {
 
 /// A method without anything special.
 pub const CALL: Method = Method { name: "m/call" };
+
+/// The turn of a session.
+pub const PROMPT: Method = Method { name: "session/prompt" };
+
+/// The agent's request within a turn.
+pub const PERMISSION: Method = Method { name: "session/request_permission" };
 
 impl Scene {
     /// Two requests of the client and one of the server, everything allowed.
@@ -87,6 +95,7 @@ impl Scene {
             grace: Duration::from_secs(5),
             short_grace: Duration::from_secs(1),
             patient: false,
+            turn: false,
             wild: false,
             wire_only: false,
             config: Config::default(),

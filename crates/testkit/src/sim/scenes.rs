@@ -7,7 +7,7 @@ use rescind_proto::{
     side::Sides,
 };
 
-use super::scene::Scene;
+use super::scene::{PERMISSION, PROMPT, Scene};
 
 /// The scene in which two silent sides are joined.
 pub const SILENT: &str = "silent, silent (MCP legacy)";
@@ -32,6 +32,13 @@ pub fn relay() -> Vec<Scene> {
             operator: true,
             clock: Some(Duration::from_secs(60)),
             ..Scene::new("answered, answered (LSP) …", &lsp::LSP, &lsp::LSP)
+        },
+        Scene {
+            turn: true,
+            operator: true,
+            methods: Sides { client: &[PROMPT], server: &[PERMISSION] },
+            plains: 0,
+            ..Scene::new("turns (ACP v1)", &acp::V1, &acp::V1)
         },
         gated("gate: both declared", true, true),
         gated("gate: client declared", true, false),

@@ -38,6 +38,16 @@ pub enum Heard<'a> {
         /// The error code, if it is an error.
         code: Option<i32>,
     },
+    /// The cancel of a session's turn; the client's own have a number.
+    TurnCancel {
+        /// Which of the client's.
+        number: Option<usize>,
+    },
+    /// An update of a session's turn.
+    Update {
+        /// Which.
+        number: usize,
+    },
     /// A notification that is nobody's business.
     Plain {
         /// Which.
@@ -54,18 +64,19 @@ pub const GARBAGE: &str = "{\"jsonrpc\":\"2.0\",\"id\":";
 /// A request that says which one it is, and asks for progress where its dialect can.
 #[must_use]
 pub fn request(dialect: &Dialect, id: &str, method: &str, generation: usize) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{}}}"#, params(dialect, generation))
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{}}}"#, params(dialect, method, generation))
 }
 
 /// The params of such a request.
 #[must_use]
-pub fn params(dialect: &Dialect, generation: usize) -> String {
+pub fn params(dialect: &Dialect, method: &str, generation: usize) -> String {
+    let session = if method.starts_with("session/") { r#","sessionId":"s""# } else { "" };
     let token = match dialect.progress {
         Some(form) if form.asked_at.len() > 1 => format!(r#","_meta":{{"progressToken":"t{generation}"}}"#),
         Some(form) => format!(r#","{}":"t{generation}""#, form.asked_at[0]),
         None => String::new(),
     };
-    format!(r#"{{"g":{generation}{token}}}"#)
+    format!(r#"{{"g":{generation}{session}{token}}}"#)
 }
 
 /// A cancel without a reason.
@@ -108,6 +119,19 @@ pub fn plain(number: usize) -> String {
     format!("{{ \"method\":\"{PLAIN}\" ,\"jsonrpc\":\"2.0\", \"params\" : {{\"n\":{number}}} }}")
 }
 
+/// The cancel of the turn of the one session there is, as the client or, without a number, a machine writes it.
+#[must_use]
+pub fn turn_cancel(number: Option<usize>) -> String {
+    let number = number.map_or_else(String::new, |number| format!(r#","c":{number}"#));
+    format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"s"{number}}}}}"#)
+}
+
+/// An update of that turn.
+#[must_use]
+pub fn update(number: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","u":{number}}}}}"#)
+}
+
 /// Reads a frame that a party or a machine wrote; `None` if it is none of these.
 #[must_use]
 pub fn read(frame: &str) -> Option<Heard<'_>> {
@@ -120,6 +144,12 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
     };
     if method == PLAIN {
         return Some(Heard::Plain { number: member(frame, "n")?.parse().ok()? });
+    }
+    if method == "session/cancel" {
+        return Some(Heard::TurnCancel { number: member(frame, "c").and_then(|text| text.parse().ok()) });
+    }
+    if method == "session/update" {
+        return Some(Heard::Update { number: member(frame, "u")?.parse().ok()? });
     }
     if let Some(form) = Dialect::ALL.iter().flat_map(|dialect| dialect.forms()).find(|form| form.method == method) {
         let id = member(frame, form.id).or_else(|| member(frame, "id")).or_else(|| member(frame, "requestId"))?;
