@@ -14,6 +14,7 @@ use std::{
 
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
+    chain_world::ChainWorld,
     explore::{Counts, explore},
     pair_world::PairWorld,
     relay_world::RelayWorld,
@@ -24,6 +25,7 @@ use rescind_testkit::sim::{
 
 /// How many events far; a debug build looks at the first few only.
 const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 6 };
+const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 5 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 5 } else { 8 };
 const SOLO_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 6 };
 
@@ -33,6 +35,11 @@ const DEEPER: &str = "RESCIND_EXPLORE_DEEPER";
 #[test]
 fn no_state_of_a_relay_breaks_a_rule() {
     explore_all("relay", RELAY_DEPTH, scenes::relay().into_iter().map(|scene| (scene.name, RelayWorld::new(scene))));
+}
+
+#[test]
+fn no_state_of_two_endpoints_with_a_relay_between_them_breaks_a_rule() {
+    explore_all("chain", CHAIN_DEPTH, scenes::chain().into_iter().map(|scene| (scene.name, ChainWorld::new(scene))));
 }
 
 #[test]

@@ -5,8 +5,8 @@
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
-    chooser::ByteChooser, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld,
-    walk::walk, world::World,
+    chain_world::ChainWorld, chooser::ByteChooser, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene,
+    scenes, solo_world::SoloWorld, walk::walk, world::World,
 };
 
 /// Choices of one walk at most.
@@ -36,6 +36,11 @@ proptest! {
     #[test]
     fn no_walk_through_a_relay_breaks_a_rule(scene in any_of(&scenes::relay()), steps in steps()) {
         check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild()), &steps)?;
+    }
+
+    #[test]
+    fn no_walk_through_a_chain_breaks_a_rule(scene in any_of(&scenes::chain()), steps in steps()) {
+        check(&ChainWorld::new(scenes::chain().swap_remove(scene).wild()), &steps)?;
     }
 
     #[test]

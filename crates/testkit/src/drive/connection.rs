@@ -11,6 +11,7 @@ use rescind_proto::{
 
 use super::{phrases::phrase, relay::dialect};
 use crate::sim::{
+    chain_world::ChainWorld,
     chooser::{ByteChooser, Chooser},
     explore::Counterexample,
     pair_world::PairWorld,
@@ -30,12 +31,15 @@ const LONGEST: usize = 2000;
 pub fn connection(bytes: &[u8]) {
     let mut chooser = ByteChooser::new(bytes);
     let mut scenes = scenes::endpoint();
-    let (Some(world), Some(scene)) = (chooser.choose(4), chooser.choose(scenes.len())) else { return };
+    let (Some(world), Some(scene)) = (chooser.choose(5), chooser.choose(scenes.len())) else { return };
+    let mut chains = scenes::chain();
+    let chain = chains.swap_remove(scene % chains.len()).wild();
     let scene = scenes.swap_remove(scene).wild();
     let broken = match world {
         0 => walk(&PairWorld::new(scene), &mut chooser, LONGEST).err().map(|found| text(&found)),
         1 => walk(&SoloWorld::new(scene, Side::Client), &mut chooser, LONGEST).err().map(|found| text(&found)),
         2 => walk(&SoloWorld::new(scene, Side::Server), &mut chooser, LONGEST).err().map(|found| text(&found)),
+        3 => walk(&ChainWorld::new(chain), &mut chooser, LONGEST).err().map(|found| text(&found)),
         _ => {
             let _ = babble(&mut chooser);
             None

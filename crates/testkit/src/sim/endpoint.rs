@@ -88,7 +88,7 @@ impl Endpoint {
         }
         for (at, work) in model.works.iter().enumerate().filter(|(_, work)| work.runs()) {
             let at = at as u8;
-            if scene.dialects[self.role].progress.is_some() && work.notes == 0 {
+            if scene.progress && scene.dialects[self.role].progress.is_some() && work.notes == 0 {
                 out.push(Do::Note(at));
             }
             if !work.replied {

@@ -523,6 +523,7 @@ impl EndpointModel {
             _ => (found, false),
         };
         let Some(at) = found else { return };
+        let silent = self.dialect().is_silent();
         let call = &mut self.calls[at];
         if call.answered {
             return;
@@ -539,7 +540,7 @@ impl EndpointModel {
         call.patience = None;
         call.due = Some(match (generation, code) {
             (_, None) => Ending::Answer,
-            (_, Some(error_code::REQUEST_CANCELLED)) if call.given_up => Ending::Cancelled,
+            (_, Some(error_code::REQUEST_CANCELLED)) if call.given_up && !silent => Ending::Cancelled,
             (_, Some(_)) => Ending::Error,
         });
         self.told.push_back(Told::Settled(at));

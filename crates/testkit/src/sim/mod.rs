@@ -6,6 +6,7 @@
 
 pub mod ask;
 pub mod call;
+pub mod chain_world;
 pub mod chooser;
 pub mod digest;
 pub mod endpoint;

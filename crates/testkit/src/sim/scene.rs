@@ -52,6 +52,8 @@ pub struct Scene {
     pub short_grace: Duration,
     /// Whether callers may cancel and wait nevertheless.
     pub patient: bool,
+    /// Whether handlers of endpoints report progress.
+    pub progress: bool,
     /// Whether the session's turn is cancelled and updated (D37).
     pub turn: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
@@ -95,6 +97,7 @@ impl Scene {
             grace: Duration::from_secs(5),
             short_grace: Duration::from_secs(1),
             patient: false,
+            progress: true,
             turn: false,
             wild: false,
             wire_only: false,

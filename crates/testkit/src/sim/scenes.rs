@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use rescind_proto::{
-    dialect::{acp, lsp, mcp},
+    dialect::{Dialect, acp, lsp, mcp},
     side::Sides,
 };
 
@@ -46,6 +46,25 @@ pub fn relay() -> Vec<Scene> {
         gated("gate: neither declared", false, false),
         Scene::new("reuse (MCP legacy, modern)", legacy, modern),
         Scene::new("reuse (MCP modern, legacy)", modern, legacy),
+    ]
+}
+
+/// Pairs of policies for two endpoints with a relay between them.
+#[must_use]
+pub fn chain() -> Vec<Scene> {
+    let (legacy, modern) = (&mcp::LATEST_LEGACY, &mcp::LATEST);
+    let chain = |name, client: &'static Dialect, server: &'static Dialect| {
+        // Progress means nothing to a side that asked for it in another form.
+        let progress = client.progress == server.progress;
+        Scene { plains: 0, progress, ..Scene::new(name, client, server) }
+    };
+    vec![
+        chain("silent, silent (MCP legacy)", legacy, legacy),
+        chain("silent, answered (MCP legacy, ACP v1)", legacy, &acp::V1),
+        chain("answered, silent (ACP v1, MCP legacy)", &acp::V1, legacy),
+        chain("answered, answered (LSP)", &lsp::LSP, &lsp::LSP),
+        chain("reuse (MCP legacy, modern)", legacy, modern),
+        chain("reuse (MCP modern, legacy)", modern, legacy),
     ]
 }
 
