@@ -245,7 +245,7 @@ fn read<'a>(
     body: &'a [u8],
     array: impl FnOnce(Cursor<'a>) -> Result<Frame<'a>, Malformed>,
 ) -> Result<Frame<'a>, Malformed> {
-    let text = core::str::from_utf8(body).map_err(|_| Malformed::NotJson)?;
+    let text = simdutf8::basic::from_utf8(body).map_err(|_| Malformed::NotJson)?;
     let mut cursor = Cursor::new(body);
     cursor.skip_space();
     match cursor.peek() {

@@ -226,7 +226,8 @@ fn memory_of_the_settled_is_bounded_and_ends() {
         rig.from_server(&RESULT.replace("\"id\":1", &format!("\"id\":{id}")));
         rig.at_client();
     }
-    assert_eq!(rig.relay.remembered(Side::Client), Config::default().remembered);
+    let bound = Config::default().remembered;
+    assert!((bound..=bound + 32).contains(&rig.relay.remembered(Side::Client)), "forgotten in batches");
     rig.pass(Duration::from_secs(600));
     assert_eq!(rig.relay.remembered(Side::Client), 0);
     assert_eq!(rig.relay.poll_timeout(), None, "nothing is left to do");

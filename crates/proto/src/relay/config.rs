@@ -27,7 +27,8 @@ pub struct Config {
     pub sticky: Duration,
     /// How many such cancels are held.
     pub max_sticky: usize,
-    /// Settled requests remembered per side, so that what comes late for them is recognised (D8).
+    /// Settled requests remembered per side, so that what comes late for them is recognised (D8). They are
+    /// forgotten a few at a time: up to 32 more may be remembered.
     pub remembered: usize,
     /// How long a settled request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
