@@ -1,5 +1,5 @@
 //! What a request in flight costs in the relay machine, from 1,000 to
-//! 1,000,000 of them, beside bare tables of the same size.
+//! 1,000,000 of them, beside bare tables of the same size and the maps in them alone.
 
 mod lines;
 mod machine;
@@ -20,7 +20,7 @@ use stats_alloc::StatsAlloc;
 
 use machine::Machine;
 use subject::{Load, Sample, Subject};
-use tables::{BareTables, ParsingTables};
+use tables::{BareTables, Maps};
 
 #[global_allocator]
 static HEAP: StatsAlloc<System> = StatsAlloc::system();
@@ -47,7 +47,7 @@ struct Options {
     /// Requests in flight, instead of 1,000 to 1,000,000 in steps of ten; may be repeated.
     #[arg(long, value_name = "N")]
     requests: Vec<usize>,
-    /// Measure only this besides the bare tables; may be repeated.
+    /// Measure only this besides the tables; may be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
@@ -55,19 +55,19 @@ struct Options {
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
+    Maps,
     Bare,
-    Parsing,
     Relay,
     RelayOfTwoEras,
 }
 
 impl Kept {
-    const ALL: [Self; 4] = [Self::Bare, Self::Parsing, Self::Relay, Self::RelayOfTwoEras];
+    const ALL: [Self; 4] = [Self::Maps, Self::Bare, Self::Relay, Self::RelayOfTwoEras];
 
     const fn name(self) -> &'static str {
         match self {
+            Self::Maps => "maps alone",
             Self::Bare => "bare tables",
-            Self::Parsing => "tables, parsed and copied",
             Self::Relay => "relay",
             Self::RelayOfTwoEras => "relay, ids replaced",
         }
@@ -75,8 +75,8 @@ impl Kept {
 
     fn make(self) -> Box<dyn Subject> {
         match self {
+            Self::Maps => Box::new(Maps::default()),
             Self::Bare => Box::new(BareTables::default()),
-            Self::Parsing => Box::new(ParsingTables::default()),
             Self::Relay => Box::new(Machine::one_revision()),
             Self::RelayOfTwoEras => Box::new(Machine::two_eras()),
         }
@@ -90,8 +90,8 @@ struct Row {
     medians: Sample,
     /// Middle of the ratios to the bare tables in the same round.
     cancel_to_bare: f64,
-    /// The same of the tables that parse, if they took part.
-    cancel_to_parsing: Option<f64>,
+    /// The same of the maps alone.
+    cancel_to_maps: f64,
     rounds: Vec<Sample>,
 }
 
@@ -131,7 +131,9 @@ fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
 
 fn measure(options: &Options, requests: usize) -> Result<Vec<Row>, String> {
     let is_wanted = |kept: &Kept| {
-        *kept == Kept::Bare || options.only.is_empty() || options.only.iter().any(|name| name == kept.name())
+        matches!(kept, Kept::Maps | Kept::Bare)
+            || options.only.is_empty()
+            || options.only.iter().any(|name| name == kept.name())
     };
     let mut all: Vec<(Kept, Vec<Sample>)> =
         Kept::ALL.into_iter().filter(is_wanted).map(|kept| (kept, Vec::new())).collect();
@@ -148,12 +150,12 @@ fn measure(options: &Options, requests: usize) -> Result<Vec<Row>, String> {
         }
     }
     let of = |wanted: Kept| all.iter().find(|(kept, _)| *kept == wanted).map_or(&[][..], |(_, samples)| samples);
-    let (bare, parsing) = (of(Kept::Bare), of(Kept::Parsing));
-    Ok(all.iter().map(|(kept, samples)| Row::new(requests, *kept, samples, bare, parsing)).collect())
+    let (bare, maps) = (of(Kept::Bare), of(Kept::Maps));
+    Ok(all.iter().map(|(kept, samples)| Row::new(requests, *kept, samples, bare, maps)).collect())
 }
 
 impl Row {
-    fn new(requests: usize, kept: Kept, rounds: &[Sample], bare: &[Sample], parsing: &[Sample]) -> Self {
+    fn new(requests: usize, kept: Kept, rounds: &[Sample], bare: &[Sample], maps: &[Sample]) -> Self {
         let middle = |figure: fn(&Sample) -> f64| median(&rounds.iter().map(figure).collect::<Vec<_>>());
         let ratio = |base: &[Sample]| {
             let ratios = rounds.iter().zip(base).map(|(own, base)| own.cancel_ns / base.cancel_ns);
@@ -171,7 +173,7 @@ impl Row {
                 cancelled_bytes: middle(|it| it.cancelled_bytes),
             },
             cancel_to_bare: ratio(bare),
-            cancel_to_parsing: (!parsing.is_empty()).then(|| ratio(parsing)),
+            cancel_to_maps: ratio(maps),
             rounds: rounds.to_vec(),
         }
     }
@@ -204,7 +206,7 @@ impl Report {
         let rounds = self.rows.first().map_or(0, |row| row.rounds.len());
         writeln!(out, "Medians of {rounds} interleaved rounds, per request.")?;
         for row in &self.rows {
-            if row.kept == Kept::Bare.name() {
+            if row.kept == Kept::Maps.name() {
                 writeln!(
                     out,
                     "\n{:<26} {:>8} {:>10} {:>8} {:>8} {:>10} {:>12} {:>16}",
@@ -212,7 +214,7 @@ impl Report {
                     "ask ns",
                     "cancel ns",
                     "× bare",
-                    "× parsed",
+                    "× maps",
                     "answer ns",
                     "heap bytes",
                     "after cancels"
@@ -221,12 +223,12 @@ impl Report {
             let medians = &row.medians;
             writeln!(
                 out,
-                "{:<26} {:>8.0} {:>10.0} {:>8.2} {:>8} {:>10} {:>12.0} {:>16.0}",
+                "{:<26} {:>8.0} {:>10.0} {:>8.2} {:>8.2} {:>10} {:>12.0} {:>16.0}",
                 row.kept,
                 medians.ask_ns,
                 medians.cancel_ns,
                 row.cancel_to_bare,
-                or_dash(row.cancel_to_parsing, 2),
+                row.cancel_to_maps,
                 or_dash(medians.answer_ns, 0),
                 medians.heap_bytes,
                 medians.cancelled_bytes,

@@ -1,5 +1,5 @@
 //! What the relay machine is compared with: the two hash maps that any relay
-//! needs, bare, and with the least reading and writing around them.
+//! needs, with the least reading and writing around them, and alone.
 
 use std::hint::black_box;
 
@@ -65,9 +65,9 @@ impl Entry {
 
 /// The maps alone: the ids are given, nothing is read or written.
 #[derive(Default)]
-pub(crate) struct BareTables(Hops);
+pub(crate) struct Maps(Hops);
 
-impl Subject for BareTables {
+impl Subject for Maps {
     fn take(&mut self, lines: &Lines) {
         for &id in lines.ids() {
             self.0.apply(lines.kind(), id);
@@ -82,7 +82,7 @@ impl Subject for BareTables {
 /// The maps, each line's envelope parsed by `serde_json` and the line copied
 /// to the other side.
 #[derive(Default)]
-pub(crate) struct ParsingTables {
+pub(crate) struct BareTables {
     hops: Hops,
     out: Vec<u8>,
 }
@@ -103,7 +103,7 @@ struct CancelParams {
     request_id: u64,
 }
 
-impl Subject for ParsingTables {
+impl Subject for BareTables {
     fn take(&mut self, lines: &Lines) {
         let bytes = lines.bytes();
         let mut start = 0;
@@ -121,7 +121,7 @@ impl Subject for ParsingTables {
     }
 }
 
-impl ParsingTables {
+impl BareTables {
     fn take_line(&mut self, line: &[u8]) {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(line) else {
             return;
