@@ -17,7 +17,7 @@
 //!
 //! Files: `receive` takes messages in; `serve` is the peer's requests, `stop`
 //! what ends them early; `call` is our requests, `settle` what ends them;
-//! `turn` is what ACP sessions add; `proof` is for those who check the machine.
+//! `turn` is what ACP sessions add; `veto` is for filters; `proof` is for those who check the machine.
 
 mod batch;
 mod call;
@@ -30,6 +30,7 @@ mod serve;
 mod settle;
 mod stop;
 mod turn;
+mod veto;
 mod view;
 
 use core::hash::{Hash, Hasher};
@@ -42,6 +43,7 @@ pub use event::{
     Verdict,
 };
 pub use serve::{HandlerEnd, Reply};
+pub use veto::Taken;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
 pub use crate::incoming::Grace;
@@ -70,9 +72,25 @@ use turn::Turns;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IncomingKey(pub(crate) Key);
 
+impl IncomingKey {
+    /// A small number that no other request of the peer has while this one is in flight: for tables beside the machine.
+    #[must_use]
+    pub const fn place(self) -> usize {
+        self.0.index() as usize
+    }
+}
+
 /// Names one of our requests; never reused while the connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OutgoingKey(pub(crate) Key);
+
+impl OutgoingKey {
+    /// A small number that no other request of ours has while this one is known: for tables beside the machine.
+    #[must_use]
+    pub const fn place(self) -> usize {
+        self.0.index() as usize
+    }
+}
 
 /// One endpoint of one link, client or server, as a value: bytes and times in, bytes and events out.
 ///
@@ -289,19 +307,24 @@ impl Connection {
             }
         });
         for (tag, len) in left.drain(..) {
-            match tag {
-                Tag::Plain => {}
-                Tag::Owed => self.owed -= len,
-                Tag::Answer(key) => {
-                    self.owed -= len;
-                    self.answer_written(now, key);
-                }
-                Tag::Cancel(key) => self.cancel_written(now, key),
-            }
+            self.frame_left(now, tag, len);
         }
         self.left = left;
         self.timers.disarm(core::mem::replace(&mut self.armed.debt, Armed::NOT));
         self.finish(now);
+    }
+
+    /// A frame is out as a whole.
+    fn frame_left(&mut self, now: Instant, tag: Tag, len: usize) {
+        match tag {
+            Tag::Plain => {}
+            Tag::Owed => self.owed -= len,
+            Tag::Answer(key) => {
+                self.owed -= len;
+                self.answer_written(now, key);
+            }
+            Tag::Cancel(key) => self.cancel_written(now, key),
+        }
     }
 
     /// The time that [`poll_timeout`](Self::poll_timeout) named has come; calling earlier is harmless.
@@ -398,6 +421,12 @@ impl Connection {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()
+    }
+
+    /// Whether [`poll_event`](Self::poll_event) may have something.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// The next event; polling an [`Event::Request`] starts its handler.

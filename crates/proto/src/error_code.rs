@@ -9,6 +9,8 @@ pub const PARSE_ERROR: i32 = -32700;
 pub const INVALID_REQUEST: i32 = -32600;
 /// No such method (JSON-RPC).
 pub const METHOD_NOT_FOUND: i32 = -32601;
+/// Params that the method cannot use (JSON-RPC).
+pub const INVALID_PARAMS: i32 = -32602;
 /// Something failed inside (JSON-RPC).
 pub const INTERNAL_ERROR: i32 = -32603;
 /// The client cancelled the request (ACP-01, LSP-01). Does not exist in MCP.

@@ -15,6 +15,7 @@ const NO_CLOCKS: CallOptions = CallOptions {
     reset_on_progress: false,
     parent: None,
     deadline: None,
+    since: None,
 };
 
 #[test]

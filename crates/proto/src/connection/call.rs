@@ -34,6 +34,8 @@ pub struct CallOptions {
     pub parent: Option<IncomingKey>,
     /// The time left to a parent on another connection.
     pub deadline: Option<Instant>,
+    /// When the caller made the request, if that was before now: its clocks run since then (D16).
+    pub since: Option<Instant>,
 }
 
 /// A clock's setting.
@@ -76,7 +78,7 @@ impl Connection {
     /// Makes a request. Its clocks run from now on, whatever the pipe does (D16).
     ///
     /// `params` are JSON, or empty for none. A child of a request that was cancelled or has ended settles at
-    /// once as cancelled and is never sent.
+    /// once as cancelled and is never sent; so does one whose time has run out already, as timed out.
     ///
     /// # Errors
     ///
@@ -143,7 +145,7 @@ impl Connection {
             id,
             dialect,
             frame,
-            started: now,
+            started: options.since.unwrap_or(now).min(now),
             clocks,
             armed: Armed::NOT,
             token: token.own.or_else(|| injected.filter(|_| addition.is_some())).map(Box::new),
@@ -166,6 +168,9 @@ impl Connection {
         self.arm_call(key);
         if let Some(parent) = options.parent {
             self.adopt(now, parent.0, key);
+        }
+        if clocks.first() <= now {
+            self.call_due(now, key);
         }
         self.finish(now);
         Ok(OutgoingKey(key))
@@ -266,10 +271,11 @@ impl Connection {
         let total = limit(options.total_timeout, defaults.total);
         let parent =
             options.parent.and_then(|parent| self.incoming.get(parent.0)).map_or(NEVER, |parent| parent.deadline);
+        let since = options.since.unwrap_or(now).min(now);
         Clocks {
-            response: response.map_or(NEVER, |limit| now + limit),
+            response: response.map_or(NEVER, |limit| since + limit),
             reset: response.filter(|_| options.reset_on_progress),
-            total: total.map_or(NEVER, |limit| now + limit),
+            total: total.map_or(NEVER, |limit| since + limit),
             deadline: parent.min(options.deadline.unwrap_or(NEVER)),
         }
     }

@@ -288,6 +288,8 @@ pub enum Refusal {
     ShuttingDown,
     /// Bytes without an end when the input ended.
     Unfinished,
+    /// A filter kept it back.
+    Vetoed,
 }
 
 /// How often things happened that nobody need hear of one by one.

@@ -1,9 +1,11 @@
 //! What ends the peer's requests early: its cancel, a deadline, an operator, the end (D21–D25, D27).
 
+use core::time::Duration;
+
 use super::{CancelNotice, Connection, Event, IncomingKey, Stopped, Timer, Verdict};
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::{Dialect, Disconnect, IdReuse},
+    dialect::{CancelResult, Dialect, Disconnect, IdReuse},
     id::RequestId,
     incoming::{Grace, Stop, Told, Work},
     lanes::{Armed, NEVER},
@@ -54,6 +56,27 @@ impl Connection {
     pub fn set_grace(&mut self, key: IncomingKey, grace: Grace) {
         if let Some(request) = self.incoming.get_mut(key.0) {
             request.grace = grace;
+        }
+    }
+
+    /// Gives this request no more time than `limit` from now on (MCP-C14); what serves it inherits that (D17).
+    /// Its token fires then with [`CauseCode::Timeout`]. Nothing changes if its time is shorter, or its token has fired.
+    pub fn limit(&mut self, now: Instant, key: IncomingKey, limit: Duration) {
+        self.now = now;
+        let due = now + limit;
+        let Some(request) = self.incoming.get_mut(key.0).filter(|request| request.deadline > due) else { return };
+        if matches!(request.work, Work::Running) {
+            request.deadline = due;
+            self.disarm_work(key.0);
+            self.arm_work(key.0, due);
+        }
+        self.finish(now);
+    }
+
+    /// A cancellation result of its own for this request, in place of its dialect's (D23).
+    pub fn set_cancel_result(&mut self, key: IncomingKey, result: &'static CancelResult) {
+        if let Some(request) = self.incoming.get_mut(key.0) {
+            request.own = Some(result);
         }
     }
 

@@ -6,6 +6,8 @@ use crate::{
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
     incoming::Work,
+    lanes::NEVER,
+    receipt::Receipt,
     time::Instant,
 };
 
@@ -22,6 +24,12 @@ pub struct OutgoingView<'a> {
     pub since: Instant,
     /// How far it is.
     pub state: OutgoingState,
+    /// When it ends at the latest, if any clock runs for it.
+    pub deadline: Option<Instant>,
+    /// The request of the peer that it serves (D26).
+    pub parent: Option<IncomingKey>,
+    /// Why it is being cancelled.
+    pub cause: Option<CauseCode>,
 }
 
 /// How far one of our requests is.
@@ -48,6 +56,8 @@ pub struct IncomingView<'a> {
     pub since: Instant,
     /// How far it is.
     pub state: IncomingState,
+    /// When its requester stops waiting, or its time is up.
+    pub deadline: Option<Instant>,
     /// Who asked it to stop first.
     pub cause: Option<CauseCode>,
 }
@@ -78,6 +88,9 @@ impl Connection {
                 None if self.outbox.has_begun(call.frame) => OutgoingState::Sent,
                 None => OutgoingState::Queued,
             },
+            deadline: Some(call.due()).filter(|due| *due != NEVER),
+            parent: call.parent.map(IncomingKey),
+            cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
         })
     }
 
@@ -94,6 +107,7 @@ impl Connection {
                 Work::Stopping(_) | Work::Dropping => IncomingState::Stopping,
                 Work::Ended => IncomingState::Answering,
             },
+            deadline: Some(request.deadline).filter(|deadline| *deadline != NEVER),
             cause: request.stop.as_ref().map(|stop| stop.cause.code),
         })
     }
@@ -145,6 +159,18 @@ impl Connection {
     #[must_use]
     pub fn deadline(&self, key: IncomingKey) -> Option<Instant> {
         let deadline = self.incoming.get(key.0)?.deadline;
-        (deadline != crate::lanes::NEVER).then_some(deadline)
+        (deadline != NEVER).then_some(deadline)
+    }
+
+    /// Whether anything is still known of one of our requests: it waits, or its receipt is open.
+    #[must_use]
+    pub fn knows(&self, key: OutgoingKey) -> bool {
+        self.outgoing.get(key.0).is_some()
+    }
+
+    /// What is known of the cancel of one of our requests; `None` if it was not cancelled, or is forgotten.
+    #[must_use]
+    pub fn receipt(&self, key: OutgoingKey) -> Option<&Receipt> {
+        self.outgoing.get(key.0)?.cancel.as_ref().map(|cancel| &cancel.receipt)
     }
 }

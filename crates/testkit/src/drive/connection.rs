@@ -168,6 +168,7 @@ impl Held {
             reset_on_progress: chooser.choose(2)? == 0,
             parent: pick(chooser, &self.works)?.copied(),
             deadline: None,
+            since: None,
         };
         if let Ok(key) = self.conn.request(self.now, method, params.as_bytes(), &options) {
             self.calls.push(key);

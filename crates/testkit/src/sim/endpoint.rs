@@ -133,6 +133,7 @@ impl Endpoint {
                     reset_on_progress: scene.resets,
                     parent: None,
                     deadline: None,
+                    since: None,
                 };
                 let params = text::params(dialect, method.name, model.calls.len());
                 match conn.request(now, method.name, params.as_bytes(), &options) {
