@@ -6,6 +6,8 @@
 #![warn(missing_docs)]
 
 pub mod launch;
+#[cfg(feature = "peer")]
+pub mod peer;
 pub mod relay;
 
 mod stdio;

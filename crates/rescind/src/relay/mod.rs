@@ -1,6 +1,6 @@
 //! A relay between a client on descriptors of this process and a server that it starts.
 
-mod alarm;
+pub(crate) mod alarm;
 mod drive;
 mod group;
 mod lifecycle;

@@ -1,0 +1,188 @@
+//! Describing a connection.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    io,
+    time::Duration,
+};
+
+use rescind_proto::{
+    connection::{CancelNotice, Config},
+    dialect::{Dialect, Family},
+    side::Side,
+    wire::Framing,
+};
+
+use super::{
+    Driver, Peer,
+    filter::{Message, Pass},
+    handler::{IntoRoute, NotificationHandler, Service},
+    shared::Shared,
+    transport::Transport,
+};
+
+/// A connection in the making: what it speaks, what it handles, what bounds it.
+#[must_use = "nothing is connected until `serve`, `accept` or `connect`"]
+pub struct Builder {
+    config: Config,
+    service: Service,
+    framing: Option<Framing>,
+    linger: Duration,
+}
+
+impl Builder {
+    pub(crate) fn new(dialect: Option<&'static Dialect>) -> Self {
+        let mut config = Config::new(Side::Client);
+        config.dialect = dialect;
+        config.seed = RandomState::new().hash_one(0);
+        Self { config, service: Service::default(), framing: None, linger: Duration::from_secs(5) }
+    }
+
+    /// Handles requests of this method. The last handler of a method counts.
+    ///
+    /// Anything else is answered with -32601, unless there is a [fallback](Self::fallback).
+    pub fn request<Args>(mut self, method: &str, handler: impl IntoRoute<Args>) -> Self {
+        self.service.requests.insert(method.into(), handler.into_route());
+        self
+    }
+
+    /// Handles requests of every other method.
+    pub fn fallback<Args>(mut self, handler: impl IntoRoute<Args>) -> Self {
+        self.service.fallback = Some(handler.into_route());
+        self
+    }
+
+    /// Handles notifications of this method, in the order of the wire.
+    ///
+    /// Cancels, and the progress of our own calls, are dealt with already and are none.
+    pub fn notification<Args>(mut self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
+        self.service.notices.insert(method.into(), handler.erased().0);
+        self
+    }
+
+    /// Handles notifications of every other method.
+    pub fn other_notifications<Args>(mut self, handler: impl NotificationHandler<Args>) -> Self {
+        self.service.other_notices = Some(handler.erased().0);
+        self
+    }
+
+    /// Observes every cancel that arrives, of unknown and malformed ids too, after it was dealt with (case 8).
+    ///
+    /// The reason in it is the peer's: untrusted.
+    pub fn on_cancelled(mut self, observer: impl Fn(&CancelNotice) + Send + Sync + 'static) -> Self {
+        self.service.on_cancelled.push(Box::new(observer));
+        self
+    }
+
+    /// Sees every message that arrives, cancels included, before anything else does; may veto or rewrite it.
+    ///
+    /// A filter that panics lets its message pass.
+    pub fn incoming(mut self, filter: impl Fn(&Message<'_>) -> Pass + Send + Sync + 'static) -> Self {
+        self.service.incoming.push(Box::new(filter));
+        self
+    }
+
+    /// Sees every message that leaves, cancels included, just before it is written; may veto or rewrite it.
+    ///
+    /// A filter that panics lets its message pass.
+    pub fn outgoing(mut self, filter: impl Fn(&Message<'_>) -> Pass + Send + Sync + 'static) -> Self {
+        self.service.outgoing.push(Box::new(filter));
+        self
+    }
+
+    /// Handlers that run at once, those that were cancelled and have not ended included (D12). Default 256.
+    pub const fn max_running(mut self, handlers: usize) -> Self {
+        self.config.max_running = handlers;
+        self
+    }
+
+    /// Requests that wait for a handler; one more is refused (D12). Default 4,096.
+    pub const fn max_queued(mut self, requests: usize) -> Self {
+        self.config.max_queued = requests;
+        self
+    }
+
+    /// How long a handler may take to stop (D22). Default 5 s.
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.config.grace = grace;
+        self
+    }
+
+    /// The same, after the end of input or a shutdown (D22). Default 1 s.
+    pub const fn short_grace(mut self, grace: Duration) -> Self {
+        self.config.short_grace = grace;
+        self
+    }
+
+    /// At the end of input, how long requests may go on before they are cancelled (D27). Default: no time.
+    pub const fn drain_on_eof(mut self, time: Duration) -> Self {
+        self.config.drain_on_eof = Some(time);
+        self
+    }
+
+    /// How long the last bytes of an ending connection may wait for a peer that does not read. Default 5 s.
+    pub const fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self
+    }
+
+    /// How messages are told apart, in place of the dialect's way: headers in LSP, lines elsewhere.
+    pub const fn framing(mut self, framing: Framing) -> Self {
+        self.framing = Some(framing);
+        self
+    }
+
+    /// Every other setting, with the defaults it has.
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Serves the other side of `transport` until its input has ended and everything is settled.
+    ///
+    /// # Errors
+    ///
+    /// The link broke.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection at once, as dropping its [`Driver`] does.
+    pub async fn serve(self, transport: impl Into<Transport>) -> io::Result<()> {
+        let (peer, driver) = self.join(Side::Server, transport.into(), true);
+        drop(peer);
+        driver.await
+    }
+
+    /// Serves the other side of `transport`, with a handle to ask it something outside of handlers.
+    ///
+    /// It goes on to the end of its input, with or without handles. Nothing happens until the driver is polled.
+    pub fn accept(self, transport: impl Into<Transport>) -> (Peer, Driver) {
+        self.join(Side::Server, transport.into(), true)
+    }
+
+    /// Connects to a server behind `transport`.
+    ///
+    /// It shuts down when the last handle is dropped. Nothing happens until the driver is polled.
+    pub fn connect(self, transport: impl Into<Transport>) -> (Peer, Driver) {
+        self.join(Side::Client, transport.into(), false)
+    }
+
+    fn join(self, role: Side, transport: Transport, keeps: bool) -> (Peer, Driver) {
+        let Self { mut config, service, framing, linger } = self;
+        config.role = role;
+        let is_lsp = config.dialect.is_some_and(|dialect| dialect.family == Family::Lsp);
+        let usual = if is_lsp { Framing::Headers } else { Framing::Line };
+        config.framing = framing.or(transport.framing).unwrap_or(usual);
+        let shared = Shared::new(config.clone(), service);
+        let peer = Peer::of(&shared);
+        let keep = keeps.then(|| peer.clone());
+        (peer, Driver::new(shared, transport, keep, linger, &config))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
+    }
+}

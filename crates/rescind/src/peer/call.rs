@@ -1,0 +1,439 @@
+//! A request of ours, as a future.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use rescind_proto::{
+    cause::Cause,
+    connection::{CallOptions, Limit, OutgoingKey, Settlement},
+    json,
+};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::{
+    Peer,
+    error::{CallError, CallMisuse, Unreadable},
+    receipt::{LazySlip, ReceiptFuture, StopHandle, cause},
+    slots::{Extras, OnProgress},
+    work::{Hook, Work},
+};
+
+/// One request of ours, in flight or about to be: a future of its result.
+///
+/// It is sent when it is first polled, or by [`send`](Self::send); its clocks run since it was made (D16). While it
+/// is not polled, its answer waits.
+///
+/// # Dropping it
+///
+/// cancels the request (D14): before `drop` returns, the cancel is queued behind the request, or the request is
+/// taken back if none of it has been written. Nothing is lost while the connection's [`Driver`](super::Driver)
+/// lives, and nobody is kept waiting. [`detach`](Self::detach) opts out.
+///
+/// # Inside a handler
+///
+/// a call is a child of the request being handled (D26): it is cancelled with it, and has no more time than it.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Call<R> {
+    peer: Peer,
+    state: State,
+    slip: LazySlip,
+    watch: Option<Box<Watch>>,
+    result: PhantomData<fn() -> R>,
+}
+
+enum State {
+    Draft(Box<Draft>),
+    /// Its slot.
+    Sent(u32),
+    /// Sent, and not to be cancelled when dropped.
+    Detached(u32),
+    Failed(Box<CallError>),
+    Over,
+}
+
+/// A request that was made and not yet handed to the engine.
+struct Draft {
+    method: Cow<'static, str>,
+    params: Vec<u8>,
+    options: CallOptions,
+    on_progress: Option<OnProgress>,
+    parent: Option<Arc<Work>>,
+    is_detached: bool,
+}
+
+/// What few callers ask for.
+#[derive(Default)]
+struct Watch {
+    token: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    reason: Option<Box<str>>,
+}
+
+impl<R> Call<R> {
+    pub(crate) fn new(
+        peer: Peer,
+        method: Cow<'static, str>,
+        params: Result<Vec<u8>, serde_json::Error>,
+        parent: Option<Arc<Work>>,
+    ) -> Self {
+        let state = match params {
+            Ok(params) => {
+                let options = CallOptions { since: Some(peer.shared().now()), ..CallOptions::default() };
+                let on_progress = None;
+                State::Draft(Box::new(Draft { method, params, options, on_progress, parent, is_detached: false }))
+            }
+            Err(error) => State::Failed(Box::new(CallError::Misuse(CallMisuse::Params(error)))),
+        };
+        Self { peer, state, slip: LazySlip::default(), watch: None, result: PhantomData }
+    }
+
+    /// Until the answer (D16), in place of the dialect's default. No effect once it is sent.
+    pub fn response_timeout(self, limit: Duration) -> Self {
+        self.with(|draft| draft.options.response_timeout = Limit::After(limit))
+    }
+
+    /// Until the answer, whatever progress arrives (MCP-T05), in place of the dialect's default. No effect once it
+    /// is sent.
+    pub fn total_timeout(self, limit: Duration) -> Self {
+        self.with(|draft| draft.options.total_timeout = Limit::After(limit))
+    }
+
+    /// Neither clock runs; what is left to the request that this one serves still counts. No effect once it is sent.
+    pub fn without_timeouts(self) -> Self {
+        self.with(|draft| {
+            draft.options.response_timeout = Limit::Never;
+            draft.options.total_timeout = Limit::Never;
+        })
+    }
+
+    /// Asks the peer for progress, which is handed to `on_progress` in the order of the wire and restarts the
+    /// response clock (MCP-T04), never the total. No effect once it is sent.
+    ///
+    /// The driver calls it: do nothing slow in it.
+    pub fn progress(self, on_progress: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.with(|draft| {
+            draft.options.reset_on_progress = true;
+            draft.on_progress = Some(Box::new(on_progress));
+        })
+    }
+
+    /// Cancels the call when `token` fires; if it has fired already, nothing is sent at all.
+    ///
+    /// The token is watched while the call is polled, and no longer.
+    pub fn token(mut self, token: CancellationToken) -> Self {
+        self.watch.get_or_insert_default().token = Some(Box::pin(token.cancelled_owned()));
+        self
+    }
+
+    /// What the peer is told if the call is dropped, or its token fires: words of the caller, which go on the wire
+    /// where the protocol has a place for them (D20).
+    pub fn reason(mut self, reason: &str) -> Self {
+        self.watch.get_or_insert_default().reason = Some(reason.into());
+        self
+    }
+
+    /// Sends the request now instead of when it is first polled.
+    ///
+    /// A request that cannot be made says so when it is awaited.
+    pub fn send(mut self) -> Self {
+        if matches!(self.state, State::Draft(_)) {
+            self.make(None);
+        }
+        self
+    }
+
+    /// Sends the request now, and lets it go on whatever happens: dropping the call does not cancel it, nor does
+    /// the end of the request that it was made for (D14, D26).
+    ///
+    /// It can still be awaited, and stopped through a [handle](Self::handle); its own clocks go on.
+    pub fn detach(mut self) -> Self {
+        match &mut self.state {
+            State::Draft(draft) => {
+                draft.parent = None;
+                draft.is_detached = true;
+                self.make(None);
+            }
+            State::Sent(at) => {
+                let at = *at;
+                let extras = {
+                    let mut state = self.peer.shared().lock();
+                    match state.calls.key(at) {
+                        Some(key) => {
+                            state.conn.detach(key);
+                            state.calls.orphan(at)
+                        }
+                        None => None,
+                    }
+                };
+                if let Some((parent, place)) = extras {
+                    parent.signal.remove(place);
+                }
+                self.state = State::Detached(at);
+            }
+            State::Detached(_) | State::Failed(_) | State::Over => {}
+        }
+        self
+    }
+
+    /// A handle that stops this call from elsewhere, beside whoever awaits it.
+    #[must_use]
+    pub fn handle(&self) -> StopHandle {
+        StopHandle::new(Arc::clone(self.slip.of(self.peer.shared(), self.key())))
+    }
+
+    /// Cancels the call; see [`StopHandle::cancel`].
+    #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
+    pub fn cancel(self, reason: &str) -> ReceiptFuture {
+        self.handle().cancel(reason)
+    }
+
+    /// Cancels the call and goes on waiting for the peer's answer, no longer than `grace` (D4).
+    ///
+    /// The result is the answer if one comes, else [`CallError::Cancelled`].
+    pub fn cancel_and_wait(self, reason: &str, grace: Duration) -> Self {
+        drop(self.handle().cancel_and_wait(reason, grace));
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Draft)) -> Self {
+        if let State::Draft(draft) = &mut self.state {
+            change(draft);
+        }
+        self
+    }
+
+    fn key(&self) -> Option<OutgoingKey> {
+        match self.state {
+            State::Sent(at) | State::Detached(at) => self.peer.shared().lock().calls.key(at),
+            State::Draft(_) | State::Failed(_) | State::Over => None,
+        }
+    }
+
+    fn cause(&self) -> Cause {
+        cause(self.watch.as_ref().and_then(|watch| watch.reason.as_deref()).unwrap_or_default())
+    }
+
+    /// Hands the draft to the engine.
+    fn make(&mut self, waker: Option<Waker>) {
+        let State::Draft(draft) = mem::replace(&mut self.state, State::Over) else { return };
+        let Draft { method, params, mut options, on_progress, parent, is_detached } = *draft;
+        if let Some(cause) = self.slip.existing().and_then(|slip| slip.early()) {
+            self.state = State::Failed(Box::new(CallError::Cancelled(cause)));
+            return;
+        }
+        let shared = self.peer.shared();
+        let now = shared.now();
+        let parent = match parent {
+            Some(parent) if Arc::ptr_eq(&parent.shared, shared) => {
+                options.parent = Some(parent.key);
+                None
+            }
+            Some(parent) => {
+                options.deadline = parent.deadline.map(|deadline| now + deadline.since(parent.shared.now()));
+                Some(parent)
+            }
+            None => None,
+        };
+        // A hook that comes back, and what it hangs on, is run and dropped after the lock.
+        let mut late_hook = None;
+        let mut state = shared.lock();
+        let made = state.conn.request(now, &method, &params, &options);
+        let key = match made {
+            Ok(key) => key,
+            Err(misuse) => {
+                drop(state);
+                self.state = State::Failed(Box::new(misuse.into()));
+                return;
+            }
+        };
+        let mut extras = on_progress.map(|f| Box::new(Extras { on_progress: Some(f), parent: None }));
+        if let Some(parent) = parent {
+            match parent.signal.add(Hook::Child(Arc::clone(shared), key)) {
+                Ok(place) => extras.get_or_insert_default().parent = Some((parent, place)),
+                Err(hook) => late_hook = Some((hook, parent)),
+            }
+        }
+        let at = state.calls.insert(key, waker, extras);
+        if let Some(slip) = self.slip.existing() {
+            let confirms = !state.conn.dialect().is_silent();
+            if let Some(cause) = slip.made(key, confirms) {
+                state.conn.cancel(now, key, cause);
+            }
+            state.slips.insert(key, Arc::clone(slip));
+        }
+        drop(state);
+        self.state = if is_detached { State::Detached(at) } else { State::Sent(at) };
+        if let Some((hook, parent)) = late_hook {
+            hook.run(&parent.cause_for_children());
+        }
+        shared.bell.ring();
+    }
+
+    /// Whether the caller's token has fired.
+    fn poll_token(&mut self, cx: &mut Context<'_>) -> bool {
+        match self.watch.as_mut().and_then(|watch| watch.token.as_mut()) {
+            Some(token) => token.as_mut().poll(cx).is_ready(),
+            None => false,
+        }
+    }
+}
+
+impl<R: DeserializeOwned> Future for Call<R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let fired = this.poll_token(cx);
+        match &this.state {
+            State::Draft(_) if fired => {
+                this.state = State::Over;
+                return Poll::Ready(Err(CallError::Cancelled(this.cause())));
+            }
+            State::Draft(_) => this.make(Some(cx.waker().clone())),
+            State::Sent(_) | State::Detached(_) | State::Failed(_) | State::Over => {}
+        }
+        match mem::replace(&mut this.state, State::Over) {
+            State::Failed(error) => Poll::Ready(Err(*error)),
+            State::Over | State::Draft(_) => Poll::Ready(Err(CallError::Misuse(CallMisuse::Over))),
+            state @ (State::Sent(at) | State::Detached(at)) => {
+                let shared = this.peer.shared();
+                let mut locked = shared.lock();
+                let how = locked.calls.poll(at, cx.waker());
+                if how.is_none() && fired {
+                    // The answer may be on its way through the driver; then it wins.
+                    if let Some(key) = locked.calls.key(at) {
+                        let cause = this.cause();
+                        locked.conn.cancel(shared.now(), key, cause);
+                        drop(locked);
+                        shared.bell.ring();
+                        if let Some(watch) = &mut this.watch {
+                            watch.token = None;
+                        }
+                    }
+                    this.state = state;
+                    return Poll::Pending;
+                }
+                drop(locked);
+                match how {
+                    Some(how) => Poll::Ready(read(how)),
+                    None => {
+                        this.state = state;
+                        Poll::Pending
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<R> Drop for Call<R> {
+    fn drop(&mut self) {
+        let shared = self.peer.shared();
+        match self.state {
+            State::Sent(at) => {
+                let cause = self.cause();
+                let now = shared.now();
+                let (key, extras, waker) = {
+                    let mut state = shared.lock();
+                    let left = state.calls.leave(at);
+                    if let Some(key) = left.0 {
+                        state.conn.cancel(now, key, cause);
+                    }
+                    left
+                };
+                if key.is_some() {
+                    shared.bell.ring();
+                }
+                if let Some((parent, place)) = extras.as_ref().and_then(|extras| extras.parent.as_ref()) {
+                    parent.signal.remove(*place);
+                }
+                drop((extras, waker));
+            }
+            State::Detached(at) => {
+                let waker = shared.lock().calls.detach(at);
+                drop(waker);
+            }
+            State::Draft(_) | State::Failed(_) | State::Over => {}
+        }
+    }
+}
+
+impl<R> fmt::Debug for Call<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Draft(_) => "not sent",
+            State::Sent(_) => "sent",
+            State::Detached(_) => "detached",
+            State::Failed(_) => "failed",
+            State::Over => "over",
+        };
+        f.debug_struct("Call").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+fn read<R: DeserializeOwned>(how: Settlement) -> Result<R, CallError> {
+    match CallError::of(how) {
+        Ok(error) => Err(error),
+        Err(result) => {
+            serde_json::from_slice(&result).map_err(|error| CallError::Unreadable(Unreadable::Decode(error)))
+        }
+    }
+}
+
+/// A report of progress on a call, in the peer's words.
+#[derive(Clone)]
+pub struct Progress {
+    params: Box<[u8]>,
+}
+
+impl Progress {
+    pub(crate) const fn new(params: Box<[u8]>) -> Self {
+        Self { params }
+    }
+
+    /// How far the work is (MCP's `progress`).
+    #[must_use]
+    pub fn done(&self) -> Option<f64> {
+        self.member("progress")
+    }
+
+    /// How far it has to go, if that is known (MCP's `total`).
+    #[must_use]
+    pub fn total(&self) -> Option<f64> {
+        self.member("total")
+    }
+
+    /// What is going on, in the peer's words: untrusted.
+    #[must_use]
+    pub fn message(&self) -> Option<String> {
+        self.member("message")
+    }
+
+    /// The whole notification's params.
+    ///
+    /// # Errors
+    ///
+    /// They are no `T`.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.params)
+    }
+
+    fn member<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(json::member(&self.params, name)?).ok()
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("done", &self.done()).field("total", &self.total()).finish_non_exhaustive()
+    }
+}

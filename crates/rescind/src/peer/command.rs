@@ -1,0 +1,158 @@
+//! Child processes that a request owns (D22, D26).
+//!
+//! Each leads a process group of its own, so that what it starts is reached too. Its end is noticed without
+//! collecting it: as long as it is a zombie its number, and so its group's, cannot mean anybody else. Only after the
+//! group was killed is it collected.
+
+use std::{
+    io,
+    process::ExitStatus,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use tokio::{
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use super::work::{Hook, Link, Work};
+
+/// A child process that belongs to a request: see [`Context::command`](super::Context::command).
+///
+/// Dropping it lets the process go on, until the request ends.
+#[derive(Debug)]
+pub struct OwnedChild {
+    /// Its standard input, if the command asked for a pipe.
+    pub stdin: Option<ChildStdin>,
+    /// Its standard output, if the command asked for a pipe.
+    pub stdout: Option<ChildStdout>,
+    /// Its standard error, if the command asked for a pipe.
+    pub stderr: Option<ChildStderr>,
+    leader: Leader,
+    end: watch::Receiver<Option<ExitStatus>>,
+}
+
+/// The process that leads a group, while its number is its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Leader {
+    pid: Pid,
+    /// It is about to be collected: nobody may be signalled any more.
+    gone: Arc<Mutex<bool>>,
+}
+
+impl Leader {
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*gone {
+            let _ = rustix::process::kill_process_group(self.pid, signal);
+        }
+    }
+
+    /// Kills what is left of the group; from now on the number may be given to somebody else.
+    fn bury(&self) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        *gone = true;
+    }
+}
+
+impl OwnedChild {
+    pub(crate) fn start(work: &Arc<Work>, mut command: Command) -> io::Result<Self> {
+        // Before the child can end.
+        let mut children = signal(SignalKind::child())?;
+        let mut child = command.process_group(0).spawn()?;
+        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).ok_or(io::ErrorKind::NotFound)?;
+        let leader = Leader { pid, gone: Arc::default() };
+        let Ok(place) = work.link(Link::Group(leader.clone())) else {
+            leader.kill();
+            return Err(io::Error::other("the request is over"));
+        };
+        let hook = if work.spares_processes { None } else { hook(work, &leader) };
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (tell, end) = watch::channel(None);
+        let mut keeper = Keeper { work: Arc::clone(work), leader: leader.clone(), place, hook, child };
+        tokio::spawn(async move {
+            while !has_ended(pid) && children.recv().await.is_some() {}
+            keeper.leader.bury();
+            let status = keeper.child.wait().await;
+            drop(keeper);
+            tell.send_replace(status.ok());
+        });
+        Ok(Self { stdin, stdout, stderr, leader, end })
+    }
+
+    /// Its process id, which is its group's.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.leader.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Waits for its end. Whatever is left of its group is killed then.
+    ///
+    /// # Errors
+    ///
+    /// How it ended cannot be found out.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.stdin = None;
+        let status = self.end.wait_for(Option::is_some).await.map_err(|_| io::ErrorKind::NotFound)?;
+        status.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Sends SIGTERM to its group.
+    pub fn terminate(&self) {
+        self.leader.terminate();
+    }
+
+    /// Sends SIGKILL to its group.
+    pub fn kill(&self) {
+        self.leader.kill();
+    }
+}
+
+/// Waits for the end of a child; whichever way it goes itself, the group is gone then.
+struct Keeper {
+    work: Arc<Work>,
+    leader: Leader,
+    place: usize,
+    hook: Option<u32>,
+    child: Child,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.leader.kill();
+        }
+        if let Some(hook) = self.hook.take() {
+            self.work.signal.remove(hook);
+        }
+        self.work.unlink(self.place);
+    }
+}
+
+/// SIGTERM when the token fires; at once if it has.
+fn hook(work: &Work, leader: &Leader) -> Option<u32> {
+    match work.signal.add(Hook::Group(leader.clone())) {
+        Ok(place) => Some(place),
+        Err(_fired) => {
+            leader.terminate();
+            None
+        }
+    }
+}
+
+/// Whether a child has ended; it is not collected.
+fn has_ended(pid: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
+}

@@ -1,0 +1,210 @@
+//! What a handler knows of its request, and what it can do in its name.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use rescind_proto::{
+    cause::Cause,
+    dialect::{Dialect, Family},
+    id::{IncomingId, RequestId},
+    json,
+};
+use serde::Serialize;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Peer, linked, peer::to_params, work::Work};
+
+/// The request being handled: its cause to stop, its time, and what is done in its name.
+///
+/// Clones are the same request. Holding one after the handler has ended keeps nothing alive but its memory.
+#[derive(Clone)]
+pub struct Context {
+    work: Arc<Work>,
+}
+
+impl Context {
+    pub(crate) const fn new(work: Arc<Work>) -> Self {
+        Self { work }
+    }
+
+    /// The request's id, as the peer sent it.
+    #[must_use]
+    pub fn id(&self) -> &RequestId {
+        let IncomingId(id) = &self.work.id;
+        id
+    }
+
+    /// The request's method.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.work.payload.method()
+    }
+
+    /// What the requester speaks, for this request (D2).
+    #[must_use]
+    pub fn dialect(&self) -> &'static Dialect {
+        self.work.dialect
+    }
+
+    /// The connection on which the request came.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        Peer::of(&self.work.shared)
+    }
+
+    /// Fires when the request is to stop, for whatever cause; it may have fired already (D21).
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.work.token()
+    }
+
+    /// Whether the request is to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.work.signal.is_fired()
+    }
+
+    /// Waits until the request is to stop.
+    pub async fn cancelled(&self) {
+        if !self.is_cancelled() {
+            self.token().cancelled().await;
+        }
+    }
+
+    /// Who asked for the stop, and why; words in it are the peer's and untrusted. `None` while nobody did.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        self.work.cause()
+    }
+
+    /// How much time the requester still gives (D17); `None` if it set no limit.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        let now = self.work.shared.now();
+        self.work.deadline.map(|deadline| deadline.since(now))
+    }
+
+    /// Starts a task that belongs to the request: calls in it are the request's children (D26), and it is aborted
+    /// when the handler has ended or its grace is over. Await the handle if its work matters.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        linked::spawn(&self.work, future)
+    }
+
+    /// Runs a closure on a thread of its own, in the name of the request: calls in it are its children (D26).
+    ///
+    /// A thread cannot be ended from outside: poll the token that the closure is given. Until the closure returns,
+    /// the handler counts as running (D12).
+    pub fn spawn_blocking<F, T>(&self, run: F) -> JoinHandle<T>
+    where
+        F: FnOnce(CancellationToken) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        linked::spawn_blocking(&self.work, run)
+    }
+
+    /// Starts a child process that the request owns, as the leader of a process group of its own.
+    ///
+    /// The group gets SIGTERM when the token fires and SIGKILL when the grace is over or the handler has ended
+    /// (D22). Standard streams are as `command` says.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot be started, or the handler has ended.
+    #[cfg(unix)]
+    pub fn command(&self, command: tokio::process::Command) -> std::io::Result<super::command::OwnedChild> {
+        super::command::OwnedChild::start(&self.work, command)
+    }
+
+    /// Sends a notification that belongs to the request: an update, a log line.
+    ///
+    /// `false` if it is withheld: the request was answered, or cancelled where that demands silence (MCP-H04).
+    /// It waits first while the peer leaves too much unread of what it is owed (D13).
+    pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> bool {
+        let Ok(params) = to_params(params) else { return false };
+        self.write(method, &params).await
+    }
+
+    /// Reports progress, if the requester asked for it; `false` if it did not, or the report is withheld
+    /// (MCP-P03). It waits first while the peer leaves too much unread of what it is owed (D13).
+    ///
+    /// Progress must increase (MCP-P02).
+    pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
+        let Some(form) = &self.work.dialect.progress else { return false };
+        let Some(token) = self.progress_token() else { return false };
+        let mut params = serde_json::Map::new();
+        let Ok(token) = serde_json::from_slice(token) else { return false };
+        params.insert(form.token.to_owned(), token);
+        if self.work.dialect.family == Family::Lsp {
+            let percentage = total.filter(|total| *total > 0.0).map(|total| (100.0 * done / total) as u32);
+            let value = serde_json::json!({ "kind": "report", "message": message, "percentage": percentage });
+            params.insert("value".to_owned(), value);
+        } else {
+            params.insert("progress".to_owned(), done.into());
+            params.extend(total.map(|total| ("total".to_owned(), total.into())));
+            params.extend(message.map(|message| ("message".to_owned(), message.into())));
+        }
+        let Ok(params) = serde_json::to_vec(&params) else { return false };
+        self.write(form.method, &params).await
+    }
+
+    /// The token under which the requester wants progress, as JSON.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&[u8]> {
+        let form = self.work.dialect.progress.as_ref()?;
+        json::lookup(self.work.payload.params()?, form.asked_at)
+    }
+
+    /// From now until the shield is dropped a cancel leaves this handler alone (D22, MCP-C07): for what must not be
+    /// cut short. `None` if the token has fired already.
+    #[must_use]
+    pub fn shield(&self) -> Option<Shield> {
+        let work = Arc::clone(&self.work);
+        let calm = self.work.shared.lock().conn.shield(self.work.key);
+        calm.then_some(Shield { work })
+    }
+
+    async fn write(&self, method: &str, params: &[u8]) -> bool {
+        let shared = &self.work.shared;
+        let written = poll_fn(|cx| {
+            let now = shared.now();
+            let mut state = shared.lock();
+            if state.conn.is_behind() && !self.is_cancelled() && !state.is_over {
+                state.behind.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(state.conn.notify_for(now, self.work.key, method, params))
+        });
+        let written = written.await;
+        shared.bell.ring();
+        written
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(&self.work).finish()
+    }
+}
+
+/// Keeps cancels away from a handler; dropping it ends that. A cancel that came meanwhile stays refused.
+#[must_use]
+#[derive(Debug)]
+pub struct Shield {
+    work: Arc<Work>,
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        self.work.shared.lock().conn.unshield(self.work.key);
+    }
+}

@@ -1,0 +1,34 @@
+//! Which request is being handled right now, on this thread (D26).
+//!
+//! Set while a handler's future, or something linked to it, is polled. A call made meanwhile, on any connection of
+//! the process, is that request's child.
+
+use std::{cell::RefCell, sync::Arc};
+
+use super::work::Work;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Work>>> = const { RefCell::new(None) };
+}
+
+/// The request being handled, if this thread is handling one.
+pub(crate) fn current() -> Option<Arc<Work>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Makes `work` the current request until the guard is dropped, even by a panic.
+pub(crate) fn enter(work: &Arc<Work>) -> Entered {
+    Entered { before: CURRENT.replace(Some(Arc::clone(work))) }
+}
+
+#[must_use]
+pub(crate) struct Entered {
+    before: Option<Arc<Work>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let inner = CURRENT.replace(self.before.take());
+        drop(inner);
+    }
+}

@@ -1,0 +1,612 @@
+//! The one future that reads, writes and waits for a connection.
+//!
+//! It decides nothing about the protocol. A turn: read; hand what arrived to the engine; fire the tokens of what was
+//! cancelled; deliver everything else in the order of the wire; write all that is pending at once. A handler is
+//! polled once within its turn, so that an answer that is at hand is written without a task; one that is not ready
+//! goes on in a task of its own, so that reading never waits for a handler (D12, invariant 7).
+
+use std::{
+    future::Future,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, MutexGuard},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use rescind_proto::{
+    cause::{Cause, CauseCode},
+    connection::{Config, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply, Request},
+    time::Instant,
+    wire::Framing,
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    Peer,
+    call::Progress,
+    error::ErrorObject,
+    filter::{self, Filter, Sieve, Sieved},
+    handler::Service,
+    shared::{Shared, State},
+    slots::{Extras, OnProgress},
+    task::{self, Begun},
+    transport::Transport,
+    work::Work,
+};
+use crate::relay::alarm::Alarm;
+
+/// How much is read at once.
+const BUFFER: usize = 64 * 1024;
+
+/// Turns before other tasks get theirs, however much there is to do.
+const TURNS: usize = 64;
+
+/// The driver of one connection: poll it, or [spawn](Self::spawn) it, and the connection lives.
+///
+/// It is ready when the connection has ended and everything of it is settled: the input ended or
+/// [`Peer::shutdown`] was asked for, every handler has really ended, every byte is written. Its error is that of the
+/// link, if that was what ended it.
+///
+/// # Dropping it
+///
+/// closes the connection at once: calls end as [`CallError::Closed`](super::CallError::Closed), tokens fire and
+/// handlers are dropped without a grace.
+#[must_use = "a connection lives only while its driver is polled"]
+pub struct Driver {
+    shared: Arc<Shared>,
+    transport: Transport,
+    buffer: Vec<u8>,
+    alarm: Alarm,
+    /// Keeps a server from ending for want of handles.
+    keep: Option<Peer>,
+    phase: Phase,
+    /// How long the last bytes may take when nobody reads them.
+    linger: Duration,
+    error: Option<io::Error>,
+    turn: Turn,
+    filtered: Filtered,
+}
+
+/// What filters need; idle without any.
+struct Filtered {
+    framing: Framing,
+    input: Sieve,
+    /// Frames that passed, and how much of them is written.
+    output: Vec<u8>,
+    written: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Phase {
+    input_ended: bool,
+    ending: bool,
+    /// [`Event::Closed`] was said.
+    closed: bool,
+    /// Nothing can be written any more.
+    deaf: bool,
+    wants_input: bool,
+    needs_flush: bool,
+    due: Option<Instant>,
+    /// The connection is ending and its last bytes cannot be written since then.
+    stuck: Option<Instant>,
+    over: bool,
+}
+
+/// What a turn has to deliver; kept for its capacity.
+#[derive(Default)]
+struct Turn {
+    events: Vec<Event>,
+    fires: Vec<(Arc<Work>, Cause)>,
+    forces: Vec<Arc<Work>>,
+    wakers: Vec<Waker>,
+    /// Dropped without any lock.
+    trash: Vec<Extras>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        transport: Transport,
+        keep: Option<Peer>,
+        linger: Duration,
+        config: &Config,
+    ) -> Self {
+        let input = Sieve::new(config.framing, config.max_message);
+        let phase = Phase {
+            input_ended: false,
+            ending: false,
+            closed: false,
+            deaf: false,
+            wants_input: true,
+            needs_flush: false,
+            due: None,
+            stuck: None,
+            over: false,
+        };
+        Self {
+            shared,
+            transport,
+            buffer: vec![0; BUFFER],
+            alarm: Alarm::new(),
+            keep,
+            phase,
+            linger,
+            error: None,
+            turn: Turn::default(),
+            filtered: Filtered { framing: config.framing, input, output: Vec::new(), written: 0 },
+        }
+    }
+
+    /// Drives the connection in a task of its own.
+    ///
+    /// The task goes on when the handle is dropped.
+    pub fn spawn(self) -> JoinHandle<io::Result<()>> {
+        tokio::spawn(self)
+    }
+
+    /// One turn; whether anything moved.
+    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+        let read = self.poll_read(cx);
+        let now = self.shared.now();
+        let moved = read.is_some();
+        {
+            let shared = Arc::clone(&self.shared);
+            let sieved = self.sieve(&shared.service.incoming, read.as_ref());
+            let mut state = shared.lock();
+            for sieved in sieved.iter().flatten() {
+                sieved.feed(&mut state.conn, now);
+            }
+            match read {
+                Some(Ok(bytes)) if bytes > 0 && sieved.is_some() => {}
+                Some(Ok(bytes)) if bytes > 0 => state.conn.handle_input(now, &self.buffer[..bytes]),
+                Some(end) => {
+                    self.error = end.err();
+                    self.phase.input_ended = true;
+                    self.phase.ending = true;
+                    state.conn.handle_closed(now);
+                }
+                None => {}
+            }
+            if state.conn.poll_timeout().is_some_and(|due| due <= now) {
+                state.conn.handle_timeout(now);
+                self.turn.forget(&mut state);
+            }
+            if self.keep.is_none() && !self.phase.ending && shared.is_abandoned() {
+                state.conn.shutdown(now);
+            }
+            self.phase.ending |= state.is_ending;
+            self.turn.drain(&shared.service, &mut state, now);
+        }
+        self.deliver();
+        self.poll_write(cx) || moved
+    }
+
+    /// What filters make of the input; `None` without filters.
+    fn sieve(&mut self, filters: &[Filter], read: Option<&io::Result<usize>>) -> Option<Vec<Sieved>> {
+        if filters.is_empty() {
+            return None;
+        }
+        let input = &mut self.filtered.input;
+        Some(match read? {
+            Ok(bytes) if *bytes > 0 => input.take(filters, &self.buffer[..*bytes]),
+            Ok(_) | Err(_) => input.finish(filters).into_iter().collect(),
+        })
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<usize>> {
+        if self.phase.input_ended || !self.phase.wants_input {
+            return None;
+        }
+        let mut buffer = tokio::io::ReadBuf::new(&mut self.buffer);
+        match self.transport.io.reader().poll_read(cx, &mut buffer) {
+            Poll::Pending => None,
+            Poll::Ready(Ok(())) => Some(Ok(buffer.filled().len())),
+            Poll::Ready(Err(error)) => Some(Err(error)),
+        }
+    }
+
+    /// Writes as long as the peer takes something; whether that gave rise to more.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut behind = Vec::new();
+        let (mut wrote, mut blocked) = self.poll_write_filtered(cx).unwrap_or_default();
+        let mut state = shared.lock();
+        while !self.phase.deaf && !blocked && shared.service.outgoing.is_empty() {
+            let pending = state.conn.pending();
+            if pending.is_empty() {
+                break;
+            }
+            match self.transport.io.writer().poll_write(cx, pending) {
+                Poll::Ready(Ok(bytes)) if bytes > 0 => {
+                    state.conn.handle_written(shared.now(), bytes);
+                    wrote = true;
+                }
+                Poll::Pending => {
+                    blocked = true;
+                    break;
+                }
+                Poll::Ready(failed) => {
+                    self.error = Some(failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
+                    self.lose(&mut state);
+                }
+            }
+        }
+        if self.phase.ending && blocked {
+            let now = shared.now();
+            let stuck = if wrote { now } else { self.phase.stuck.unwrap_or(now) };
+            self.phase.stuck = Some(stuck);
+            if now.since(stuck) >= self.linger {
+                self.lose(&mut state);
+                wrote = true;
+            }
+        }
+        if wrote && !state.conn.is_behind() {
+            behind = std::mem::take(&mut state.behind);
+        }
+        let more = state.conn.has_events();
+        self.phase.wants_input = state.conn.wants_input();
+        self.phase.due = state.conn.poll_timeout();
+        drop(state);
+        for waker in behind {
+            waker.wake();
+        }
+        self.phase.needs_flush |= wrote;
+        if self.phase.needs_flush && !self.phase.deaf {
+            match self.transport.io.writer().poll_flush(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => self.phase.needs_flush = false,
+                Poll::Ready(Err(error)) => {
+                    self.error = Some(error);
+                    self.lose(&mut shared.lock());
+                    return true;
+                }
+            }
+        }
+        more
+    }
+
+    /// Writes what filters let pass, whether any was written, and whether the peer blocks; `None` without filters.
+    /// A message counts as sent once they have.
+    fn poll_write_filtered(&mut self, cx: &mut Context<'_>) -> Option<(bool, bool)> {
+        let shared = Arc::clone(&self.shared);
+        let filters = &shared.service.outgoing;
+        if filters.is_empty() {
+            return None;
+        }
+        let mut wrote = false;
+        while !self.phase.deaf {
+            let Filtered { output, written, framing, .. } = &mut self.filtered;
+            if *written < output.len() {
+                match self.transport.io.writer().poll_write(cx, &output[*written..]) {
+                    Poll::Pending => return Some((wrote, true)),
+                    Poll::Ready(Ok(bytes)) if bytes > 0 => {
+                        *written += bytes;
+                        wrote = true;
+                    }
+                    Poll::Ready(failed) => {
+                        self.error = Some(failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
+                        self.lose(&mut shared.lock());
+                    }
+                }
+                continue;
+            }
+            output.clear();
+            *written = 0;
+            let Some((frame, taken)) = shared.lock().conn.take_frame() else { break };
+            let passes = match filter::apply(filters, filter::body(&frame, *framing)) {
+                Sieved::Message(body) => {
+                    framing.write(output, &body);
+                    true
+                }
+                Sieved::Vetoed(_) | Sieved::Overlong(_) | Sieved::Garbage(_) => false,
+            };
+            shared.lock().conn.handle_taken(shared.now(), taken, passes);
+            wrote = true;
+        }
+        Some((wrote, false))
+    }
+
+    /// Nothing can be written any more, and nothing will be read.
+    fn lose(&mut self, state: &mut State) {
+        self.phase.deaf = true;
+        self.phase.input_ended = true;
+        self.phase.ending = true;
+        self.phase.needs_flush = false;
+        state.conn.handle_lost(self.shared.now());
+    }
+
+    /// Delivers what the engine said, in its order; tokens first.
+    fn deliver(&mut self) {
+        for (work, cause) in self.turn.fires.drain(..) {
+            work.fire(cause);
+        }
+        for work in self.turn.forces.drain(..) {
+            work.force();
+        }
+        if self.turn.events.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut lock = Lock { shared: &shared, state: None };
+        let mut events = std::mem::take(&mut self.turn.events);
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => self.start(&mut lock, request),
+                Event::Notification(payload) => {
+                    if let Some(handler) = shared.service.notice(payload.method()) {
+                        lock.release();
+                        contained(|| drop(handler(&shared, payload)));
+                    }
+                }
+                Event::Settled { key, how } => {
+                    let state = lock.take();
+                    if !state.slips.is_empty()
+                        && let Some(slip) = state.slips.get(&key)
+                    {
+                        self.turn.wakers.extend(slip.over(&how));
+                        if !state.conn.knows(key) {
+                            state.slips.remove(&key);
+                        }
+                    }
+                    let (waker, extras) = state.calls.settle(key, how);
+                    self.turn.wakers.extend(waker);
+                    self.turn.trash.extend(extras.map(|extras| *extras));
+                }
+                Event::Progress { key, params } => {
+                    let on_progress = lock.take().calls.take_progress(key);
+                    if let Some(on_progress) = on_progress {
+                        progress(&mut lock, key, on_progress, params);
+                    }
+                }
+                Event::Cancelled { key, cause } => {
+                    if let Some(work) = lock.take().work(key) {
+                        lock.release();
+                        work.fire(cause);
+                    }
+                }
+                Event::Drop { key } => {
+                    if let Some(work) = lock.take().work(key) {
+                        lock.release();
+                        work.force();
+                    }
+                }
+                Event::Receipt(notice) => {
+                    let state = lock.take();
+                    if let Some(slip) = state.slips.get(&notice.key) {
+                        self.turn.wakers.extend(slip.learn(notice.receipt));
+                        if !state.conn.knows(notice.key) {
+                            state.slips.remove(&notice.key);
+                        }
+                    }
+                }
+                Event::Cancel(notice) => {
+                    lock.release();
+                    for observer in &shared.service.on_cancelled {
+                        contained(|| observer(&notice));
+                    }
+                }
+                Event::Stopped(_) | Event::Late { .. } | Event::Refused { .. } | Event::Violation { .. } => {}
+                Event::GivenUp { .. } => {
+                    self.error = Some(io::ErrorKind::TimedOut.into());
+                    self.lose(lock.take());
+                }
+                Event::Closed => self.phase.closed = true,
+            }
+        }
+        self.turn.events = events;
+        lock.release();
+        self.turn.wake();
+    }
+
+    /// Calls the handler of a request.
+    fn start(&self, lock: &mut Lock<'_>, request: Request) {
+        let shared = lock.shared;
+        let key = request.key;
+        let Some(route) = shared.service.route(request.payload.method()) else {
+            let error = ErrorObject::method_not_found(request.payload.method());
+            let reply = Reply::Error { code: error.code, message: &error.message, data: None };
+            return lock.ended(key, HandlerEnd::Returned(reply));
+        };
+        lock.release();
+        let limit = route.settings.time_limit.map(|limit| shared.now() + limit);
+        let work = Arc::new(Work::new(Arc::clone(shared), request, route.settings.spares_processes, limit));
+        match task::begin(&work, || (route.handler)(&work), route.settings.has_own_task) {
+            Begun::Ended(end) => end.with(|end| lock.ended(key, end)),
+            Begun::Pending(running) => {
+                lock.take().note_work(work);
+                lock.release();
+                tokio::spawn(running);
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let is_written = !self.phase.needs_flush && self.filtered.written == self.filtered.output.len();
+        self.phase.closed && (self.phase.deaf || is_written)
+    }
+
+    /// The connection is over: says so to whoever waits for it.
+    fn finish(&mut self) {
+        if std::mem::replace(&mut self.phase.over, true) {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let works = {
+            let now = shared.now();
+            let mut state = shared.lock();
+            state.conn.handle_lost(now);
+            state.is_over = true;
+            self.turn.drain(&shared.service, &mut state, now);
+            self.turn.wakers.append(&mut state.closing);
+            self.turn.wakers.append(&mut state.behind);
+            state.works()
+        };
+        self.deliver();
+        // No clock will run for them any more.
+        for work in works {
+            work.fire(Cause::new(CauseCode::Disconnect));
+            work.force();
+        }
+        let slips = std::mem::take(&mut shared.lock().slips);
+        for slip in slips.into_values() {
+            self.turn.wakers.extend(slip.forget());
+        }
+        self.turn.wake();
+    }
+}
+
+impl Future for Driver {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        for _ in 0..TURNS {
+            this.shared.bell.answer();
+            let moved = this.turn(cx);
+            if this.is_done() {
+                if !this.phase.deaf && this.transport.io.writer().poll_shutdown(cx).is_pending() {
+                    // What cannot be closed is dropped.
+                    this.phase.deaf = true;
+                }
+                this.finish();
+                return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+            }
+            if moved {
+                continue;
+            }
+            let stuck = this.phase.stuck.map(|since| since + this.linger);
+            let due = this.phase.due.into_iter().chain(stuck).min();
+            if this.alarm.poll(cx, this.shared.origin(), due).is_ready() {
+                continue;
+            }
+            if this.shared.bell.poll_rung(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl Turn {
+    /// Takes the engine's events; what stops handlers goes ahead of everything else.
+    fn drain(&mut self, service: &Service, state: &mut State, now: Instant) {
+        while let Some(event) = state.conn.poll_event() {
+            match &event {
+                Event::Cancelled { key, cause } => {
+                    if let Some(work) = state.work(*key) {
+                        self.fires.push((work, cause.clone()));
+                        continue;
+                    }
+                }
+                Event::Drop { key } => {
+                    if let Some(work) = state.work(*key) {
+                        self.forces.push(work);
+                        continue;
+                    }
+                }
+                Event::Request(request) => settle_route(service, state, now, request),
+                Event::Notification(_)
+                | Event::Settled { .. }
+                | Event::Progress { .. }
+                | Event::Stopped(_)
+                | Event::Receipt(_)
+                | Event::Cancel(_)
+                | Event::Late { .. }
+                | Event::Refused { .. }
+                | Event::Violation { .. }
+                | Event::GivenUp { .. }
+                | Event::Closed => {}
+            }
+            self.events.push(event);
+        }
+    }
+
+    /// Lets go of the stop handles of calls of which nothing more will be learnt.
+    fn forget(&mut self, state: &mut State) {
+        let State { conn, slips, .. } = state;
+        slips.retain(|key, slip| {
+            let known = conn.knows(*key);
+            if !known {
+                self.wakers.extend(slip.forget());
+            }
+            known
+        });
+    }
+
+    fn wake(&mut self) {
+        self.trash.clear();
+        for waker in self.wakers.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+/// Tells the engine how this request's handler is to be stopped, before anything can stop it.
+fn settle_route(service: &Service, state: &mut State, now: Instant, request: &Request) {
+    let Some(route) = service.route(request.payload.method()) else { return };
+    let settings = &route.settings;
+    if settings.is_plain() {
+        return;
+    }
+    state.conn.set_grace(request.key, settings.grace);
+    if settings.is_shielded {
+        state.conn.shield(request.key);
+    }
+    if let Some(limit) = settings.time_limit {
+        state.conn.limit(now, request.key, limit);
+    }
+    if let Some(result) = settings.cancel_result {
+        state.conn.set_cancel_result(request.key, result);
+    }
+}
+
+/// The connection's lock, taken when needed and released before anybody's code runs.
+struct Lock<'a> {
+    shared: &'a Arc<Shared>,
+    state: Option<MutexGuard<'a, State>>,
+}
+
+impl Lock<'_> {
+    fn take(&mut self) -> &mut State {
+        self.state.get_or_insert_with(|| self.shared.lock())
+    }
+
+    fn release(&mut self) {
+        self.state = None;
+    }
+
+    fn ended(&mut self, key: IncomingKey, end: HandlerEnd<'_>) {
+        let now = self.shared.now();
+        self.take().conn.ended(now, key, end);
+    }
+}
+
+fn progress(lock: &mut Lock<'_>, key: OutgoingKey, mut on_progress: OnProgress, params: Box<[u8]>) {
+    lock.release();
+    contained(|| on_progress(Progress::new(params)));
+    let unused = lock.take().calls.put_progress(key, on_progress);
+    if unused.is_some() {
+        lock.release();
+        drop(unused);
+    }
+}
+
+/// Calls somebody's code; a panic in it ends there (case 21).
+fn contained(call: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(call));
+}

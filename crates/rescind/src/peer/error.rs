@@ -1,0 +1,255 @@
+//! What goes wrong, and whose fault it is (D19).
+
+use std::{fmt, time::Duration};
+
+use rescind_proto::{
+    cause::Cause,
+    connection::{Clock, Misuse, Refusal, Settlement},
+    error_code,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+/// A JSON-RPC error object: what a handler answers when it fails, and what a peer answered to a call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrorObject {
+    /// The code; [`error_code`] lists those of the protocols and ours.
+    pub code: i32,
+    /// What happened, in words.
+    #[serde(default)]
+    pub message: String,
+    /// More of it, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// The handler ended because it was, or cancelled itself: the answer is the dialect's (D23, D24).
+    #[serde(skip)]
+    pub(crate) is_cancelled: bool,
+}
+
+impl ErrorObject {
+    /// An error with this code and message.
+    #[must_use]
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None, is_cancelled: false }
+    }
+
+    /// "Something failed inside."
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(error_code::INTERNAL_ERROR, message)
+    }
+
+    /// "These params cannot be used."
+    #[must_use]
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(error_code::INVALID_PARAMS, message)
+    }
+
+    /// "No such method."
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(error_code::METHOD_NOT_FOUND, format!("no such method: {method}"))
+    }
+
+    /// The handler ends because it was cancelled, or cancels itself.
+    ///
+    /// What the requester hears is its dialect's affair: nothing, the method's own cancellation result, or an
+    /// error (D23). From a handler that nobody cancelled it is always answered with an error (D24).
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self { is_cancelled: true, ..Self::new(error_code::REQUEST_CANCELLED, "cancelled") }
+    }
+
+    /// Adds data; what cannot be written as JSON is left out.
+    #[must_use]
+    pub fn with_data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
+        self.data = serde_json::value::to_raw_value(data).ok();
+        self
+    }
+
+    /// The data, read as `T`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is no `T`.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.data.as_deref().map_or("null", RawValue::get))
+    }
+}
+
+impl fmt::Display for ErrorObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for ErrorObject {}
+
+impl PartialEq for ErrorObject {
+    fn eq(&self, other: &Self) -> bool {
+        let raw = |error: &Self| error.data.as_deref().map(|data| data.get().to_owned());
+        self.code == other.code && self.message == other.message && raw(self) == raw(other)
+    }
+}
+
+impl From<CallError> for ErrorObject {
+    /// A handler whose own call failed fails with it: a cancel stays a cancel, an error of the peer is passed on,
+    /// anything else is an internal error that says no more than its kind.
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Cancelled(_) => Self::cancelled(),
+            CallError::Peer(error) if error.code == error_code::REQUEST_CANCELLED => Self::cancelled(),
+            CallError::Peer(error) => error,
+            CallError::TimedOut { .. } => Self::new(error_code::TIMED_OUT, "a request that it made timed out"),
+            CallError::Overloaded => Self::new(error_code::OVERLOADED, "too many requests are in flight"),
+            CallError::Ended { .. } | CallError::Closed => Self::new(error_code::UPSTREAM_GONE, "a connection ended"),
+            CallError::Unreadable(_) => Self::internal("an answer could not be read"),
+            CallError::Misuse(_) => Self::internal("a request could not be made"),
+        }
+    }
+}
+
+impl From<serde_json::Error> for ErrorObject {
+    fn from(error: serde_json::Error) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+/// Why a call has no result (D19).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// Our side cancelled it: the cause says who and why. What came of it at the peer is in the receipt.
+    #[error("cancelled: {}", .0.code.phrase())]
+    Cancelled(Cause),
+    /// A clock ran out, here (D16); the peer was told to stop. It is no answer of the peer.
+    #[error("the {} clock ran out after {after:?}", .clock.word())]
+    TimedOut {
+        /// Which clock.
+        clock: Clock,
+        /// After how long.
+        after: Duration,
+    },
+    /// The peer answered with an error.
+    #[error("the peer answered: {0}")]
+    Peer(#[source] ErrorObject),
+    /// The server ended the subscription (MCP-M02).
+    #[error("the server ended the subscription")]
+    Ended {
+        /// Why, in the server's words: untrusted.
+        reason: Option<Box<str>>,
+    },
+    /// The connection ended first, or had ended before.
+    #[error("the connection has ended")]
+    Closed,
+    /// Too many requests of ours are in flight; nothing was sent.
+    #[error("too many requests are in flight")]
+    Overloaded,
+    /// The peer's answer could not be read.
+    #[error("the peer's answer cannot be read: {0}")]
+    Unreadable(#[source] Unreadable),
+    /// The caller's mistake; nothing was sent.
+    #[error("the request cannot be made: {0}")]
+    Misuse(#[source] CallMisuse),
+}
+
+/// What is wrong with an answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// It is not what the caller expects.
+    #[error("{0}")]
+    Decode(#[source] serde_json::Error),
+    /// It is longer than the limit.
+    #[error("it is longer than the limit")]
+    TooLarge,
+    /// It is no JSON-RPC response.
+    #[error("it is no response")]
+    Invalid,
+}
+
+/// What is wrong with a request that a caller tried to make.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallMisuse {
+    /// The params cannot be written as JSON.
+    #[error("its params cannot be written as JSON: {0}")]
+    Params(#[source] serde_json::Error),
+    /// The params carry the progress token of another request in flight (MCP-P00).
+    #[error("its progress token belongs to another request in flight")]
+    TokenInUse,
+    /// It was awaited after it had ended.
+    #[error("it had ended before")]
+    Over,
+    /// The machine gave a reason that this version has no name for.
+    #[error("{0}")]
+    Other(#[source] Misuse),
+}
+
+impl CallError {
+    /// The error of a settlement; `Err` gives the result back where it is none.
+    pub(crate) fn of(how: Settlement) -> Result<Self, Box<[u8]>> {
+        Ok(match how {
+            Settlement::Result(result) => return Err(result),
+            Settlement::PeerError(error) => Self::Peer(read_error(&error)),
+            Settlement::Cancelled(cause) => Self::Cancelled(cause),
+            Settlement::TimedOut { clock, after } => Self::TimedOut { clock, after },
+            Settlement::Ended { reason } => Self::Ended { reason },
+            Settlement::Unreadable(Refusal::TooLarge) => Self::Unreadable(Unreadable::TooLarge),
+            Settlement::Unreadable(_) => Self::Unreadable(Unreadable::Invalid),
+            Settlement::Closed => Self::Closed,
+        })
+    }
+
+    /// Whether our side cancelled it.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled(_))
+    }
+}
+
+impl From<Misuse> for CallError {
+    fn from(misuse: Misuse) -> Self {
+        match misuse {
+            Misuse::Closed => Self::Closed,
+            Misuse::TooMany => Self::Overloaded,
+            Misuse::TokenInUse => Self::Misuse(CallMisuse::TokenInUse),
+            other => Self::Misuse(CallMisuse::Other(other)),
+        }
+    }
+}
+
+/// A peer's error object, however odd: what cannot be read of it is left out.
+fn read_error(raw: &[u8]) -> ErrorObject {
+    #[derive(Deserialize)]
+    struct Loose<'a> {
+        #[serde(default, borrow)]
+        code: Option<&'a RawValue>,
+        #[serde(default, borrow)]
+        message: Option<&'a RawValue>,
+        #[serde(default)]
+        data: Option<Box<RawValue>>,
+    }
+    let Ok(Loose { code, message, data }) = serde_json::from_slice(raw) else {
+        return ErrorObject::new(0, String::from_utf8_lossy(raw));
+    };
+    let code = code.and_then(|code| serde_json::from_str::<f64>(code.get()).ok()).unwrap_or_default();
+    let message = message.map_or_else(String::new, |message| {
+        serde_json::from_str(message.get()).unwrap_or_else(|_| message.get().to_owned())
+    });
+    ErrorObject { code: code as i32, message, data, is_cancelled: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_odd_error_object_is_still_read() {
+        let read = |raw: &str| read_error(raw.as_bytes());
+        assert_eq!(read(r#"{"code":-32601,"message":"no"}"#), ErrorObject::new(-32601, "no"));
+        assert_eq!(read(r#"{"code":1e99,"message":5}"#), ErrorObject::new(i32::MAX, "5"));
+        assert_eq!(read(r#"{"message":null}"#), ErrorObject::new(0, ""));
+        assert_eq!(read("[]").code, 0);
+    }
+}

@@ -1,0 +1,153 @@
+//! What a handler can take as parameters.
+
+use std::sync::Arc;
+
+use rescind_proto::connection::Payload;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, Peer, error::ErrorObject, shared::Shared, work::Work};
+
+/// Something that a handler takes as a parameter, made from the message it handles.
+///
+/// `Scope` is [`OnRequest`] or [`OnNotification`]; what makes sense for both implements it for any scope.
+pub trait Extract<Scope>: Sized {
+    /// Makes it.
+    ///
+    /// # Errors
+    ///
+    /// A request is answered with the error, and its handler is not called; a notification is dropped.
+    fn extract(scope: &Scope) -> Result<Self, ErrorObject>;
+}
+
+/// A request, as extractors see it.
+#[derive(Debug)]
+pub struct OnRequest {
+    work: Arc<Work>,
+}
+
+/// A notification, as extractors see it.
+#[derive(Debug)]
+pub struct OnNotification {
+    shared: Arc<Shared>,
+    payload: Payload,
+}
+
+/// What requests and notifications have in common.
+pub trait Scope {
+    /// The method.
+    fn method(&self) -> &str;
+    /// The raw params, if there are any.
+    fn params(&self) -> Option<&[u8]>;
+    /// The connection on which it came.
+    fn peer(&self) -> Peer;
+}
+
+impl OnRequest {
+    pub(crate) fn of(work: &Arc<Work>) -> Self {
+        Self { work: Arc::clone(work) }
+    }
+
+    /// The request's context.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        Context::new(Arc::clone(&self.work))
+    }
+}
+
+impl OnNotification {
+    pub(crate) fn of(shared: &Arc<Shared>, payload: Payload) -> Self {
+        Self { shared: Arc::clone(shared), payload }
+    }
+}
+
+impl Scope for OnRequest {
+    fn method(&self) -> &str {
+        self.work.payload.method()
+    }
+
+    fn params(&self) -> Option<&[u8]> {
+        self.work.payload.params()
+    }
+
+    fn peer(&self) -> Peer {
+        Peer::of(&self.work.shared)
+    }
+}
+
+impl Scope for OnNotification {
+    fn method(&self) -> &str {
+        self.payload.method()
+    }
+
+    fn params(&self) -> Option<&[u8]> {
+        self.payload.params()
+    }
+
+    fn peer(&self) -> Peer {
+        Peer::of(&self.shared)
+    }
+}
+
+/// The params, read as `T`; absent params are read as `null`.
+///
+/// A request whose params are no `T` is answered with -32602.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params<T>(
+    /// What was read.
+    pub T,
+);
+
+impl<S: Scope, T: DeserializeOwned> Extract<S> for Params<T> {
+    fn extract(scope: &S) -> Result<Self, ErrorObject> {
+        let params = scope.params().unwrap_or(b"null");
+        serde_json::from_slice(params).map(Self).map_err(|error| ErrorObject::invalid_params(error.to_string()))
+    }
+}
+
+/// The params as they came; `null` if there are none.
+#[derive(Clone, Debug)]
+pub struct RawParams(
+    /// The JSON text.
+    pub Box<RawValue>,
+);
+
+impl<S: Scope> Extract<S> for RawParams {
+    fn extract(scope: &S) -> Result<Self, ErrorObject> {
+        let params = scope.params().unwrap_or(b"null");
+        serde_json::from_slice(params).map(Self).map_err(|error| ErrorObject::invalid_params(error.to_string()))
+    }
+}
+
+/// The method: for handlers of several, and fallbacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Method(
+    /// Its name.
+    pub String,
+);
+
+impl<S: Scope> Extract<S> for Method {
+    fn extract(scope: &S) -> Result<Self, ErrorObject> {
+        Ok(Self(scope.method().to_owned()))
+    }
+}
+
+impl<S: Scope> Extract<S> for Peer {
+    fn extract(scope: &S) -> Result<Self, ErrorObject> {
+        Ok(scope.peer())
+    }
+}
+
+impl Extract<OnRequest> for Context {
+    fn extract(scope: &OnRequest) -> Result<Self, ErrorObject> {
+        Ok(scope.context())
+    }
+}
+
+/// Fires when the request is to stop, for whatever cause; it may have fired already (D21).
+impl Extract<OnRequest> for CancellationToken {
+    fn extract(scope: &OnRequest) -> Result<Self, ErrorObject> {
+        Ok(scope.work.token())
+    }
+}

@@ -1,0 +1,149 @@
+//! Filters: functions that see every message, and may veto or rewrite it.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use rescind_proto::{
+    connection::Connection,
+    frame,
+    id::RequestId,
+    time::Instant,
+    wire::{Chunk, Decoder, Framing, Leftover, Overlong},
+};
+
+/// A filter of one direction.
+pub(crate) type Filter = Box<dyn Fn(&Message<'_>) -> Pass + Send + Sync>;
+
+/// What a filter decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The message goes on as it is.
+    Unchanged,
+    /// This message goes on in its place: JSON, with no line break.
+    Rewritten(Vec<u8>),
+    /// The message goes no further. Nobody waits for it in vain: a vetoed request is answered with an error, and a
+    /// call whose answer was vetoed fails.
+    Vetoed,
+}
+
+/// A message, as filters see it.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    body: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    pub(crate) const fn new(body: &'a [u8]) -> Self {
+        Self { body }
+    }
+
+    /// The whole message, JSON.
+    #[must_use]
+    pub const fn json(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// Its method, if it is a request or a notification.
+    #[must_use]
+    pub fn method(&self) -> Option<String> {
+        match frame::parse(self.body).ok()? {
+            frame::Frame::Request(request) => Some(request.method.into_owned()),
+            frame::Frame::Notification(notification) => Some(notification.method.into_owned()),
+            frame::Frame::Response(_) | frame::Frame::Batch(_) => None,
+        }
+    }
+
+    /// Its id, if it is a request.
+    #[must_use]
+    pub fn request_id(&self) -> Option<RequestId> {
+        match frame::parse(self.body).ok()? {
+            frame::Frame::Request(request) => Some(request.id),
+            frame::Frame::Notification(_) | frame::Frame::Response(_) | frame::Frame::Batch(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    /// Params may hold secrets: only the length is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Message({} bytes)", self.body.len())
+    }
+}
+
+/// Applies the filters of one direction to a message; one that panics lets it pass.
+pub(crate) fn apply(filters: &[Filter], body: Vec<u8>) -> Sieved {
+    let mut body = body;
+    for filter in filters {
+        let pass = catch_unwind(AssertUnwindSafe(|| filter(&Message::new(&body))));
+        match pass {
+            Ok(Pass::Unchanged) | Err(_) => {}
+            Ok(Pass::Rewritten(new)) => body = new,
+            Ok(Pass::Vetoed) => return Sieved::Vetoed(body),
+        }
+    }
+    Sieved::Message(body)
+}
+
+/// What is left of the input once filters have seen it.
+#[derive(Debug)]
+pub(crate) enum Sieved {
+    Message(Vec<u8>),
+    Vetoed(Vec<u8>),
+    Overlong(Overlong),
+    Garbage(Vec<u8>),
+}
+
+impl Sieved {
+    pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
+        match self {
+            Self::Message(body) => conn.handle_message(now, body),
+            Self::Vetoed(body) => conn.handle_vetoed(now, body),
+            Self::Overlong(message) => conn.handle_overlong(now, message),
+            Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
+        }
+    }
+}
+
+/// Takes the input apart for the filters.
+#[derive(Debug)]
+pub(crate) struct Sieve {
+    decoder: Decoder,
+}
+
+impl Sieve {
+    pub(crate) fn new(framing: Framing, max_message: usize) -> Self {
+        Self { decoder: Decoder::new(Some(framing), max_message) }
+    }
+
+    pub(crate) fn take(&mut self, filters: &[Filter], mut bytes: &[u8]) -> Vec<Sieved> {
+        let mut sieved = Vec::new();
+        while let Some(chunk) = self.decoder.decode(&mut bytes) {
+            sieved.push(match chunk {
+                Chunk::Frame(framed) => apply(filters, framed.body().to_vec()),
+                Chunk::Overlong(message) => Sieved::Overlong(message),
+                Chunk::Broken(broken) => Sieved::Garbage(broken.raw.to_vec()),
+            });
+        }
+        sieved
+    }
+
+    /// The input has ended: a last line without its line break is a message if it can be read as one.
+    pub(crate) fn finish(&mut self, filters: &[Filter]) -> Option<Sieved> {
+        match self.decoder.finish()? {
+            Leftover::Line(line) if frame::parse(&line).is_ok() => Some(apply(filters, line)),
+            Leftover::Overlong(message) => Some(Sieved::Overlong(message)),
+            Leftover::Line(_) | Leftover::Half(_) => None,
+        }
+    }
+}
+
+/// The message in a frame.
+pub(crate) fn body(frame: &[u8], framing: Framing) -> Vec<u8> {
+    let mut rest = frame;
+    match Decoder::new(Some(framing), usize::MAX).decode(&mut rest) {
+        Some(Chunk::Frame(framed)) => framed.body().to_vec(),
+        Some(Chunk::Overlong(_) | Chunk::Broken(_)) | None => frame.to_vec(),
+    }
+}

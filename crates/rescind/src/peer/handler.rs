@@ -1,0 +1,248 @@
+//! Handlers: async functions of extractors, and the table that finds them by method.
+
+use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use rescind_proto::{
+    connection::{CancelNotice, Grace, Payload},
+    dialect::CancelResult,
+};
+use serde::Serialize;
+
+use super::{
+    error::ErrorObject,
+    extract::{Extract, OnNotification, OnRequest},
+    filter::Filter,
+    shared::Shared,
+    work::Work,
+};
+
+/// How a handler's future ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A result, as JSON.
+    Value(Vec<u8>),
+    Error(ErrorObject),
+}
+
+pub(crate) type Handling = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Calls a handler. Errors are those of its extractors.
+pub(crate) type StartHandler = Box<dyn Fn(&Arc<Work>) -> Result<Handling, ErrorObject> + Send + Sync>;
+
+pub(crate) type OnNotice = Box<dyn Fn(&Arc<Shared>, Payload) -> Result<(), ErrorObject> + Send + Sync>;
+
+pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
+
+/// An async function that handles requests: `|params: Params<T>, cx: Context| async move { … }`.
+///
+/// Its parameters are up to eight [extractors](Extract) in any order, its output a `Result` of anything that can be
+/// written as JSON and any error that becomes an [`ErrorObject`].
+pub trait RequestHandler<Args>: Send + Sync + 'static {
+    #[doc(hidden)]
+    fn erased(self) -> Erased;
+}
+
+/// A handler without its types.
+#[doc(hidden)]
+pub struct Erased(pub(crate) StartHandler);
+
+/// A function that handles notifications: `|params: Params<T>, peer: Peer| { … }`.
+///
+/// It is called in the order of the wire, before whatever came after it (D11), and so it is no async function:
+/// work belongs into a task. Its parameters are extractors that need no request.
+pub trait NotificationHandler<Args>: Send + Sync + 'static {
+    #[doc(hidden)]
+    fn erased(self) -> ErasedNotice;
+}
+
+/// A notification handler without its types.
+#[doc(hidden)]
+pub struct ErasedNotice(pub(crate) OnNotice);
+
+async fn run<T: Serialize, E: Into<ErrorObject>>(handling: impl Future<Output = Result<T, E>>) -> Outcome {
+    match handling.await {
+        Ok(value) => match serde_json::to_vec(&value) {
+            Ok(json) => Outcome::Value(json),
+            Err(error) => Outcome::Error(ErrorObject::internal(format!("the result is no JSON: {error}"))),
+        },
+        Err(error) => Outcome::Error(error.into()),
+    }
+}
+
+macro_rules! handlers {
+    ($($arg:ident)*) => {
+        impl<F, Fut, T, E, $($arg),*> RequestHandler<($($arg,)*)> for F
+        where
+            F: Fn($($arg),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<T, E>> + Send + 'static,
+            T: Serialize + Send + 'static,
+            E: Into<ErrorObject> + Send + 'static,
+            $($arg: Extract<OnRequest>,)*
+        {
+            fn erased(self) -> Erased {
+                Erased(Box::new(move |work| {
+                    let scope = OnRequest::of(work);
+                    let _ = &scope;
+                    Ok(Box::pin(run(self($($arg::extract(&scope)?),*))))
+                }))
+            }
+        }
+
+        impl<F, $($arg),*> NotificationHandler<($($arg,)*)> for F
+        where
+            F: Fn($($arg),*) + Send + Sync + 'static,
+            $($arg: Extract<OnNotification>,)*
+        {
+            fn erased(self) -> ErasedNotice {
+                ErasedNotice(Box::new(move |shared, payload| {
+                    let scope = OnNotification::of(shared, payload);
+                    let _ = &scope;
+                    self($($arg::extract(&scope)?),*);
+                    Ok(())
+                }))
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(A);
+handlers!(A B);
+handlers!(A B C);
+handlers!(A B C D);
+handlers!(A B C D E1);
+handlers!(A B C D E1 G);
+handlers!(A B C D E1 G H);
+handlers!(A B C D E1 G H I);
+
+/// A handler and how its requests are stopped.
+///
+/// Made from a handler by [`route`]; a bare handler stands for a route with the defaults.
+pub struct Route {
+    pub(crate) handler: StartHandler,
+    pub(crate) settings: Settings,
+}
+
+/// How the requests of a route are stopped (D22).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) grace: Grace,
+    pub(crate) is_shielded: bool,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) cancel_result: Option<&'static CancelResult>,
+    pub(crate) spares_processes: bool,
+    pub(crate) has_own_task: bool,
+}
+
+impl Settings {
+    pub(crate) fn is_plain(&self) -> bool {
+        self.grace == Grace::Default && !self.is_shielded && self.time_limit.is_none() && self.cancel_result.is_none()
+    }
+}
+
+/// A route for this handler, to be given settings of its own.
+pub fn route<Args>(handler: impl RequestHandler<Args>) -> Route {
+    Route { handler: handler.erased().0, settings: Settings::default() }
+}
+
+impl Route {
+    /// How long the handler may go on after its token fired, before its future is dropped (D22).
+    #[must_use]
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = Grace::After(grace);
+        self
+    }
+
+    /// The ladder ends with the token: the future is never dropped, however long it goes on.
+    #[must_use]
+    pub const fn never_dropped(mut self) -> Self {
+        self.settings.grace = Grace::Never;
+        self
+    }
+
+    /// A cancel leaves the handler alone: it runs to its end and is answered as if none came, where the protocol
+    /// allows that (D22, MCP-C07). [`Context::shield`](super::Context::shield) does it for a part of the work.
+    #[must_use]
+    pub const fn shielded(mut self) -> Self {
+        self.settings.is_shielded = true;
+        self
+    }
+
+    /// The longest a request may take (MCP-C14): its token fires then, and what it does elsewhere has no more time
+    /// either.
+    #[must_use]
+    pub const fn time_limit(mut self, limit: Duration) -> Self {
+        self.settings.time_limit = Some(limit);
+        self
+    }
+
+    /// What this method answers when its requester cancelled it, in place of the dialect's error (D23).
+    #[must_use]
+    pub const fn cancel_result(mut self, result: &'static CancelResult) -> Self {
+        self.settings.cancel_result = Some(result);
+        self
+    }
+
+    /// Child processes get no SIGTERM when the token fires: only SIGKILL, when the grace is over (D22).
+    #[must_use]
+    pub const fn spare_processes(mut self) -> Self {
+        self.settings.spares_processes = true;
+        self
+    }
+
+    /// The handler's future is polled by a task of its own from the start.
+    ///
+    /// As a rule the driver polls it once, so that an answer that is at hand needs no task. A handler that computes
+    /// for long before its first await would hold up the connection that way.
+    #[must_use]
+    pub const fn own_task(mut self) -> Self {
+        self.settings.has_own_task = true;
+        self
+    }
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Route").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// What a handler or a route becomes.
+pub trait IntoRoute<Args> {
+    #[doc(hidden)]
+    fn into_route(self) -> Route;
+}
+
+impl<Args, H: RequestHandler<Args>> IntoRoute<Args> for H {
+    fn into_route(self) -> Route {
+        route(self)
+    }
+}
+
+impl IntoRoute<Self> for Route {
+    fn into_route(self) -> Route {
+        self
+    }
+}
+
+/// Everything that a connection calls.
+#[derive(Default)]
+pub(crate) struct Service {
+    pub(crate) requests: HashMap<Box<str>, Route, foldhash::fast::RandomState>,
+    pub(crate) fallback: Option<Route>,
+    pub(crate) notices: HashMap<Box<str>, OnNotice, foldhash::fast::RandomState>,
+    pub(crate) other_notices: Option<OnNotice>,
+    pub(crate) on_cancelled: Vec<OnCancelled>,
+    pub(crate) incoming: Vec<Filter>,
+    pub(crate) outgoing: Vec<Filter>,
+}
+
+impl Service {
+    pub(crate) fn route(&self, method: &str) -> Option<&Route> {
+        self.requests.get(method).or(self.fallback.as_ref())
+    }
+
+    pub(crate) fn notice(&self, method: &str) -> Option<&OnNotice> {
+        self.notices.get(method).or(self.other_notices.as_ref())
+    }
+}

@@ -1,0 +1,249 @@
+//! Stopping a call from beside its caller, and learning what came of it (D28).
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use rescind_proto::{
+    cause::{Cause, CauseCode},
+    connection::{OutgoingKey, Settlement},
+    receipt::{Outcome, Receipt},
+    time::Instant,
+};
+
+use super::shared::Shared;
+
+/// What a call and its stop handles share.
+pub(crate) struct Slip {
+    shared: Arc<Shared>,
+    state: Mutex<SlipState>,
+}
+
+#[derive(Default)]
+struct SlipState {
+    /// The engine's key, once the request was made.
+    key: Option<OutgoingKey>,
+    /// A cancel that came before that.
+    early: Option<Cause>,
+    receipt: Option<Receipt>,
+    /// How the call ended, if it has.
+    over: Option<Over>,
+    /// Whether the peer answers a request that it was asked to cancel.
+    confirms: bool,
+    /// The connection has forgotten the request: nothing more will be learnt.
+    is_forgotten: bool,
+    wakers: Vec<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Answered,
+    Closed,
+    Otherwise,
+}
+
+/// Stops one call, from anywhere, beside whoever awaits it.
+///
+/// Clones stop the same call. Dropping a handle does nothing; it may outlive the call.
+#[derive(Clone)]
+pub struct StopHandle {
+    slip: Arc<Slip>,
+}
+
+impl StopHandle {
+    pub(crate) const fn new(slip: Arc<Slip>) -> Self {
+        Self { slip }
+    }
+
+    /// Cancels the call, for a reason in words that a person or caller chose: they go on the wire where the
+    /// protocol has a place for them (D20). Empty words are none.
+    ///
+    /// The caller is told at once, with [`CallError::Cancelled`](super::CallError::Cancelled); the peer as soon as
+    /// the pipe allows. The receipt can be awaited or dropped: the cancel stands.
+    #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
+    pub fn cancel(&self, reason: &str) -> ReceiptFuture {
+        self.cancel_for(cause(reason))
+    }
+
+    /// Cancels the call, but lets its caller wait for the peer's answer, no longer than `grace` (D4).
+    #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
+    pub fn cancel_and_wait(&self, reason: &str, grace: Duration) -> ReceiptFuture {
+        self.ask(cause(reason), Some(grace))
+    }
+
+    /// Cancels the call for a cause other than its caller: an operator, a policy.
+    #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
+    pub fn cancel_for(&self, cause: Cause) -> ReceiptFuture {
+        self.ask(cause, None)
+    }
+
+    /// What is known of the cancel so far; `None` if there was none.
+    #[must_use]
+    pub fn receipt(&self) -> Option<Receipt> {
+        self.slip.lock().receipt.clone()
+    }
+
+    fn ask(&self, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
+        let shared = &self.slip.shared;
+        let now = shared.now();
+        let key = {
+            let mut slip = self.slip.lock();
+            if slip.key.is_none() && slip.over.is_none() {
+                slip.early.get_or_insert_with(|| cause.clone());
+                slip.receipt.get_or_insert_with(|| never_sent(cause.clone(), now));
+            }
+            slip.key
+        };
+        if let Some(key) = key {
+            {
+                let conn = &mut shared.lock().conn;
+                match grace {
+                    Some(grace) => conn.cancel_and_wait(now, key, cause.clone(), grace),
+                    None => conn.cancel(now, key, cause.clone()),
+                };
+            }
+            shared.bell.ring();
+        }
+        ReceiptFuture { slip: Arc::clone(&self.slip), cause, asked: now }
+    }
+}
+
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slip = self.slip.lock();
+        f.debug_struct("StopHandle").field("key", &slip.key).field("receipt", &slip.receipt).finish_non_exhaustive()
+    }
+}
+
+/// What came of a cancel, once it is known (D28).
+///
+/// Ready when nothing more can be learnt: where the protocol confirms a cancel (ACP, LSP), at the peer's answer;
+/// where it does not (MCP), when the cancel was written; at once if the call was over, or was never sent; and in
+/// any case at the end of the connection, or when it forgets the request (ten minutes by default). Dropping it
+/// takes nothing back.
+pub struct ReceiptFuture {
+    slip: Arc<Slip>,
+    cause: Cause,
+    asked: Instant,
+}
+
+impl Future for ReceiptFuture {
+    type Output = Receipt;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Receipt> {
+        let mut slip = self.slip.lock();
+        let made_up = |outcome| Receipt { cause: self.cause.clone(), asked: self.asked, written: None, outcome };
+        let found = match (&slip.receipt, slip.over) {
+            (Some(receipt), _) if slip.is_settled(receipt.outcome) => Some(receipt.clone()),
+            (None, Some(Over::Answered)) => Some(made_up(Outcome::CompletedFirst)),
+            (None, Some(Over::Closed | Over::Otherwise)) => Some(made_up(Outcome::Unknown)),
+            (None, None) if slip.is_forgotten => Some(made_up(Outcome::Unknown)),
+            (Some(_) | None, _) => None,
+        };
+        if found.is_none() && !slip.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            slip.wakers.push(cx.waker().clone());
+        }
+        found.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl fmt::Debug for ReceiptFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiptFuture").field("cause", &self.cause).finish_non_exhaustive()
+    }
+}
+
+impl SlipState {
+    const fn is_settled(&self, outcome: Outcome) -> bool {
+        outcome.is_final() || self.is_forgotten || matches!(outcome, Outcome::Sent) && !self.confirms
+    }
+}
+
+impl Slip {
+    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { shared, state: Mutex::default() })
+    }
+
+    /// A cancel that came before the request was made.
+    pub(crate) fn early(&self) -> Option<Cause> {
+        self.lock().early.clone()
+    }
+
+    /// The request was made; gives a cancel that has come meanwhile.
+    pub(crate) fn made(&self, key: OutgoingKey, confirms: bool) -> Option<Cause> {
+        let mut slip = self.lock();
+        slip.key = Some(key);
+        slip.confirms = confirms;
+        slip.early.clone()
+    }
+
+    /// More is known; whoever is to hear of it.
+    #[must_use]
+    pub(crate) fn learn(&self, receipt: Receipt) -> Vec<Waker> {
+        let mut slip = self.lock();
+        slip.receipt = Some(receipt);
+        std::mem::take(&mut slip.wakers)
+    }
+
+    /// The call is over.
+    #[must_use]
+    pub(crate) fn over(&self, how: &Settlement) -> Vec<Waker> {
+        let mut slip = self.lock();
+        slip.over = Some(match how {
+            Settlement::Result(_) | Settlement::PeerError(_) | Settlement::Unreadable(_) => Over::Answered,
+            Settlement::Closed => Over::Closed,
+            Settlement::Cancelled(_) | Settlement::TimedOut { .. } | Settlement::Ended { .. } => Over::Otherwise,
+        });
+        std::mem::take(&mut slip.wakers)
+    }
+
+    /// Nothing more will be learnt.
+    #[must_use]
+    pub(crate) fn forget(&self) -> Vec<Waker> {
+        let mut slip = self.lock();
+        slip.is_forgotten = true;
+        std::mem::take(&mut slip.wakers)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlipState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The slip of a call, made when somebody asks for it.
+#[derive(Default)]
+pub(crate) struct LazySlip(OnceLock<Arc<Slip>>);
+
+impl LazySlip {
+    pub(crate) fn existing(&self) -> Option<&Arc<Slip>> {
+        self.0.get()
+    }
+
+    pub(crate) fn of(&self, shared: &Arc<Shared>, key: Option<OutgoingKey>) -> &Arc<Slip> {
+        self.0.get_or_init(|| {
+            let slip = Slip::new(Arc::clone(shared));
+            if let Some(key) = key {
+                let mut state = shared.lock();
+                let confirms = !state.conn.dialect().is_silent();
+                slip.made(key, confirms);
+                state.slips.insert(key, Arc::clone(&slip));
+            }
+            slip
+        })
+    }
+}
+
+/// The cause of a cancel that a caller asked for in these words.
+pub(crate) fn cause(reason: &str) -> Cause {
+    let cause = Cause::new(CauseCode::Caller);
+    if reason.is_empty() { cause } else { cause.with_text(reason) }
+}
+
+const fn never_sent(cause: Cause, asked: Instant) -> Receipt {
+    Receipt { cause, asked, written: None, outcome: Outcome::NeverSent }
+}

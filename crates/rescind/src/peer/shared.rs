@@ -1,0 +1,146 @@
+//! What the driver, the handles and the handlers of one connection share.
+//!
+//! One lock around everything that changes; it is never held across an await, nor while anybody's code runs:
+//! handlers, callbacks, wakers and drops come after it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Waker,
+};
+
+use rescind_proto::{
+    cause::Cause,
+    connection::{Config, Connection, HandlerEnd, IncomingKey, OutgoingKey},
+    time::Instant,
+};
+
+use super::{handler::Service, receipt::Slip, slots::Slots, sync::Bell, work::Work};
+
+pub(crate) struct Shared {
+    origin: tokio::time::Instant,
+    pub(crate) bell: Bell,
+    /// Handles that callers hold: without any, the connection ends.
+    handles: AtomicUsize,
+    pub(crate) service: Service,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) conn: Connection,
+    pub(crate) calls: Slots,
+    /// Handlers at work that were not ready at once, by the place of their key.
+    works: Vec<Option<Arc<Work>>>,
+    /// Calls somebody holds a stop handle of.
+    pub(crate) slips: HashMap<OutgoingKey, Arc<Slip>>,
+    /// Handlers that wait until the peer has read what it is owed.
+    pub(crate) behind: Vec<Waker>,
+    /// Those who wait for the end.
+    pub(crate) closing: Vec<Waker>,
+    /// A shutdown was asked for.
+    pub(crate) is_ending: bool,
+    /// The driver is gone.
+    pub(crate) is_over: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, service: Service) -> Arc<Self> {
+        let state = State {
+            conn: Connection::new(config),
+            calls: Slots::default(),
+            works: Vec::new(),
+            slips: HashMap::new(),
+            behind: Vec::new(),
+            closing: Vec::new(),
+            is_ending: false,
+            is_over: false,
+        };
+        Arc::new(Self {
+            origin: tokio::time::Instant::now(),
+            bell: Bell::new(),
+            handles: AtomicUsize::new(0),
+            service,
+            state: Mutex::new(state),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection's clock.
+    pub(crate) fn now(&self) -> Instant {
+        Instant::after_origin(tokio::time::Instant::now().duration_since(self.origin))
+    }
+
+    pub(crate) fn origin(&self) -> std::time::Instant {
+        self.origin.into_std()
+    }
+
+    /// Cancels one of our requests.
+    pub(crate) fn cancel(&self, key: OutgoingKey, cause: Cause) {
+        let now = self.now();
+        self.lock().conn.cancel(now, key, cause);
+        self.bell.ring();
+    }
+
+    /// A handler has ended, and everything it owned is gone.
+    pub(crate) fn ended(&self, key: IncomingKey, end: HandlerEnd<'_>) {
+        let now = self.now();
+        let work = {
+            let mut state = self.lock();
+            state.conn.ended(now, key, end);
+            state.forget_work(key)
+        };
+        drop(work);
+        self.bell.ring();
+    }
+
+    pub(crate) fn add_handle(&self) {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drop_handle(&self) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.bell.ring();
+        }
+    }
+
+    /// Whether nobody can ask anything of this connection any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.handles.load(Ordering::Acquire) == 0
+    }
+}
+
+impl State {
+    pub(crate) fn note_work(&mut self, work: Arc<Work>) {
+        let place = work.key.place();
+        if self.works.len() <= place {
+            self.works.resize_with(place + 1, || None);
+        }
+        self.works[place] = Some(work);
+    }
+
+    pub(crate) fn work(&self, key: IncomingKey) -> Option<Arc<Work>> {
+        self.works.get(key.place())?.as_ref().filter(|work| work.key == key).cloned()
+    }
+
+    pub(crate) fn works(&self) -> Vec<Arc<Work>> {
+        self.works.iter().flatten().cloned().collect()
+    }
+
+    fn forget_work(&mut self, key: IncomingKey) -> Option<Arc<Work>> {
+        let work = self.works.get_mut(key.place())?;
+        if work.as_ref().is_some_and(|work| work.key == key) { work.take() } else { None }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("handles", &self.handles).finish_non_exhaustive()
+    }
+}

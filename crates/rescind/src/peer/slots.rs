@@ -1,0 +1,143 @@
+//! Our calls: one small slot each, in which the driver leaves the answer and the caller its waker.
+//!
+//! A slot belongs to its [`Call`](super::Call) and outlives the engine's entry, which is gone as soon as the answer
+//! has been read; the engine's key leads to the slot only while the slot still waits.
+
+use std::{sync::Arc, task::Waker};
+
+use rescind_proto::connection::{OutgoingKey, Settlement};
+
+use super::{call::Progress, work::Work};
+
+/// What a caller wants done with progress.
+pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
+
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// By the place of the engine's key.
+    by_place: Vec<u32>,
+}
+
+struct Slot {
+    key: Option<OutgoingKey>,
+    waker: Option<Waker>,
+    end: Option<Settlement>,
+    /// The caller has gone and wants the request to go on: the slot is freed when it ends.
+    is_left: bool,
+    extras: Option<Box<Extras>>,
+}
+
+/// What few calls have.
+#[derive(Default)]
+pub(crate) struct Extras {
+    pub(crate) on_progress: Option<OnProgress>,
+    /// The request on another connection that this one serves, and where it is noted there.
+    pub(crate) parent: Option<(Arc<Work>, u32)>,
+}
+
+impl Slots {
+    pub(crate) fn insert(&mut self, key: OutgoingKey, waker: Option<Waker>, extras: Option<Box<Extras>>) -> u32 {
+        let slot = Slot { key: Some(key), waker, end: None, is_left: false, extras };
+        let at = if let Some(at) = self.free.pop() {
+            self.slots[at as usize] = slot;
+            at
+        } else {
+            self.slots.push(slot);
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        };
+        let place = key.place();
+        if self.by_place.len() <= place {
+            self.by_place.resize(place + 1, u32::MAX);
+        }
+        self.by_place[place] = at;
+        at
+    }
+
+    /// The answer, if there is one; else the waker is kept. The slot is free after the answer.
+    pub(crate) fn poll(&mut self, at: u32, waker: &Waker) -> Option<Settlement> {
+        let slot = &mut self.slots[at as usize];
+        match slot.end.take() {
+            Some(end) => {
+                self.free.push(at);
+                Some(end)
+            }
+            None => {
+                match &mut slot.waker {
+                    Some(known) if known.will_wake(waker) => {}
+                    place => *place = Some(waker.clone()),
+                }
+                None
+            }
+        }
+    }
+
+    /// The engine's key, while the request is not settled as far as its caller knows.
+    pub(crate) fn key(&self, at: u32) -> Option<OutgoingKey> {
+        self.slots[at as usize].key
+    }
+
+    /// The caller goes; what hung on the call is given back, to be dropped without any lock.
+    pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Extras>>, Option<Waker>) {
+        let slot = &mut self.slots[at as usize];
+        let left = (slot.key.take(), slot.extras.take(), slot.waker.take());
+        slot.end = None;
+        self.free.push(at);
+        left
+    }
+
+    /// The caller goes, and the request goes on without it.
+    pub(crate) fn detach(&mut self, at: u32) -> Option<Waker> {
+        let slot = &mut self.slots[at as usize];
+        if slot.key.is_none() {
+            slot.end = None;
+            self.free.push(at);
+        } else {
+            slot.is_left = true;
+        }
+        slot.waker.take()
+    }
+
+    /// The call is nobody's child any more: where its parent noted it.
+    pub(crate) fn orphan(&mut self, at: u32) -> Option<(Arc<Work>, u32)> {
+        self.slots[at as usize].extras.as_mut()?.parent.take()
+    }
+
+    /// A request has ended: its caller's waker, and what hung on the call.
+    pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement) -> (Option<Waker>, Option<Box<Extras>>) {
+        let Some(at) = self.find(key) else { return (None, None) };
+        let slot = &mut self.slots[at as usize];
+        slot.key = None;
+        let left = (slot.waker.take(), slot.extras.take());
+        if slot.is_left {
+            self.free.push(at);
+        } else {
+            slot.end = Some(how);
+        }
+        left
+    }
+
+    /// Takes the progress callback out, to be called without any lock.
+    pub(crate) fn take_progress(&mut self, key: OutgoingKey) -> Option<OnProgress> {
+        let at = self.find(key)?;
+        self.slots[at as usize].extras.as_mut()?.on_progress.take()
+    }
+
+    /// Puts it back; given back itself if the call is over.
+    pub(crate) fn put_progress(&mut self, key: OutgoingKey, on_progress: OnProgress) -> Option<OnProgress> {
+        let extras = self.find(key).and_then(|at| self.slots[at as usize].extras.as_mut());
+        match extras {
+            Some(extras) => {
+                extras.on_progress = Some(on_progress);
+                None
+            }
+            None => Some(on_progress),
+        }
+    }
+
+    fn find(&self, key: OutgoingKey) -> Option<u32> {
+        let at = *self.by_place.get(key.place())?;
+        (self.slots.get(at as usize)?.key == Some(key)).then_some(at)
+    }
+}

@@ -1,0 +1,200 @@
+//! Running one handler to its end.
+//!
+//! The order of the end, whichever way it comes (D12, D22, case 72): the future is gone; its token and everything
+//! that served it are told; linked tasks, threads and processes are gone; only then is the handler reported ended,
+//! which answers the request and frees its slot.
+
+use std::{
+    future::Future,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+};
+
+use rescind_proto::connection::{HandlerEnd, Reply};
+
+use super::{
+    current,
+    error::ErrorObject,
+    handler::{Handling, Outcome},
+    work::Work,
+};
+
+/// A handler at work, as the future of a task.
+pub(crate) struct Running {
+    work: Arc<Work>,
+    phase: Phase,
+}
+
+enum Phase {
+    Handling(Handling),
+    /// The future is gone; what it started is not yet.
+    Releasing(End),
+    Over,
+}
+
+/// How a handler ended; owns what [`HandlerEnd`] borrows.
+#[derive(Debug)]
+pub(crate) enum End {
+    Value(Vec<u8>),
+    Error(ErrorObject),
+    /// It was answered already.
+    Answered,
+    Cancelled,
+    GaveUp,
+    Dropped,
+    Panicked,
+}
+
+impl End {
+    /// Hands it to `take` as the engine wants it.
+    pub(crate) fn with<T>(&self, take: impl FnOnce(HandlerEnd<'_>) -> T) -> T {
+        take(match self {
+            Self::Value(_) | Self::Error(_) => HandlerEnd::Returned(self.reply()),
+            Self::Answered => HandlerEnd::Answered,
+            Self::Cancelled => HandlerEnd::Cancelled,
+            Self::GaveUp => HandlerEnd::GaveUp,
+            Self::Dropped => HandlerEnd::Dropped,
+            Self::Panicked => HandlerEnd::Panicked,
+        })
+    }
+
+    fn reply(&self) -> Reply<'_> {
+        match self {
+            Self::Value(json) => Reply::Result(json),
+            Self::Error(ErrorObject { code, message, data, .. }) => {
+                Reply::Error { code: *code, message, data: data.as_ref().map(|data| data.get().as_bytes()) }
+            }
+            Self::Answered | Self::Cancelled | Self::GaveUp | Self::Dropped | Self::Panicked => Reply::Result(b"null"),
+        }
+    }
+}
+
+/// What came of a handler's first poll.
+pub(crate) enum Begun {
+    /// It has ended, and owns nothing.
+    Ended(End),
+    /// It goes on, in a task of its own.
+    Pending(Running),
+}
+
+/// Calls a handler, and polls its future once; a future that belongs into a task of its own is not polled here.
+pub(crate) fn begin(work: &Arc<Work>, call: impl FnOnce() -> Result<Handling, ErrorObject>, in_task: bool) -> Begun {
+    let called = {
+        let _entered = current::enter(work);
+        catch_unwind(AssertUnwindSafe(call))
+    };
+    let mut running = match called {
+        Ok(Ok(handling)) => Running { work: Arc::clone(work), phase: Phase::Handling(handling) },
+        Ok(Err(error)) => Running::releasing(work, End::Error(error)),
+        Err(_panic) => Running::releasing(work, End::Panicked),
+    };
+    if in_task && matches!(running.phase, Phase::Handling(_)) {
+        return Begun::Pending(running);
+    }
+    // Whoever polls it next registers the waker that counts.
+    match running.poll_end(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(end) => Begun::Ended(end),
+        Poll::Pending => Begun::Pending(running),
+    }
+}
+
+impl Running {
+    fn releasing(work: &Arc<Work>, end: End) -> Self {
+        let mut running = Self { work: Arc::clone(work), phase: Phase::Over };
+        running.release(end);
+        running
+    }
+
+    /// Ready once the handler has ended and everything it owned is gone.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            match &mut self.phase {
+                Phase::Handling(handling) => {
+                    let end = if self.work.signal.poll_forced(cx).is_ready() {
+                        End::Dropped
+                    } else {
+                        let _entered = current::enter(&self.work);
+                        match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
+                            Ok(polled) => self.work.end_of(ready!(polled)),
+                            Err(_panic) => End::Panicked,
+                        }
+                    };
+                    self.discard();
+                    self.release(end);
+                }
+                Phase::Releasing(_) => {
+                    ready!(self.work.poll_links(cx));
+                    if let Phase::Releasing(end) = mem::replace(&mut self.phase, Phase::Over) {
+                        return Poll::Ready(end);
+                    }
+                }
+                Phase::Over => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Drops the handler's future, in the name of the request; a panic in it is contained.
+    fn discard(&mut self) {
+        if let Phase::Handling(handling) = mem::replace(&mut self.phase, Phase::Over) {
+            let _entered = current::enter(&self.work);
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(handling)));
+        }
+    }
+
+    /// The future is gone: tells what hung on it.
+    fn release(&mut self, end: End) {
+        let was_fired = self.work.signal.is_fired();
+        self.work.retire();
+        let mut end = end;
+        if self.work.has_links() {
+            // Nobody asked it to stop: the answer does not wait for what it left behind.
+            if !was_fired && matches!(end, End::Value(_) | End::Error(_)) {
+                let shared = &self.work.shared;
+                let now = shared.now();
+                shared.lock().conn.respond(now, self.work.key, end.reply());
+                shared.bell.ring();
+                end = End::Answered;
+            }
+        }
+        self.work.close_links();
+        self.phase = Phase::Releasing(end);
+    }
+}
+
+impl Work {
+    fn end_of(&self, outcome: Outcome) -> End {
+        match outcome {
+            Outcome::Value(json) => End::Value(json),
+            Outcome::Error(error) if error.is_cancelled && self.signal.is_fired() => End::Cancelled,
+            Outcome::Error(error) if error.is_cancelled => End::GaveUp,
+            Outcome::Error(error) => End::Error(error),
+        }
+    }
+}
+
+impl Future for Running {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let end = ready!(self.poll_end(cx));
+        let work = &self.work;
+        end.with(|end| work.shared.ended(work.key, end));
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Running {
+    /// The runtime ends before the handler did.
+    fn drop(&mut self) {
+        if matches!(self.phase, Phase::Over) {
+            return;
+        }
+        self.discard();
+        self.work.retire();
+        self.work.close_links();
+        self.work.shared.ended(self.work.key, HandlerEnd::Dropped);
+    }
+}

@@ -1,0 +1,416 @@
+//! The peer's requests, and what stops them.
+
+use rescind::peer::{CauseCode, Context, Dialect, ErrorObject, Verdict, dialect::mcp};
+use serde_json::{Value, json};
+
+use crate::rig::{
+    DIALECTS, Log, builder, cancel, millis, notification, request, result, secs, serve, watch, with_work,
+};
+
+fn is_silent(dialect: &Dialect) -> bool {
+    dialect.is_silent()
+}
+
+/// Case 1, 17, 18.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_handler_stops_and_its_neighbour_goes_on() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        wire.say_all(&[request(1, "work", json!({})), request(2, "work", json!({}))]).await;
+        watch.started(1).await;
+        watch.started(2).await;
+        wire.say(&cancel(dialect, 1)).await;
+        watch.stopped(1, CauseCode::Caller).await;
+        let said = wire.so_far().await;
+        if is_silent(dialect) {
+            assert_eq!(said, Vec::<Value>::new(), "{}", dialect.name);
+        } else {
+            assert_eq!((said.len(), &said[0]["id"], &said[0]["error"]["code"]), (1, &json!(1), &json!(-32800)));
+        }
+        assert!(watch.is_quiet(), "the neighbour goes on");
+        wire.say(&cancel(dialect, 2)).await;
+        watch.stopped(2, CauseCode::Caller).await;
+    }
+}
+
+/// Case 2.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_swallows_the_cancel_is_answered_only_where_that_is_wanted() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        wire.say(&request(1, "swallow", json!({}))).await;
+        watch.started(1).await;
+        wire.say(&cancel(dialect, 1)).await;
+        watch.stopped(1, CauseCode::Caller).await;
+        let said = wire.so_far().await;
+        let expected = if is_silent(dialect) { vec![] } else { vec![result(&json!(1), json!({ "swallowed": true }))] };
+        assert_eq!(said, expected, "{}", dialect.name);
+    }
+}
+
+/// Case 3.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_fails_after_the_cancel_is_answered_at_most_once() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        wire.say(&request(1, "fail", json!({}))).await;
+        watch.started(1).await;
+        wire.say(&cancel(dialect, 1)).await;
+        watch.stopped(1, CauseCode::Caller).await;
+        let said = wire.so_far().await;
+        assert_eq!(said.len(), usize::from(!is_silent(dialect)), "{}", dialect.name);
+        assert!(said.iter().all(|answer| answer["error"]["code"] == -32603));
+    }
+}
+
+/// Case 4.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_cancels_itself_is_answered_with_an_error() {
+    for (dialect, code) in DIALECTS.into_iter().zip([-32603, -32603, -32800, -32803]) {
+        let (_watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        wire.say(&request(1, "quits", json!({}))).await;
+        let answer = wire.hear().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(code)), "{}", dialect.name);
+    }
+}
+
+/// Case 5, 6, 8.
+#[tokio::test(start_paused = true)]
+async fn cancels_of_unknown_and_completed_ids_are_seen_and_do_nothing() {
+    for dialect in DIALECTS {
+        let verdicts = Log::new();
+        let log = verdicts.clone();
+        let observed = builder(dialect).on_cancelled(move |notice| log.add(notice.verdict));
+        let (mut wire, _served) = serve(observed).await;
+        wire.say_all(&[request(1, "ping", json!({})), cancel(dialect, 77)]).await;
+        assert_eq!(wire.hear().await["id"], 1);
+        wire.say(&cancel(dialect, 1)).await;
+        assert_eq!(wire.so_far().await, Vec::<Value>::new());
+        tokio::time::sleep(secs(1)).await;
+        wire.so_far().await;
+        let verdicts = verdicts.take();
+        assert_eq!(verdicts, [Verdict::Held, Verdict::Completed, Verdict::Unknown], "{}", dialect.name);
+    }
+}
+
+/// Case 7.
+#[tokio::test(start_paused = true)]
+async fn malformed_cancels_are_seen_and_do_nothing() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let verdicts = Log::new();
+        let log = verdicts.clone();
+        let server = with_work(builder(dialect), &witness).on_cancelled(move |notice| log.add(notice.verdict));
+        let (mut wire, _served) = serve(server).await;
+        wire.say(&request(1, "work", json!({}))).await;
+        watch.started(1).await;
+        let (method, name) = (dialect.cancel.method, dialect.cancel.id);
+        let bad = [json!(true), json!(1.5), json!([1]), json!({ "id": 1 })];
+        for id in &bad {
+            wire.say(&notification(method, json!({ name: id }))).await;
+        }
+        wire.say(&notification(method, json!({}))).await;
+        wire.say(&notification(method, json!([1]))).await;
+        wire.raw(&format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}\n")).await;
+        assert_eq!(wire.so_far().await, Vec::<Value>::new(), "{}: nothing is answered to a notification", dialect.name);
+        assert_eq!(verdicts.take(), [Verdict::Malformed; 7], "{}", dialect.name);
+        assert!(watch.is_quiet());
+        // A reason that is no string spoils nothing.
+        wire.say(&notification(method, json!({ name: 1, "reason": 5 }))).await;
+        watch.stopped(1, CauseCode::Caller).await;
+    }
+}
+
+/// Case 9, 76.
+#[tokio::test(start_paused = true)]
+async fn ids_are_told_apart_by_type_and_value() {
+    let long = "x".repeat(1000);
+    let ids = [json!(0), json!(""), json!(5), json!("5"), json!(9_007_199_254_740_992_u64), json!(long), json!("é")];
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        for id in &ids {
+            wire.say(&request(id.clone(), "work", json!({}))).await;
+            watch.started(id.clone()).await;
+        }
+        wire.raw("{\"jsonrpc\":\"2.0\",\"id\":9007199254740993,\"method\":\"work\"}\n").await;
+        watch.started(9_007_199_254_740_993_u64).await;
+        for id in &ids[..6] {
+            wire.say(&cancel(dialect, id.clone())).await;
+            watch.stopped(id.clone(), CauseCode::Caller).await;
+        }
+        let escaped = cancel(dialect, "é").to_string().replace('é', "\\u00e9");
+        wire.raw(&format!("{escaped}\n")).await;
+        watch.stopped("é", CauseCode::Caller).await;
+        wire.say(&cancel(dialect, 9_007_199_254_740_993_u64)).await;
+        watch.stopped(9_007_199_254_740_993_u64, CauseCode::Caller).await;
+    }
+}
+
+/// Case 10.
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_id_is_refused_and_the_first_request_stays_cancellable() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        wire.say(&request(1, "work", json!({}))).await;
+        watch.started(1).await;
+        wire.say(&request(1, "work", json!({}))).await;
+        assert_eq!(wire.hear().await["error"]["code"], -32600);
+        wire.say(&cancel(dialect, 1)).await;
+        watch.stopped(1, CauseCode::Caller).await;
+        assert!(watch.is_quiet(), "the second never started");
+    }
+}
+
+/// Case 11.
+#[tokio::test(start_paused = true)]
+async fn an_id_reused_while_the_cancelled_handler_unwinds_gets_its_own_answer() {
+    let dialect = &mcp::LATEST_LEGACY;
+    let (mut watch, witness) = watch();
+    let (mut wire, _served) = serve(with_work(builder(dialect), &witness).grace(secs(1))).await;
+    wire.say(&request(1, "stubborn", json!({}))).await;
+    watch.started(1).await;
+    wire.say_all(&[cancel(dialect, 1), request(1, "ping", json!({}))]).await;
+    assert_eq!(wire.hear().await, result(&json!(1), json!({})));
+    assert!(watch.is_quiet(), "the old handler still unwinds");
+    watch.gone(1).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new(), "the old handler answers nobody");
+}
+
+/// Case 12, 22.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_in_the_same_read_as_its_request_keeps_it_from_starting() {
+    for dialect in DIALECTS {
+        for cancel_first in [false, true] {
+            let (mut watch, witness) = watch();
+            let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+            let mut messages = [request(1, "work", json!({})), cancel(dialect, 1)];
+            if cancel_first {
+                messages.reverse();
+            }
+            wire.say_all(&messages).await;
+            let said = wire.so_far().await;
+            assert_eq!(said.len(), usize::from(!is_silent(dialect)), "{}: {said:?}", dialect.name);
+            assert!(watch.is_quiet(), "{}: it never starts", dialect.name);
+        }
+    }
+}
+
+/// Case 22.
+#[tokio::test(start_paused = true)]
+async fn a_late_cancel_of_a_completed_id_does_not_stick_to_its_next_use() {
+    for dialect in DIALECTS.into_iter().skip(1) {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+        wire.say(&request(1, "ping", json!({}))).await;
+        wire.hear().await;
+        wire.say_all(&[cancel(dialect, 1), request(1, "work", json!({}))]).await;
+        watch.started(1).await;
+        wire.so_far().await;
+        assert!(watch.is_quiet(), "{}: the new request runs", dialect.name);
+    }
+}
+
+/// Case 13, 14.
+#[tokio::test(start_paused = true)]
+async fn a_queued_request_that_is_cancelled_never_starts_and_a_slot_is_freed_by_the_end_of_its_handler() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let server = with_work(builder(dialect), &witness).max_running(1).grace(secs(5));
+        let (mut wire, _served) = serve(server).await;
+        wire.say(&request(1, "stubborn", json!({}))).await;
+        watch.started(1).await;
+        let queued = [request(2, "work", json!({})), request(3, "work", json!({}))];
+        wire.say_all(&queued).await;
+        wire.say_all(&[cancel(dialect, 2), cancel(dialect, 1)]).await;
+        tokio::time::sleep(secs(4)).await;
+        assert!(watch.is_quiet(), "{}: a cancelled handler that has not ended keeps its slot", dialect.name);
+        watch.gone(1).await;
+        watch.started(3).await;
+    }
+}
+
+/// Case 14.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_requests_and_cancels_never_runs_more_handlers_than_the_bound() {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+    const PAIRS: usize = 100_000;
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, max) = (Arc::clone(&running), Arc::clone(&most));
+    struct Count(Arc<AtomicUsize>);
+    impl Drop for Count {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    let dialect = &mcp::LATEST_LEGACY;
+    let server = builder(dialect).max_running(8).request("slow", move |cx: Context| {
+        max.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let count = Count(Arc::clone(&now));
+        async move {
+            let _count = count;
+            cx.cancelled().await;
+            // It takes its time to unwind.
+            tokio::task::yield_now().await;
+            Err::<(), _>(ErrorObject::cancelled())
+        }
+    });
+    let (mut wire, _served) = serve(server).await;
+    for id in 0..PAIRS {
+        wire.raw(&format!("{}\n{}\n", request(id, "slow", json!({})), cancel(dialect, id))).await;
+        if id % 16 == 0 {
+            wire.say(&request(PAIRS + id, "slow", json!({}))).await;
+            wire.say(&cancel(dialect, PAIRS + id)).await;
+        }
+    }
+    tokio::time::timeout(secs(600), async {
+        wire.so_far().await;
+        while running.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(millis(1)).await;
+        }
+    })
+    .await
+    .unwrap();
+    assert!(most.load(Ordering::SeqCst) <= 8, "{most:?}");
+}
+
+/// Case 15.
+#[tokio::test(start_paused = true)]
+async fn cancels_and_responses_pass_a_saturated_server() {
+    let dialect = &mcp::LATEST_LEGACY;
+    let (mut watch, witness) = watch();
+    let server = with_work(builder(dialect), &witness).max_running(2).request("asks", |cx: Context| async move {
+        let answer: Value = cx.peer().request("roots/list", &()).await?;
+        Ok::<_, ErrorObject>(answer)
+    });
+    let (mut wire, _served) = serve(server).await;
+    wire.say_all(&[request(1, "work", json!({})), request(2, "asks", json!({}))]).await;
+    for id in 3..20 {
+        wire.say(&request(id, "ping", json!({}))).await;
+    }
+    watch.started(1).await;
+    let asked = wire.hear().await;
+    assert_eq!(asked["method"], "roots/list");
+    wire.say(&result(&asked["id"], json!({ "roots": [] }))).await;
+    assert_eq!(wire.hear().await, result(&json!(2), json!({ "roots": [] })));
+    wire.say(&cancel(dialect, 1)).await;
+    watch.stopped(1, CauseCode::Caller).await;
+}
+
+/// Case 16.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_initialize_is_ignored_and_it_is_still_answered() {
+    for dialect in DIALECTS {
+        if dialect.uncancellable("initialize").is_none() {
+            continue;
+        }
+        let verdicts = Log::new();
+        let log = verdicts.clone();
+        let server =
+            builder(dialect).on_cancelled(move |notice| log.add(notice.verdict)).request("initialize", || async {
+                tokio::time::sleep(millis(5)).await;
+                Ok::<_, ErrorObject>(json!({ "ok": true }))
+            });
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let (_peer, driver) = server.accept(theirs);
+        driver.spawn();
+        let mut wire = crate::rig::Wire::of(ours);
+        wire.say_all(&[request(1, "initialize", json!({})), cancel(dialect, 1)]).await;
+        assert_eq!(wire.hear().await, result(&json!(1), json!({ "ok": true })), "{}", dialect.name);
+        assert!(matches!(verdicts.take()[..], [Verdict::Forbidden(_)]), "{}", dialect.name);
+    }
+}
+
+/// Case 21.
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_contained_and_answered_and_the_others_live() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let server = with_work(builder(dialect), &witness)
+            .request("panics", |cx: Context| async move {
+                let _guard = cx;
+                tokio::task::yield_now().await;
+                if true {
+                    panic!("on purpose");
+                }
+                Ok::<_, ErrorObject>(())
+            })
+            .request("panics at once", || {
+                if true {
+                    panic!("on purpose");
+                }
+                async { Ok::<_, ErrorObject>(()) }
+            })
+            .notification("panics", || panic!("on purpose"))
+            .on_cancelled(|_| panic!("on purpose"));
+        let (mut wire, _served) = serve(server).await;
+        wire.say(&request(1, "work", json!({}))).await;
+        watch.started(1).await;
+        wire.say_all(&[
+            request(2, "panics", json!({})),
+            request(3, "panics at once", json!({})),
+            notification("panics", json!({})),
+        ])
+        .await;
+        let mut codes = Vec::new();
+        for _ in 0..2 {
+            codes.push(wire.hear().await["error"]["code"].clone());
+        }
+        assert_eq!(codes, [-32603, -32603], "{}", dialect.name);
+        wire.say(&cancel(dialect, 1)).await;
+        watch.stopped(1, CauseCode::Caller).await;
+        wire.so_far().await;
+    }
+}
+
+/// A handler that ignores its token is dropped when the grace is over, and only then is its request answered.
+#[tokio::test(start_paused = true)]
+async fn a_stubborn_handler_is_dropped_when_the_grace_is_over() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (mut wire, _served) = serve(with_work(builder(dialect), &witness).grace(secs(3))).await;
+        wire.say(&request(1, "stubborn", json!({}))).await;
+        watch.started(1).await;
+        wire.say(&cancel(dialect, 1)).await;
+        tokio::time::sleep(millis(2900)).await;
+        assert_eq!(wire.so_far().await, Vec::<Value>::new());
+        assert!(watch.is_quiet());
+        watch.gone(1).await;
+        let said = wire.so_far().await;
+        assert_eq!(said.len(), usize::from(!is_silent(dialect)), "{}", dialect.name);
+    }
+}
+
+/// Case 20.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_settles_everything_in_flight_in_bounded_time() {
+    for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
+        let (ours, theirs) = tokio::io::duplex(65536);
+        let (peer, driver) = with_work(builder(dialect), &witness).accept(theirs);
+        let served = driver.spawn();
+        let mut wire = crate::rig::Wire::of(ours);
+        wire.say_all(&[request(1, "work", json!({})), request(2, "stubborn", json!({}))]).await;
+        watch.started(1).await;
+        watch.started(2).await;
+        let call = tokio::spawn(peer.request::<Value>("roots/list", &()));
+        assert_eq!(wire.hear().await["method"], "roots/list");
+        peer.shutdown();
+        watch.stopped(1, CauseCode::Shutdown).await;
+        watch.gone(2).await;
+        assert!(call.await.unwrap().is_err());
+        served.await.unwrap().unwrap();
+        peer.closed().await;
+        let said = wire.close().await;
+        let answered: Vec<_> = said.iter().filter(|message| message.get("error").is_some()).collect();
+        assert_eq!(answered.len(), 2, "{}: nobody asked for silence: {said:?}", dialect.name);
+    }
+}

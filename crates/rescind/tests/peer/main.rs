@@ -1,0 +1,8 @@
+//! Peers that see their cancels through: each test observes the work itself.
+//!
+//! A doc comment names the cases of the catalogue that a test shows.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod incoming;
+mod rig;
