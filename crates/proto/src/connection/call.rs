@@ -165,11 +165,14 @@ impl Connection {
             (Part::Permission, Some(session)) => self.turns.add(session.into(), What::Permission, key),
             (_, _) => {}
         }
-        self.arm_call(key);
+        let expired = clocks.first() <= now;
+        if !expired {
+            self.arm_call(key);
+        }
         if let Some(parent) = options.parent {
             self.adopt(now, parent.0, key);
         }
-        if clocks.first() <= now {
+        if expired {
             self.call_due(now, key);
         }
         self.finish(now);
