@@ -7,14 +7,14 @@ use std::{
     marker::PhantomData,
     mem,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use rescind_proto::{
     cause::Cause,
-    connection::{CallOptions, Limit, OutgoingKey, Settlement},
+    connection::{CallOptions, Limit, Settlement},
     json,
 };
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::{
     Peer,
     error::{CallError, CallMisuse, Unreadable},
-    receipt::{LazySlip, ReceiptFuture, StopHandle, cause},
+    receipt::{ReceiptFuture, Slip, StopHandle, cause},
     slots::{Extras, OnProgress},
     work::{Hook, Work},
 };
@@ -46,7 +46,8 @@ use super::{
 pub struct Call<R> {
     peer: Peer,
     state: State,
-    slip: LazySlip,
+    /// What its stop handles share with it, once there is one.
+    slip: OnceLock<Arc<Slip>>,
     watch: Option<Box<Watch>>,
     result: PhantomData<fn() -> R>,
 }
@@ -93,7 +94,7 @@ impl<R> Call<R> {
             }
             Err(error) => State::Failed(Box::new(CallError::Misuse(CallMisuse::Params(error)))),
         };
-        Self { peer, state, slip: LazySlip::default(), watch: None, result: PhantomData }
+        Self { peer, state, slip: OnceLock::new(), watch: None, result: PhantomData }
     }
 
     /// Until the answer (D16), in place of the dialect's default. No effect once it is sent.
@@ -187,7 +188,13 @@ impl<R> Call<R> {
     /// A handle that stops this call from elsewhere, beside whoever awaits it.
     #[must_use]
     pub fn handle(&self) -> StopHandle {
-        StopHandle::new(Arc::clone(self.slip.of(self.peer.shared(), self.key())))
+        let shared = self.peer.shared();
+        let slip = self.slip.get_or_init(|| match self.state {
+            State::Draft(_) => Slip::new(Arc::clone(shared)),
+            State::Sent(at) | State::Detached(at) => Slip::of_sent(shared, at),
+            State::Failed(_) | State::Over => Slip::of_ended(Arc::clone(shared)),
+        });
+        StopHandle::new(Arc::clone(slip))
     }
 
     /// Cancels the call; see [`StopHandle::cancel`].
@@ -211,13 +218,6 @@ impl<R> Call<R> {
         self
     }
 
-    fn key(&self) -> Option<OutgoingKey> {
-        match self.state {
-            State::Sent(at) | State::Detached(at) => self.peer.shared().lock().calls.key(at),
-            State::Draft(_) | State::Failed(_) | State::Over => None,
-        }
-    }
-
     fn cause(&self) -> Cause {
         cause(self.watch.as_ref().and_then(|watch| watch.reason.as_deref()).unwrap_or_default())
     }
@@ -226,7 +226,7 @@ impl<R> Call<R> {
     fn make(&mut self, waker: Option<Waker>) {
         let State::Draft(draft) = mem::replace(&mut self.state, State::Over) else { return };
         let Draft { method, params, mut options, on_progress, parent, is_detached } = *draft;
-        if let Some(cause) = self.slip.existing().and_then(|slip| slip.early()) {
+        if let Some(cause) = self.slip.get().and_then(|slip| slip.early()) {
             self.state = State::Failed(Box::new(CallError::Cancelled(cause)));
             return;
         }
@@ -263,7 +263,7 @@ impl<R> Call<R> {
             }
         }
         let at = state.calls.insert(key, waker, extras);
-        if let Some(slip) = self.slip.existing() {
+        if let Some(slip) = self.slip.get() {
             let confirms = !state.conn.dialect().is_silent();
             if let Some(cause) = slip.made(key, confirms) {
                 state.conn.cancel(now, key, cause);

@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -16,7 +16,7 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::shared::Shared;
+use super::shared::{Shared, State};
 
 /// What a call and its stop handles share.
 pub(crate) struct Slip {
@@ -169,6 +169,30 @@ impl Slip {
         Arc::new(Self { shared, state: Mutex::default() })
     }
 
+    /// The slip of a request that was made, in this slot.
+    pub(crate) fn of_sent(shared: &Arc<Shared>, at: u32) -> Arc<Self> {
+        let slip = Self::new(Arc::clone(shared));
+        let mut state = shared.lock();
+        let State { conn, calls, slips, .. } = &mut *state;
+        match (calls.key(at), calls.end(at)) {
+            (Some(key), _) => {
+                slip.made(key, !conn.dialect().is_silent());
+                slips.insert(key, Arc::clone(&slip));
+            }
+            (None, Some(how)) => drop(slip.over(how)),
+            (None, None) => drop(slip.over(&Settlement::Closed)),
+        }
+        drop(state);
+        slip
+    }
+
+    /// The slip of a request that is over.
+    pub(crate) fn of_ended(shared: Arc<Shared>) -> Arc<Self> {
+        let slip = Self::new(shared);
+        drop(slip.over(&Settlement::Closed));
+        slip
+    }
+
     /// A cancel that came before the request was made.
     pub(crate) fn early(&self) -> Option<Cause> {
         self.lock().early.clone()
@@ -212,29 +236,6 @@ impl Slip {
 
     fn lock(&self) -> MutexGuard<'_, SlipState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The slip of a call, made when somebody asks for it.
-#[derive(Default)]
-pub(crate) struct LazySlip(OnceLock<Arc<Slip>>);
-
-impl LazySlip {
-    pub(crate) fn existing(&self) -> Option<&Arc<Slip>> {
-        self.0.get()
-    }
-
-    pub(crate) fn of(&self, shared: &Arc<Shared>, key: Option<OutgoingKey>) -> &Arc<Slip> {
-        self.0.get_or_init(|| {
-            let slip = Slip::new(Arc::clone(shared));
-            if let Some(key) = key {
-                let mut state = shared.lock();
-                let confirms = !state.conn.dialect().is_silent();
-                slip.made(key, confirms);
-                state.slips.insert(key, Arc::clone(&slip));
-            }
-            slip
-        })
     }
 }
 

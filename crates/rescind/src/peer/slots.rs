@@ -78,6 +78,11 @@ impl Slots {
         self.slots[at as usize].key
     }
 
+    /// The answer that its caller has not seen.
+    pub(crate) fn end(&self, at: u32) -> Option<&Settlement> {
+        self.slots[at as usize].end.as_ref()
+    }
+
     /// The caller goes; what hung on the call is given back, to be dropped without any lock.
     pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Extras>>, Option<Waker>) {
         let slot = &mut self.slots[at as usize];

@@ -5,4 +5,5 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod incoming;
+mod outgoing;
 mod rig;
