@@ -1,0 +1,127 @@
+//! The contenders, and what every library among them must be able to do.
+
+mod agent_client_protocol;
+mod async_lsp;
+mod engine;
+mod lines;
+mod raw;
+mod rmcp;
+mod tarpc;
+mod tower_lsp_server;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::agent_client_protocol::Acp;
+pub(crate) use self::async_lsp::AsyncLsp;
+pub(crate) use self::engine::{L2, L2Inline};
+pub(crate) use self::raw::{Depth, echoes};
+pub(crate) use self::rmcp::{Rmcp, RmcpDropped};
+pub(crate) use self::tarpc::Tarpc;
+pub(crate) use self::tower_lsp_server::TowerLsp;
+use crate::wire::End;
+use crate::work::{Verb, Work};
+
+/// Why a measurement could not be made.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Contender {
+    /// Lines, sent back as they are.
+    L0,
+    /// Lines whose envelope is parsed on both ends.
+    L1,
+    /// The least engine, without robustness.
+    L2,
+    /// The same, each handler polled once before it is spawned.
+    L2Inline,
+    Rmcp,
+    /// `rmcp` again, cancelled by dropping the future of the call.
+    RmcpDropped,
+    Acp,
+    AsyncLsp,
+    TowerLsp,
+    Tarpc,
+}
+
+impl Contender {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::L0,
+        Self::L1,
+        Self::L2,
+        Self::L2Inline,
+        Self::Tarpc,
+        Self::AsyncLsp,
+        Self::TowerLsp,
+        Self::Rmcp,
+        Self::RmcpDropped,
+        Self::Acp,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::L0 => "L0",
+            Self::L1 => "L1",
+            Self::L2 => "L2",
+            Self::L2Inline => "L2i",
+            Self::Rmcp => "rmcp",
+            Self::RmcpDropped => "rmcp, dropped",
+            Self::Acp => "agent-client-protocol",
+            Self::AsyncLsp => "async-lsp",
+            Self::TowerLsp => "tower-lsp-server",
+            Self::Tarpc => "tarpc",
+        }
+    }
+
+    /// Whether it has calls that can be cancelled, rather than lines.
+    pub(crate) const fn has_calls(self) -> bool {
+        !matches!(self, Self::L0 | Self::L1)
+    }
+
+    /// Whether it is made here, as a measure or to be measured.
+    pub(crate) const fn is_ours(self) -> bool {
+        matches!(self, Self::L0 | Self::L1 | Self::L2 | Self::L2Inline)
+    }
+
+    /// Whether its echo is another's, so that there is nothing more to measure in it.
+    pub(crate) const fn echoes_as_another(self) -> bool {
+        matches!(self, Self::RmcpDropped)
+    }
+}
+
+/// A library: how both ends of a session are made with it.
+pub(crate) trait Library: 'static {
+    type Caller: Caller;
+
+    /// Starts both ends on this runtime. The serving end runs `work` and never has more than `limit` requests in
+    /// flight: no limit of the library may come into play.
+    fn open(
+        client: End,
+        server: End,
+        work: Arc<Work>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Self::Caller, Failure>> + Send;
+}
+
+/// The calling end.
+pub(crate) trait Caller: Clone + Send + Sync + 'static {
+    /// A call to a handler that takes its time.
+    type Call: Future<Output = Result<(), Failure>> + Unpin + Send;
+
+    /// A round trip; the answer has been compared.
+    fn echo(&self) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// A call that may be sent when it is polled first. Its answer is compared.
+    fn call(&self, verb: Verb) -> Self::Call;
+
+    /// Stops `call`, in the way the library has for it.
+    fn cancel(&self, call: Self::Call) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// That an answer is what was sent.
+pub(crate) fn compare<T: PartialEq + ?Sized>(answer: &T, sent: &T) -> Result<(), Failure> {
+    if answer == sent { Ok(()) } else { Err("the answer is not what was sent".into()) }
+}

@@ -1,0 +1,87 @@
+//! Many requests waiting at once: what they hold in memory, and what it takes
+//! to cancel or to answer all of them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rescind_bench::process_tree;
+
+use crate::cell::Outcome;
+use crate::contender::{Caller, Failure, Library};
+use crate::watchdog;
+use crate::wire::Wire;
+use crate::work::{Verb, Work};
+
+/// Calls begun at once while all are being set up.
+const AT_ONCE: usize = 256;
+/// Round trips before the memory is looked at first.
+const WARM_UP: usize = 1_000;
+
+pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> Result<Outcome, Failure> {
+    let [client, server] = Wire::Unix.ends()?;
+    let work = Work::new();
+    // Twice: handlers whose cancel was lost are still there when all are asked again.
+    let caller = L::open(client, server, Arc::clone(&work), 2 * requests + AT_ONCE).await?;
+    for _ in 0..WARM_UP {
+        caller.echo().await?;
+    }
+    let before = resident()?;
+    let calls = begin(&caller, &work, Verb::Wait, requests).await?;
+    let bytes = (resident()? - before) / requests as f64;
+
+    let each = |took: Duration| took.as_secs_f64() * 1e6 / requests as f64;
+    let began = Instant::now();
+    for (number, call) in calls.into_iter().enumerate() {
+        caller.cancel(call).await?;
+        if number % AT_ONCE == 0 {
+            watchdog::progress();
+        }
+    }
+    let lost = requests - stopped(&work, requests, patience).await;
+    let cancel_us = each(work.last_stop().saturating_duration_since(began));
+
+    let calls = begin(&caller, &work, Verb::Hold, requests).await?;
+    let began = Instant::now();
+    work.release();
+    for (number, call) in calls.into_iter().enumerate() {
+        call.await?;
+        if number % AT_ONCE == 0 {
+            watchdog::progress();
+        }
+    }
+    Ok(Outcome::Scale { bytes, cancel_us, lost, drain_us: each(began.elapsed()) })
+}
+
+/// As many calls, the handlers of all of which are at work.
+async fn begin<C: Caller>(caller: &C, work: &Work, verb: Verb, requests: usize) -> Result<Vec<C::Call>, Failure> {
+    let mut calls = Vec::with_capacity(requests);
+    let begun = work.begun.count();
+    while calls.len() < requests {
+        let first = calls.len();
+        calls.extend((first..requests).take(AT_ONCE).map(|_| caller.call(verb)));
+        let target = begun + calls.len();
+        super::drive(&mut calls[first..], &work.begun, target).await?;
+        watchdog::progress();
+    }
+    Ok(calls)
+}
+
+/// How many of `requests` handlers have seen their cancel, once all have or none has for as long as `patience`.
+async fn stopped(work: &Work, requests: usize, patience: Duration) -> usize {
+    loop {
+        let before = work.stopped.count();
+        let all = tokio::time::timeout(patience, work.stopped.reach(requests)).await;
+        if all.is_ok() || work.stopped.count() == before {
+            return work.stopped.count();
+        }
+        watchdog::progress();
+    }
+}
+
+/// Resident bytes of this process.
+fn resident() -> Result<f64, Failure> {
+    let field = process_tree::status_field(Path::new("/proc/self"), "VmRSS")?;
+    let kibibytes: f64 = field.trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes * 1024.0)
+}
