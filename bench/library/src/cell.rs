@@ -58,12 +58,10 @@ pub(crate) enum Outcome {
     Scale {
         /// Resident bytes per request, both ends.
         bytes: f64,
-        /// Microseconds per request until the last handler has seen its cancel.
-        cancel_us: f64,
-        /// Cancels that no handler saw.
-        lost: usize,
-        /// Microseconds per request until the last answer.
-        drain_us: f64,
+        /// All of them cancelled; absent if the session wedged before the last was sent.
+        cancelled: Option<Cancelled>,
+        /// Microseconds per request until the last answer; absent if the session wedged before it.
+        drain_us: Option<f64>,
     },
     SmallBuffers {
         seconds: f64,
@@ -73,6 +71,15 @@ pub(crate) enum Outcome {
     /// It would not have fitted into the memory.
     LeftOut,
     Failed(String),
+}
+
+/// Many cancels at once.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Cancelled {
+    /// Microseconds per cancel that was seen, until the last was.
+    pub(crate) us: f64,
+    /// Cancels that no handler saw.
+    pub(crate) lost: usize,
 }
 
 /// One measurement, as the process that makes it is told of it.
@@ -94,7 +101,6 @@ impl Cell {
             .output()?;
         Ok(match child.status.code() {
             Some(0) => serde_json::from_slice(&child.stdout)?,
-            Some(watchdog::WEDGED) => Outcome::Wedged,
             Some(_) | None => Outcome::Failed(format!("{}, {}", child.status, String::from_utf8_lossy(&child.stdout))),
         })
     }
@@ -128,6 +134,13 @@ impl Cell {
             Contender::TowerLsp => calls::<TowerLsp>(self.task, self.patience).await,
             Contender::Tarpc => calls::<Tarpc>(self.task, self.patience).await,
         }
+    }
+}
+
+impl Outcome {
+    /// Whether the session wedged, if only at the end.
+    pub(crate) const fn is_wedged(&self) -> bool {
+        matches!(self, Self::Wedged | Self::Scale { cancelled: None, .. } | Self::Scale { drain_us: None, .. })
     }
 }
 

@@ -54,8 +54,8 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Whom to hold to the promises, by name.
-    #[arg(long, value_name = "NAME")]
-    judge: Option<String>,
+    #[arg(long, value_name = "NAME", default_value = Contender::L2Inline.name())]
+    judge: String,
     /// One measurement in this process: how the others are started.
     #[arg(long, hide = true, value_name = "CELL")]
     play: Option<String>,
@@ -89,13 +89,14 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let parts = if options.part.is_empty() { Part::ALL.to_vec() } else { options.part.clone() };
     let contenders = participants(&options.only)?;
-    let judged = options.judge.as_deref().map(named).transpose()?;
+    let judged = named(&options.judge)?;
     let cpu = options.cpu.map_or_else(affinity::last_allowed_cpu, Ok)?;
     let mut machine = Machine::describe(cpu)?;
 
     let tasks: Vec<Task> = parts.iter().flat_map(|&part| plan.tasks(part)).collect();
     let mut samples = Samples::default();
     for round in 0..plan.rounds {
+        writeln!(io::stderr(), "round {} of {}", round + 1, plan.rounds)?;
         for &task in &tasks {
             for &contender in contenders.iter().filter(|&&contender| plan.has(contender, task, round)) {
                 let cell = Cell { contender, task, cpu, patience: plan.patience };
@@ -105,7 +106,7 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     machine.finish()?;
-    let promises = judged.map_or_else(Vec::new, |ours| promises::judge(ours, &samples, &plan));
+    let promises = promises::judge(judged, &samples, &plan);
     let report =
         Report { is_quick: options.quick, machine, rounds: plan.rounds, promises, samples, plan, parts, contenders };
 
@@ -136,8 +137,8 @@ fn named(name: &str) -> Result<Contender, Failure> {
 
 /// Measures unless it is known how that ends.
 fn measure(cell: Cell, samples: &Samples) -> Result<Outcome, Failure> {
-    if samples.of(cell.contender, cell.task).any(|outcome| matches!(outcome, Outcome::Wedged)) {
-        return Ok(Outcome::Wedged);
+    if let Some(outcome) = samples.of(cell.contender, cell.task).next().filter(|outcome| outcome.is_wedged()) {
+        return Ok(outcome.clone());
     }
     if let Task::Scale { requests } = cell.task
         && let Some(bytes) = samples.most(cell.contender, Figure::Bytes)

@@ -33,6 +33,11 @@ impl Params {
     }
 }
 
+/// What such text asks for, without parsing the rest.
+pub(crate) fn verb_of(raw: &str) -> Option<Verb> {
+    Verb::named(raw.strip_prefix(r#"{"name":""#)?.get(..4)?)
+}
+
 /// The same params as JSON text.
 pub(crate) fn raw(verb: Verb) -> &'static RawValue {
     &RAW[verb as usize]
@@ -63,5 +68,13 @@ mod tests {
             '\n'
         );
         assert_eq!(line.as_bytes(), Batch::new(Payload::Small, 1).lines(1));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read_from_the_text() {
+        for verb in Verb::ALL {
+            assert_eq!(verb_of(raw(verb).get()), Some(verb));
+            assert_eq!(Params::of(verb).verb(), Some(verb));
+        }
     }
 }

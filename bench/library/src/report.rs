@@ -116,7 +116,7 @@ impl Report {
             return format!("{:.digits$}", median / unit);
         }
         match self.samples.of(contender, task).next() {
-            Some(Outcome::Wedged) => "wedged",
+            Some(outcome) if outcome.is_wedged() => "wedged",
             Some(Outcome::Failed(_)) => "failed",
             Some(Outcome::LeftOut) => "too large",
             Some(_) | None => "–",

@@ -51,9 +51,10 @@ impl Figure {
             (Self::CancelP50, Outcome::Cancels { p50_us, .. }) => Some(*p50_us),
             (Self::CancelP99, Outcome::Cancels { p99_us, .. }) => Some(*p99_us),
             (Self::Bytes, Outcome::Scale { bytes, .. }) => Some(*bytes),
-            (Self::CancelAll, Outcome::Scale { cancel_us, .. }) => Some(*cancel_us),
-            (Self::DrainAll, Outcome::Scale { drain_us, .. }) => Some(*drain_us),
-            (Self::Lost, Outcome::Scale { lost, .. } | Outcome::Cancels { lost, .. }) => Some(*lost as f64),
+            (Self::CancelAll, Outcome::Scale { cancelled, .. }) => Some(cancelled.as_ref()?.us),
+            (Self::DrainAll, Outcome::Scale { drain_us, .. }) => *drain_us,
+            (Self::Lost, Outcome::Scale { cancelled, .. }) => Some(cancelled.as_ref()?.lost as f64),
+            (Self::Lost, Outcome::Cancels { lost, .. }) => Some(*lost as f64),
             (Self::Seconds, Outcome::SmallBuffers { seconds }) => Some(*seconds),
             _ => None,
         }
@@ -96,14 +97,9 @@ impl Samples {
 
     /// Contenders that wedged or failed, and what in.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (Contender, Task, &Outcome)> {
-        self.0.iter().filter_map(|sample| match sample.outcome {
-            Outcome::Wedged | Outcome::Failed(_) => Some((sample.contender, sample.task, &sample.outcome)),
-            Outcome::Echoes { .. }
-            | Outcome::Cancels { .. }
-            | Outcome::Scale { .. }
-            | Outcome::SmallBuffers { .. }
-            | Outcome::LeftOut => None,
-        })
+        let failed =
+            self.0.iter().filter(|sample| sample.outcome.is_wedged() || matches!(sample.outcome, Outcome::Failed(_)));
+        failed.map(|sample| (sample.contender, sample.task, &sample.outcome))
     }
 
     fn rounds(&self, contender: Contender, task: Task) -> impl Iterator<Item = &Sample> {

@@ -148,8 +148,7 @@ impl Engine {
 }
 
 async fn run(work: &Work, params: Option<Box<RawValue>>, token: &CancellationToken) -> Option<Box<RawValue>> {
-    let text = params.as_deref().map_or("", RawValue::get);
-    match text.strip_prefix(r#"{"name":""#).and_then(|rest| rest.get(..4)).and_then(Verb::named)? {
+    match payload::verb_of(params.as_deref().map_or("", RawValue::get))? {
         Verb::Echo => {}
         Verb::Wait => work.wait(token.cancelled()).await,
         Verb::Hold => work.hold().await,

@@ -50,8 +50,6 @@ impl Lines {
 /// A message, its payload not looked into.
 #[derive(Deserialize)]
 pub(super) struct Envelope<'a> {
-    #[serde(rename = "jsonrpc")]
-    _version: &'a str,
     pub(super) id: Option<u64>,
     pub(super) method: Option<&'a str>,
     #[serde(borrow)]

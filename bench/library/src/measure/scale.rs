@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rescind_bench::process_tree;
 
-use crate::cell::Outcome;
+use crate::cell::{Cancelled, Outcome};
 use crate::contender::{Caller, Failure, Library};
 use crate::watchdog;
 use crate::wire::Wire;
@@ -30,7 +30,8 @@ pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> 
     let calls = begin(&caller, &work, Verb::Wait, requests).await?;
     let bytes = (resident()? - before) / requests as f64;
 
-    let each = |took: Duration| took.as_secs_f64() * 1e6 / requests as f64;
+    watchdog::keep(Outcome::Scale { bytes, cancelled: None, drain_us: None });
+
     let began = Instant::now();
     for (number, call) in calls.into_iter().enumerate() {
         caller.cancel(call).await?;
@@ -39,7 +40,10 @@ pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> 
         }
     }
     let lost = requests - stopped(&work, requests, patience).await;
-    let cancel_us = each(work.last_stop().saturating_duration_since(began));
+    let took = work.last_stop().saturating_duration_since(began);
+    let us = took.as_secs_f64() * 1e6 / (requests - lost).max(1) as f64;
+    let cancelled = Some(Cancelled { us, lost });
+    watchdog::keep(Outcome::Scale { bytes, cancelled, drain_us: None });
 
     let calls = begin(&caller, &work, Verb::Hold, requests).await?;
     let began = Instant::now();
@@ -50,7 +54,8 @@ pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> 
             watchdog::progress();
         }
     }
-    Ok(Outcome::Scale { bytes, cancel_us, lost, drain_us: each(began.elapsed()) })
+    let drain_us = began.elapsed().as_secs_f64() * 1e6 / requests as f64;
+    Ok(Outcome::Scale { bytes, cancelled, drain_us: Some(drain_us) })
 }
 
 /// As many calls, the handlers of all of which are at work.
