@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::contender::{
-    Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rmcp, RmcpDropped, Tarpc, TowerLsp,
+    Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rescind, RescindTyped, Rmcp, RmcpDropped, Tarpc,
+    TowerLsp,
 };
 use crate::measure;
 use crate::watchdog;
@@ -127,6 +128,8 @@ impl Cell {
             Contender::L1 => lines(self.task, Depth::Envelope).await,
             Contender::L2 => calls::<L2>(self.task, self.patience).await,
             Contender::L2Inline => calls::<L2Inline>(self.task, self.patience).await,
+            Contender::Rescind => calls::<Rescind>(self.task, self.patience).await,
+            Contender::RescindTyped => calls::<RescindTyped>(self.task, self.patience).await,
             Contender::Rmcp => calls::<Rmcp>(self.task, self.patience).await,
             Contender::RmcpDropped => calls::<RmcpDropped>(self.task, self.patience).await,
             Contender::Acp => calls::<Acp>(self.task, self.patience).await,

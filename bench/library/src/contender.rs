@@ -5,6 +5,7 @@ mod async_lsp;
 mod engine;
 mod lines;
 mod raw;
+mod rescind;
 mod rmcp;
 mod tarpc;
 mod tower_lsp_server;
@@ -18,6 +19,7 @@ pub(crate) use self::agent_client_protocol::Acp;
 pub(crate) use self::async_lsp::AsyncLsp;
 pub(crate) use self::engine::{L2, L2Inline};
 pub(crate) use self::raw::{Depth, echoes};
+pub(crate) use self::rescind::{Rescind, RescindTyped};
 pub(crate) use self::rmcp::{Rmcp, RmcpDropped};
 pub(crate) use self::tarpc::Tarpc;
 pub(crate) use self::tower_lsp_server::TowerLsp;
@@ -38,6 +40,10 @@ pub(crate) enum Contender {
     L2,
     /// The same, each handler polled once before it is spawned.
     L2Inline,
+    /// Params stay as they came.
+    Rescind,
+    /// Params are read into types.
+    RescindTyped,
     Rmcp,
     /// `rmcp` again, cancelled by dropping the future of the call.
     RmcpDropped,
@@ -48,11 +54,13 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::L0,
         Self::L1,
         Self::L2,
         Self::L2Inline,
+        Self::Rescind,
+        Self::RescindTyped,
         Self::Tarpc,
         Self::AsyncLsp,
         Self::TowerLsp,
@@ -67,6 +75,8 @@ impl Contender {
             Self::L1 => "L1",
             Self::L2 => "L2",
             Self::L2Inline => "L2i",
+            Self::Rescind => "rescind",
+            Self::RescindTyped => "rescind, typed",
             Self::Rmcp => "rmcp",
             Self::RmcpDropped => "rmcp, dropped",
             Self::Acp => "agent-client-protocol",
@@ -83,7 +93,7 @@ impl Contender {
 
     /// Whether it is made here, as a measure or to be measured.
     pub(crate) const fn is_ours(self) -> bool {
-        matches!(self, Self::L0 | Self::L1 | Self::L2 | Self::L2Inline)
+        matches!(self, Self::L0 | Self::L1 | Self::L2 | Self::L2Inline | Self::Rescind | Self::RescindTyped)
     }
 
     /// Whether its echo is another's, so that there is nothing more to measure in it.

@@ -54,7 +54,7 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Whom to hold to the promises, by name.
-    #[arg(long, value_name = "NAME", default_value = Contender::L2Inline.name())]
+    #[arg(long, value_name = "NAME", default_value = Contender::Rescind.name())]
     judge: String,
     /// One measurement in this process: how the others are started.
     #[arg(long, hide = true, value_name = "CELL")]
