@@ -19,7 +19,6 @@ pub use scan::{MAX_DEPTH, value_end};
 pub use text::{is_string, text, unescape, write_string};
 
 pub(crate) use cursor::Cursor;
-pub(crate) use number::small_integer;
 pub(crate) use scan::Token;
 
 /// The bytes are not JSON, as far as the scan has to look to know where a value ends.

@@ -13,6 +13,7 @@ use rescind_proto::{
     connection::{CallOptions, Config, Connection, Event, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply},
     dialect::{Dialect, acp, lsp, mcp},
     frame::{self, Frame},
+    json,
     side::{Side, Sides},
     time::Instant,
 };
@@ -73,7 +74,8 @@ impl Seen {
                 assert!(self.requests.insert(request.id.to_string()), "an id was used twice: {text}");
             }
             Frame::Notification(note) if note.method == dialect.cancel.method => {
-                let id = note.params.request_id.or(note.params.id).expect("a cancel names a request");
+                let params = note.params.raw.expect("a cancel has params");
+                let id = json::member(params, dialect.cancel.id).expect("a cancel names a request");
                 let id = String::from_utf8_lossy(id).into_owned();
                 assert!(self.requests.contains(&id), "invariant 1: a cancel is ahead of its request: {text}");
                 assert!(self.cancels.insert(id), "invariant 1: two cancels: {text}");

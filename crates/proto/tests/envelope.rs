@@ -1,7 +1,7 @@
 //! What the envelope makes of single messages.
 
 use rescind_proto::{
-    frame::{self, Frame, Kind, Malformed, Outcome, Reason, ResponseId},
+    frame::{self, Frame, Kind, Malformed, Outcome, Params, Reason, ResponseId},
     id::RequestId,
     json,
 };
@@ -79,33 +79,19 @@ fn params_need_not_be_an_object() {
         let body = format!(r#"{{"method":"m","params":{params}}}"#);
         let notification = notification(&body);
         assert_eq!(notification.params.raw, Some(params.as_bytes()));
-        assert_eq!(notification.params.request_id, None);
+        assert_eq!(notification.params, Params { raw: notification.params.raw, ..Params::default() });
     }
-    assert_eq!(notification(r#"{"method":"m"}"#).params, frame::Params::default());
+    assert_eq!(notification(r#"{"method":"m"}"#).params, Params::default());
 }
 
 #[test]
-fn params_give_the_members_that_cancellation_looks_at() {
-    let params = notification(
-        r#"{"method":"m","params":{"requestId":1,"id":"2","reason":"r","progressToken":3,"token":4,"sessionId":"s","task":{},"protocolVersion":1,"name":"n","_meta":{}}}"#,
-    )
-    .params;
-    let members = [
-        (params.request_id, "1"),
-        (params.id, "\"2\""),
-        (params.reason, "\"r\""),
-        (params.progress_token, "3"),
-        (params.token, "4"),
-        (params.session_id, "\"s\""),
-        (params.task, "{}"),
-        (params.protocol_version, "1"),
-        (params.name, "\"n\""),
-        (params.meta, "{}"),
-    ];
+fn params_give_the_members_that_are_looked_at() {
+    let body = r#"{"method":"m","params":{"sessionId":"s","task":{},"na\u006de":"n","_meta":{},"sessionId":"t"}}"#;
+    let params = notification(body).params;
+    let members = [(params.session_id, "\"t\""), (params.task, "{}"), (params.name, "\"n\""), (params.meta, "{}")];
     for (found, expected) in members {
         assert_eq!(found, Some(expected.as_bytes()));
     }
-    assert!(!params.repeated_request_id && !params.repeated_id);
 }
 
 #[test]
@@ -183,20 +169,6 @@ fn case_75_an_escaped_envelope_member_is_refused() {
     }
     assert_eq!(refused(r#"{"id":1,"method":"m","\u0069d":2}"#).2, None);
     assert_eq!(request(r#"{"id":1,"method":"m","\u0069dx":2}"#).id, RequestId::integer(1));
-}
-
-#[test]
-fn case_75_a_repeated_or_escaped_request_id_in_params_is_seen() {
-    let flags = |params: &str| {
-        let body = format!(r#"{{"method":"notifications/cancelled","params":{params}}}"#);
-        let params = notification(&body).params;
-        (params.request_id.map(<[u8]>::to_vec), params.repeated_request_id, params.repeated_id)
-    };
-    assert_eq!(flags(r#"{"requestId":1}"#), (Some(b"1".to_vec()), false, false));
-    assert_eq!(flags(r#"{"requestId":1,"requestId":2}"#), (Some(b"2".to_vec()), true, false));
-    assert_eq!(flags(r#"{"request\u0049d":1}"#), (Some(b"1".to_vec()), true, false));
-    assert_eq!(flags(r#"{"id":1,"\u0069d":2,"requestId":3}"#), (Some(b"3".to_vec()), false, true));
-    assert_eq!(flags(r#"{"other":{"requestId":1},"requestId":2}"#), (Some(b"2".to_vec()), false, false));
 }
 
 #[test]
@@ -327,7 +299,8 @@ fn an_id_is_spliced_in_place() {
 fn several_spans_are_spliced_at_once() {
     let body = r#"{"id":1,"method":"m","params":{"requestId":22}}"#;
     let request = request(body);
-    let inner = frame::span_of(body.as_bytes(), request.params.request_id.unwrap()).unwrap();
+    let inner =
+        frame::span_of(body.as_bytes(), json::member(request.params.raw.unwrap(), "requestId").unwrap()).unwrap();
     assert_eq!(&body[inner.clone()], "22");
     let mut out = Vec::new();
     frame::splice_all(body.as_bytes(), &[(request.id_span, b"\"x\""), (inner, b"7")], &mut out);

@@ -12,7 +12,7 @@ use super::{Frame, Kind, Malformed, Notification, Outcome, Params, Reason, Reque
 /// What one walk over an object found.
 #[derive(Default)]
 pub(super) struct Envelope<'a> {
-    id: Option<Range<usize>>,
+    id: Option<Id>,
     method: Option<Method<'a>>,
     has_params: bool,
     result: Option<&'a [u8]>,
@@ -21,6 +21,33 @@ pub(super) struct Envelope<'a> {
     /// The id stands there twice, or behind an escaped key.
     id_unsure: bool,
     fault: Option<Reason>,
+}
+
+/// The value of `id`, if it can be one, and where it stands.
+struct Id {
+    span: Range<usize>,
+    value: Option<ResponseId>,
+}
+
+impl Id {
+    /// Reads the value at the cursor.
+    #[inline(always)]
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
+        let start = cursor.at();
+        match cursor.small_integer() {
+            Some(value) => {
+                Ok(Self { span: start..cursor.at(), value: Some(ResponseId::Exact(RequestId::integer(value))) })
+            }
+            None => Self::read_in_full(cursor),
+        }
+    }
+
+    #[inline(never)]
+    fn read_in_full(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
+        let start = cursor.at();
+        let text = cursor.value()?.text;
+        Ok(Self { span: start..cursor.at(), value: id_of(text) })
+    }
 }
 
 /// The value of `method`, and where it stands.
@@ -105,25 +132,31 @@ impl<'a> Envelope<'a> {
 
     #[inline(always)]
     fn member(&mut self, cursor: &mut Cursor<'a>, name: Option<Name>, params: &mut Params<'a>) -> Result<(), NotJson> {
-        if let Some(Name::Params) = name
-            && !core::mem::replace(&mut self.has_params, true)
-        {
-            return params.read(cursor);
-        }
-        let start = cursor.at();
-        let value = cursor.value()?;
         let repeated = match name {
-            None => false,
-            Some(Name::Version) => core::mem::replace(&mut self.has_version, true),
+            None => cursor.value().map(|_| false)?,
+            Some(Name::Version) => {
+                if !cursor.skip(br#""2.0""#) {
+                    cursor.value()?;
+                }
+                core::mem::replace(&mut self.has_version, true)
+            }
             Some(Name::Id) => {
-                let repeated = self.id.replace(start..start + value.text.len()).is_some();
+                let repeated = self.id.replace(Id::read(cursor)?).is_some();
                 self.id_unsure |= repeated;
                 repeated
             }
-            Some(Name::Method) => self.method.replace(Method { start, token: value }).is_some(),
-            Some(Name::Params) => true,
-            Some(Name::Result) => self.result.replace(value.text).is_some(),
-            Some(Name::Error) => self.error.replace(value.text).is_some(),
+            Some(Name::Method) => {
+                let start = cursor.at();
+                self.method.replace(Method { start, token: cursor.value()? }).is_some()
+            }
+            Some(Name::Params) if self.has_params => cursor.value().map(|_| true)?,
+            Some(Name::Params) => {
+                self.has_params = true;
+                params.read(cursor)?;
+                false
+            }
+            Some(Name::Result) => self.result.replace(cursor.value()?.text).is_some(),
+            Some(Name::Error) => self.error.replace(cursor.value()?.text).is_some(),
         };
         if repeated {
             self.fault.get_or_insert(Reason::RepeatedMember);
@@ -155,13 +188,16 @@ impl<'a> Envelope<'a> {
             (None, None) => Err(Reason::NoKind),
         };
         let method = self.method.filter(|method| method.token.text != b"null" || outcome == Err(Reason::NoKind));
+        let (id, id_span) = match self.id {
+            Some(id) => (Some(id.value), id.span),
+            None => (None, 0..0),
+        };
         let kind = match (&method, self.result.or(error)) {
-            (Some(_), _) if self.id.is_some() || self.id_unsure => Kind::Request,
+            (Some(_), _) if id.is_some() || self.id_unsure => Kind::Request,
             (Some(_), _) => Kind::Notification,
             (None, Some(_)) => Kind::Response,
             (None, None) => Kind::Unknown,
         };
-        let id = self.id.clone().map(|span| read_id(&text.as_bytes()[span]));
         let plain = !self.id_unsure;
         let fail = |reason, id| {
             let id = match id {
@@ -177,10 +213,7 @@ impl<'a> Envelope<'a> {
             return match (outcome, id) {
                 (Err(reason), id) => fail(reason, id),
                 (Ok(_), Some(None)) => fail(Reason::BadId, None),
-                (Ok(outcome), None) => Ok(Frame::Response(Response { id: None, id_span: 0..0, outcome })),
-                (Ok(outcome), Some(id)) => {
-                    Ok(Frame::Response(Response { id, id_span: self.id.unwrap_or_default(), outcome }))
-                }
+                (Ok(outcome), id) => Ok(Frame::Response(Response { id: id.flatten(), id_span, outcome })),
             };
         };
         if result_counts || error.is_some() {
@@ -189,21 +222,15 @@ impl<'a> Envelope<'a> {
         let Some(method) = method.read(text) else { return fail(Reason::BadMethod, id) };
         match id {
             None => Ok(Frame::Notification(Notification { method, params: core::mem::take(params) })),
-            Some(Some(ResponseId::Exact(id))) => Ok(Frame::Request(Request {
-                id,
-                id_span: self.id.unwrap_or_default(),
-                method,
-                params: core::mem::take(params),
-            })),
+            Some(Some(ResponseId::Exact(id))) => {
+                Ok(Frame::Request(Request { id, id_span, method, params: core::mem::take(params) }))
+            }
             Some(_) => fail(Reason::BadId, None),
         }
     }
 }
 
-fn read_id(text: &[u8]) -> Option<ResponseId> {
-    if let Some(value) = json::small_integer(text) {
-        return Some(ResponseId::Exact(RequestId::integer(value)));
-    }
+fn id_of(text: &[u8]) -> Option<ResponseId> {
     if let Some(id) = RequestId::from_json(text) {
         return Some(ResponseId::Exact(id));
     }

@@ -1,4 +1,4 @@
-//! The members of `params` that cancellation looks at.
+//! The members of `params` that decide how a request is treated.
 
 use crate::json::{Cursor, NotJson, unescape};
 
@@ -11,28 +11,12 @@ pub struct Params<'a> {
     pub raw: Option<&'a [u8]>,
     /// `_meta`.
     pub meta: Option<&'a [u8]>,
-    /// `requestId`: what a cancel names in MCP and ACP.
-    pub request_id: Option<&'a [u8]>,
-    /// `id`: what a cancel names in LSP and the RFD dialect.
-    pub id: Option<&'a [u8]>,
-    /// `reason`.
-    pub reason: Option<&'a [u8]>,
-    /// `progressToken`.
-    pub progress_token: Option<&'a [u8]>,
-    /// `token`: the progress token of LSP.
-    pub token: Option<&'a [u8]>,
     /// `name`: the tool or prompt.
     pub name: Option<&'a [u8]>,
     /// `sessionId`.
     pub session_id: Option<&'a [u8]>,
     /// `task`.
     pub task: Option<&'a [u8]>,
-    /// `protocolVersion`.
-    pub protocol_version: Option<&'a [u8]>,
-    /// `requestId` occurs twice or is written with escapes: two parsers may read two ids (D6).
-    pub repeated_request_id: bool,
-    /// The same for `id`.
-    pub repeated_id: bool,
 }
 
 impl<'a> Params<'a> {
@@ -55,33 +39,21 @@ impl<'a> Params<'a> {
             first = false;
             let value = cursor.value()?.text;
             if key.escaped {
-                self.note(&unescape(key.text).ok_or(NotJson)?, value, true);
+                self.note(&unescape(key.text).ok_or(NotJson)?, value);
             } else {
-                self.note(key.inner(), value, false);
+                self.note(key.inner(), value);
             }
         }
         Ok(())
     }
 
     #[inline]
-    fn note(&mut self, key: &[u8], value: &'a [u8], escaped: bool) {
+    fn note(&mut self, key: &[u8], value: &'a [u8]) {
         let member = match key {
             b"_meta" => &mut self.meta,
-            b"requestId" => {
-                self.repeated_request_id |= escaped || self.request_id.is_some();
-                &mut self.request_id
-            }
-            b"id" => {
-                self.repeated_id |= escaped || self.id.is_some();
-                &mut self.id
-            }
-            b"reason" => &mut self.reason,
-            b"progressToken" => &mut self.progress_token,
-            b"token" => &mut self.token,
             b"name" => &mut self.name,
             b"sessionId" => &mut self.session_id,
             b"task" => &mut self.task,
-            b"protocolVersion" => &mut self.protocol_version,
             _ => return,
         };
         *member = Some(value);

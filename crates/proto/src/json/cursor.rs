@@ -3,6 +3,7 @@
 use super::{
     NotJson,
     block::{LANE, special},
+    number::small_integer,
     scan::{Token, container_end, scalar_end, string_end},
 };
 
@@ -120,6 +121,22 @@ impl<'a> Cursor<'a> {
         let (text, rest) = self.rest.split_at(len);
         self.rest = rest;
         Ok(Token { text, escaped })
+    }
+
+    /// Steps over `text` if that is what stands at the cursor.
+    #[inline]
+    pub(crate) fn skip(&mut self, text: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(text);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    /// Steps over the short integer at the cursor; `None` leaves the cursor where it is.
+    #[inline]
+    pub(crate) fn small_integer(&mut self) -> Option<i64> {
+        let (value, len) = small_integer(self.rest)?;
+        self.rest = &self.rest[len..];
+        Some(value)
     }
 
     /// Nothing but white space may follow.

@@ -30,21 +30,23 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[first..]);
 }
 
-/// The value of a short integer, or `None` for anything that needs a closer look.
-pub(crate) fn small_integer(text: &[u8]) -> Option<i64> {
-    match text {
-        [b'0'] => Some(0),
-        [b'1'..=b'9', rest @ ..] if rest.len() < 18 => {
-            let mut value = i64::from(text[0] - b'0');
-            for &digit in rest {
-                if !digit.is_ascii_digit() {
-                    return None;
-                }
-                value = value * 10 + i64::from(digit - b'0');
-            }
-            Some(value)
+/// The short integer that `text` starts with, and its length; `None` for anything that needs a closer look.
+#[inline]
+pub(crate) fn small_integer(text: &[u8]) -> Option<(i64, usize)> {
+    let mut value = 0;
+    let mut len = 0;
+    loop {
+        let byte = *text.get(len)?;
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let is_whole = matches!(byte, b',' | b'}') && len > 0 && (text[0] != b'0' || len == 1);
+            return is_whole.then_some((value, len));
         }
-        _ => None,
+        if len == 18 {
+            return None;
+        }
+        value = value * 10 + i64::from(digit);
+        len += 1;
     }
 }
 
@@ -119,9 +121,10 @@ mod tests {
 
     #[test]
     fn short_integers_are_read_at_once_and_others_left_alone() {
-        assert_eq!(small_integer(b"0"), Some(0));
-        assert_eq!(small_integer(b"123456789012345678"), Some(123_456_789_012_345_678));
-        for other in ["-1", "1234567890123456789", "1.0", "01", "", "1e1"] {
+        assert_eq!(small_integer(b"0,"), Some((0, 1)));
+        assert_eq!(small_integer(b"10}"), Some((10, 2)));
+        assert_eq!(small_integer(b"123456789012345678,"), Some((123_456_789_012_345_678, 18)));
+        for other in ["-1,", "1234567890123456789,", "1.0,", "01,", "00,", "", ",", "1", "1e1,", "1 ,"] {
             assert_eq!(small_integer(other.as_bytes()), None, "{other}");
         }
     }

@@ -96,14 +96,19 @@ pub(super) fn plain_prefix(text: &[u8]) -> usize {
 pub(super) fn container_end(text: &[u8], open: usize, depth: usize) -> Result<usize, NotJson> {
     let mut nesting = Nesting::new(depth);
     let mut strings = Strings::default();
-    let mut room = [0; WIDTH];
     let mut start = open;
     loop {
         let rest = text.get(start..).unwrap_or_default();
-        let (block, surplus) = match rest.first_chunk() {
-            Some(block) => (block, 0),
-            None if rest.is_empty() => return Err(NotJson),
-            None => block::last(text, rest.len(), &mut room),
+        let room;
+        let (block, surplus) = match (rest.first_chunk(), text.last_chunk()) {
+            (Some(block), _) => (block, 0),
+            (None, _) if rest.is_empty() => return Err(NotJson),
+            // The last one reaches back over bytes that have been looked at.
+            (None, Some(block)) => (block, WIDTH - rest.len()),
+            (None, None) => {
+                room = block::padded(rest);
+                (&room, 0)
+            }
         };
         let (quotes, backslashes) = block::quotes_and_backslashes(block);
         let (quotes, backslashes) = (quotes >> surplus, backslashes >> surplus);
