@@ -13,6 +13,7 @@ impl Seed {
         Self(seed)
     }
 
+    #[inline]
     pub(crate) fn hash(self, value: &(impl Hash + ?Sized)) -> u64 {
         SeedableRandomState::with_seed(self.0, SharedSeed::global_fixed()).hash_one(value)
     }

@@ -149,34 +149,45 @@ pub(crate) fn loose_integer(text: &str) -> Option<i64> {
 }
 
 impl PartialEq for RequestId {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Null, Repr::Null) => true,
             (Repr::Integer(a), Repr::Integer(b)) => a == b,
-            (Repr::Text(a), Repr::Text(b)) => {
-                a == b
-                    || (a.starts_with('"')
-                        && b.starts_with('"')
-                        && (a.contains('\\') || b.contains('\\'))
-                        && json::unescape(a.as_bytes()) == json::unescape(b.as_bytes()))
-            }
+            (Repr::Text(a), Repr::Text(b)) => is_same_text(a, b),
             (Repr::Null | Repr::Integer(_) | Repr::Text(_), _) => false,
         }
     }
 }
 
+/// Out of the way of integers, which are most ids.
+#[inline(never)]
+fn is_same_text(a: &str, b: &str) -> bool {
+    a == b
+        || (a.starts_with('"')
+            && b.starts_with('"')
+            && (a.contains('\\') || b.contains('\\'))
+            && json::unescape(a.as_bytes()) == json::unescape(b.as_bytes()))
+}
+
 impl Eq for RequestId {}
 
 impl Hash for RequestId {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.0 {
             Repr::Null => state.write_u8(0),
             Repr::Integer(value) => state.write_i64(*value),
-            Repr::Text(text) => match json::unescape(text.as_bytes()) {
-                Some(unescaped) => state.write(&unescaped),
-                None => state.write(text.as_bytes()),
-            },
+            Repr::Text(text) => hash_text(text, state),
         }
+    }
+}
+
+#[inline(never)]
+fn hash_text(text: &str, state: &mut impl Hasher) {
+    match json::unescape(text.as_bytes()) {
+        Some(unescaped) => state.write(&unescaped),
+        None => state.write(text.as_bytes()),
     }
 }
 

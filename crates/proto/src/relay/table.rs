@@ -118,11 +118,12 @@ impl Table {
     /// What is known under `id` before a new request takes it, for the price of one look.
     pub(super) fn probe(&self, id: &RequestId) -> Probe {
         let hash = self.seed.hash(id);
-        if self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id)).is_none() {
+        let namesake = self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id));
+        if namesake.is_none() {
             return Probe { hash, namesake: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
         }
-        let taken_upstream = self.is_open_upstream(id) || self.is_taken_elsewhere(hash, id);
-        Probe { hash, namesake: self.by_requester(id), taken_upstream }
+        let taken_upstream = self.is_open_upstream(hash, id) || self.is_taken_elsewhere(hash, id);
+        Probe { hash, namesake: self.newest(hash, id), taken_upstream }
     }
 
     /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
@@ -131,14 +132,15 @@ impl Table {
         if id.is_falsy() {
             return true;
         }
+        let is_open = |id: &RequestId| self.is_open_upstream(self.seed.hash(id), id);
         match id.as_integer() {
-            Some(value) => self.numeric_strings > 0 && self.is_open_upstream(&RequestId::string(&value.to_string())),
-            None => id.loose().is_some_and(|value| self.is_open_upstream(&RequestId::integer(value))),
+            Some(value) => self.numeric_strings > 0 && is_open(&RequestId::string(&value.to_string())),
+            None => id.loose().is_some_and(|value| is_open(&RequestId::integer(value))),
         }
     }
 
-    fn is_open_upstream(&self, id: &RequestId) -> bool {
-        self.by_upstream(id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream))
+    fn is_open_upstream(&self, hash: u64, id: &RequestId) -> bool {
+        self.known_upstream(hash, id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream))
     }
 
     /// Takes a request in, under the hash of its id that [`probe`](Self::probe) found.
@@ -183,19 +185,31 @@ impl Table {
 
     /// The newest exchange that its requester calls `id`.
     pub(super) fn by_requester(&self, id: &RequestId) -> Option<Key> {
-        self.find(&self.ids, id, |ex| !ex.superseded && ex.id == *id)
+        self.newest(self.seed.hash(id), id)
+    }
+
+    fn newest(&self, hash: u64, id: &RequestId) -> Option<Key> {
+        self.find(&self.ids, hash, |ex| !ex.superseded && ex.id == *id)
     }
 
     /// The exchange that the other side calls `id`.
     pub(super) fn by_upstream(&self, id: &RequestId) -> Option<Key> {
-        if !self.renamed.is_empty()
-            && let Some(key) = self.find(&self.renamed, id, |ex| ex.renamed.as_ref() == Some(id))
-        {
-            return Some(key);
-        }
+        self.known_upstream(self.seed.hash(id), id)
+    }
+
+    fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
         // A superseded id that was answered belongs to its successor now.
         let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.superseded || ex.is_open_upstream());
-        self.find(&self.ids, id, is)
+        self.own(hash, id).or_else(|| self.find(&self.ids, hash, is))
+    }
+
+    /// The exchange that goes by `id` upstream because we gave it that.
+    #[inline]
+    fn own(&self, hash: u64, id: &RequestId) -> Option<Key> {
+        if self.renamed.is_empty() {
+            return None;
+        }
+        self.find(&self.renamed, hash, |ex| ex.renamed.as_ref() == Some(id))
     }
 
     /// The exchange that asked for progress under `token`; one in flight before one that is over.
@@ -203,12 +217,14 @@ impl Table {
         if self.tokens.is_empty() {
             return None;
         }
+        let hash = self.seed.hash(token);
         let is = |ex: &Exchange| ex.token.as_ref() == Some(token);
-        self.find(&self.tokens, token, |ex| is(ex) && ex.is_live()).or_else(|| self.find(&self.tokens, token, is))
+        self.find(&self.tokens, hash, |ex| is(ex) && ex.is_live()).or_else(|| self.find(&self.tokens, hash, is))
     }
 
-    fn find(&self, index: &HashTable<u32>, id: &RequestId, is: impl Fn(&Exchange) -> bool) -> Option<Key> {
-        let found = index.find(self.seed.hash(id), |&at| self.slab.at(at).is_some_and(&is))?;
+    #[inline]
+    fn find(&self, index: &HashTable<u32>, hash: u64, is: impl Fn(&Exchange) -> bool) -> Option<Key> {
+        let found = index.find(hash, |&at| self.slab.at(at).is_some_and(&is))?;
         self.slab.key_at(*found)
     }
 
@@ -221,7 +237,7 @@ impl Table {
 
     /// Whether `id` is one of ours upstream, or was spent there, or can no longer be told from one that was.
     fn is_taken_elsewhere(&self, hash: u64, id: &RequestId) -> bool {
-        (!self.renamed.is_empty() && self.find(&self.renamed, id, |ex| ex.renamed.as_ref() == Some(id)).is_some())
+        self.own(hash, id).is_some()
             || (self.spent_lost && id.as_integer().is_none_or(|value| value <= self.highest))
             || self.is_spent(hash)
     }
