@@ -41,9 +41,9 @@ pub(super) fn quotes_and_backslashes(block: &Block) -> (u64, u64) {
 #[inline]
 pub(super) fn brackets(block: &Block) -> u64 {
     mask(lanes(block).map(|lane| {
-        // `[` and `{`, `]` and `}` differ in this one bit only.
-        let folded = lane | u8x16::splat(0x20);
-        folded.simd_eq(u8x16::splat(b'{')) | folded.simd_eq(u8x16::splat(b'}'))
+        // `[` and `{`, `]` and `}` differ in this one bit only; `{` and `}` are two apart.
+        let folded = (lane | u8x16::splat(0x20)) - u8x16::splat(b'{');
+        (folded & u8x16::splat(!2)).simd_eq(u8x16::splat(0))
     }))
 }
 

@@ -112,11 +112,7 @@ pub(super) fn container_end(text: &[u8], open: usize, depth: usize) -> Result<us
         };
         let (quotes, backslashes) = block::quotes_and_backslashes(block);
         let (quotes, backslashes) = (quotes >> surplus, backslashes >> surplus);
-        let inside = strings.inside(quotes, backslashes);
-        // No JSON text has a backslash outside its strings.
-        if backslashes & !inside != 0 {
-            return Err(NotJson);
-        }
+        let inside = strings.inside(quotes, backslashes)?;
         if inside != !0 {
             let mut brackets = (block::brackets(block) >> surplus) & !inside;
             while brackets != 0 {
@@ -147,8 +143,18 @@ struct Strings {
 impl Strings {
     /// The bytes inside strings: from the opening quote up to the closing one, which is not included.
     #[inline]
-    fn inside(&mut self, quotes: u64, backslashes: u64) -> u64 {
-        let quotes = quotes & !self.escaped(backslashes);
+    fn inside(&mut self, quotes: u64, backslashes: u64) -> Result<u64, NotJson> {
+        if backslashes | self.escape == 0 {
+            return Ok(self.between(quotes));
+        }
+        let escaped = self.escaped(backslashes);
+        let inside = self.between(quotes & !escaped);
+        // No JSON text has a backslash outside its strings.
+        if backslashes & !inside == 0 { Ok(inside) } else { Err(NotJson) }
+    }
+
+    #[inline]
+    fn between(&mut self, quotes: u64) -> u64 {
         let inside = prefix_xor(quotes) ^ self.open;
         self.open = if inside >> 63 == 1 { !0 } else { 0 };
         inside
@@ -157,9 +163,6 @@ impl Strings {
     /// The bytes that a backslash before them takes the meaning from.
     #[inline]
     fn escaped(&mut self, backslashes: u64) -> u64 {
-        if backslashes == 0 {
-            return core::mem::take(&mut self.escape);
-        }
         // In a run of backslashes every second one is itself escaped; the
         // subtraction carries through each run and so tells odd from even.
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
