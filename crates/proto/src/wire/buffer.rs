@@ -14,7 +14,14 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// Forgets what was given away: the caller of the codec is done with it.
+    #[inline]
     pub(super) fn recycle(&mut self) {
+        if self.given > 0 {
+            self.drop_given();
+        }
+    }
+
+    fn drop_given(&mut self) {
         // Whoever took the whole vector left an empty one.
         let given = mem::take(&mut self.given).min(self.bytes.len());
         if given == self.bytes.len() && self.bytes.capacity() > KEPT_CAPACITY {

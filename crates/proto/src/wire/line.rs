@@ -34,10 +34,11 @@ impl Line {
             };
             let (line, rest) = input.split_at(end + 1);
             *input = rest;
-            if self.overlong.is_some() || self.buffered() + end > self.max_message {
+            let buffered = self.buffered();
+            if self.overlong.is_some() || buffered + end > self.max_message {
                 return Some(Chunk::Overlong(self.end_overlong(&line[..end])));
             }
-            if self.buffered() == 0 {
+            if buffered == 0 {
                 if let Some(body) = body_of(line) {
                     return Some(Chunk::Frame(Framed { bytes: Bytes::Input(line), body }));
                 }
