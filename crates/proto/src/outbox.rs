@@ -82,6 +82,12 @@ impl<T> Outbox<T> {
         self.debt == 0
     }
 
+    /// The ticket of the frame that is queued next.
+    pub(crate) fn upcoming(&self, urgent: bool) -> Ticket {
+        let lane = if urgent { &self.urgent } else { &self.ordered };
+        Ticket { urgent, number: lane.first + lane.frames.len() as u64 }
+    }
+
     /// Queues a frame that `write` appends to the buffer it is given.
     pub(crate) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         let number = self.ordered.push(tag, write, &mut self.debt);
@@ -189,9 +195,17 @@ impl<T> Outbox<T> {
     }
 
     /// Keeps a live frame at the head of each lane, so that nothing else need look for one.
+    #[inline]
     fn skip_withdrawn(&mut self) {
+        if self.urgent.breaks + self.ordered.breaks > 0 {
+            self.pop_withdrawn();
+        }
+    }
+
+    #[inline(never)]
+    fn pop_withdrawn(&mut self) {
         for lane in [&mut self.urgent, &mut self.ordered] {
-            while lane.breaks > 0 && matches!(lane.frames.front(), Some(Frame { body: Body::Withdrawn(_), .. })) {
+            while matches!(lane.frames.front(), Some(Frame { body: Body::Withdrawn(_), .. })) {
                 lane.pop(&mut |_, _: &[u8]| ());
             }
         }

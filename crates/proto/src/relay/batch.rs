@@ -38,11 +38,10 @@ impl Relay {
         let framing = self.framing;
         if !self.era.of(to, framing).batches {
             for (body, Passed { splice, tag, .. }) in taken {
-                let noted = tag.clone();
-                let ticket = self.links[to].outbox.push(tag, |out| {
+                self.waits(&tag, self.links[to].outbox.upcoming(false));
+                self.links[to].outbox.push(tag, |out| {
                     message::frame(framing, out, |out| write_member(body, splice.as_ref(), out));
                 });
-                self.waits(&noted, ticket);
             }
             return;
         }

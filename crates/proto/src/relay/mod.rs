@@ -220,12 +220,8 @@ impl Relay {
             if tap {
                 events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
             }
-            match tag {
-                Tag::Plain => {}
-                Tag::Refusal => left.push((Tag::Refusal, bytes.len())),
-                Tag::Request(_) | Tag::Answer(_) | Tag::Cancel(_) | Tag::Notice(_) | Tag::Many(_) => {
-                    left.push((tag, 0));
-                }
+            if tag != Tag::Plain {
+                left.push((tag, bytes.len()));
             }
         });
         let mut left = core::mem::take(&mut self.left);
@@ -372,27 +368,30 @@ impl Relay {
     /// Passes a frame on: untouched, or with one id replaced (D33).
     fn pass(&mut self, from: Side, framed: Framed<'_>, passed: Passed) {
         let Passed { splice, tag, urgent } = passed;
-        let outbox = &mut self.links[from.other()].outbox;
-        let noted = (!matches!(tag, Tag::Plain)).then(|| tag.clone());
+        let ticket = self.links[from.other()].outbox.upcoming(urgent);
         let framing = self.framing;
-        let ticket = if let Some((span, id)) = splice {
+        self.waits(&tag, ticket);
+        let outbox = &mut self.links[from.other()].outbox;
+        if let Some((span, id)) = splice {
             let write = |out: &mut Vec<u8>| {
                 crate::message::frame(framing, out, |out| frame::splice(framed.body(), span, &id, out));
             };
-            if urgent { outbox.push_urgent(tag, write) } else { outbox.push(tag, write) }
+            if urgent {
+                outbox.push_urgent(tag, write)
+            } else {
+                outbox.push(tag, write)
+            };
         } else if urgent {
-            outbox.push_urgent(tag, |out| out.extend_from_slice(framed.raw()))
+            outbox.push_urgent(tag, |out| out.extend_from_slice(framed.raw()));
         } else if framed.raw().len() >= OWN {
-            outbox.push_owned(tag, framed.into_raw())
+            outbox.push_owned(tag, framed.into_raw());
         } else {
-            outbox.push(tag, |out| out.extend_from_slice(framed.raw()))
-        };
-        if let Some(tag) = noted {
-            self.waits(&tag, ticket);
+            outbox.push(tag, |out| out.extend_from_slice(framed.raw()));
         }
     }
 
     /// A frame waits in an outbox, alone, and so can be withdrawn.
+    #[inline]
     fn waits(&mut self, tag: &Tag, ticket: Ticket) {
         match *tag {
             Tag::Request(request) => {
