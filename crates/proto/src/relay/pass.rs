@@ -299,33 +299,37 @@ impl Relay {
         loosely: bool,
         said: &Said<'_>,
     ) -> Option<Option<RequestId>> {
-        let method = self.exchange(request).map(|ex| ex.method)?;
-        let is_initialize = request.from == Side::Client && self.methods.name(method) == "initialize";
         let (kind, late) = match said {
             Said::Result(_) => (Answer::Result, LateKind::Result),
             Said::Error(_) => (Answer::Error, LateKind::Error),
         };
-        let exchange = self.exchange(request)?;
+        let exchange = self.tables[request.from].get_mut(request.key)?;
         if exchange.up != Up::Sent {
             let id = exchange.upstream().clone();
             self.report_late(now, from, id, late);
             return None;
         }
-        if let (true, Said::Result(result)) = (is_initialize, said) {
+        exchange.up = Up::Answered;
+        let id = (exchange.renamed.is_some() || loosely).then(|| exchange.id.clone());
+        let passes = exchange.down == Down::Waiting || self.config.has(SeededBug::DoubleAnswer);
+        let is_watched = exchange.cancel.is_some() || exchange.clocks.is_some();
+        if let Said::Result(result) = said
+            && request.from == Side::Client
+            && self.methods.name(exchange.method) == "initialize"
+        {
             self.era.saw_initialize_result(result);
         }
-        self.learn_answer(now, request, kind, said);
+        if is_watched {
+            self.learn_answer(now, request, kind, said);
+            self.disarm_all(request);
+        }
         self.unmute(request);
-        self.disarm_all(request);
-        let twice = self.config.has(SeededBug::DoubleAnswer);
-        let exchange = self.exchange_mut(request)?;
-        exchange.up = Up::Answered;
-        if exchange.down != Down::Waiting && !twice {
-            let id = exchange.upstream().clone();
+        if !passes {
+            let id = self.exchange(request)?.upstream().clone();
             self.report_late(now, from, id, late);
             return None;
         }
-        Some((exchange.renamed.is_some() || loosely).then(|| exchange.id.clone()))
+        Some(id)
     }
 
     /// What the answer says about the cancel, if there was one (D28).
