@@ -91,10 +91,21 @@ impl Report {
         for &requests in &self.plan.scales {
             let task = Task::Scale { requests };
             writeln!(out, "\n{requests} waiting requests, Unix socket, one thread: each")?;
-            header(out, &["bytes resident", "µs to cancel all", "µs to drain all", "cancels lost"].map(str::to_owned))?;
+            let columns = ["bytes resident", "µs to cancel all (× L2)", "µs to drain all (× L2)", "cancels lost"];
+            header(out, &columns.map(str::to_owned))?;
             for &contender in self.contenders.iter().filter(|one| one.has_calls()) {
-                let figures = [(Figure::Bytes, 0), (Figure::CancelAll, 2), (Figure::DrainAll, 2), (Figure::Lost, 0)];
-                row(out, contender, &figures.map(|(figure, digits)| self.cell(contender, task, figure, 1.0, digits)))?;
+                let cell = |figure, digits| self.cell(contender, task, figure, 1.0, digits);
+                let compared = |figure| {
+                    let ratio = or_dash(self.samples.ratio(contender, Contender::L2, task, figure), 1);
+                    format!("{} ({ratio})", cell(figure, 2))
+                };
+                let cells = [
+                    cell(Figure::Bytes, 0),
+                    compared(Figure::CancelAll),
+                    compared(Figure::DrainAll),
+                    cell(Figure::Lost, 0),
+                ];
+                row(out, contender, &cells)?;
             }
         }
         Ok(())

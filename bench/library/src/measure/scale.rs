@@ -3,9 +3,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rescind_bench::process_tree;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::cell::{Cancelled, Outcome};
 use crate::contender::{Caller, Failure, Library};
@@ -32,7 +33,7 @@ pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> 
 
     watchdog::keep(Outcome::Scale { bytes, cancelled: None, drain_us: None });
 
-    let began = Instant::now();
+    let began = processor_time();
     for (number, call) in calls.into_iter().enumerate() {
         caller.cancel(call).await?;
         if number % AT_ONCE == 0 {
@@ -40,13 +41,12 @@ pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> 
         }
     }
     let lost = requests - stopped(&work, requests, patience).await;
-    let took = work.last_stop().saturating_duration_since(began);
-    let us = took.as_secs_f64() * 1e6 / (requests - lost).max(1) as f64;
+    let us = since(began) * 1e6 / (requests - lost).max(1) as f64;
     let cancelled = Some(Cancelled { us, lost });
     watchdog::keep(Outcome::Scale { bytes, cancelled, drain_us: None });
 
     let calls = begin(&caller, &work, Verb::Hold, requests).await?;
-    let began = Instant::now();
+    let began = processor_time();
     work.release();
     for (number, call) in calls.into_iter().enumerate() {
         call.await?;
@@ -54,7 +54,7 @@ pub(crate) async fn measure<L: Library>(requests: usize, patience: Duration) -> 
             watchdog::progress();
         }
     }
-    let drain_us = began.elapsed().as_secs_f64() * 1e6 / requests as f64;
+    let drain_us = since(began) * 1e6 / requests as f64;
     Ok(Outcome::Scale { bytes, cancelled, drain_us: Some(drain_us) })
 }
 
@@ -82,6 +82,17 @@ async fn stopped(work: &Work, requests: usize, patience: Duration) -> usize {
         }
         watchdog::progress();
     }
+}
+
+/// Seconds that this process has had of its CPU. Everything is on one thread that never waits while there is
+/// something to do: alone on the CPU, it is the time that passes, and else it is what would have.
+fn processor_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn since(began: f64) -> f64 {
+    processor_time() - began
 }
 
 /// Resident bytes of this process.
