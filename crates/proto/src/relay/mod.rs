@@ -16,7 +16,8 @@
 //!
 //! Files: `pass` takes in what a side sends; `stop` is every cancel, whoever
 //! asked; `settle` is every answer of our own and what remains afterwards;
-//! `turn` is what ACP sessions add; `proof` is for those who check the machine.
+//! `turn` is what ACP sessions add; `view` shows what is in flight; `proof` is for
+//! those who check the machine.
 
 mod batch;
 mod config;
@@ -28,11 +29,13 @@ mod settle;
 mod stop;
 mod table;
 mod turn;
+mod view;
 
 use std::collections::VecDeque;
 
 pub use config::{Clock, ClockRule, Config};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, Verdict};
+pub use view::{RequestState, RequestView};
 
 use crate::{
     cause::{Cause, CauseCode},
@@ -290,6 +293,15 @@ impl Relay {
         let done = self.stop_for_operator(now, request, cause);
         self.check();
         done
+    }
+
+    /// `side` has gone away: each of its requests in flight is cancelled at the other side, cause `disconnect`
+    /// (D27). One whose dialect wants silence is over; another may still get the answer it is owed.
+    ///
+    /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
+    pub fn handle_gone(&mut self, now: Instant, side: Side) {
+        self.cancel_for_disconnect(now, side);
+        self.check();
     }
 
     /// The next bytes for `side`; empty if there are none. Report what was written before anything else.

@@ -2,7 +2,7 @@
 
 use super::{
     CancelNotice, Clock, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Timer, Verdict,
-    exchange::{Cancelling, Down, Up},
+    exchange::{Cancelling, Down, Exchange, Up},
 };
 use crate::{
     bug::SeededBug,
@@ -336,6 +336,19 @@ impl Relay {
         }
         self.report_decided(now, request);
         true
+    }
+
+    pub(super) fn cancel_for_disconnect(&mut self, now: Instant, from: Side) {
+        for key in self.tables[from].by_age(|ex| ex.down == Down::Waiting && ex.cancel.is_none()) {
+            let request = RequestKey { from, key };
+            self.cancel_upstream(now, request, Cause::new(CauseCode::Disconnect));
+            self.report_decided(now, request);
+            if self.exchange(request).is_some_and(Exchange::settles_silently) {
+                self.settle(now, request, Settled::Gone);
+            } else {
+                self.settle_cancelled(now, request);
+            }
+        }
     }
 
     /// Tells of a cancel that was decided here rather than received.
