@@ -1,4 +1,5 @@
-//! A relay between a client on descriptors of this process and a server that it starts.
+//! Relays: between a client on descriptors of this process and a server that it starts ([`run`]), and inside a
+//! process, around any connection ([`wrap()`]).
 
 pub(crate) mod alarm;
 mod drive;
@@ -11,6 +12,8 @@ mod observer;
 mod record;
 mod signals;
 mod sink;
+#[cfg(feature = "wrap")]
+pub mod wrap;
 
 use std::{ffi::OsString, fs::File, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf};
 
@@ -29,6 +32,8 @@ use signals::Signals;
 pub use log::Level;
 pub use observer::OnStuck;
 pub use record::{RecordError, RecordingFile};
+#[cfg(feature = "wrap")]
+pub use wrap::wrap;
 
 /// What is to be relayed, and how.
 #[derive(Debug)]

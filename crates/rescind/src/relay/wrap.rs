@@ -1,0 +1,210 @@
+//! The relay inside a process, around a connection that another library drives.
+//!
+//! A program on `rmcp`, `agent-client-protocol`, `async-lsp` or its own code passes its reader and writer through
+//! [`wrap`] and hands what comes back to its library. Between the two stands the machine of
+//! [`rescind_proto::relay`], as `rescind run` puts it between two processes:
+//!
+//! ```
+//! use std::time::Duration;
+//! use rescind::relay;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! # let (reader, writer) = tokio::io::split(tokio::io::duplex(4096).0);
+//! let (reader, writer, link) = relay::wrap(reader, writer)
+//!     .as_client()
+//!     .response_timeout(Duration::from_secs(60))
+//!     .spawn();
+//! // `reader` and `writer` go to the library; `link` stays here.
+//! for request in link.in_flight() {
+//!     println!("{} {} for {:?}: {}", request.id, request.method, request.age, request.state.word());
+//!     link.stop(request.key, Some("the user pressed Stop"));
+//! }
+//! # drop((reader, writer));
+//! # }
+//! ```
+//!
+//! What this cures of each library, and what no relay can, is told in `docs/wrap.md`.
+
+mod driver;
+mod halves;
+mod handle;
+mod shared;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use rescind_proto::{
+    dialect::Dialect,
+    relay::{Clock, ClockRule, Config, Event},
+    side::{Side, Sides},
+    wire::Framing,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use driver::Driver;
+pub use halves::{Reader, Writer};
+pub use handle::{Handle, InFlight};
+
+use shared::{Link, Shared};
+
+/// Wraps the two halves of a connection; say next which role the program plays.
+///
+/// `reader` and `writer` are the connection to the peer. Nothing is read or written before the [`Driver`] is polled.
+pub const fn wrap<R, W>(reader: R, writer: W) -> Ends<R, W>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    Ends { reader, writer }
+}
+
+/// A connection of which it is not yet said who is the client. It matters: the protocols do not let both sides
+/// send the same cancels.
+#[derive(Debug)]
+#[must_use = "say `as_client` or `as_server`"]
+pub struct Ends<R, W> {
+    reader: R,
+    writer: W,
+}
+
+impl<R, W> Ends<R, W> {
+    /// The wrapped program is the client: an MCP host, an ACP editor, an LSP editor.
+    pub fn as_client(self) -> Wrap<R, W> {
+        Wrap::new(self, Side::Client)
+    }
+
+    /// The wrapped program is the server: an MCP server, an ACP agent, a language server.
+    pub fn as_server(self) -> Wrap<R, W> {
+        Wrap::new(self, Side::Server)
+    }
+}
+
+/// A connection about to be wrapped: what the relay is told.
+#[must_use = "nothing happens before `spawn` or `split`"]
+pub struct Wrap<R, W> {
+    ends: Ends<R, W>,
+    program: Side,
+    config: Config,
+    drain_on_eof: Duration,
+    on_event: Option<OnEvent>,
+}
+
+/// Who is told what happens.
+type OnEvent = Box<dyn FnMut(Event) + Send>;
+
+impl<R, W> Wrap<R, W> {
+    fn new(ends: Ends<R, W>, program: Side) -> Self {
+        // Seeded by the process's own random state, so that a peer cannot choose ids that collide.
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        let config = Config { notices: false, seed, ..Config::default() };
+        Self { ends, program, config, drain_on_eof: Duration::ZERO, on_event: None }
+    }
+
+    /// Changes any setting of the machine; every bound has a documented default (invariant 8).
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Ends each request of the client that stays this long without an answer or progress it asked for (D16).
+    ///
+    /// The other side gets a cancel, the requester an error of ours. The clock starts when the request reaches the
+    /// relay, and waits for no pipe. Requests that wait for people have no clock unless one is configured by name.
+    pub fn response_timeout(self, limit: Duration) -> Self {
+        self.clock(Clock::Response, limit)
+    }
+
+    /// Ends each request of the client that takes longer than this, progress or not (D16).
+    pub fn total_timeout(self, limit: Duration) -> Self {
+        self.clock(Clock::Total, limit)
+    }
+
+    /// How long a cancelled request may go unanswered before a requester that must be answered is (D34); 5 s
+    /// without.
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.config.grace = grace;
+        self
+    }
+
+    /// Refuses a request that arrives while this many of its side are in flight (D12); 65,536 without.
+    ///
+    /// A library that stops reading when its handlers are busy stops reading cancels, too. A limit below the
+    /// library's own keeps it reading.
+    pub const fn max_in_flight(mut self, most: usize) -> Self {
+        self.config.max_in_flight = most;
+        self
+    }
+
+    /// Both sides speak this dialect, whatever passes; detected without (D2).
+    pub const fn dialect(mut self, dialect: &'static Dialect) -> Self {
+        self.config.dialects = Sides { client: Some(dialect), server: Some(dialect) };
+        self
+    }
+
+    /// Messages are framed like this in both directions; detected without.
+    pub const fn framing(mut self, framing: Framing) -> Self {
+        self.config.framing = Some(framing);
+        self
+    }
+
+    /// A server whose client has closed its end may go on for this long before what is in flight is cancelled and
+    /// the server sees the end (D27); no time without.
+    ///
+    /// For clients that say everything at once and then wait, as in `printf … | server`.
+    pub const fn drain_on_eof(mut self, limit: Duration) -> Self {
+        self.drain_on_eof = limit;
+        self
+    }
+
+    /// Tells `observer` of cancels, receipts, clocks, and what was swallowed or refused, in their order.
+    ///
+    /// It is called by the driver, never with a lock held: it may use the [`Handle`]. What it panics with, the
+    /// driver panics with. Every request's start and end is told, too, with [`Config::observe`].
+    pub fn on_event(mut self, observer: impl FnMut(Event) + Send + 'static) -> Self {
+        self.config.notices = true;
+        self.on_event = Some(Box::new(observer));
+        self
+    }
+
+    fn clock(mut self, clock: Clock, limit: Duration) -> Self {
+        self.config.clocks.push(ClockRule { clock, method: None, name: None, limit });
+        self
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wrap<R, W> {
+    /// The program's two halves, and the driver that has to be polled for anything to happen.
+    ///
+    /// Needs a tokio runtime with time when the driver is first polled.
+    pub fn split(self) -> (Reader, Writer, Driver<R, W>) {
+        let Self { ends: Ends { reader, writer }, program, config, drain_on_eof, on_event } = self;
+        let shared = Arc::new(Shared::new(Link::new(config, program, drain_on_eof)));
+        let driver = Driver::new(Arc::clone(&shared), reader, writer, on_event);
+        (Reader::new(Arc::clone(&shared)), Writer::new(shared), driver)
+    }
+}
+
+impl<R, W> Wrap<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    /// The program's two halves, with the driver running as a task of the current tokio runtime.
+    ///
+    /// The task ends when the connection has; [`Handle::closed`] waits for that.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn spawn(self) -> (Reader, Writer, Handle) {
+        let (reader, writer, driver) = self.split();
+        let handle = driver.handle();
+        tokio::spawn(driver);
+        (reader, writer, handle)
+    }
+}
+
+impl<R, W> fmt::Debug for Wrap<R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wrap").field("program", &self.program).field("config", &self.config).finish_non_exhaustive()
+    }
+}
