@@ -1,12 +1,13 @@
-//! What the explorer and the walks have found in the relay, each as the shortest way to it.
+//! What the explorer, the walks and real peers have found in the relay, each as the shortest way to it.
 
 use core::time::Duration;
 
 use rescind_proto::{
     dialect::{Dialect, acp, mcp},
     receipt::Outcome,
-    relay::{Config, End},
+    relay::{Config, End, Relay},
     side::{Side, Sides},
+    time::Instant,
 };
 use rescind_testkit::relay_rig::RelayRig;
 
@@ -127,4 +128,17 @@ fn a_subscriptions_messages_that_wait_are_taken_back_when_it_is_cancelled() {
     );
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
     assert_eq!(rig.at_client(), [""; 0]);
+}
+
+/// An id that has to be replaced in the very first message: the copy was framed as a line.
+#[test]
+fn what_the_first_message_leads_to_is_framed_as_it_is() {
+    let mut relay = Relay::new(Config::default());
+    let framed = |id: &str| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#);
+        format!("Content-Length: {}\r\n\r\n{body}", body.len())
+    };
+    relay.handle_input(Instant::ORIGIN, Side::Client, framed("0").as_bytes());
+    let pending = relay.pending(Side::Server);
+    assert_eq!(core::str::from_utf8(pending), Ok(&*framed("2147483647")));
 }

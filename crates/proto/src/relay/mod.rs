@@ -200,14 +200,14 @@ impl Relay {
             return;
         }
         let Some(mut decoder) = self.links[side].decoder.take() else { return };
+        // Before the first message: what is written because of it is framed as it is.
+        if let Some(framing) = decoder.detect(&mut bytes) {
+            self.adopt_framing(framing);
+        }
         while let Some(chunk) = decoder.decode(&mut bytes) {
             self.handle_chunk(now, side, chunk);
         }
-        let found = decoder.framing();
         self.links[side].decoder = Some(decoder);
-        if let Some(framing) = found {
-            self.adopt_framing(framing);
-        }
         self.watch_debt(now);
         self.check();
     }

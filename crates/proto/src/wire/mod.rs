@@ -181,9 +181,7 @@ impl Decoder {
     ///
     /// Call until `None`. Dropping a chunk loses nothing else.
     pub fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
-        if let Codec::Unknown(_) = self.codec {
-            self.detect(input)?;
-        }
+        self.detect(input);
         match &mut self.codec {
             Codec::Unknown(_) => None,
             Codec::Line(line) => line.decode(input),
@@ -200,9 +198,9 @@ impl Decoder {
         }
     }
 
-    /// `None` while it is not known yet.
-    fn detect(&mut self, input: &mut &[u8]) -> Option<()> {
-        let Codec::Unknown(held) = &mut self.codec else { return Some(()) };
+    /// Takes as much of `input` as tells the framing; `None` if it was known already, or is not yet.
+    pub fn detect(&mut self, input: &mut &[u8]) -> Option<Framing> {
+        let Codec::Unknown(held) = &mut self.codec else { return None };
         if held.is_empty() {
             *input = input.trim_ascii_start();
         }
@@ -225,7 +223,7 @@ impl Decoder {
             Codec::Unknown(_) => {}
         }
         self.codec = codec;
-        Some(())
+        Some(framing)
     }
 }
 
