@@ -1,10 +1,14 @@
 //! How a wrapped connection ends (D27, D35), from whichever end.
 
-use std::io::ErrorKind;
+use std::{
+    io::{self, ErrorKind},
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use rescind_proto::dialect::{acp, mcp};
 use serde_json::Value;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
 use crate::rig::{Ends, SMALL_PIPE, answer, call, connection, note, request, secs, wrapped};
 
@@ -103,7 +107,7 @@ async fn a_client_program_that_drops_its_writer_still_reads_its_answers() {
     peer.send(answer(1, "done")).await;
     drop(peer);
     let mut heard = String::new();
-    tokio::io::AsyncReadExt::read_to_string(&mut program.reader, &mut heard).await.unwrap();
+    program.reader.read_to_string(&mut heard).await.unwrap();
     assert_eq!(serde_json::from_str::<Value>(&heard).unwrap(), answer(1, "done"));
     drop(program.reader);
     link.closed().await;
@@ -187,4 +191,40 @@ async fn a_client_that_reads_no_more_is_gone_for_the_server() {
     program.send(note("progress")).await;
     assert_eq!(program.receive().await["method"], "notifications/cancelled");
     assert_eq!(program.receive().await, Value::Null);
+}
+
+/// A child's stdin is such a writer: its shutdown does nothing.
+struct ClosesByDrop(DuplexStream);
+
+impl AsyncWrite for ClosesByDrop {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_closes_only_by_being_dropped_is_dropped() {
+    let (reading, mut to_program) = tokio::io::duplex(SMALL_PIPE);
+    let (writing, mut from_program) = tokio::io::duplex(SMALL_PIPE);
+    let (mut reader, mut writer, link) = rescind::relay::wrap(reading, ClosesByDrop(writing)).as_client().spawn();
+    writer.write_all(format!("{}\n", note("last")).as_bytes()).await.unwrap();
+    drop(writer);
+    let mut heard = String::new();
+    from_program.read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard, format!("{}\n", note("last")));
+    // The other direction is open as long as the server wants.
+    to_program.write_all(format!("{}\n", note("reply")).as_bytes()).await.unwrap();
+    drop(to_program);
+    heard.clear();
+    reader.read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard, format!("{}\n", note("reply")));
+    link.closed().await;
 }

@@ -30,7 +30,8 @@ const ROUNDS: usize = 32;
 pub struct Driver<R, W> {
     shared: Arc<Shared>,
     reader: R,
-    writer: W,
+    /// Gone once it is closed: some writers, such as a child's stdin, close only by being dropped.
+    writer: Option<W>,
     on_event: Option<OnEvent>,
     /// Made when time is first needed, in the runtime that drives.
     alarm: Option<Alarm>,
@@ -42,7 +43,7 @@ pub struct Driver<R, W> {
 impl<R, W> Driver<R, W> {
     pub(super) fn new(shared: Arc<Shared>, reader: R, writer: W, on_event: Option<OnEvent>) -> Self {
         let buffer = vec![0; BUFFER].into();
-        Self { shared, reader, writer, on_event, alarm: None, buffer, unflushed: false }
+        Self { shared, reader, writer: Some(writer), on_event, alarm: None, buffer, unflushed: false }
     }
 
     /// A handle on the connection.
@@ -85,22 +86,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// Writes to the peer as long as it takes something; closes its input once it has all it will ever get.
     fn poll_output(&mut self, cx: &mut Context<'_>) -> bool {
         let Self { shared, writer, unflushed, .. } = self;
-        let mut writer = Pin::new(writer);
+        let Some(open) = writer else { return false };
+        let mut open = Pin::new(open);
         // The machine's bytes are lent to the writer, so that what it does not take can still be withdrawn.
-        shared.with(|link, now| {
-            if !link.peer.reads {
-                return false;
-            }
+        let (moved, closed) = shared.with(|link, now| {
             let mut moved = false;
+            if !link.peer.reads {
+                return (moved, true);
+            }
             loop {
                 let pending = link.pending_for_peer();
                 if pending.is_empty() {
                     break;
                 }
-                match writer.as_mut().poll_write(cx, pending) {
+                match open.as_mut().poll_write(cx, pending) {
                     Poll::Pending => {
                         link.peer.blocked = true;
-                        return moved;
+                        return (moved, false);
                     }
                     Poll::Ready(Ok(written)) if written > 0 => {
                         link.peer_read(now, written);
@@ -109,28 +111,34 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                     }
                     Poll::Ready(Ok(_) | Err(_)) => {
                         link.peer_deaf(now);
-                        return true;
+                        return (true, true);
                     }
                 }
             }
             link.peer.blocked = false;
             let closes = link.is_silent();
             let flushed = match closes {
-                true => writer.as_mut().poll_shutdown(cx),
-                false if *unflushed => writer.as_mut().poll_flush(cx),
-                false => return moved,
+                true => open.as_mut().poll_shutdown(cx),
+                false if *unflushed => open.as_mut().poll_flush(cx),
+                false => return (moved, false),
             };
             match flushed {
-                Poll::Pending => return moved,
-                Poll::Ready(Ok(())) if !closes => *unflushed = false,
+                Poll::Pending => (moved, false),
+                Poll::Ready(Ok(())) if !closes => {
+                    *unflushed = false;
+                    (moved, false)
+                }
                 // Closed, or broken: nothing can be said to it any more.
                 Poll::Ready(_) => {
                     link.peer_deaf(now);
-                    moved = true;
+                    (true, true)
                 }
             }
-            moved
-        })
+        });
+        if closed {
+            *writer = None;
+        }
+        moved
     }
 }
 
