@@ -35,6 +35,10 @@ peers:
     peers/install
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
 
+# Faults of Rust SDKs without and with relay::wrap, as a table.
+wrapped:
+    peers/rust/run
+
 # Licences, sources and duplicates of dependencies; needs cargo-deny.
 deny:
     cargo fetch --locked
