@@ -25,6 +25,7 @@ impl Line {
         self.buffer.held().len()
     }
 
+    #[inline(always)]
     pub(super) fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
         self.buffer.recycle();
         loop {
