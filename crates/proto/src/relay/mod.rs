@@ -31,6 +31,7 @@ mod table;
 mod turn;
 mod view;
 
+use core::hint::cold_path;
 use std::collections::VecDeque;
 
 pub use config::{Clock, ClockRule, Config};
@@ -221,6 +222,7 @@ impl Relay {
         let Self { links, events, left, .. } = self;
         links[side].outbox.written(bytes, |tag, bytes| {
             if tap {
+                cold_path();
                 events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
             }
             if tag != Tag::Plain {
@@ -426,6 +428,7 @@ impl Relay {
     }
 
     /// A frame has left for `to`, whole.
+    #[inline]
     fn handle_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
         match tag {
             Tag::Plain => {}
@@ -446,11 +449,14 @@ impl Relay {
                     notices.waiting.pop_front();
                 }
             }
-            Tag::Many(tags) => {
-                for tag in tags {
-                    self.handle_left(now, to, tag, 0);
-                }
-            }
+            Tag::Many(tags) => self.handle_all_left(now, to, tags),
+        }
+    }
+
+    #[inline(never)]
+    fn handle_all_left(&mut self, now: Instant, to: Side, tags: Box<[Tag]>) {
+        for tag in tags {
+            self.handle_left(now, to, tag, 0);
         }
     }
 
