@@ -48,15 +48,9 @@ impl Relay {
 
     /// The requester has all it will ever get; what comes later is recognised for a while (D8).
     pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
-        let table = &mut self.tables[request.from];
-        let Some(exchange) = table.get_mut(request.key) else { return };
-        if !exchange.is_live() {
-            return;
-        }
-        exchange.down = Down::Done(how);
-        let (is_open, is_timed) = (exchange.is_open_upstream(), exchange.clocks.is_some());
+        let Some(exchange) = self.tables[request.from].settle(request.key, now, how) else { return };
+        let is_timed = exchange.clocks.is_some();
         let notices = exchange.notices.take();
-        table.remember(request.key, now, is_open);
         if is_timed {
             self.disarm_clocks(request);
         }

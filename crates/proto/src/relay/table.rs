@@ -9,7 +9,10 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use super::exchange::Exchange;
+use super::{
+    Settled,
+    exchange::{Down, Exchange},
+};
 use crate::{
     hash::Seed,
     id::RequestId,
@@ -278,11 +281,13 @@ impl Table {
         }
     }
 
-    /// A settled exchange becomes a tombstone.
-    pub(super) fn remember(&mut self, key: Key, now: Instant, is_open: bool) {
-        let Some(exchange) = self.slab.get(key) else { return };
+    /// Makes a tombstone of an exchange that is in flight, and gives it for what else its end asks for.
+    pub(super) fn settle(&mut self, key: Key, now: Instant, how: Settled) -> Option<&mut Exchange> {
+        let exchange = self.slab.get_mut(key).filter(|exchange| exchange.is_live())?;
+        exchange.down = Down::Done(how);
         let stone = Tombstone { key, at: now, hash: self.seed.hash(&exchange.id) };
-        if is_open { &mut self.abandoned } else { &mut self.over }.push_back(stone);
+        if exchange.is_open_upstream() { &mut self.abandoned } else { &mut self.over }.push_back(stone);
+        Some(exchange)
     }
 
     /// Drops the oldest tombstones: those past `most`, those older than `longest`; an abandoned one is kept
@@ -356,6 +361,11 @@ fn due(ring: &VecDeque<Tombstone>, now: Instant, most: usize, slack: usize, long
     if now.since(oldest.at) < longest {
         return 0;
     }
+    expired(ring, now, longest)
+}
+
+#[cold]
+fn expired(ring: &VecDeque<Tombstone>, now: Instant, longest: Duration) -> usize {
     ring.iter().take(BATCH).take_while(|stone| now.since(stone.at) >= longest).count()
 }
 
