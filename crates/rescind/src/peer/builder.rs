@@ -26,7 +26,7 @@ use super::{
 #[must_use = "nothing is connected until `serve`, `accept` or `connect`"]
 pub struct Builder {
     config: Config,
-    service: Service,
+    pub(crate) service: Service,
     framing: Option<Framing>,
     linger: Duration,
 }

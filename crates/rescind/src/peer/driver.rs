@@ -404,7 +404,7 @@ impl Driver {
     fn start(&self, lock: &mut Lock<'_>, request: Request) {
         let shared = lock.shared;
         let key = request.key;
-        let Some(route) = shared.service.route(request.payload.method()) else {
+        let Some(route) = shared.service.route(&request.payload) else {
             let error = ErrorObject::method_not_found(request.payload.method());
             let reply = Reply::Error { code: error.code, message: &error.message, data: None };
             return lock.ended(key, HandlerEnd::Returned(reply));
@@ -558,7 +558,7 @@ impl Turn {
 
 /// Tells the engine how this request's handler is to be stopped, before anything can stop it.
 fn settle_route(service: &Service, state: &mut State, now: Instant, request: &Request) {
-    let Some(route) = service.route(request.payload.method()) else { return };
+    let Some(route) = service.route(&request.payload) else { return };
     let settings = &route.settings;
     if settings.is_plain() {
         return;

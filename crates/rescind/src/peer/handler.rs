@@ -5,6 +5,7 @@ use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc, time::Durat
 use rescind_proto::{
     connection::{CancelNotice, Grace, Payload},
     dialect::CancelResult,
+    json,
 };
 use serde::Serialize;
 
@@ -201,6 +202,27 @@ impl Route {
     }
 }
 
+impl Route {
+    /// Has `guard` look at each request first.
+    #[cfg(any(feature = "mcp", feature = "lsp"))]
+    pub(crate) fn guarded(self, guard: &Guard) -> Self {
+        let (handler, guard) = (self.handler, Arc::clone(guard));
+        let handler: StartHandler = Box::new(move |work| {
+            guard(&OnRequest::of(work))?;
+            handler(work)
+        });
+        Self { handler, ..self }
+    }
+
+    /// Has `wrap` see each request, and whatever becomes of it.
+    #[cfg(any(feature = "acp", feature = "lsp"))]
+    pub(crate) fn wrapped(self, wrap: impl Fn(&OnRequest, Handling) -> Handling + Send + Sync + 'static) -> Self {
+        let handler = self.handler;
+        let handler: StartHandler = Box::new(move |work| Ok(wrap(&OnRequest::of(work), handler(work)?)));
+        Self { handler, ..self }
+    }
+}
+
 impl std::fmt::Debug for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Route").field("settings", &self.settings).finish_non_exhaustive()
@@ -225,10 +247,31 @@ impl IntoRoute<Self> for Route {
     }
 }
 
+pub(crate) type Routes = HashMap<Box<str>, Route, foldhash::fast::RandomState>;
+
+/// Routes of one method whose requests are told apart by a member of their params: the tools of `tools/call`.
+pub(crate) struct Branches {
+    pub(crate) member: &'static str,
+    pub(crate) routes: Routes,
+}
+
+impl Branches {
+    fn route(&self, payload: &Payload) -> Option<&Route> {
+        let name = json::text(json::member(payload.params()?, self.member)?)?;
+        self.routes.get(&*name)
+    }
+}
+
+/// Looks at a request before its handler is called; an error is its answer.
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+pub(crate) type Guard = Arc<dyn Fn(&OnRequest) -> Result<(), ErrorObject> + Send + Sync>;
+
 /// Everything that a connection calls.
 #[derive(Default)]
 pub(crate) struct Service {
-    pub(crate) requests: HashMap<Box<str>, Route, foldhash::fast::RandomState>,
+    pub(crate) requests: Routes,
+    /// By method; a request that fits none of its branches is one of `requests`.
+    pub(crate) branches: HashMap<Box<str>, Branches, foldhash::fast::RandomState>,
     pub(crate) fallback: Option<Route>,
     pub(crate) notices: HashMap<Box<str>, OnNotice, foldhash::fast::RandomState>,
     pub(crate) other_notices: Option<OnNotice>,
@@ -238,8 +281,37 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn route(&self, method: &str) -> Option<&Route> {
-        self.requests.get(method).or(self.fallback.as_ref())
+    pub(crate) fn route(&self, payload: &Payload) -> Option<&Route> {
+        let method = payload.method();
+        let branch = self.branches.get(method).and_then(|branches| branches.route(payload));
+        branch.or_else(|| self.requests.get(method)).or(self.fallback.as_ref())
+    }
+
+    /// Has `guard` look at every request, those of unknown methods included.
+    #[cfg(any(feature = "mcp", feature = "lsp"))]
+    pub(crate) fn guard(&mut self, guard: &Guard) {
+        let guarded = |routes: Routes| routes.into_iter().map(|(name, route)| (name, route.guarded(guard))).collect();
+        self.requests = guarded(std::mem::take(&mut self.requests));
+        for branches in self.branches.values_mut() {
+            branches.routes = guarded(std::mem::take(&mut branches.routes));
+        }
+        let unknown =
+            |super::Method(method): super::Method| async move { Err::<(), _>(ErrorObject::method_not_found(&method)) };
+        let fallback = self.fallback.take().unwrap_or_else(|| route(unknown));
+        self.fallback = Some(fallback.guarded(guard));
+    }
+
+    /// Drops notifications of methods that `hears` does not let pass.
+    #[cfg(feature = "lsp")]
+    pub(crate) fn hears(&mut self, hears: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        let hears = Arc::new(hears);
+        let heard = |handler: OnNotice| -> OnNotice {
+            let hears = Arc::clone(&hears);
+            Box::new(move |shared, payload| if hears(payload.method()) { handler(shared, payload) } else { Ok(()) })
+        };
+        let notices = std::mem::take(&mut self.notices);
+        self.notices = notices.into_iter().map(|(method, handler)| (method, heard(handler))).collect();
+        self.other_notices = self.other_notices.take().map(heard);
     }
 
     pub(crate) fn notice(&self, method: &str) -> Option<&OnNotice> {
