@@ -13,6 +13,10 @@ pub const METHOD_NOT_FOUND: i32 = -32601;
 pub const INVALID_PARAMS: i32 = -32602;
 /// Something failed inside (JSON-RPC).
 pub const INTERNAL_ERROR: i32 = -32603;
+/// A request before `initialize` was answered (LSP).
+pub const SERVER_NOT_INITIALIZED: i32 = -32002;
+/// A request names a revision that the server does not speak (MCP 2026-07-28); `data` lists those it does.
+pub const UNSUPPORTED_PROTOCOL_VERSION: i32 = -32022;
 /// The client cancelled the request (ACP-01, LSP-01). Does not exist in MCP.
 pub const REQUEST_CANCELLED: i32 = -32800;
 /// The server stopped a request that supports it by itself (LSP-03, LSP-07).

@@ -5,7 +5,13 @@
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "acp")]
+pub mod acp;
 pub mod launch;
+#[cfg(feature = "lsp")]
+pub mod lsp;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 #[cfg(feature = "peer")]
 pub mod peer;
 pub mod relay;

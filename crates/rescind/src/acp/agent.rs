@@ -1,0 +1,160 @@
+//! An agent: its handshake, its sessions, its turns.
+
+use std::{
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Implementation, Session, VERSION, declares_cancellation, turn::Turns};
+use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, Transport};
+
+/// An agent for one client.
+///
+/// It answers `initialize`, `session/new` and `session/close`; `session/prompt` is yours. `session/cancel` and
+/// `session/close` cancel the turn of their session (ACP-08, ACP-10).
+#[must_use = "nothing is served until `serve` or `accept`"]
+pub struct Agent {
+    builder: Builder,
+    info: Implementation,
+    capabilities: Map<String, Value>,
+    turns: Turns,
+    on_close: Option<OnClose>,
+}
+
+type OnClose = Box<dyn Fn(&str) + Send + Sync>;
+
+impl Agent {
+    /// An agent of this name and version.
+    pub fn new(name: &str, version: &str) -> Self {
+        Self {
+            builder: Peer::builder(None),
+            info: Implementation { name: name.to_owned(), version: version.to_owned() },
+            capabilities: Map::new(),
+            turns: Turns::default(),
+            on_close: None,
+        }
+    }
+
+    /// One more of its `agentCapabilities`.
+    pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.capabilities.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Declares that it understands cancels, as the proposal of 2025-11-13 has it (ACP-20), to every client. Unasked
+    /// it declares it to clients that do.
+    pub fn declare_cancellation(self) -> Self {
+        self.capability("cancellation", json!({ "request": true }))
+    }
+
+    /// Opens sessions: the handler of `session/new` gives a [`Session`]. Without one, sessions are numbered.
+    pub fn new_session<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+        self.with(|builder| builder.request("session/new", handler))
+    }
+
+    /// Runs turns: the handler of `session/prompt` takes a [`Turn`](super::Turn) and gives a
+    /// [`StopReason`](super::StopReason).
+    pub fn prompt<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+        let prompt = self.turns.watch(handler.into_route());
+        self.with(|builder| builder.request("session/prompt", prompt))
+    }
+
+    /// Called with the id of a session that is closed, when the handler of its turn has ended.
+    pub fn on_close(mut self, on_close: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_close = Some(Box::new(on_close));
+        self
+    }
+
+    /// Everything else that a connection can be told: observers, filters, limits, routes.
+    pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Serves the client on the other side of `transport`; see [`Builder::serve`].
+    ///
+    /// # Errors
+    ///
+    /// The link broke.
+    pub async fn serve(self, transport: impl Into<Transport>) -> io::Result<()> {
+        self.into_builder().serve(transport).await
+    }
+
+    /// The same with a handle; see [`Builder::accept`].
+    pub fn accept(self, transport: impl Into<Transport>) -> (Peer, Driver) {
+        self.into_builder().accept(transport)
+    }
+
+    fn into_builder(self) -> Builder {
+        let Self { mut builder, info, mut capabilities, turns, on_close } = self;
+        let sessions = capabilities.entry("sessionCapabilities").or_insert_with(|| json!({}));
+        if sessions.is_object() && sessions.get("close").is_none() {
+            sessions["close"] = json!({});
+        }
+        if !builder.service.requests.contains_key("session/new") {
+            builder = builder.request("session/new", numbered());
+        }
+        let on_close = Arc::new(on_close);
+        builder
+            .request("initialize", move |Params(hello): Params<Hello>| {
+                let greeting = greeting(&hello, &info, &capabilities);
+                async move { Ok::<_, ErrorObject>(greeting) }
+            })
+            .request("session/close", move |Params(Session { session_id }): Params<Session>, peer: Peer| {
+                peer.stop_turn(&session_id);
+                let (turns, on_close) = (turns.clone(), Arc::clone(&on_close));
+                async move {
+                    turns.ended(&session_id).await;
+                    if let Some(on_close) = &*on_close {
+                        on_close(&session_id);
+                    }
+                    Ok::<_, ErrorObject>(json!({}))
+                }
+            })
+    }
+}
+
+/// The params of `initialize`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Hello {
+    /// Whatever it is, the answer is the version that we speak.
+    #[serde(rename = "protocolVersion")]
+    _protocol_version: i64,
+    #[serde(default)]
+    client_capabilities: Value,
+}
+
+fn greeting(hello: &Hello, info: &Implementation, capabilities: &Map<String, Value>) -> Value {
+    let mut capabilities = capabilities.clone();
+    if declares_cancellation(&hello.client_capabilities) {
+        capabilities.entry("cancellation").or_insert_with(|| json!({ "request": true }));
+    }
+    json!({
+        "protocolVersion": VERSION,
+        "agentCapabilities": capabilities,
+        "agentInfo": info,
+        "authMethods": [],
+    })
+}
+
+/// Sessions without a handler of their own.
+fn numbered() -> crate::peer::Route {
+    let last = AtomicU64::new(0);
+    crate::peer::route(move || {
+        let number = last.fetch_add(1, Ordering::Relaxed) + 1;
+        async move { Ok::<_, ErrorObject>(Session::new(format!("session-{number}"))) }
+    })
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("info", &self.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! Agent Client Protocol, version 1: what every agent and client answers, and no more.
+//!
+//! An [`Agent`] answers `initialize`, opens and closes sessions and runs turns; a [`Client`] opens the connection,
+//! prompts, and answers requests for permission. Everything else is a route on the
+//! [`Builder`](crate::peer::Builder) beneath; who wants the whole protocol typed uses its SDK.
+//!
+//! # What Stop does
+//!
+//! A client stops a turn with `session/cancel`, or by dropping its [`prompt`](Client::prompt), which sends the same.
+//! At the agent the turn's token fires; whatever the turn awaits elsewhere is cancelled with it: permission requests,
+//! terminals, the tool calls on connections to MCP servers. When the handler has ended, the prompt is answered
+//! `stopReason: "cancelled"`, whatever it returned (ACP-08).
+
+mod agent;
+mod client;
+mod permission;
+mod turn;
+
+pub use agent::Agent;
+pub use client::{AgentInfo, Client};
+pub use permission::{Permission, PermissionOption, PermissionOutcome, PermissionRequest};
+pub use rescind_proto::dialect::acp::{RFD_2025_11_13, V1, V2_DRAFT};
+pub use turn::{StopReason, Turn};
+
+use serde::{Deserialize, Serialize};
+
+/// The version spoken here.
+const VERSION: i64 = 1;
+
+/// Who speaks, as the handshake calls it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Implementation {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+/// A session: the result of `session/new`, and the params of what names nothing but a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// Its id.
+    pub session_id: String,
+}
+
+impl Session {
+    /// The session of this id.
+    #[must_use]
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { session_id: id.into() }
+    }
+}
+
+/// What declares that a side understands cancels, in the proposal of 2025-11-13 (ACP-20).
+fn declares_cancellation(capabilities: &serde_json::Value) -> bool {
+    capabilities["cancellation"]["request"] == true
+}

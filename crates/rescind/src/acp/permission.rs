@@ -1,0 +1,80 @@
+//! Asking a person for permission.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The params of `session/request_permission`.
+///
+/// A client's handler of it needs no care for cancellation: when the turn is cancelled its token fires, and the
+/// agent is answered `cancelled` whatever it does (ACP-08).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionRequest {
+    /// The session.
+    pub session_id: String,
+    /// What is to be permitted, as the agent describes it.
+    pub tool_call: Value,
+    /// What the person can choose from.
+    pub options: Vec<PermissionOption>,
+}
+
+/// One of the choices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionOption {
+    /// Its id.
+    pub option_id: String,
+    /// What the person reads.
+    pub name: String,
+    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    pub kind: String,
+}
+
+impl PermissionOption {
+    /// A choice.
+    #[must_use]
+    pub fn new(option_id: &str, name: &str, kind: &str) -> Self {
+        Self { option_id: option_id.to_owned(), name: name.to_owned(), kind: kind.to_owned() }
+    }
+}
+
+/// The result of `session/request_permission`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permission {
+    /// What the person chose, if the turn was not cancelled first.
+    pub outcome: PermissionOutcome,
+}
+
+/// What became of a request for permission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum PermissionOutcome {
+    /// A choice.
+    #[serde(rename_all = "camelCase")]
+    Selected {
+        /// Its id.
+        option_id: String,
+    },
+    /// The turn was cancelled.
+    Cancelled,
+}
+
+impl Permission {
+    /// The person chose this option.
+    #[must_use]
+    pub fn selected(option_id: &str) -> Self {
+        Self { outcome: PermissionOutcome::Selected { option_id: option_id.to_owned() } }
+    }
+
+    /// The turn was cancelled.
+    #[must_use]
+    pub const fn cancelled() -> Self {
+        Self { outcome: PermissionOutcome::Cancelled }
+    }
+
+    /// Whether the person chose the option of this id.
+    #[must_use]
+    pub fn is_selected(&self, option_id: &str) -> bool {
+        matches!(&self.outcome, PermissionOutcome::Selected { option_id: chosen } if chosen == option_id)
+    }
+}

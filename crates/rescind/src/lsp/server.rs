@@ -1,0 +1,113 @@
+//! A language server: the beginning and the end of its session, and their order.
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::{Value, json};
+
+use super::{Exit, LSP, lifecycle::Lifecycle};
+use crate::peer::{
+    Builder, ErrorObject, IntoRoute, NotificationHandler, Peer, Transport,
+    extract::Scope,
+    handler::{Guard, Outcome},
+};
+
+/// A language server.
+///
+/// It answers `initialize` and `shutdown`, ends at `exit`, refuses requests before (-32002) and after (-32600) and
+/// drops notifications there. A request that the client cancelled is answered all the same, once: with what its
+/// handler returns, or -32800 (LSP-01).
+#[must_use = "nothing is served until `serve`"]
+pub struct Server {
+    builder: Builder,
+    greeting: Value,
+}
+
+impl Server {
+    /// A server of this name and version that can do nothing yet.
+    pub fn new(name: &str, version: &str) -> Self {
+        let greeting = json!({ "capabilities": {}, "serverInfo": { "name": name, "version": version } });
+        Self { builder: Peer::builder(&LSP), greeting }
+    }
+
+    /// What it can do: one of the `ServerCapabilities`.
+    ///
+    /// Where the answer to `initialize` depends on its params, handle it like any other request; then this says
+    /// nothing.
+    pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.greeting["capabilities"][name] = value.into();
+        self
+    }
+
+    /// Handles requests of this method; see [`Builder::request`].
+    pub fn request<Args>(self, method: &str, handler: impl IntoRoute<Args>) -> Self {
+        self.with(|builder| builder.request(method, handler))
+    }
+
+    /// Handles notifications of this method, in the order of the wire; see [`Builder::notification`].
+    pub fn notification<Args>(self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
+        self.with(|builder| builder.notification(method, handler))
+    }
+
+    /// Everything else that a connection can be told: observers, filters, limits.
+    pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Serves the client on the other side of `transport` until `exit`, or the end of its input; how it ended is
+    /// what `main` should return.
+    ///
+    /// # Errors
+    ///
+    /// The link broke.
+    pub async fn serve(self, transport: impl Into<Transport>) -> io::Result<Exit> {
+        let session = Arc::<Mutex<Lifecycle>>::default();
+        let served = self.into_builder(&session).serve(transport).await;
+        served.map(|()| lock(&session).exit())
+    }
+
+    fn into_builder(self, session: &Arc<Mutex<Lifecycle>>) -> Builder {
+        let Self { mut builder, greeting } = self;
+        if !builder.service.requests.contains_key("initialize") {
+            builder = builder.request("initialize", move || {
+                let greeting = greeting.clone();
+                async move { Ok::<_, ErrorObject>(greeting) }
+            });
+        }
+        if !builder.service.requests.contains_key("shutdown") {
+            builder = builder.request("shutdown", || async { Ok::<_, ErrorObject>(()) });
+        }
+        let mut builder = builder.notification("exit", |peer: Peer| peer.shutdown());
+        let service = &mut builder.service;
+        if let Some(initialize) = service.requests.remove("initialize") {
+            let session = Arc::clone(session);
+            let initialize = initialize.wrapped(move |_, handling| {
+                let session = Arc::clone(&session);
+                Box::pin(async move {
+                    let outcome = handling.await;
+                    lock(&session).initialized(matches!(outcome, Outcome::Value(_)));
+                    outcome
+                })
+            });
+            service.requests.insert("initialize".into(), initialize);
+        }
+        let (requests, notices) = (Arc::clone(session), Arc::clone(session));
+        let in_order: Guard = Arc::new(move |request| lock(&requests).request(request.method()));
+        service.guard(&in_order);
+        service.hears(move |method| lock(&notices).hears(method));
+        builder
+    }
+}
+
+fn lock(session: &Mutex<Lifecycle>) -> MutexGuard<'_, Lifecycle> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("greeting", &self.greeting).finish_non_exhaustive()
+    }
+}

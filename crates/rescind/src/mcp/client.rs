@@ -1,0 +1,235 @@
+//! A client: opening a session, listing tools, calling them.
+
+use std::sync::{Arc, OnceLock};
+
+use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{CLIENT_CAPABILITIES, CLIENT_INFO, Implementation, Revision, SERVER_INFO, ToolResult};
+use crate::peer::{Builder, Call, CallError, ErrorObject, Peer};
+
+/// The most pages of tools that a server can make us ask for.
+const MAX_PAGES: usize = 1000;
+
+/// A client of one server. Clones share the session.
+///
+/// [`open`](Self::open) it first. What it sends are ordinary [calls](Call) of its [`Peer`]: dropping one cancels it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    peer: Peer,
+    info: Arc<Implementation>,
+    capabilities: Map<String, Value>,
+    agreed: Arc<OnceLock<Revision>>,
+}
+
+/// What a server says of itself, in its own words: untrusted.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// The revision that both speak from now on.
+    pub revision: Revision,
+    /// Its name; empty if it gave none.
+    pub name: String,
+    /// Its version; empty if it gave none.
+    pub version: String,
+    /// What it can do.
+    pub capabilities: Value,
+    /// How it is to be used, in words for the model.
+    pub instructions: Option<String>,
+}
+
+/// A tool, as its server describes it: untrusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ToolInfo {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    #[serde(default)]
+    pub description: String,
+    /// The JSON schema of its arguments.
+    #[serde(default)]
+    pub input_schema: Value,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Why no session was opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The handshake failed.
+    #[error("the handshake failed: {0}")]
+    Call(#[from] CallError),
+    /// The server speaks no revision that we do.
+    #[error("the server speaks {0}, which this client does not")]
+    Revision(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Greeting {
+    protocol_version: String,
+    #[serde(default)]
+    capabilities: Value,
+    #[serde(default)]
+    server_info: Implementation,
+    instructions: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Introduction {
+    supported_versions: Vec<String>,
+    #[serde(default)]
+    capabilities: Value,
+    instructions: Option<String>,
+    #[serde(default, rename = "_meta")]
+    meta: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    tools: Vec<ToolInfo>,
+    next_cursor: Option<String>,
+}
+
+impl Client {
+    /// A connection that answers what every client answers: `ping`. Add routes of your own, then
+    /// [connect](Builder::connect) it.
+    pub fn builder() -> Builder {
+        Peer::builder(None).request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
+    }
+
+    /// A client of the server at the other side of `peer`, under this name and version.
+    #[must_use]
+    pub fn new(peer: Peer, name: &str, version: &str) -> Self {
+        let info = Arc::new(Implementation { name: name.to_owned(), version: version.to_owned() });
+        Self { peer, info, capabilities: Map::new(), agreed: Arc::default() }
+    }
+
+    /// Declares a capability, whose routes the builder has.
+    #[must_use]
+    pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.capabilities.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Opens the session in the newest way that the server knows: [`discover`](Self::discover), and where that fails
+    /// [`initialize`](Self::initialize).
+    ///
+    /// # Errors
+    ///
+    /// Both failed; the error is the second's.
+    pub async fn open(&self) -> Result<ServerInfo, OpenError> {
+        match self.discover().await {
+            Err(OpenError::Call(error @ (CallError::Closed | CallError::Cancelled(_)))) => Err(error.into()),
+            Ok(info) => Ok(info),
+            Err(_) => self.initialize().await,
+        }
+    }
+
+    /// The handshake of the revisions up to 2025-11-25. It is never cancelled on the wire (MCP-C03).
+    ///
+    /// # Errors
+    ///
+    /// The call failed, or the server speaks no revision that we do.
+    pub async fn initialize(&self) -> Result<ServerInfo, OpenError> {
+        let params = json!({
+            "protocolVersion": Revision::LATEST_LEGACY.date(),
+            "capabilities": self.capabilities,
+            "clientInfo": *self.info,
+        });
+        let greeting: Greeting = self.peer.request("initialize", &params).await?;
+        let Greeting { protocol_version, capabilities, server_info, instructions } = greeting;
+        let revision = Revision::by_date(&protocol_version).filter(|revision| !revision.is_modern());
+        let revision = revision.ok_or(OpenError::Revision(protocol_version))?;
+        let revision = *self.agreed.get_or_init(|| revision);
+        self.peer.notify("notifications/initialized", &())?;
+        let Implementation { name, version } = server_info;
+        Ok(ServerInfo { revision, name, version, capabilities, instructions })
+    }
+
+    /// Asks the server what it is, as 2026-07-28 has it; from then on every request names that revision.
+    ///
+    /// # Errors
+    ///
+    /// The call failed: -32601 is what an older server answers. Or the server does not speak 2026-07-28.
+    pub async fn discover(&self) -> Result<ServerInfo, OpenError> {
+        let params = json!({ "_meta": self.meta(Revision::V2026_07_28) });
+        let introduction: Introduction = self.peer.request("server/discover", &params).await?;
+        let Introduction { supported_versions, capabilities, instructions, meta } = introduction;
+        let modern = Revision::V2026_07_28;
+        if !supported_versions.iter().any(|version| version == modern.date()) {
+            return Err(OpenError::Revision(supported_versions.join(", ")));
+        }
+        let revision = *self.agreed.get_or_init(|| modern);
+        let Implementation { name, version } = serde_json::from_value(meta[SERVER_INFO].clone()).unwrap_or_default();
+        Ok(ServerInfo { revision, name, version, capabilities, instructions })
+    }
+
+    /// All tools of the server, from as many pages as it has.
+    ///
+    /// # Errors
+    ///
+    /// A call failed, or there are more than a thousand pages.
+    pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, CallError> {
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MAX_PAGES {
+            let params = cursor.map_or_else(|| json!({}), |cursor: String| json!({ "cursor": cursor }));
+            let page: Page = self.peer.request("tools/list", &self.named(params)).await?;
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(tools);
+            }
+        }
+        Err(CallError::Peer(ErrorObject::new(error_code::INTERNAL_ERROR, "the list of tools has no end")))
+    }
+
+    /// Calls a tool. `&()` is no arguments.
+    ///
+    /// The call is an ordinary one: drop it, or use its handle, and the server is told to stop.
+    pub fn call_tool(&self, name: &str, arguments: &(impl Serialize + ?Sized)) -> Call<ToolResult> {
+        #[derive(Serialize)]
+        struct Named<'a, T: ?Sized> {
+            name: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            arguments: Option<&'a T>,
+            #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+            meta: Option<Value>,
+        }
+        let meta = self.agreed.get().filter(|revision| revision.is_modern()).map(|revision| self.meta(*revision));
+        let has_none =
+            size_of_val(arguments) == 0 && serde_json::to_value(arguments).is_ok_and(|value| value.is_null());
+        let arguments = (!has_none).then_some(arguments);
+        self.peer.request("tools/call", &Named { name, arguments, meta })
+    }
+
+    /// The connection beneath, for everything else.
+    #[must_use]
+    pub const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Params that name the revision, where requests do.
+    fn named(&self, mut params: Value) -> Value {
+        if let Some(revision) = self.agreed.get().filter(|revision| revision.is_modern()) {
+            params["_meta"] = self.meta(*revision);
+        }
+        params
+    }
+
+    fn meta(&self, revision: Revision) -> Value {
+        json!({
+            VERSION_IN_META: revision.date(),
+            CLIENT_INFO: *self.info,
+            CLIENT_CAPABILITIES: self.capabilities,
+        })
+    }
+}

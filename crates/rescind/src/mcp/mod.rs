@@ -1,0 +1,64 @@
+//! Model Context Protocol: what every server and client answers, and no more.
+//!
+//! A [`Server`] answers the handshakes of all five revisions, `ping`, `tools/list` and `tools/call`; a [`Client`]
+//! opens a session, lists tools and calls them. Everything else is a route on the [`Builder`](crate::peer::Builder)
+//! beneath; who wants the whole protocol typed uses its SDK.
+//!
+//! ```no_run
+//! use rescind::{mcp, peer::ErrorObject};
+//! # use serde::Deserialize;
+//! # use schemars::JsonSchema;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Numbers {
+//!     /// What to add up.
+//!     numbers: Vec<f64>,
+//! }
+//!
+//! async fn sum(Numbers { numbers }: Numbers, token: CancellationToken) -> Result<String, ErrorObject> {
+//!     let mut sum = 0.0;
+//!     for number in numbers {
+//!         if token.is_cancelled() {
+//!             return Err(ErrorObject::cancelled());
+//!         }
+//!         sum += number;
+//!         tokio::task::yield_now().await;
+//!     }
+//!     Ok(sum.to_string())
+//! }
+//!
+//! # async fn run(transport: rescind::peer::Transport) -> std::io::Result<()> {
+//! mcp::Server::new("adder", "1.0.0").tool("sum", "Adds numbers up", sum).serve(transport).await
+//! # }
+//! ```
+
+mod client;
+mod revision;
+mod server;
+mod tool;
+mod tool_result;
+
+pub use client::{Client, OpenError, ServerInfo, ToolInfo};
+pub use rescind_proto::dialect::mcp::{
+    LATEST, LATEST_LEGACY, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18, REVISION_2025_11_25,
+    REVISION_2026_07_28,
+};
+pub use revision::Revision;
+pub use server::Server;
+pub use tool::{NoArguments, Tool, ToolHandler};
+pub use tool_result::{Content, ToolResult};
+
+/// Who speaks, as the handshakes call it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct Implementation {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+/// Where a request of 2026-07-28 names its sender, and what that can do; where a result names its.
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";

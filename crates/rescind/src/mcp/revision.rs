@@ -1,0 +1,100 @@
+//! The revisions of the protocol, and which one two sides agree on.
+
+use std::fmt;
+
+use rescind_proto::dialect::{Dialect, mcp};
+
+/// A revision of the protocol; later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Revision {
+    /// 2024-11-05
+    V2024_11_05,
+    /// 2025-03-26
+    V2025_03_26,
+    /// 2025-06-18
+    V2025_06_18,
+    /// 2025-11-25, the last with an `initialize` handshake
+    V2025_11_25,
+    /// 2026-07-28, in which every request names its revision
+    V2026_07_28,
+}
+
+impl Revision {
+    /// All of them, the newest first.
+    pub const ALL: [Self; 5] =
+        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
+
+    /// The newest that `initialize` can agree on.
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The revision of exactly this date.
+    #[must_use]
+    pub fn by_date(date: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|revision| revision.date() == date)
+    }
+
+    /// Its date, as `protocolVersion` has it.
+    #[must_use]
+    pub const fn date(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// What it says about cancellation.
+    #[must_use]
+    pub const fn dialect(self) -> &'static Dialect {
+        match self {
+            Self::V2024_11_05 => &mcp::REVISION_2024_11_05,
+            Self::V2025_03_26 => &mcp::REVISION_2025_03_26,
+            Self::V2025_06_18 => &mcp::REVISION_2025_06_18,
+            Self::V2025_11_25 => &mcp::REVISION_2025_11_25,
+            Self::V2026_07_28 => &mcp::REVISION_2026_07_28,
+        }
+    }
+
+    /// The revision whose dialect this is; of a foreign dialect, the newest with a handshake.
+    #[must_use]
+    pub fn of(dialect: &Dialect) -> Self {
+        Self::ALL.into_iter().find(|revision| revision.dialect() == dialect).unwrap_or(Self::LATEST_LEGACY)
+    }
+
+    /// Whether every request names its revision, instead of a handshake.
+    #[must_use]
+    pub const fn is_modern(self) -> bool {
+        matches!(self, Self::V2026_07_28)
+    }
+
+    /// What a server answers to an `initialize` that asks for `date`: the same where it has a handshake, else the
+    /// newest that has one.
+    pub(super) fn agreed(date: &str) -> Self {
+        Self::by_date(date).filter(|revision| !revision.is_modern()).unwrap_or(Self::LATEST_LEGACY)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.date())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_agrees_on_what_was_asked_or_the_newest_that_has_a_handshake() {
+        for revision in Revision::ALL.into_iter().filter(|revision| !revision.is_modern()) {
+            assert_eq!(Revision::agreed(revision.date()), revision);
+            assert_eq!(Revision::of(revision.dialect()), revision);
+        }
+        for date in ["2026-07-28", "2025-12-01", "2024-10-07", "", "tomorrow"] {
+            assert_eq!(Revision::agreed(date), Revision::V2025_11_25, "{date}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A server: the handshakes of every revision, and tools.
+
+use std::{fmt, io, sync::Arc};
+
+use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Implementation, Revision, SERVER_INFO, Tool};
+use crate::peer::{
+    Builder, Context, Driver, ErrorObject, Params, Peer, Transport,
+    extract::{OnRequest, Scope},
+    handler::{Branches, Routes},
+};
+
+/// A server of tools that speaks all five revisions: whichever its client asks for, request by request (D2).
+///
+/// It answers `initialize`, `server/discover`, `ping`, `tools/list` and `tools/call`. A call is stopped as every
+/// request is: its token fires, and what it awaits in the name of the request is cancelled with it; after its grace
+/// it is dropped; nothing is answered to a client that cancelled (MCP-C06).
+#[must_use = "nothing is served until `serve` or `accept`"]
+pub struct Server {
+    builder: Builder,
+    face: Face,
+    tools: Vec<Tool>,
+}
+
+/// What the server says of itself.
+struct Face {
+    info: Implementation,
+    instructions: Option<Box<str>>,
+    capabilities: Map<String, Value>,
+}
+
+impl Server {
+    /// A server of this name and version, without tools.
+    pub fn new(name: &str, version: &str) -> Self {
+        let info = Implementation { name: name.to_owned(), version: version.to_owned() };
+        let face = Face { info, instructions: None, capabilities: Map::new() };
+        Self { builder: Peer::builder(None), face, tools: Vec::new() }
+    }
+
+    /// How the server is to be used, in words for the model.
+    pub fn instructions(mut self, text: &str) -> Self {
+        self.face.instructions = Some(text.into());
+        self
+    }
+
+    /// One more capability, whose routes are added by [`with`](Self::with).
+    pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.face.capabilities.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A tool whose schema is that of its handler's arguments.
+    #[cfg(feature = "schemars")]
+    pub fn tool<Args, H>(self, name: &str, description: &str, handler: H) -> Self
+    where
+        H: super::ToolHandler<Args>,
+        H::Arguments: schemars::JsonSchema,
+    {
+        self.with_tool(Tool::new(name, description, handler))
+    }
+
+    /// A tool with settings of its own. Of two of the same name the last counts.
+    pub fn with_tool(mut self, tool: Tool) -> Self {
+        self.tools.retain(|known| known.name != tool.name);
+        self.tools.push(tool);
+        self
+    }
+
+    /// Everything else that a connection can be told: observers, filters, limits, routes.
+    pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Serves the client on the other side of `transport`; see [`Builder::serve`].
+    ///
+    /// # Errors
+    ///
+    /// The link broke.
+    pub async fn serve(self, transport: impl Into<Transport>) -> io::Result<()> {
+        self.into_builder().serve(transport).await
+    }
+
+    /// The same with a handle; see [`Builder::accept`].
+    pub fn accept(self, transport: impl Into<Transport>) -> (Peer, Driver) {
+        self.into_builder().accept(transport)
+    }
+
+    fn into_builder(self) -> Builder {
+        let Self { builder, mut face, tools } = self;
+        let mut declarations = Vec::new();
+        let mut routes = Routes::default();
+        for Tool { name, declaration, route } in tools {
+            declarations.push(Value::Object(declaration));
+            routes.insert(name, route);
+        }
+        if !routes.is_empty() {
+            face.capabilities.entry("tools").or_insert_with(|| json!({}));
+        }
+        let greeter = Arc::new(face);
+        let herald = Arc::clone(&greeter);
+        let declarations: Arc<[Value]> = declarations.into();
+        let mut builder = builder
+            .request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
+            .request("initialize", move |Params(hello): Params<Hello>| {
+                let greeting = greeter.greeting(&hello);
+                async move { Ok::<_, ErrorObject>(greeting) }
+            })
+            .notification("notifications/initialized", || ())
+            .request("server/discover", move || {
+                let introduction = herald.introduction();
+                async move { Ok::<_, ErrorObject>(introduction) }
+            })
+            .request("tools/list", move |Params(page): Params<Option<Page>>, cx: Context| {
+                let list = list(&declarations, page, Revision::of(cx.dialect()));
+                async move { list }
+            })
+            .request("tools/call", |Params(call): Params<Call>| async move {
+                Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
+            });
+        builder.service.branches.insert("tools/call".into(), Branches { member: "name", routes });
+        let speaks: crate::peer::handler::Guard = Arc::new(speaks);
+        builder.service.guard(&speaks);
+        builder
+    }
+}
+
+impl Face {
+    /// The answer to `initialize`.
+    fn greeting(&self, hello: &Hello) -> Value {
+        let mut greeting = json!({
+            "protocolVersion": Revision::agreed(&hello.protocol_version).date(),
+            "capabilities": self.capabilities,
+            "serverInfo": self.info,
+        });
+        self.add_instructions(&mut greeting);
+        greeting
+    }
+
+    /// The answer to `server/discover`: to be asked again each time, for the next process may have other tools.
+    fn introduction(&self) -> Value {
+        let mut introduction = json!({
+            "resultType": "complete",
+            "supportedVersions": Revision::ALL.map(Revision::date),
+            "capabilities": self.capabilities,
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": { SERVER_INFO: self.info },
+        });
+        self.add_instructions(&mut introduction);
+        introduction
+    }
+
+    fn add_instructions(&self, answer: &mut Value) {
+        if let Some(instructions) = &self.instructions {
+            answer["instructions"] = json!(instructions);
+        }
+    }
+}
+
+/// The params of `initialize`.
+#[derive(Deserialize)]
+struct Hello {
+    #[serde(rename = "protocolVersion")]
+    protocol_version: String,
+}
+
+/// The params of `tools/list`.
+#[derive(Deserialize)]
+struct Page {
+    cursor: Option<Value>,
+}
+
+/// The params of `tools/call`, as far as they matter to a call of no tool.
+#[derive(Deserialize)]
+struct Call {
+    name: String,
+}
+
+fn list(declarations: &[Value], page: Option<Page>, revision: Revision) -> Result<Value, ErrorObject> {
+    if page.is_some_and(|page| page.cursor.is_some()) {
+        return Err(ErrorObject::invalid_params("no such cursor: there is one page"));
+    }
+    Ok(if revision.is_modern() {
+        json!({ "resultType": "complete", "tools": declarations, "ttlMs": 0, "cacheScope": "private" })
+    } else {
+        json!({ "tools": declarations })
+    })
+}
+
+/// A request that names a revision names one that we speak.
+fn speaks(request: &OnRequest) -> Result<(), ErrorObject> {
+    let named = request.params().and_then(|params| json::lookup(params, &["_meta", VERSION_IN_META]));
+    let Some(named) = named else { return Ok(()) };
+    let asked = json::text(named).unwrap_or_default();
+    if Revision::by_date(&asked).is_some() {
+        return Ok(());
+    }
+    let data = json!({ "supported": Revision::ALL.map(Revision::date), "requested": asked });
+    Err(ErrorObject::new(error_code::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version").with_data(&data))
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("info", &self.face.info).field("tools", &self.tools).finish_non_exhaustive()
+    }
+}

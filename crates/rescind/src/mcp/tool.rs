@@ -1,0 +1,160 @@
+//! Tools: async functions of typed arguments.
+
+use std::future::Future;
+
+use rescind_proto::json;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use super::{Revision, ToolResult};
+use crate::peer::{
+    Erased, ErrorObject, Route,
+    extract::{Extract, OnRequest, Scope},
+    handler::{Handling, Outcome},
+    route,
+};
+
+/// A tool: its name, what clients are told of it, its function, and how its calls are stopped.
+#[derive(Debug)]
+#[must_use = "a tool is nothing until a server has it"]
+pub struct Tool {
+    pub(super) name: Box<str>,
+    pub(super) declaration: Map<String, Value>,
+    pub(super) route: Route,
+}
+
+impl Tool {
+    /// A tool whose schema is that of its handler's arguments.
+    #[cfg(feature = "schemars")]
+    pub fn new<Args, H>(name: &str, description: &str, handler: H) -> Self
+    where
+        H: ToolHandler<Args>,
+        H::Arguments: schemars::JsonSchema,
+    {
+        Self::with_schema(name, description, schemars::schema_for!(H::Arguments).to_value(), handler)
+    }
+
+    /// A tool with this JSON schema of its arguments.
+    pub fn with_schema<Args>(name: &str, description: &str, schema: Value, handler: impl ToolHandler<Args>) -> Self {
+        let mut schema = match schema {
+            Value::Object(schema) => schema,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+        };
+        // The protocol has it be an object's.
+        schema.entry("type").or_insert_with(|| "object".into());
+        let mut declaration = Map::new();
+        declaration.insert("name".to_owned(), name.into());
+        declaration.insert("description".to_owned(), description.into());
+        declaration.insert("inputSchema".to_owned(), schema.into());
+        Self { name: name.into(), declaration, route: route(ErasedTool(handler.erased())) }
+    }
+
+    /// How its calls are stopped: their grace, a shield, a time limit (D22).
+    pub fn route(mut self, change: impl FnOnce(Route) -> Route) -> Self {
+        self.route = change(self.route);
+        self
+    }
+
+    /// One more member of what clients are told: `title`, `annotations`, `outputSchema`.
+    pub fn declare(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.declaration.insert(member.to_owned(), value.into());
+        self
+    }
+}
+
+/// The arguments of a tool that takes none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct NoArguments {}
+
+/// An async function that is a tool: `|arguments: T, cx: Context, token: CancellationToken| async move { … }`.
+///
+/// Its first parameter are the arguments, read as JSON; up to six [extractors](Extract) follow in any order. Its
+/// output is a `Result` of anything that becomes a [`ToolResult`] and any error that becomes an [`ErrorObject`].
+/// Arguments that cannot be read never reach it: the caller is told what is wrong with them, as its revision has it.
+pub trait ToolHandler<Args>: Send + Sync + 'static {
+    /// What it takes.
+    type Arguments: DeserializeOwned;
+
+    #[doc(hidden)]
+    fn erased(self) -> Erased;
+}
+
+struct ErasedTool(Erased);
+
+impl crate::peer::RequestHandler<Self> for ErasedTool {
+    fn erased(self) -> Erased {
+        self.0
+    }
+}
+
+macro_rules! tools {
+    ($($arg:ident)*) => {
+        impl<F, Fut, T, R, E, $($arg),*> ToolHandler<(T, $($arg,)*)> for F
+        where
+            F: Fn(T, $($arg),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<R, E>> + Send + 'static,
+            T: DeserializeOwned,
+            R: Into<ToolResult> + Send + 'static,
+            E: Into<ErrorObject> + Send + 'static,
+            $($arg: Extract<OnRequest>,)*
+        {
+            type Arguments = T;
+
+            fn erased(self) -> Erased {
+                Erased(Box::new(move |work| {
+                    let scope = OnRequest::of(work);
+                    let revision = Revision::of(scope.context().dialect());
+                    match arguments(&scope) {
+                        Ok(arguments) => Ok(Box::pin(run(self(arguments, $($arg::extract(&scope)?),*), revision))),
+                        Err(error) => refuse(&error, revision),
+                    }
+                }))
+            }
+        }
+    };
+}
+
+tools!();
+tools!(A);
+tools!(A B);
+tools!(A B C);
+tools!(A B C D);
+tools!(A B C D E1);
+tools!(A B C D E1 G);
+
+fn arguments<T: DeserializeOwned>(scope: &OnRequest) -> Result<T, serde_json::Error> {
+    let given = scope.params().and_then(|params| json::member(params, "arguments")).unwrap_or(b"{}");
+    if given.first() != Some(&b'{') {
+        return Err(serde::de::Error::custom("they are no object"));
+    }
+    serde_json::from_slice(given)
+}
+
+/// Since 2025-11-25 the model is told, so that it can correct itself; before, the client was.
+fn refuse(error: &serde_json::Error, revision: Revision) -> Result<Handling, ErrorObject> {
+    let message = format!("invalid arguments: {error}");
+    if revision < Revision::V2025_11_25 {
+        return Err(ErrorObject::invalid_params(message));
+    }
+    let refused = async move { Ok::<_, ErrorObject>(ToolResult::failed(message)) };
+    Ok(Box::pin(run(refused, revision)))
+}
+
+async fn run<R, E>(call: impl Future<Output = Result<R, E>>, revision: Revision) -> Outcome
+where
+    R: Into<ToolResult>,
+    E: Into<ErrorObject>,
+{
+    let mut result: ToolResult = match call.await {
+        Ok(result) => result.into(),
+        Err(error) => return Outcome::Error(error.into()),
+    };
+    if revision.is_modern() {
+        result.result_type.get_or_insert_with(|| "complete".into());
+    }
+    match serde_json::to_vec(&result) {
+        Ok(json) => Outcome::Value(json),
+        Err(error) => Outcome::Error(error.into()),
+    }
+}
