@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod cascade;
 mod incoming;
 mod outgoing;
+mod owned;
 mod rig;

@@ -1,7 +1,5 @@
 //! A peer of ours with the other end of its link in the test's hands; and handlers that tell what became of them.
 
-#![expect(dead_code, reason = "each file of tests uses its part")]
-
 use std::{
     io,
     sync::{Arc, Mutex},
