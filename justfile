@@ -30,6 +30,10 @@ fuzz NAME SECONDS="60":
 explore:
     cargo test --release -p rescind-proto --test explore -- --nocapture
 
+# Every interleaving of what a connection's threads share without its lock.
+loom:
+    cargo test --manifest-path loom/Cargo.toml
+
 # Real SDKs through the shim; needs Node 18 and Python 3.11, or later.
 peers:
     peers/install

@@ -6,6 +6,7 @@
 
 mod cascade;
 mod incoming;
+mod link;
 mod outgoing;
 mod owned;
 mod rig;

@@ -1,0 +1,153 @@
+//! The bell of the driver and the signal of a handler, in every interleaving that loom can find.
+//!
+//! `cargo test --manifest-path loom/Cargo.toml`
+
+#![cfg(test)]
+
+#[path = "../../crates/rescind/src/peer/sync.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the file belongs to another crate")]
+mod sync;
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, Wake, Waker},
+};
+
+use loom::{
+    future::block_on,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use sync::{Bell, Signal};
+
+/// A driver that looks, and sleeps only when nobody rang, sees every change; else it would sleep for ever, which
+/// loom reports as a deadlock.
+#[test]
+fn a_driver_sleeps_through_no_ring() {
+    let mut model = loom::model::Builder::new();
+    // Two callers and a driver that looks again and again: every schedule with at most this many preemptions.
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (bell, changes) = (Arc::new(Bell::new()), Arc::new(AtomicUsize::new(0)));
+        let callers: Vec<_> = (0..2)
+            .map(|_| {
+                let (bell, changes) = (Arc::clone(&bell), Arc::clone(&changes));
+                thread::spawn(move || {
+                    changes.fetch_add(1, Ordering::Relaxed);
+                    bell.ring();
+                })
+            })
+            .collect();
+        block_on(poll_fn(|cx| {
+            loop {
+                bell.answer();
+                if changes.load(Ordering::Relaxed) == 2 {
+                    return Poll::Ready(());
+                }
+                if bell.poll_rung(cx).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        }));
+        for caller in callers {
+            caller.join().unwrap();
+        }
+    });
+}
+
+/// Whoever adds a hook while the signal fires has it run once: by the one who fires, or by itself.
+#[test]
+fn every_hook_is_handed_out_exactly_once() {
+    loom::model(|| {
+        let signal = Arc::new(Signal::<u8, u8>::new());
+        let run = Arc::new(AtomicUsize::new(0));
+        let adders: Vec<_> = (0..2)
+            .map(|hook| {
+                let (signal, run) = (Arc::clone(&signal), Arc::clone(&run));
+                thread::spawn(move || {
+                    if signal.add(hook).is_err() {
+                        assert!(signal.is_fired());
+                        assert_eq!(signal.cause(), Some(7));
+                        run.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let hooks = signal.fire(Some(7));
+        run.fetch_add(hooks.into_iter().flatten().count(), Ordering::Relaxed);
+        assert!(signal.fire(Some(8)).is_empty(), "it fires once");
+        for adder in adders {
+            adder.join().unwrap();
+        }
+        assert_eq!(run.load(Ordering::Relaxed), 2);
+        assert_eq!(signal.cause(), Some(7));
+    });
+}
+
+/// A hook that is taken back while the signal fires is run or taken back, never both.
+#[test]
+fn a_hook_is_run_or_taken_back() {
+    loom::model(|| {
+        let signal = Arc::new(Signal::<u8, u8>::new());
+        let place = signal.add(1).unwrap();
+        let other = {
+            let signal = Arc::clone(&signal);
+            thread::spawn(move || signal.remove(place).is_some())
+        };
+        let run = signal.fire(None).into_iter().flatten().count();
+        let taken = usize::from(other.join().unwrap());
+        assert_eq!(run + taken, 1);
+    });
+}
+
+/// A handler's task that waits is woken when it is to be dropped, however the two cross.
+#[test]
+fn a_waiting_task_learns_that_it_is_forced() {
+    loom::model(|| {
+        let signal = Arc::new(Signal::<u8, u8>::new());
+        let driver = {
+            let signal = Arc::clone(&signal);
+            thread::spawn(move || {
+                drop(signal.fire(Some(1)));
+                signal.force();
+            })
+        };
+        block_on(poll_fn(|cx| signal.poll_forced(cx)));
+        assert!(signal.is_fired() && signal.is_forced());
+        driver.join().unwrap();
+    });
+}
+
+/// What finds the deadlock: a bell that says it rests before its waker is in place. Kept as the check of the check.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_careless_bell_is_found() {
+    struct Flag;
+    impl Wake for Flag {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+    loom::model(|| {
+        let (bell, changed) = (Arc::new(Bell::new()), Arc::new(AtomicUsize::new(0)));
+        let caller = {
+            let (bell, changed) = (Arc::clone(&bell), Arc::clone(&changed));
+            thread::spawn(move || {
+                changed.store(1, Ordering::Relaxed);
+                bell.ring();
+            })
+        };
+        block_on(poll_fn(|_cx| {
+            bell.answer();
+            // The waker it leaves is nobody's.
+            let nobody = Waker::from(std::sync::Arc::new(Flag));
+            if changed.load(Ordering::Relaxed) == 1 || bell.poll_rung(&mut Context::from_waker(&nobody)).is_ready() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        }));
+        caller.join().unwrap();
+    });
+}
