@@ -299,3 +299,41 @@ fn a_cancel_that_follows_the_deadline_silences_the_answer() {
     assert_eq!(rig.say(), [""; 0]);
     rig.leaves_nothing();
 }
+
+// Case 27, D16.
+#[test]
+fn the_clocks_of_a_call_run_since_it_was_made() {
+    let mut rig = client(&mcp::LATEST);
+    let made = rig.now;
+    rig.pass(secs(2));
+    let late = CallOptions { since: Some(made), ..response(secs(3)) };
+    let key = rig.ask_with("work", "", &late);
+    rig.say();
+    rig.pass(secs(1));
+    assert_eq!(rig.settled(), [(key, timed_out(Clock::Response, secs(3)))]);
+    let too_late = CallOptions { since: Some(made), ..total(secs(3)) };
+    rig.say();
+    let key = rig.ask_with("work", "", &too_late);
+    assert_eq!(rig.settled(), [(key, timed_out(Clock::Total, secs(3)))]);
+    assert_eq!(rig.outcome(key), Some(Outcome::NeverSent));
+    assert_eq!(rig.say(), Vec::<String>::new());
+    rig.leaves_nothing();
+}
+
+// MCP-C14.
+#[test]
+fn a_limit_of_our_own_stops_a_handler_and_shortens_only() {
+    let mut rig = server(&mcp::LATEST);
+    let key = rig.serve("1", "work");
+    rig.conn.limit(rig.now, key, secs(2));
+    rig.conn.limit(rig.now, key, secs(3));
+    rig.check();
+    rig.pass(millis(1999));
+    assert_eq!(rig.fired(), []);
+    rig.pass(millis(1));
+    assert_eq!(rig.fired(), [(key, CauseCode::Timeout)]);
+    rig.conn.limit(rig.now, key, secs(1));
+    rig.end(key, HandlerEnd::Cancelled);
+    assert_eq!(rig.say().len(), 1, "nobody asked for silence");
+    rig.leaves_nothing();
+}

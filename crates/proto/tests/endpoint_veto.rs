@@ -1,0 +1,90 @@
+//! What filters keep back leaves nobody waiting.
+
+mod endpoint_rig;
+
+use endpoint_rig::*;
+use rescind_proto::{
+    connection::{Refusal, Settlement},
+    dialect::{CancelResult, acp, mcp},
+    receipt::Outcome,
+};
+
+/// Takes every frame, and lets those pass that `passes` lets.
+fn filter(rig: &mut Rig, passes: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut passed = Vec::new();
+    while let Some((frame, taken)) = rig.conn.take_frame() {
+        let frame = String::from_utf8(frame).unwrap();
+        let passes = passes(&frame);
+        rig.conn.handle_taken(rig.now, taken, passes);
+        rig.check();
+        if passes {
+            passed.push(frame);
+        }
+    }
+    passed
+}
+
+#[test]
+fn a_vetoed_request_of_the_peer_is_answered_and_a_vetoed_answer_fails_its_call() {
+    let mut rig = client(&mcp::LATEST_LEGACY);
+    let key = rig.call("work");
+    rig.conn.handle_vetoed(rig.now, call("7", "roots/list").as_bytes());
+    rig.conn.handle_vetoed(rig.now, result("1").as_bytes());
+    assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Refusal::Vetoed))]);
+    let said = rig.say();
+    assert!(matches!(&said[..], [answer] if answer.contains(r#""id":7,"error""#)), "{said:?}");
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_vetoed_request_of_ours_fails_and_its_neighbours_pass() {
+    let mut rig = client(&mcp::LATEST);
+    let doomed = rig.ask("doomed", "");
+    let other = rig.ask("other", "");
+    let passed = filter(&mut rig, |frame| !frame.contains("doomed"));
+    assert_eq!(passed.len(), 1);
+    assert_eq!(rig.settled(), [(doomed, Settlement::Unreadable(Refusal::Vetoed))]);
+    rig.hear(&[&result("2")]);
+    assert_eq!(rig.settled().len(), 1);
+    assert_eq!(rig.outcome(other), None);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_vetoed_cancel_was_not_sendable() {
+    for dialect in [&mcp::LATEST, &acp::V1] {
+        let mut rig = client(dialect);
+        let key = rig.call("work");
+        rig.cancel(key);
+        assert_eq!(filter(&mut rig, |_| false), Vec::<String>::new());
+        assert_eq!(rig.outcome(key), Some(Outcome::NotSendable), "{dialect}");
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn a_frame_that_was_taken_cannot_be_withdrawn() {
+    let mut rig = client(&mcp::LATEST);
+    let key = rig.ask("work", "");
+    let (_frame, taken) = rig.conn.take_frame().unwrap();
+    rig.cancel(key);
+    rig.conn.handle_taken(rig.now, taken, true);
+    let said = rig.say();
+    assert!(matches!(&said[..], [cancel] if cancel.contains("notifications/cancelled")), "{said:?}");
+    assert_eq!(rig.outcome(key), Some(Outcome::Sent));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_method_can_be_given_a_cancellation_result_of_its_own() {
+    const STOPPED: CancelResult =
+        CancelResult { method: "work", path: &["state"], value: "stopped", json: r#"{"state":"stopped"}"# };
+    let mut rig = server(&acp::V1);
+    let key = rig.serve("1", "work");
+    rig.conn.set_cancel_result(key, &STOPPED);
+    rig.hear(&[&acp_cancel("1")]);
+    rig.end(key, rescind_proto::connection::HandlerEnd::Cancelled);
+    let said = rig.say();
+    assert!(said[0].contains(r#""result":{"state":"stopped"}"#), "{said:?}");
+    rig.leaves_nothing();
+}
