@@ -13,7 +13,7 @@ use rescind_proto::{
 fn filter(rig: &mut Rig, passes: impl Fn(&str) -> bool) -> Vec<String> {
     let mut passed = Vec::new();
     while let Some((frame, taken)) = rig.conn.take_frame() {
-        let frame = String::from_utf8(frame).unwrap();
+        let frame = String::from_utf8(frame).expect("frames are text");
         let passes = passes(&frame);
         rig.conn.handle_taken(rig.now, taken, passes);
         rig.check();
@@ -66,7 +66,7 @@ fn a_vetoed_cancel_was_not_sendable() {
 fn a_frame_that_was_taken_cannot_be_withdrawn() {
     let mut rig = client(&mcp::LATEST);
     let key = rig.ask("work", "");
-    let (_frame, taken) = rig.conn.take_frame().unwrap();
+    let (_frame, taken) = rig.conn.take_frame().expect("a request waits");
     rig.cancel(key);
     rig.conn.handle_taken(rig.now, taken, true);
     let said = rig.say();

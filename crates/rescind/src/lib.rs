@@ -1,4 +1,4 @@
-//! The library of Rescind: what drives the engine on real descriptors and processes.
+//! The library of Rescind: clients and servers whose requests can be cancelled, and a relay between those of others.
 //!
 //! The engine, [`rescind_proto`], decides; this crate reads, writes, waits and
 //! starts processes.

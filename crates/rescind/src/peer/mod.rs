@@ -2,6 +2,37 @@
 //!
 //! [`Peer::builder`] describes it, [`Builder::serve`] or [`Builder::connect`] joins it to a [`Transport`], a
 //! [`Driver`] runs it, a [`Peer`] is its handle.
+//!
+//! ```
+//! use rescind::peer::{CallError, Context, ErrorObject, Params, Peer, dialect::mcp, transport};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! // A server: the context brings the token, the cause and the cascade.
+//! let server = Peer::builder(&mcp::LATEST).request("wait", |Params(seconds): Params<u64>, cx: Context| async move {
+//!     tokio::select! {
+//!         () = tokio::time::sleep(std::time::Duration::from_secs(seconds)) => Ok("done"),
+//!         () = cx.cancelled() => Err(ErrorObject::cancelled()),
+//!     }
+//! });
+//! let (near, far) = transport::memory();
+//! let served = tokio::spawn(server.serve(far));
+//!
+//! // A client: a request is a future; dropping it cancels.
+//! let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
+//! let driven = driver.spawn();
+//! let done: String = peer.request("wait", &0).await.unwrap();
+//! assert_eq!(done, "done");
+//!
+//! let call = peer.request::<String>("wait", &3600);
+//! let stop = call.handle();
+//! drop(stop.cancel("user pressed Stop"));
+//! assert!(matches!(call.await, Err(CallError::Cancelled(_))));
+//! # drop(peer);
+//! # driven.await.unwrap().unwrap();
+//! # served.await.unwrap().unwrap();
+//! # }
+//! ```
 
 mod builder;
 mod call;
