@@ -17,6 +17,7 @@ use rescind::{
 };
 use serde_json::{Value, json};
 
+#[expect(dead_code, reason = "each file of tests uses its part")]
 #[path = "peer/rig.rs"]
 mod rig;
 

@@ -13,6 +13,7 @@ use rescind::{
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+#[expect(dead_code, reason = "each file of tests uses its part")]
 #[path = "peer/rig.rs"]
 mod rig;
 

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+#[expect(dead_code, reason = "each file of tests uses its part")]
 #[path = "peer/rig.rs"]
 mod rig;
 
