@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use super::work::Work;
+use super::{trace::EnteredRequest, work::Work};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Work>>> = const { RefCell::new(None) };
@@ -18,12 +18,13 @@ pub(crate) fn current() -> Option<Arc<Work>> {
 
 /// Makes `work` the current request until the guard is dropped, even by a panic.
 pub(crate) fn enter(work: &Arc<Work>) -> Entered {
-    Entered { before: CURRENT.replace(Some(Arc::clone(work))) }
+    Entered { before: CURRENT.replace(Some(Arc::clone(work))), _span: work.span.enter() }
 }
 
 #[must_use]
 pub(crate) struct Entered {
     before: Option<Arc<Work>>,
+    _span: EnteredRequest,
 }
 
 impl Drop for Entered {

@@ -32,6 +32,7 @@ use super::{
     shared::{Shared, State},
     slots::{Extras, OnProgress},
     task::{self, Begun},
+    trace,
     transport::Transport,
     work::Work,
 };
@@ -103,6 +104,8 @@ struct Turn {
     wakers: Vec<Waker>,
     /// Dropped without any lock.
     trash: Vec<Extras>,
+    /// A malformed cancel was logged already (D29).
+    malformed: bool,
 }
 
 impl Driver {
@@ -332,6 +335,7 @@ impl Driver {
         let mut lock = Lock { shared: &shared, state: None };
         let mut events = std::mem::take(&mut self.turn.events);
         for event in events.drain(..) {
+            trace::event(&event, &mut self.turn.malformed);
             match event {
                 Event::Request(request) => self.start(&mut lock, request),
                 Event::Notification(payload) => {

@@ -53,6 +53,7 @@ mod shared;
 mod slots;
 mod sync;
 mod task;
+mod trace;
 pub mod transport;
 mod work;
 

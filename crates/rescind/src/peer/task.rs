@@ -61,6 +61,18 @@ impl End {
         })
     }
 
+    /// What became of the request, in a word: one that was stopped is neither an error nor a success.
+    const fn word(&self, was_fired: bool) -> &'static str {
+        match self {
+            Self::Dropped => "dropped",
+            Self::Cancelled | Self::GaveUp => "cancelled",
+            Self::Value(_) | Self::Error(_) | Self::Answered if was_fired => "ran_on",
+            Self::Value(_) | Self::Answered => "result",
+            Self::Error(_) => "error",
+            Self::Panicked => "panicked",
+        }
+    }
+
     fn reply(&self) -> Reply<'_> {
         match self {
             Self::Value(json) => Reply::Result(json),
@@ -147,6 +159,7 @@ impl Running {
     /// The future is gone: tells what hung on it.
     fn release(&mut self, end: End) {
         let was_fired = self.work.signal.is_fired();
+        self.work.span.ended(end.word(was_fired));
         self.work.retire();
         let mut end = end;
         if self.work.has_links() {

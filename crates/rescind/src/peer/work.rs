@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     shared::Shared,
     sync::{Signal, Stage},
+    trace::RequestSpan,
 };
 
 /// A request at work.
@@ -33,6 +34,7 @@ pub(crate) struct Work {
     /// Processes get SIGTERM only when the grace is over (D22).
     pub(crate) spares_processes: bool,
     pub(crate) signal: Signal<Cause, Hook>,
+    pub(crate) span: RequestSpan,
     links: Mutex<Links>,
 }
 
@@ -91,6 +93,7 @@ impl Work {
         spares_processes: bool,
         limit: Option<Instant>,
     ) -> Self {
+        let span = RequestSpan::new(&request);
         let rescind_proto::connection::Request { key, id, payload, dialect, deadline } = request;
         let deadline = deadline.into_iter().chain(limit).min();
         Self {
@@ -102,12 +105,15 @@ impl Work {
             deadline,
             spares_processes,
             signal: Signal::new(),
+            span,
             links: Mutex::default(),
         }
     }
 
     /// Fires the token and tells everything that hangs on this request (D22, D26).
     pub(crate) fn fire(&self, cause: Cause) {
+        #[cfg(feature = "tracing")]
+        self.span.cancelled(&cause);
         let root = cause.code;
         run(self.signal.fire(Some(cause)), Cause::parent(root));
     }
