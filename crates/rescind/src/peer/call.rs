@@ -306,8 +306,10 @@ impl<R: DeserializeOwned> Future for Call<R> {
             State::Over | State::Draft(_) => Poll::Ready(Err(CallError::Misuse(CallMisuse::Over))),
             state @ (State::Sent(at) | State::Detached(at)) => {
                 let shared = this.peer.shared();
+                // Dropped after the lock.
+                let mut old = None;
                 let mut locked = shared.lock();
-                let how = locked.calls.poll(at, cx.waker());
+                let how = locked.calls.poll(at, cx.waker(), &mut old);
                 if how.is_none() && fired {
                     // The answer may be on its way through the driver; then it wins.
                     if let Some(key) = locked.calls.key(at) {

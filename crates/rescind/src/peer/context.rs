@@ -179,7 +179,9 @@ impl Context {
             let now = shared.now();
             let mut state = shared.lock();
             if state.conn.is_behind() && !self.is_cancelled() && !state.is_over {
-                state.behind.push(cx.waker().clone());
+                if !state.behind.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    state.behind.push(cx.waker().clone());
+                }
                 return Poll::Pending;
             }
             Poll::Ready(state.conn.notify_for(now, self.work.key, method, params))

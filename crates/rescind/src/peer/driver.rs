@@ -176,7 +176,10 @@ impl Driver {
                 state.conn.handle_timeout(now);
                 self.turn.forget(&mut state);
             }
-            if self.keep.is_none() && !self.phase.ending && shared.is_abandoned() {
+            // Calls are handles: what still waits without any was detached, and is seen through.
+            let is_idle = self.keep.is_none() && state.conn.waiting() == 0;
+            if is_idle && !self.phase.ending && shared.is_abandoned() {
+                self.phase.ending = true;
                 state.conn.shutdown(now);
             }
             self.phase.ending |= state.is_ending;
@@ -248,8 +251,10 @@ impl Driver {
         if wrote && !state.conn.is_behind() {
             behind = std::mem::take(&mut state.behind);
         }
-        let more = state.conn.has_events();
-        self.phase.wants_input = state.conn.wants_input();
+        let wants_input = state.conn.wants_input();
+        // A peer that is read again may have sent long ago: nobody would wake us for that.
+        let more = state.conn.has_events() || wants_input && !self.phase.wants_input;
+        self.phase.wants_input = wants_input;
         self.phase.due = state.conn.poll_timeout();
         drop(state);
         for waker in behind {

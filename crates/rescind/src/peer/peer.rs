@@ -16,7 +16,7 @@ use super::{Builder, call::Call, current, error::CallError, shared::Shared};
 /// One connection, both directions: requests to the other side, and its requests to us.
 ///
 /// Clones are the same connection. When the last handle of a connection that was [connected](Builder::connect) is
-/// dropped, calls in flight included, it shuts down in order; one that is [served](Builder::serve) goes on to the
+/// dropped, calls in flight and detached ones included, it shuts down in order; one that is [served](Builder::serve) goes on to the
 /// end of its input.
 pub struct Peer {
     shared: Arc<Shared>,

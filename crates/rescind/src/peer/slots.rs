@@ -3,7 +3,7 @@
 //! A slot belongs to its [`Call`](super::Call) and outlives the engine's entry, which is gone as soon as the answer
 //! has been read; the engine's key leads to the slot only while the slot still waits.
 
-use std::{sync::Arc, task::Waker};
+use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use rescind_proto::connection::{OutgoingKey, Settlement};
 
@@ -18,6 +18,8 @@ pub(crate) struct Slots {
     free: Vec<u32>,
     /// By the place of the engine's key.
     by_place: Vec<u32>,
+    /// Requests that the engine has settled, and whose place it gave to another before the driver told their caller.
+    displaced: HashMap<OutgoingKey, u32>,
 }
 
 struct Slot {
@@ -51,12 +53,19 @@ impl Slots {
         if self.by_place.len() <= place {
             self.by_place.resize(place + 1, u32::MAX);
         }
-        self.by_place[place] = at;
+        let before = std::mem::replace(&mut self.by_place[place], at);
+        if let Some(known) = self.slots.get(before as usize).and_then(|slot| slot.key)
+            && known.place() == place
+            && known != key
+        {
+            self.displaced.insert(known, before);
+        }
         at
     }
 
-    /// The answer, if there is one; else the waker is kept. The slot is free after the answer.
-    pub(crate) fn poll(&mut self, at: u32, waker: &Waker) -> Option<Settlement> {
+    /// The answer, if there is one; else the waker is kept. The slot is free after the answer. A waker that was kept
+    /// before goes to `old`, to be dropped without any lock.
+    pub(crate) fn poll(&mut self, at: u32, waker: &Waker, old: &mut Option<Waker>) -> Option<Settlement> {
         let slot = &mut self.slots[at as usize];
         match slot.end.take() {
             Some(end) => {
@@ -66,7 +75,7 @@ impl Slots {
             None => {
                 match &mut slot.waker {
                     Some(known) if known.will_wake(waker) => {}
-                    place => *place = Some(waker.clone()),
+                    place => *old = place.replace(waker.clone()),
                 }
                 None
             }
@@ -87,6 +96,9 @@ impl Slots {
     pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Extras>>, Option<Waker>) {
         let slot = &mut self.slots[at as usize];
         let left = (slot.key.take(), slot.extras.take(), slot.waker.take());
+        if let Some(key) = left.0.filter(|_| !self.displaced.is_empty()) {
+            self.displaced.remove(&key);
+        }
         slot.end = None;
         self.free.push(at);
         left
@@ -112,6 +124,9 @@ impl Slots {
     /// A request has ended: its caller's waker, and what hung on the call.
     pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement) -> (Option<Waker>, Option<Box<Extras>>) {
         let Some(at) = self.find(key) else { return (None, None) };
+        if !self.displaced.is_empty() {
+            self.displaced.remove(&key);
+        }
         let slot = &mut self.slots[at as usize];
         slot.key = None;
         let left = (slot.waker.take(), slot.extras.take());
@@ -142,7 +157,42 @@ impl Slots {
     }
 
     fn find(&self, key: OutgoingKey) -> Option<u32> {
-        let at = *self.by_place.get(key.place())?;
-        (self.slots.get(at as usize)?.key == Some(key)).then_some(at)
+        let is = |at: &u32| self.slots.get(*at as usize).is_some_and(|slot| slot.key == Some(key));
+        let at = self.by_place.get(key.place()).copied().filter(is);
+        at.or_else(|| self.displaced.get(&key).copied().filter(is))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rescind_proto::{
+        connection::{CallOptions, Config, Connection, Event},
+        side::Side,
+        time::Instant,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_place_given_to_another_request_loses_no_answer() {
+        let mut conn = Connection::new(Config::new(Side::Client));
+        let now = Instant::ORIGIN;
+        let ask = |conn: &mut Connection| conn.request(now, "x", b"", &CallOptions::default()).expect("it is open");
+        let (mut slots, first) = (Slots::default(), ask(&mut conn));
+        let old = slots.insert(first, None, None);
+        let all = conn.pending().len();
+        conn.handle_written(now, all);
+        conn.handle_input(now, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+        // The engine has settled it; the driver has not told its caller when the next request is made.
+        let second = ask(&mut conn);
+        assert_eq!(first.place(), second.place());
+        let new = slots.insert(second, None, None);
+        while let Some(event) = conn.poll_event() {
+            if let Event::Settled { key, how } = event {
+                slots.settle(key, how);
+            }
+        }
+        assert!(slots.poll(old, Waker::noop(), &mut None).is_some());
+        assert!(slots.poll(new, Waker::noop(), &mut None).is_none());
     }
 }

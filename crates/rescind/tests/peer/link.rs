@@ -262,6 +262,20 @@ async fn a_connection_lives_as_long_as_its_handles_and_calls() {
     assert_eq!(wire.close().await, Vec::<Value>::new());
 }
 
+/// D14: a detached call is seen through even when nobody holds the connection.
+#[tokio::test(start_paused = true)]
+async fn a_detached_call_outlives_every_handle() {
+    let (mut wire, peer, driven) = connect(builder(&acp::V1)).await;
+    drop(peer.request::<Value>("last", &()).detach());
+    drop(peer);
+    let asked = wire.hear().await;
+    assert_eq!(asked["method"], "last");
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    wire.say(&result(&asked["id"], json!({}))).await;
+    driven.await.unwrap().unwrap();
+    assert_eq!(wire.close().await, Vec::<Value>::new());
+}
+
 /// Case 20, 33: a peer that reads nothing does not keep an ending connection.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_does_not_wait_for_a_peer_that_reads_nothing() {

@@ -10,3 +10,4 @@ mod link;
 mod outgoing;
 mod owned;
 mod rig;
+mod storm;
