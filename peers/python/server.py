@@ -10,7 +10,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-TOOLS = ["echo", "obeys", "ignores", "mute", "late", "release", "dies"]
+TOOLS = ["echo", "obeys", "ignores", "mute", "late", "asks", "release", "dies"]
 held: dict[str, tuple[anyio.Event, anyio.Event]] = {}
 answers = None
 
@@ -95,6 +95,18 @@ async def release(_ctx, of: str, **_) -> types.CallToolResult:
     return text("released")
 
 
+async def asks(ctx, work: str, question: str, **_) -> types.CallToolResult:
+    """Asks the caller `question` and waits for the answer."""
+    mark(work, "started")
+    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=question))
+    try:
+        await ctx.session.create_message([message], max_tokens=1, related_request_id=ctx.request_id)
+    except anyio.get_cancelled_exc_class():
+        mark(work, "told")
+        raise
+    return finished(work)
+
+
 async def dies(_ctx, work: str, **_) -> types.CallToolResult:
     mark(work, "started")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -103,7 +115,8 @@ async def dies(_ctx, work: str, **_) -> types.CallToolResult:
 async def call_tool(ctx, params: types.CallToolRequestParams) -> types.CallToolResult:
     if params.name == "echo":
         return text("echo")
-    tool = {"obeys": obeys, "ignores": ignores, "mute": mute, "late": late, "release": release, "dies": dies}
+    tool = {"obeys": obeys, "ignores": ignores, "mute": mute, "late": late}
+    tool |= {"asks": asks, "release": release, "dies": dies}
     return await tool[params.name](ctx, **(params.arguments or {}))
 
 

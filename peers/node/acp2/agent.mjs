@@ -33,7 +33,9 @@ acp
   .onNotification("session/cancel", ({ params }) => turns.get(params.sessionId)?.abort("session/cancel"))
   .onRequest("_rescind/work", (params) => params, async ({ params, signal, client }) => {
     const progress = (tick) => client.notify("_rescind/progress", { work: params.work, tick });
-    return { text: await perform(params, { signal, progress }) };
+    const ask = (title, cancellationSignal) =>
+      client.request("session/request_permission", question(title), { cancellationSignal });
+    return { text: await perform(params, { signal, progress, ask }) };
   })
   .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)))
   .closed.then(() => process.exit(0));
@@ -41,11 +43,12 @@ acp
 /** A turn that waits for a permission and for nothing else. */
 async function ask(client, sessionId, { work }) {
   mark(work, "started");
-  const { outcome } = await client.request("session/request_permission", {
-    sessionId,
-    toolCall: { toolCallId: "call-1", title: "a dangerous thing" },
-    options: [{ kind: "allow_once", name: "Allow", optionId: "allow" }],
-  });
+  const { outcome } = await client.request("session/request_permission", question("a dangerous thing", sessionId));
   mark(work, outcome.outcome === "cancelled" ? "stopped" : "finished");
   return { stopReason: outcome.outcome === "cancelled" ? "cancelled" : "end_turn" };
+}
+
+function question(title, sessionId = "session-1") {
+  const options = [{ kind: "allow_once", name: "Allow", optionId: "allow" }];
+  return { sessionId, toolCall: { toolCallId: "call-1", title }, options };
 }

@@ -11,6 +11,7 @@ export const behaviours = {
   ignores: "waits at tick `hold` until its signal fires, and then ticks on to its end",
   mute: "never answers",
   late: "answers when `release` names it, cancelled or not",
+  asks: "asks the caller `question` and waits for the answer; `linked`: a question that hears of the signal",
   release: "lets the late work named `of` answer, and answers after it",
   dies: "kills its own process",
 };
@@ -21,9 +22,9 @@ const held = new Map();
  * Performs one call to its end.
  *
  * `progress(tick, ticks)` tells the caller. `answerAnyway(text)` is for SDKs that withhold the answer of a
- * cancelled request: it writes the answer past them, as a server that does not know cancellation would.
+ * cancelled request: it writes the answer past them, as a server that does not know cancellation would. `ask(question, signal)` asks the caller.
  */
-export async function perform(call, { signal, progress = () => {}, answerAnyway }) {
+export async function perform(call, { signal, progress = () => {}, answerAnyway, ask }) {
   const { behaviour, work, every_ms = 100, of } = call;
   const told = () => mark(work, "told", { reason: words(signal.reason) });
   switch (behaviour) {
@@ -53,6 +54,17 @@ export async function perform(call, { signal, progress = () => {}, answerAnyway 
       await answerAnyway?.("late answer");
       mark(work, "answered");
       return "late answer";
+    case "asks":
+      mark(work, "started");
+      signal.addEventListener("abort", told);
+      try {
+        await ask(call.question, call.linked ? signal : undefined);
+      } catch (error) {
+        mark(work, "stopped");
+        throw error;
+      }
+      mark(work, "finished");
+      return "finished";
     case "release":
       held.get(of)?.();
       await turn();

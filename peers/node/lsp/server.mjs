@@ -1,6 +1,7 @@
 // A language server on vscode-jsonrpc whose `work/run` does what ../common/work.mjs says.
-import { ErrorCodes, ResponseError, StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
+import { CancellationTokenSource, ErrorCodes, ResponseError, StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
 import { perform } from "../common/work.mjs";
+import { signalOf } from "./signal.mjs";
 
 const REQUEST_CANCELLED = -32800;
 const connection = createMessageConnection(new StreamMessageReader(process.stdin), new StreamMessageWriter(process.stdout));
@@ -10,7 +11,7 @@ connection.onNotification("initialized", () => {});
 connection.onRequest("work/run", async (call, token) => {
   const progress = (tick) => connection.sendNotification("$/progress", { token: call.work, value: { tick } });
   try {
-    return { text: await perform(call, { signal: signalOf(token), progress }) };
+    return { text: await perform(call, { signal: signalOf(token), progress, ask }) };
   } catch (error) {
     const code = token.isCancellationRequested ? REQUEST_CANCELLED : ErrorCodes.InternalError;
     return new ResponseError(code, error.message);
@@ -19,11 +20,8 @@ connection.onRequest("work/run", async (call, token) => {
 connection.onClose(() => process.exit(0));
 connection.listen();
 
-function signalOf(token) {
-  const abort = new AbortController();
-  const stop = () => abort.abort("$/cancelRequest");
-  // A token that was cancelled before its handler ran says so, and never fires its event.
-  if (token.isCancellationRequested) stop();
-  else token.onCancellationRequested(stop);
-  return abort.signal;
+function ask(text, signal) {
+  const source = new CancellationTokenSource();
+  signal?.addEventListener("abort", () => source.cancel());
+  return connection.sendRequest("work/ask", { text }, source.token);
 }

@@ -1,7 +1,7 @@
 // An MCP server on the official TypeScript SDK whose tools do what ../common/work.mjs says.
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
-import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { CallToolRequestSchema, CreateMessageResultSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { behaviours, perform } from "../common/work.mjs";
 
 const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: {} } });
@@ -10,7 +10,7 @@ server.setRequestHandler(ListToolsRequestSchema, () => ({
   tools: Object.entries(behaviours).map(([name, description]) => ({ name, description, inputSchema: { type: "object" } })),
 }));
 
-server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, requestId, _meta }) => {
+server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, requestId, sendRequest, _meta }) => {
   const content = (text) => ({ content: [{ type: "text", text }] });
   const progressToken = _meta?.progressToken;
   const text = await perform(
@@ -23,6 +23,10 @@ server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, req
       },
       answerAnyway: async (late) => {
         if (signal.aborted) await server.transport.send({ jsonrpc: "2.0", id: requestId, result: content(late) });
+      },
+      ask: (text, signal) => {
+        const params = { messages: [{ role: "user", content: { type: "text", text } }], maxTokens: 1 };
+        return sendRequest({ method: "sampling/createMessage", params }, CreateMessageResultSchema, { signal });
       },
     },
   );
