@@ -1,0 +1,158 @@
+//! How each protocol says the same few things.
+
+use rescind::peer::{
+    Dialect, Framing,
+    dialect::{acp, lsp, mcp},
+};
+use serde_json::{Value, json};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// In the handshake era: the revisions in which servers ask clients.
+    Mcp,
+    Acp,
+    Lsp,
+}
+
+impl Protocol {
+    pub(crate) fn dialect(self) -> &'static Dialect {
+        match self {
+            Self::Mcp => &mcp::LATEST_LEGACY,
+            Self::Acp => &acp::V1,
+            Self::Lsp => &lsp::LSP,
+        }
+    }
+
+    pub(crate) fn framing(self) -> Framing {
+        match self {
+            Self::Mcp | Self::Acp => Framing::Line,
+            Self::Lsp => Framing::Headers,
+        }
+    }
+
+    /// The params of `initialize`.
+    pub(crate) fn hello(self) -> Value {
+        let info = json!({ "name": "rescind", "version": "1.0.0" });
+        match self {
+            Self::Mcp => json!({
+                "protocolVersion": "2025-11-25", "capabilities": { "sampling": {} }, "clientInfo": info,
+            }),
+            Self::Acp => json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info }),
+            Self::Lsp => json!({ "processId": null, "rootUri": null, "capabilities": {}, "clientInfo": info }),
+        }
+    }
+
+    /// The answer to them.
+    pub(crate) fn welcome(self, hello: &Value) -> Value {
+        let info = json!({ "name": "rescind", "version": "1.0.0" });
+        match self {
+            Self::Mcp => json!({
+                "protocolVersion": hello["protocolVersion"], "capabilities": { "tools": {} }, "serverInfo": info,
+            }),
+            Self::Acp => json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [] }),
+            Self::Lsp => json!({ "capabilities": {}, "serverInfo": info }),
+        }
+    }
+
+    /// What follows the handshake.
+    pub(crate) fn initialized(self) -> Option<(&'static str, Value)> {
+        match self {
+            Self::Mcp => Some(("notifications/initialized", json!({}))),
+            Self::Acp => None,
+            Self::Lsp => Some(("initialized", json!({}))),
+        }
+    }
+
+    /// The request for work of a server.
+    pub(crate) fn work_method(self) -> &'static str {
+        match self {
+            Self::Mcp => "tools/call",
+            Self::Acp => "_rescind/work",
+            Self::Lsp => "work/run",
+        }
+    }
+
+    /// Its params: `call` is what the behaviour is given.
+    pub(crate) fn work(self, behaviour: &str, mut call: Value) -> Value {
+        match self {
+            Self::Mcp => json!({ "name": behaviour, "arguments": call }),
+            Self::Acp | Self::Lsp => {
+                call["behaviour"] = behaviour.into();
+                call
+            }
+        }
+    }
+
+    /// The behaviour and the name of the work in them.
+    pub(crate) fn read_work(self, params: &Value) -> (String, String) {
+        let (behaviour, call) = match self {
+            Self::Mcp => (&params["name"], &params["arguments"]),
+            Self::Acp | Self::Lsp => (&params["behaviour"], params),
+        };
+        (text(behaviour), text(&call["work"]))
+    }
+
+    /// What work comes to.
+    pub(crate) fn worked(self, words: &str) -> Value {
+        match self {
+            Self::Mcp => json!({ "content": [{ "type": "text", "text": words }] }),
+            Self::Acp | Self::Lsp => json!({ "text": words }),
+        }
+    }
+
+    /// The words in it.
+    pub(crate) fn read_worked(self, result: &Value) -> String {
+        match self {
+            Self::Mcp => text(&result["content"][0]["text"]),
+            Self::Acp | Self::Lsp => text(&result["text"]),
+        }
+    }
+
+    /// The request by which a server asks its client something.
+    pub(crate) fn ask_method(self) -> &'static str {
+        match self {
+            Self::Mcp => "sampling/createMessage",
+            Self::Acp => "session/request_permission",
+            Self::Lsp => "work/ask",
+        }
+    }
+
+    pub(crate) fn ask(self, question: &Value) -> Value {
+        let text = question.to_string();
+        match self {
+            Self::Mcp => {
+                let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
+                json!({ "messages": [message], "maxTokens": 1 })
+            }
+            Self::Acp => json!({
+                "sessionId": "session-1",
+                "toolCall": { "toolCallId": "call-1", "title": text },
+                "options": [{ "kind": "allow_once", "name": "Allow", "optionId": "allow" }],
+            }),
+            Self::Lsp => json!({ "text": text }),
+        }
+    }
+
+    pub(crate) fn read_ask(self, params: &Value) -> Value {
+        let text = match self {
+            // One content, or a list of one.
+            Self::Mcp => {
+                let content = &params["messages"][0]["content"];
+                &content.get(0).unwrap_or(content)["text"]
+            }
+            Self::Acp => &params["toolCall"]["title"],
+            Self::Lsp => &params["text"],
+        };
+        serde_json::from_str(text.as_str().unwrap()).unwrap()
+    }
+
+    /// A cancel of `id`.
+    pub(crate) fn cancel(self, id: &Value) -> (&'static str, Value) {
+        let cancel = &self.dialect().cancel;
+        (cancel.method, json!({ cancel.id: id }))
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,180 @@
+//! The SDKs under `peers/`, whether they are installed here, and what they are known to do wrong.
+
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Mutex,
+};
+
+use crate::{
+    protocol::Protocol,
+    table::{Behaviour, Role},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sdk {
+    McpTypeScript1,
+    McpTypeScript2,
+    McpPython1,
+    McpPython2,
+    Rmcp,
+    AcpTypeScript,
+    AcpRust,
+    VscodeJsonrpc,
+    JsonServer,
+}
+
+impl Sdk {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::McpTypeScript1,
+        Self::McpTypeScript2,
+        Self::McpPython1,
+        Self::McpPython2,
+        Self::Rmcp,
+        Self::AcpTypeScript,
+        Self::AcpRust,
+        Self::VscodeJsonrpc,
+        Self::JsonServer,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::McpTypeScript1 => "MCP TypeScript 1.x",
+            Self::McpTypeScript2 => "MCP TypeScript 2.x",
+            Self::McpPython1 => "MCP Python 1.x",
+            Self::McpPython2 => "MCP Python 2.x",
+            Self::Rmcp => "rmcp 3.x",
+            Self::AcpTypeScript => "ACP TypeScript 2.x",
+            Self::AcpRust => "ACP Rust 5.0",
+            Self::VscodeJsonrpc => "vscode-jsonrpc",
+            Self::JsonServer => "VS Code's JSON server",
+        }
+    }
+
+    pub(crate) fn protocol(self) -> Protocol {
+        match self {
+            Self::McpTypeScript1 | Self::McpTypeScript2 | Self::McpPython1 | Self::McpPython2 | Self::Rmcp => {
+                Protocol::Mcp
+            }
+            Self::AcpTypeScript | Self::AcpRust => Protocol::Acp,
+            Self::VscodeJsonrpc | Self::JsonServer => Protocol::Lsp,
+        }
+    }
+
+    /// The command in this role. `None`, after a line that says so, if it is not installed; that is a failure if
+    /// `RESCIND_REQUIRE_PEERS` is set.
+    pub(crate) fn command(self, role: Role) -> Option<Vec<String>> {
+        let (needs, command) = match (self, role) {
+            (Self::McpTypeScript1, Role::Server) => node("mcp1", "server.mjs"),
+            (Self::McpTypeScript1, Role::Client) => node("mcp1", "led.mjs"),
+            (Self::McpTypeScript2, Role::Server) => node("mcp2", "server.mjs"),
+            (Self::McpTypeScript2, Role::Client) => node("mcp2", "led.mjs"),
+            (Self::McpPython1, Role::Server) => python("python1", "server.py"),
+            (Self::McpPython1, Role::Client) => python("python1", "client_led.py"),
+            (Self::McpPython2, Role::Server) => python("python", "server.py"),
+            (Self::McpPython2, Role::Client) => python("python", "client_led.py"),
+            (Self::Rmcp, Role::Server) => rust("mcp_server"),
+            (Self::Rmcp, Role::Client) => rust("mcp_client"),
+            (Self::AcpTypeScript, Role::Server) => node("acp2", "agent.mjs"),
+            (Self::AcpTypeScript, Role::Client) => node("acp2", "led.mjs"),
+            (Self::AcpRust, Role::Server) => rust("acp_agent"),
+            (Self::AcpRust, Role::Client) => rust("acp_client"),
+            (Self::VscodeJsonrpc, Role::Server) => node("lsp", "server.mjs"),
+            (Self::VscodeJsonrpc, Role::Client) => node("lsp", "led.mjs"),
+            (Self::JsonServer, Role::Server) => {
+                let (needs, mut command) =
+                    node("json", "node_modules/vscode-json-languageserver/bin/vscode-json-languageserver");
+                command.push("--stdio".to_owned());
+                (needs, command)
+            }
+            (Self::JsonServer, Role::Client) => unreachable!("it is a server"),
+        };
+        let missing = if !needs.exists() {
+            format!("{} is not installed (peers/install does it)", needs.display())
+        } else if command[0] == "node" && !has_node() {
+            "node is not installed".to_owned()
+        } else {
+            return Some(command);
+        };
+        assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{}: {missing}", self.name());
+        skip(missing);
+        None
+    }
+
+    /// What it is known to do wrong, in words that continue its name.
+    pub(crate) fn faults(self) -> &'static [(Behaviour, &'static str)] {
+        match self {
+            Self::McpTypeScript1 => &[
+                (Behaviour::TheirQuestionFalls, LEFT_OPEN),
+                (Behaviour::Ids, "never hears of a cancel for id 0"),
+                (Behaviour::OurLateAnswer, COMPLAINS),
+            ],
+            Self::McpTypeScript2 => {
+                &[(Behaviour::TheirQuestionFalls, LEFT_OPEN), (Behaviour::OurLateAnswer, COMPLAINS)]
+            }
+            Self::McpPython1 => &[
+                (Behaviour::OurCancel, "answers a cancelled request with an error"),
+                (Behaviour::OurTimeout, "answers a cancelled request with an error"),
+                (Behaviour::TheirQuestionFalls, LEFT_OPEN),
+                (Behaviour::TheirCancel, "tells nobody that it cancelled"),
+                (Behaviour::TheirTimeout, "tells nobody that its time was up"),
+                (Behaviour::OurWithdrawal, "reads nothing while it thinks about a question"),
+            ],
+            Self::McpPython2 => &[(Behaviour::Ids, r#"stops "5" when 5 is cancelled, and then never 5"#)],
+            Self::Rmcp => &[],
+            Self::AcpTypeScript => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
+            Self::AcpRust => &[],
+            Self::VscodeJsonrpc => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
+            Self::JsonServer => &[],
+        }
+    }
+}
+
+pub(crate) const LEFT_OPEN: &str = "leaves the question of a cancelled call open";
+
+const COMPLAINS: &str = "complains of an answer that crossed its cancel";
+
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers").canonicalize().unwrap()
+}
+
+/// What must be there, and the command.
+fn node(folder: &str, script: &str) -> (PathBuf, Vec<String>) {
+    let folder = peers().join("node").join(folder);
+    let script = folder.join(script);
+    (folder.join("node_modules"), vec!["node".to_owned(), text(&script)])
+}
+
+fn python(folder: &str, script: &str) -> (PathBuf, Vec<String>) {
+    let folder = peers().join(folder);
+    let venv = folder.join(".venv");
+    let command = vec![text(&venv.join("bin/python")), text(&folder.join(script))];
+    (venv, command)
+}
+
+fn rust(example: &str) -> (PathBuf, Vec<String>) {
+    let program = peers().join("rust/target/debug/examples").join(example);
+    let command = vec![text(&program)];
+    (program, command)
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+fn has_node() -> bool {
+    let mut node = Command::new("node");
+    let quiet = node.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// One line for each part that is missing, however many tests need it.
+fn skip(missing: String) {
+    static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let line = format!("skipped: real peers: {missing}\n");
+    if SKIPPED.lock().unwrap().insert(missing) {
+        std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+    }
+}

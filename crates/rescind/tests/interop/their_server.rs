@@ -1,0 +1,239 @@
+//! Our client, and a server on each SDK.
+
+use std::time::Duration;
+
+use rescind::peer::{
+    Answer, Call, CauseCode, Context, Counters, ErrorObject, Outcome, Params, Peer, StopHandle, Transport,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    journal::{Journal, Teller, journal},
+    program::{Program, bounded, pass},
+    protocol::Protocol,
+    sdk::Sdk,
+    table::{Behaviour, Report, Role, Seen},
+};
+
+const REASON: &str = "user pressed Stop";
+
+#[tokio::test]
+async fn mcp_typescript_1() {
+    bounded(play(Sdk::McpTypeScript1)).await;
+}
+
+#[tokio::test]
+async fn mcp_typescript_2() {
+    bounded(play(Sdk::McpTypeScript2)).await;
+}
+
+#[tokio::test]
+async fn mcp_python_1() {
+    bounded(play(Sdk::McpPython1)).await;
+}
+
+#[tokio::test]
+async fn mcp_python_2() {
+    bounded(play(Sdk::McpPython2)).await;
+}
+
+#[tokio::test]
+async fn rmcp() {
+    bounded(play(Sdk::Rmcp)).await;
+}
+
+#[tokio::test]
+async fn acp_typescript() {
+    bounded(play(Sdk::AcpTypeScript)).await;
+}
+
+#[tokio::test]
+async fn acp_rust() {
+    bounded(play(Sdk::AcpRust)).await;
+}
+
+#[tokio::test]
+async fn vscode_jsonrpc() {
+    bounded(play(Sdk::VscodeJsonrpc)).await;
+}
+
+/// Every behaviour, on one connection: after each of them it goes on.
+async fn play(sdk: Sdk) {
+    let mut report = Report::new(sdk);
+    let Some(command) = sdk.command(Role::Server) else { return };
+    let mut client = Client::connect(sdk.protocol(), &command).await;
+    report.note(Behaviour::OurCancel, client.our_cancel_stops_its_work().await);
+    report.note(Behaviour::OurTimeout, client.our_timeout_stops_its_work().await);
+    report.note(Behaviour::TheirLateAnswer, client.its_late_answer_harms_nobody().await);
+    report.note(Behaviour::TheirQuestionFalls, client.its_question_falls_with_our_call().await);
+    report.note(Behaviour::TheirWithdrawal, client.its_cancel_of_a_question_stops_us().await);
+    client.end().await;
+    report.note(Behaviour::Ids, crate::ids::three_ids(sdk, &command).await);
+}
+
+struct Client {
+    protocol: Protocol,
+    peer: Peer,
+    server: Program,
+    /// What our handlers tell.
+    ours: Journal,
+    barriers: u32,
+}
+
+impl Client {
+    async fn connect(protocol: Protocol, command: &[String]) -> Self {
+        let (server, stdout, stdin) = Program::start(command);
+        let (ours, teller) = journal();
+        let (peer, driver) = Peer::builder(protocol.dialect())
+            .framing(protocol.framing())
+            .request(protocol.ask_method(), move |params: Params<Value>, cx: Context| {
+                ponder(protocol, params.0, cx, teller.clone())
+            })
+            .connect(Transport::new(stdout, stdin));
+        driver.spawn();
+        peer.request::<Value>("initialize", &protocol.hello()).await.unwrap();
+        if let Some((method, params)) = protocol.initialized() {
+            peer.notify(method, &params).unwrap();
+        }
+        Self { protocol, peer, server, ours, barriers: 0 }
+    }
+
+    /// Stops the work; for the reason we gave, where the protocol has a place for it.
+    async fn our_cancel_stops_its_work(&mut self) -> Seen {
+        let (call, stop) = self.start("cancelled", "obeys", json!({})).await;
+        drop(call.cancel(REASON));
+        self.stopped("cancelled", &stop).await
+    }
+
+    /// A minute of our clock, gone at once.
+    async fn our_timeout_stops_its_work(&mut self) -> Seen {
+        let minute = Duration::from_secs(60);
+        let call = self.call("timed out", "obeys", json!({})).response_timeout(minute).send();
+        self.server.journal.until("timed out", &["started"]).await;
+        let stop = call.handle();
+        pass(minute).await;
+        let error = call.await.unwrap_err();
+        assert!(matches!(error, rescind::peer::CallError::TimedOut { after, .. } if after == minute), "{error}");
+        self.stopped("timed out", &stop).await
+    }
+
+    async fn stopped(&mut self, work: &str, stop: &StopHandle) -> Seen {
+        self.server.journal.until(work, &["stopped"]).await;
+        self.barrier().await;
+        assert_eq!(self.server.journal.events(work).last(), Some(&"stopped"));
+        self.settled(stop)
+    }
+
+    /// What the receipt says: an MCP server that was asked to stop is silent, any other answers.
+    fn settled(&self, stop: &StopHandle) -> Seen {
+        let outcome = stop.receipt().unwrap().outcome;
+        match (self.protocol, outcome) {
+            (Protocol::Mcp, Outcome::Sent) | (Protocol::Acp | Protocol::Lsp, Outcome::Confirmed { .. }) => Seen::Ok,
+            (Protocol::Mcp, Outcome::AnsweredAfter { answer: Answer::Error, .. }) => {
+                Seen::Fault("answers a cancelled request with an error")
+            }
+            _ => panic!("{outcome:?}"),
+        }
+    }
+
+    async fn its_late_answer_harms_nobody(&mut self) -> Seen {
+        let late = |counters: Counters| counters.late;
+        let before = late(self.peer.counters());
+        let (call, stop) = self.start("late", "late", json!({})).await;
+        drop(stop.cancel(REASON));
+        assert!(call.await.unwrap_err().is_cancelled());
+        self.server.journal.until("late", &["told"]).await;
+        let released = self.call("release", "release", json!({ "of": "late" })).await.unwrap();
+        assert_eq!(self.protocol.read_worked(&released), "released");
+        self.server.journal.until("late", &["answered"]).await;
+        self.barrier().await;
+        let outcome = stop.receipt().unwrap().outcome;
+        let came = late(self.peer.counters()) - before;
+        assert!(self.peer.in_flight().ours.iter().all(|call| call.cause.is_some()));
+        match (came, outcome) {
+            (0, Outcome::Sent) => Seen::Cannot,
+            (1, Outcome::AnsweredAfter { answer: Answer::Result, .. }) => Seen::Ok,
+            (2, Outcome::AnsweredAfter { .. }) => Seen::Ok,
+            _ => panic!("{came} late, {outcome:?}"),
+        }
+    }
+
+    async fn its_question_falls_with_our_call(&mut self) -> Seen {
+        self.cancel_while_it_asks("asks", "asked", false).await;
+        if self.is_pondering() {
+            return Seen::Fault("leaves the question of a cancelled call open");
+        }
+        self.told_to_stop("asked").await;
+        Seen::Ok
+    }
+
+    async fn its_cancel_of_a_question_stops_us(&mut self) -> Seen {
+        let open = self.peer.in_flight().theirs.len();
+        self.cancel_while_it_asks("asks and links", "asked and linked", true).await;
+        if self.peer.in_flight().theirs.len() > open && self.is_pondering() {
+            return Seen::Cannot;
+        }
+        self.told_to_stop("asked and linked").await;
+        Seen::Ok
+    }
+
+    async fn cancel_while_it_asks(&mut self, work: &str, question: &str, linked: bool) {
+        let text = json!({ "work": question }).to_string();
+        let (call, _) = self.start(work, "asks", json!({ "question": text, "linked": linked })).await;
+        self.ours.until(question, &["started"]).await;
+        drop(call.cancel(REASON));
+        self.server.journal.until(work, &["told"]).await;
+        self.barrier().await;
+    }
+
+    /// Whether a question waits for us that nobody has taken back.
+    fn is_pondering(&self) -> bool {
+        self.peer.in_flight().theirs.iter().any(|question| question.cause.is_none())
+    }
+
+    async fn told_to_stop(&mut self, question: &str) {
+        let stopped = self.ours.until(question, &["stopped"]).await;
+        assert_eq!(stopped.more, CauseCode::Caller.word());
+    }
+
+    async fn end(self) {
+        let Self { peer, server, .. } = self;
+        peer.shutdown();
+        peer.closed().await;
+        drop(server);
+    }
+
+    fn call(&self, work: &str, behaviour: &str, mut call: Value) -> Call<Value> {
+        call["work"] = work.into();
+        self.peer.request(self.protocol.work_method(), &self.protocol.work(behaviour, call))
+    }
+
+    /// A call whose work has started.
+    async fn start(&mut self, work: &str, behaviour: &str, call: Value) -> (Call<Value>, StopHandle) {
+        let call = self.call(work, behaviour, call).send();
+        let stop = call.handle();
+        self.server.journal.until(work, &["started"]).await;
+        (call, stop)
+    }
+
+    /// Work that ends at once, done and told of: whatever its server had said before is here.
+    async fn barrier(&mut self) {
+        for _ in 0..3 {
+            self.barriers += 1;
+            let work = format!("barrier {}", self.barriers);
+            let result = self.call(&work, "obeys", json!({ "ticks": 0 })).await.unwrap();
+            assert_eq!(self.protocol.read_worked(&result), "finished");
+            self.server.journal.until(&work, &["finished"]).await;
+        }
+    }
+}
+
+/// Thinks about a question until it is taken back.
+async fn ponder(protocol: Protocol, params: Value, cx: Context, teller: Teller) -> Result<(), ErrorObject> {
+    let question = protocol.read_ask(&params);
+    let work = question["work"].as_str().unwrap_or_default();
+    teller.tell(work, "started", Value::Null);
+    cx.cancelled().await;
+    teller.tell(work, "stopped", cx.cause().unwrap().code.word().into());
+    Err(ErrorObject::cancelled())
+}
