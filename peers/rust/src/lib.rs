@@ -1,12 +1,15 @@
-//! What the tests of Rust SDKs share: the two ways to connect one, raw ends, work that tells what became of it.
+//! What the tests of Rust SDKs share: the two ways to connect one, raw ends, work that tells what became of it; and
+//! what the programs on them share.
 
 #![warn(missing_docs)]
 
+mod program;
 mod raw;
 mod table;
 mod way;
 mod work;
 
+pub use program::{led, mark, obey, text};
 pub use raw::{Raw, answer, call, notification, request};
 pub use table::row;
 pub use way::{Io, Pipe, Way, both, connection};
