@@ -14,6 +14,9 @@ pub(crate) enum Protocol {
     Lsp,
 }
 
+/// The last MCP revision of that era, whichever a client proposes.
+const REVISION: &str = "2025-11-25";
+
 impl Protocol {
     pub(crate) fn dialect(self) -> &'static Dialect {
         match self {
@@ -35,7 +38,7 @@ impl Protocol {
         let info = json!({ "name": "rescind", "version": "1.0.0" });
         match self {
             Self::Mcp => json!({
-                "protocolVersion": "2025-11-25", "capabilities": { "sampling": {} }, "clientInfo": info,
+                "protocolVersion": REVISION, "capabilities": { "sampling": {} }, "clientInfo": info,
             }),
             Self::Acp => json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info }),
             Self::Lsp => json!({ "processId": null, "rootUri": null, "capabilities": {}, "clientInfo": info }),
@@ -43,11 +46,11 @@ impl Protocol {
     }
 
     /// The answer to them.
-    pub(crate) fn welcome(self, hello: &Value) -> Value {
+    pub(crate) fn welcome(self) -> Value {
         let info = json!({ "name": "rescind", "version": "1.0.0" });
         match self {
             Self::Mcp => json!({
-                "protocolVersion": hello["protocolVersion"], "capabilities": { "tools": {} }, "serverInfo": info,
+                "protocolVersion": REVISION, "capabilities": { "tools": {} }, "serverInfo": info,
             }),
             Self::Acp => json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [] }),
             Self::Lsp => json!({ "capabilities": {}, "serverInfo": info }),

@@ -123,9 +123,9 @@ impl Sdk {
                 (Behaviour::OurWithdrawal, "reads nothing while it thinks about a question"),
             ],
             Self::McpPython2 => &[(Behaviour::Ids, r#"stops "5" when 5 is cancelled, and then never 5"#)],
-            Self::Rmcp => &[],
+            Self::Rmcp => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
             Self::AcpTypeScript => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
-            Self::AcpRust => &[],
+            Self::AcpRust => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
             Self::VscodeJsonrpc => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
             Self::JsonServer => &[],
         }

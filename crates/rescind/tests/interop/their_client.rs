@@ -99,9 +99,7 @@ impl Server {
         let desk = Arc::new(desk);
         let (peer, driver) = Peer::builder(protocol.dialect())
             .framing(protocol.framing())
-            .request("initialize", move |hello: Params<Value>| async move {
-                Ok::<_, ErrorObject>(protocol.welcome(&hello.0))
-            })
+            .request("initialize", move || async move { Ok::<_, ErrorObject>(protocol.welcome()) })
             .request("tools/list", || async { Ok::<_, ErrorObject>(json!({ "tools": tools() })) })
             .request(protocol.work_method(), move |params: Params<Value>, cx: Context| {
                 let desk = Arc::clone(&desk);
