@@ -34,10 +34,11 @@ explore:
 loom:
     cargo test --manifest-path loom/Cargo.toml
 
-# Real SDKs through the shim; needs Node 18 and Python 3.11, or later.
+# Real SDKs through the shim, and with a Peer in both roles; needs Node 18 and Python 3.11, or later.
 peers:
     peers/install
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test interop
 
 # Faults of Rust SDKs without and with relay::wrap, as a table.
 wrapped:
