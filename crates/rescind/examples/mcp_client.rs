@@ -32,8 +32,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     let stop = call.handle();
     let caller = tokio::spawn(call);
-    progress.recv().await;
-    println!("it computes; pressing Stop");
+    if progress.recv().await.is_some() {
+        println!("it computes; pressing Stop");
+    }
     let receipt = stop.cancel("user pressed Stop").await;
     println!("receipt: {} ({})", receipt.outcome, receipt.cause.code);
     match caller.await? {

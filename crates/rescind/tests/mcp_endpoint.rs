@@ -367,6 +367,19 @@ async fn a_client_falls_back_to_the_handshake_that_its_server_knows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_asks_an_old_server_that_says_nothing_in_its_own_way() {
+    let (mut wire, client) = client_of_wire();
+    let start = tokio::time::Instant::now();
+    let opening = tokio::spawn(async move { client.open().await });
+    assert_eq!(wire.hear().await["method"], "server/discover");
+    assert_eq!(wire.hear().await["method"], "notifications/cancelled");
+    let hello = wire.hear().await;
+    assert_eq!((&hello["method"], start.elapsed().as_secs()), (&json!("initialize"), 10));
+    wire.say(&result(&hello["id"], json!({ "protocolVersion": "2024-11-05", "capabilities": {} }))).await;
+    assert_eq!(opening.await.unwrap().unwrap().revision, Revision::V2024_11_05);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_speaks_nothing_we_know_is_not_opened() {
     let (mut wire, client) = client_of_wire();
     let opening = tokio::spawn(async move { client.initialize().await });

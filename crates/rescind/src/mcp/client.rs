@@ -1,6 +1,9 @@
 //! A client: opening a session, listing tools, calling them.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code};
 use serde::{Deserialize, Serialize};
@@ -8,6 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::{CLIENT_CAPABILITIES, CLIENT_INFO, Implementation, Revision, SERVER_INFO, ToolResult};
 use crate::peer::{Builder, Call, CallError, ErrorObject, Peer};
+
+/// How long a server may take to say that it has no `server/discover`; some of the older ones say nothing at all.
+const PROBE: Duration = Duration::from_secs(10);
 
 /// The most pages of tools that a server can make us ask for.
 const MAX_PAGES: usize = 1000;
@@ -119,14 +125,14 @@ impl Client {
         self
     }
 
-    /// Opens the session in the newest way that the server knows: [`discover`](Self::discover), and where that fails
-    /// [`initialize`](Self::initialize).
+    /// Opens the session in the newest way that the server knows: [`discover`](Self::discover), and where that fails,
+    /// or is not answered within 10 s, [`initialize`](Self::initialize).
     ///
     /// # Errors
     ///
     /// Both failed; the error is the second's.
     pub async fn open(&self) -> Result<ServerInfo, OpenError> {
-        match self.discover().await {
+        match self.ask(Some(PROBE)).await {
             Err(OpenError::Call(error @ (CallError::Closed | CallError::Cancelled(_)))) => Err(error.into()),
             Ok(info) => Ok(info),
             Err(_) => self.initialize().await,
@@ -160,9 +166,14 @@ impl Client {
     ///
     /// The call failed: -32601 is what an older server answers. Or the server does not speak 2026-07-28.
     pub async fn discover(&self) -> Result<ServerInfo, OpenError> {
+        self.ask(None).await
+    }
+
+    async fn ask(&self, limit: Option<Duration>) -> Result<ServerInfo, OpenError> {
         let params = json!({ "_meta": self.meta(Revision::V2026_07_28) });
-        let introduction: Introduction = self.peer.request("server/discover", &params).await?;
-        let Introduction { supported_versions, capabilities, instructions, meta } = introduction;
+        let call = self.peer.request::<Introduction>("server/discover", &params);
+        let call = if let Some(limit) = limit { call.response_timeout(limit) } else { call };
+        let Introduction { supported_versions, capabilities, instructions, meta } = call.await?;
         let modern = Revision::V2026_07_28;
         if !supported_versions.iter().any(|version| version == modern.date()) {
             return Err(OpenError::Revision(supported_versions.join(", ")));
