@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{IncomingKey, OutgoingKey};
 use crate::{
-    cause::{Cause, CauseCode},
+    cause::{Cause, CauseCode, sanitised},
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
     receipt::{Ending, Receipt},
@@ -231,6 +231,23 @@ pub struct CancelNotice {
     pub in_flight: usize,
 }
 
+impl core::fmt::Display for CancelNotice {
+    /// For a log or a terminal: the reason is made fit for it.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match &self.id {
+            Some(id) => write!(f, "cancel of request {}", sanitised(&id.to_string()))?,
+            None => f.write_str("cancel of no request")?,
+        }
+        if let Some(method) = &self.method {
+            write!(f, " ({method})")?;
+        }
+        match &self.reason {
+            Some(reason) => write!(f, ": {}", sanitised(reason)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What was done with a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -307,4 +324,25 @@ pub struct Counters {
     pub refused: u64,
     /// Rules broken by the peer.
     pub violations: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_reads_well_and_its_reason_cannot_spoil_a_terminal() {
+        let notice = |id: Option<RequestId>, method: Option<&str>, reason: Option<&str>| CancelNotice {
+            id,
+            method: method.map(Into::into),
+            cause: CauseCode::Caller,
+            reason: reason.map(Into::into),
+            verdict: Verdict::Accepted,
+            in_flight: 1,
+        };
+        let stop = notice(Some(RequestId::integer(5)), Some("tools/call"), Some("user pressed\n\u{1b}[2JStop"));
+        assert_eq!(stop.to_string(), "cancel of request 5 (tools/call): user pressed\u{fffd}\u{fffd}[2JStop");
+        assert_eq!(notice(Some(RequestId::string("a\nb")), None, None).to_string(), r#"cancel of request "a\nb""#);
+        assert_eq!(notice(None, None, None).to_string(), "cancel of no request");
+    }
 }
