@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Peer, linked, peer::to_params, work::Work};
+use super::{ErrorObject, Peer, linked, peer::to_params, work::Work};
 
 /// The request being handled: its cause to stop, its time, and what is done in its name.
 ///
@@ -75,6 +75,18 @@ impl Context {
         if !self.is_cancelled() {
             self.token().cancelled().await;
         }
+    }
+
+    /// Awaits `work` unless the request is to stop first: `cx.unless_cancelled(work).await?` in a handler ends it as
+    /// cancelled then.
+    ///
+    /// When the request is to stop, `work` is dropped where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorObject::cancelled`].
+    pub async fn unless_cancelled<F: Future>(&self, work: F) -> Result<F::Output, ErrorObject> {
+        self.token().run_until_cancelled(work).await.ok_or_else(ErrorObject::cancelled)
     }
 
     /// Who asked for the stop, and why; words in it are the peer's and untrusted. `None` while nobody did.
