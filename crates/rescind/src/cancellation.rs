@@ -90,11 +90,20 @@
 //! # async fn step(_: u32) {}
 //! # fn hash(_: u32) -> u64 { 0 }
 //! /// Stops where it waits.
-//! async fn patient(Params(steps): Params<u32>, stop: CancellationToken) -> Result<(), ErrorObject> {
+//! async fn patient(Params(steps): Params<u32>, cx: Context) -> Result<(), ErrorObject> {
 //!     for n in 0..steps {
-//!         stop.run_until_cancelled(step(n)).await.ok_or_else(ErrorObject::cancelled)?;
+//!         cx.unless_cancelled(step(n)).await?;
 //!     }
 //!     Ok(())
+//! }
+//!
+//! /// The same with the token alone, for code that knows nothing of requests.
+//! async fn plain(Params(steps): Params<u32>, stop: CancellationToken) -> Result<u32, ErrorObject> {
+//!     let mut done = 0;
+//!     while done < steps && stop.run_until_cancelled(step(done)).await.is_some() {
+//!         done += 1;
+//!     }
+//!     Ok(done) // as far as it came: partial results, where the protocol wants an answer
 //! }
 //!
 //! /// Stops where it computes: on a thread of its own, which nobody can end from outside.

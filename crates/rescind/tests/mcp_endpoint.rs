@@ -36,9 +36,9 @@ fn computer(witness: &Witness) -> Server {
             let guard = witness.guard(&cx);
             async move {
                 for _ in 0..iterations {
-                    if cx.token().run_until_cancelled(tokio::time::sleep(secs(1))).await.is_none() {
+                    if let Err(cancelled) = cx.unless_cancelled(tokio::time::sleep(secs(1))).await {
                         guard.fired(&cx);
-                        return Err(ErrorObject::cancelled());
+                        return Err(cancelled);
                     }
                 }
                 Ok(format!("Completed {iterations} iterations."))

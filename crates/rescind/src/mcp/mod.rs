@@ -5,33 +5,31 @@
 //! beneath; who wants the whole protocol typed uses its SDK.
 //!
 //! ```no_run
-//! use rescind::{mcp, peer::ErrorObject};
-//! # use serde::Deserialize;
-//! # use schemars::JsonSchema;
-//! use tokio_util::sync::CancellationToken;
+//! use rescind::{mcp, peer::{Context, ErrorObject}};
+//! use tokio::time::{Duration, sleep};
 //!
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Numbers {
-//!     /// What to add up.
-//!     numbers: Vec<f64>,
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct LongComputation {
+//!     /// Number of iterations
+//!     iterations: u32,
 //! }
 //!
-//! async fn sum(Numbers { numbers }: Numbers, token: CancellationToken) -> Result<String, ErrorObject> {
-//!     let mut sum = 0.0;
-//!     for number in numbers {
-//!         if token.is_cancelled() {
-//!             return Err(ErrorObject::cancelled());
-//!         }
-//!         sum += number;
-//!         tokio::task::yield_now().await;
+//! async fn long_computation(work: LongComputation, cx: Context) -> Result<String, ErrorObject> {
+//!     for _ in 0..work.iterations {
+//!         cx.unless_cancelled(sleep(Duration::from_secs(1))).await?;
 //!     }
-//!     Ok(sum.to_string())
+//!     Ok(format!("Completed {} iterations.", work.iterations))
 //! }
 //!
 //! # async fn run(transport: rescind::peer::Transport) -> std::io::Result<()> {
-//! mcp::Server::new("adder", "1.0.0").tool("sum", "Adds numbers up", sum).serve(transport).await
+//! mcp::Server::new("computer", "1.0.0")
+//!     .tool("long_computation", "A long-running computation", long_computation)
+//!     .serve(transport)
+//!     .await
 //! # }
 //! ```
+//!
+//! When the client presses Stop, the sleep is dropped, the tool ends, and nothing is answered, as MCP has it.
 
 mod client;
 mod revision;
