@@ -127,7 +127,17 @@ impl Builder {
         self
     }
 
-    /// How messages are told apart, in place of the dialect's way: headers in LSP, lines elsewhere.
+    /// The longest message taken in, in bytes. Default 64 MiB.
+    ///
+    /// A longer one is passed over in constant memory, and the one request that it was, or answers, hears of it. A
+    /// WebSocket is closed instead.
+    pub const fn max_message(mut self, bytes: usize) -> Self {
+        self.config.max_message = bytes;
+        self
+    }
+
+    /// How messages are told apart, in place of the dialect's way: headers in LSP, lines elsewhere. No effect on a
+    /// transport that keeps messages apart by itself.
     pub const fn framing(mut self, framing: Framing) -> Self {
         self.framing = Some(framing);
         self
@@ -168,12 +178,13 @@ impl Builder {
         self.join(Side::Client, transport.into(), false)
     }
 
-    fn join(self, role: Side, transport: Transport, keeps: bool) -> (Peer, Driver) {
+    fn join(self, role: Side, mut transport: Transport, keeps: bool) -> (Peer, Driver) {
         let Self { mut config, service, framing, linger } = self;
         config.role = role;
         let is_lsp = config.dialect.is_some_and(|dialect| dialect.family == Family::Lsp);
         let usual = if is_lsp { Framing::Headers } else { Framing::Line };
-        config.framing = framing.or(transport.framing).unwrap_or(usual);
+        let demanded = transport.io.limit(config.max_message);
+        config.framing = demanded.or(framing).or(transport.framing).unwrap_or(usual);
         let shared = Shared::new(config.clone(), service);
         let peer = Peer::of(&shared);
         let keep = keeps.then(|| peer.clone());

@@ -43,6 +43,15 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
+    pub(crate) fn new(pid: Pid) -> Self {
+        Self { pid, gone: Arc::default() }
+    }
+
+    /// The process id, which is the group's.
+    pub(crate) const fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
@@ -58,8 +67,14 @@ impl Leader {
         }
     }
 
+    /// Whether it has ended; it is not collected.
+    pub(crate) fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        !matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
+    }
+
     /// Kills what is left of the group; from now on the number may be given to somebody else.
-    fn bury(&self) {
+    pub(crate) fn bury(&self) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         *gone = true;
@@ -72,7 +87,7 @@ impl OwnedChild {
         let mut children = signal(SignalKind::child())?;
         let mut child = command.process_group(0).spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).ok_or(io::ErrorKind::NotFound)?;
-        let leader = Leader { pid, gone: Arc::default() };
+        let leader = Leader::new(pid);
         let Ok(place) = work.link(Link::Group(leader.clone())) else {
             leader.kill();
             return Err(io::Error::other("the request is over"));
@@ -82,7 +97,7 @@ impl OwnedChild {
         let (tell, end) = watch::channel(None);
         let mut keeper = Keeper { work: Arc::clone(work), leader: leader.clone(), place, hook, child };
         tokio::spawn(async move {
-            while !has_ended(pid) && children.recv().await.is_some() {}
+            while !keeper.leader.has_ended() && children.recv().await.is_some() {}
             keeper.leader.bury();
             let status = keeper.child.wait().await;
             drop(keeper);
@@ -93,8 +108,8 @@ impl OwnedChild {
 
     /// Its process id, which is its group's.
     #[must_use]
-    pub fn id(&self) -> u32 {
-        self.leader.pid.as_raw_nonzero().get().unsigned_abs()
+    pub const fn id(&self) -> u32 {
+        self.leader.id()
     }
 
     /// Waits for its end. Whatever is left of its group is killed then.
@@ -149,10 +164,4 @@ fn hook(work: &Work, leader: &Leader) -> Option<u32> {
             None
         }
     }
-}
-
-/// Whether a child has ended; it is not collected.
-fn has_ended(pid: Pid) -> bool {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
 }

@@ -11,7 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, MutexGuard},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -33,7 +33,7 @@ use super::{
     slots::{Extras, OnProgress},
     task::{self, Begun},
     trace,
-    transport::Transport,
+    transport::{Input, Transport},
     work::Work,
 };
 use crate::relay::alarm::Alarm;
@@ -92,6 +92,8 @@ struct Phase {
     due: Option<Instant>,
     /// The connection is ending and its last bytes cannot be written since then.
     stuck: Option<Instant>,
+    /// Everything is settled, and the other side is being parted from since then.
+    closing: Option<Instant>,
     over: bool,
 }
 
@@ -126,6 +128,7 @@ impl Driver {
             needs_flush: false,
             due: None,
             stuck: None,
+            closing: None,
             over: false,
         };
         Self {
@@ -162,15 +165,20 @@ impl Driver {
                 sieved.feed(&mut state.conn, now);
             }
             match read {
-                Some(Ok(bytes)) if bytes > 0 && sieved.is_some() => {}
-                Some(Ok(bytes)) if bytes > 0 => state.conn.handle_input(now, &self.buffer[..bytes]),
-                Some(end) => {
+                None => {}
+                Some(Ok(Input::Bytes(_) | Input::Arrivals(_))) if sieved.is_some() => {}
+                Some(Ok(Input::Bytes(bytes))) => state.conn.handle_input(now, &self.buffer[..bytes]),
+                Some(Ok(Input::Arrivals(arrivals))) => {
+                    for arrival in arrivals {
+                        arrival.feed(&mut state.conn, now);
+                    }
+                }
+                Some(end @ (Ok(Input::End) | Err(_))) => {
                     self.error = end.err();
                     self.phase.input_ended = true;
                     self.phase.ending = true;
                     state.conn.handle_closed(now);
                 }
-                None => {}
             }
             if state.conn.poll_timeout().is_some_and(|due| due <= now) {
                 state.conn.handle_timeout(now);
@@ -190,26 +198,25 @@ impl Driver {
     }
 
     /// What filters make of the input; `None` without filters.
-    fn sieve(&mut self, filters: &[Filter], read: Option<&io::Result<usize>>) -> Option<Vec<Sieved>> {
+    fn sieve(&mut self, filters: &[Filter], read: Option<&io::Result<Input>>) -> Option<Vec<Sieved>> {
         if filters.is_empty() {
             return None;
         }
         let input = &mut self.filtered.input;
         Some(match read? {
-            Ok(bytes) if *bytes > 0 => input.take(filters, &self.buffer[..*bytes]),
-            Ok(_) | Err(_) => input.finish(filters).into_iter().collect(),
+            Ok(Input::Bytes(bytes)) => input.take(filters, &self.buffer[..*bytes]),
+            Ok(Input::Arrivals(arrivals)) => arrivals.iter().map(|arrival| Sieved::of(filters, arrival)).collect(),
+            Ok(Input::End) | Err(_) => input.finish(filters).into_iter().collect(),
         })
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<Input>> {
         if self.phase.input_ended || !self.phase.wants_input {
             return None;
         }
-        let mut buffer = tokio::io::ReadBuf::new(&mut self.buffer);
-        match self.transport.io.reader().poll_read(cx, &mut buffer) {
+        match self.transport.io.poll_read(cx, &mut self.buffer) {
             Poll::Pending => None,
-            Poll::Ready(Ok(())) => Some(Ok(buffer.filled().len())),
-            Poll::Ready(Err(error)) => Some(Err(error)),
+            Poll::Ready(read) => Some(read),
         }
     }
 
@@ -224,7 +231,7 @@ impl Driver {
             if pending.is_empty() {
                 break;
             }
-            match self.transport.io.writer().poll_write(cx, pending) {
+            match self.transport.io.poll_write(cx, pending) {
                 Poll::Ready(Ok(bytes)) if bytes > 0 => {
                     state.conn.handle_written(shared.now(), bytes);
                     wrote = true;
@@ -234,8 +241,7 @@ impl Driver {
                     break;
                 }
                 Poll::Ready(failed) => {
-                    self.error = Some(failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
-                    self.lose(&mut state);
+                    self.fail(&mut state, failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
                 }
             }
         }
@@ -262,12 +268,11 @@ impl Driver {
         }
         self.phase.needs_flush |= wrote;
         if self.phase.needs_flush && !self.phase.deaf {
-            match self.transport.io.writer().poll_flush(cx) {
+            match self.transport.io.poll_flush(cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => self.phase.needs_flush = false,
                 Poll::Ready(Err(error)) => {
-                    self.error = Some(error);
-                    self.lose(&mut shared.lock());
+                    self.fail(&mut shared.lock(), error);
                     return true;
                 }
             }
@@ -287,15 +292,14 @@ impl Driver {
         while !self.phase.deaf {
             let Filtered { output, written, framing, .. } = &mut self.filtered;
             if *written < output.len() {
-                match self.transport.io.writer().poll_write(cx, &output[*written..]) {
+                match self.transport.io.poll_write(cx, &output[*written..]) {
                     Poll::Pending => return Some((wrote, true)),
                     Poll::Ready(Ok(bytes)) if bytes > 0 => {
                         *written += bytes;
                         wrote = true;
                     }
                     Poll::Ready(failed) => {
-                        self.error = Some(failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
-                        self.lose(&mut shared.lock());
+                        self.fail(&mut shared.lock(), failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
                     }
                 }
                 continue;
@@ -314,6 +318,14 @@ impl Driver {
             wrote = true;
         }
         Some((wrote, false))
+    }
+
+    /// Writing failed. That a peer that has ended does not read either is no fault of the link.
+    fn fail(&mut self, state: &mut State, error: io::Error) {
+        if !self.phase.input_ended {
+            self.error = Some(error);
+        }
+        self.lose(state);
     }
 
     /// Nothing can be written any more, and nothing will be read.
@@ -436,6 +448,16 @@ impl Driver {
         self.phase.closed && (self.phase.deaf || is_written)
     }
 
+    /// Parts from the other side, which may take as long as the last bytes may; what cannot be closed is dropped.
+    fn poll_close(&mut self, cx: &mut Context<'_>, since: Instant) -> Poll<io::Result<()>> {
+        let limit = since + self.linger;
+        while self.transport.io.poll_close(cx).is_pending() && self.shared.now() < limit {
+            ready!(self.alarm.poll(cx, self.shared.origin(), Some(limit)));
+        }
+        self.finish();
+        Poll::Ready(self.error.take().map_or(Ok(()), Err))
+    }
+
     /// The connection is over: says so to whoever waits for it.
     fn finish(&mut self) {
         if std::mem::replace(&mut self.phase.over, true) {
@@ -472,15 +494,14 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         for _ in 0..TURNS {
+            if let Some(since) = this.phase.closing {
+                return this.poll_close(cx, since);
+            }
             this.shared.bell.answer();
             let moved = this.turn(cx);
             if this.is_done() {
-                if !this.phase.deaf && this.transport.io.writer().poll_shutdown(cx).is_pending() {
-                    // What cannot be closed is dropped.
-                    this.phase.deaf = true;
-                }
-                this.finish();
-                return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+                this.phase.closing = Some(this.phase.stuck.unwrap_or_else(|| this.shared.now()));
+                continue;
             }
             if moved {
                 continue;

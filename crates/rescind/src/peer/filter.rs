@@ -13,6 +13,8 @@ use rescind_proto::{
     wire::{Chunk, Decoder, Framing, Leftover, Overlong},
 };
 
+use super::transport::Arrival;
+
 /// A filter of one direction.
 pub(crate) type Filter = Box<dyn Fn(&Message<'_>) -> Pass + Send + Sync>;
 
@@ -96,6 +98,14 @@ pub(crate) enum Sieved {
 }
 
 impl Sieved {
+    /// What filters make of a message that came by itself.
+    pub(crate) fn of(filters: &[Filter], arrival: &Arrival) -> Self {
+        match arrival {
+            Arrival::Message(body) => apply(filters, body.to_vec()),
+            Arrival::Garbage(bytes) => Self::Garbage(bytes.to_vec()),
+        }
+    }
+
     pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
         match self {
             Self::Message(body) => conn.handle_message(now, body),

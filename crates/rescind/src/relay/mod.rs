@@ -4,7 +4,7 @@
 pub(crate) mod alarm;
 mod drive;
 mod group;
-mod lifecycle;
+pub(crate) mod lifecycle;
 mod log;
 mod names;
 mod object;

@@ -1,0 +1,372 @@
+//! A server that this process starts.
+//!
+//! A task of its own, the keeper, owns the process from its start to its burial, so that the ladder of MCP-S02 is
+//! climbed to its end whoever drops what. The connection tells it when the child's stdin was closed and when its
+//! stdout has ended; it tells the connection when there is nothing more to wait for.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    pin::Pin,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker, ready},
+};
+
+use rescind_proto::{relay::End, time::Instant};
+use rustix::process::Pid;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    process::{ChildStderr, Command},
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use super::{
+    Transport,
+    pipe::{Reader, Writer},
+};
+use crate::{
+    peer::command::Leader,
+    relay::{
+        alarm::Alarm,
+        lifecycle::{Lifecycle, Limits, Open, Step},
+    },
+    stdio::{Input, Output},
+};
+
+/// Starts `command` and speaks to it through its standard input and output.
+///
+/// It leads a process group of its own. Its standard error passes through to ours, unless the command says
+/// otherwise. Call it within a tokio runtime with I/O and time enabled.
+///
+/// # Bounds
+///
+/// What two pipes hold. An end takes at most 2.5 s, once the child has read what it was owed.
+///
+/// # When the other side dies
+///
+/// What it wrote is still read, for at most 500 ms if something else holds its stdout open (D35); then calls end as
+/// [`CallError::Closed`](crate::peer::CallError::Closed). The status is in [`Child::wait`]. What it left in its
+/// group is killed.
+///
+/// # Dropping it
+///
+/// or ending the connection climbs the ladder of MCP-S02: its stdin is closed; 1.5 s later SIGTERM, 1 s later SIGKILL
+/// to its group. The connection's driver waits for that; if it is dropped itself, the ladder is climbed without it.
+/// When the runtime ends, the group is killed at once. It is always collected: no zombie is left.
+///
+/// # Errors
+///
+/// The command cannot be started.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime.
+pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
+    let mut command: Command = command.into();
+    let command = command.as_std_mut();
+    // Before the child can end.
+    let children = signal(SignalKind::child())?;
+    let mut process = command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let leader = Leader::new(Pid::from_child(&process));
+    let pipes = process.stdin.take().zip(process.stdout.take());
+    let stderr = process.stderr.take();
+    let bond = Arc::new(Bond::default());
+    let keeper = Keeper {
+        bond: Arc::clone(&bond),
+        leader: leader.clone(),
+        process,
+        children,
+        lifecycle: Lifecycle::new(Limits::default()),
+        origin: tokio::time::Instant::now(),
+        alarm: Alarm::new(),
+    };
+    // From here on the keeper's drop ends the child, whatever fails.
+    let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
+    let stderr = stderr.map(ChildStderr::from_std).transpose()?;
+    let reader = ChildReader { bond: Arc::clone(&bond), pipe: Reader(Input::own(OwnedFd::from(stdout))?) };
+    let output = Output::own(OwnedFd::from(stdin))?;
+    let writer = ChildWriter { bond: Arc::clone(&bond), pipe: Writer(Some(output)) };
+    tokio::spawn(keeper);
+    let child = Child { leader, bond, stderr: Arc::new(Mutex::new(stderr)) };
+    Ok((Transport::new(reader, writer), child))
+}
+
+/// A child process that is the other side of a connection: see [`child()`].
+///
+/// Clones are the same child. Dropping them changes nothing for it.
+#[derive(Clone, Debug)]
+pub struct Child {
+    leader: Leader,
+    bond: Arc<Bond>,
+    stderr: Arc<Mutex<Option<ChildStderr>>>,
+}
+
+impl Child {
+    /// Its process id, which is its group's.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.leader.id()
+    }
+
+    /// Its standard error, once, if the command asked for a pipe. A pipe that nobody reads may hold the child up.
+    #[must_use]
+    pub fn take_stderr(&self) -> Option<ChildStderr> {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// How it ended, if it has ended and was collected.
+    #[must_use]
+    pub fn status(&self) -> Option<ExitStatus> {
+        match self.bond.lock().fate {
+            Fate::Collected(status) => Some(status),
+            Fate::Alive | Fate::Ended | Fate::Lost => None,
+        }
+    }
+
+    /// Waits for its end, and tells how it ended. It does not ask for it: that does the end of the connection.
+    ///
+    /// # Errors
+    ///
+    /// How it ended cannot be found out: somebody else collected it.
+    pub async fn wait(&self) -> io::Result<ExitStatus> {
+        std::future::poll_fn(|cx| {
+            let mut bond = self.bond.lock();
+            match bond.fate {
+                Fate::Collected(status) => Poll::Ready(Ok(status)),
+                Fate::Lost => Poll::Ready(Err(io::ErrorKind::NotFound.into())),
+                Fate::Alive | Fate::Ended => {
+                    bond.wait(cx);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends SIGTERM to its group.
+    pub fn terminate(&self) {
+        self.leader.terminate();
+    }
+
+    /// Sends SIGKILL to its group.
+    pub fn kill(&self) {
+        self.leader.kill();
+    }
+}
+
+/// What the keeper, the two pipes and the handles of a child share.
+#[derive(Debug, Default)]
+struct Bond {
+    ties: Mutex<Ties>,
+}
+
+#[derive(Debug, Default)]
+struct Ties {
+    /// The child's stdin is closed, or its pipe was dropped.
+    parted: bool,
+    /// The child's stdout has ended, or its pipe was dropped.
+    silent: bool,
+    fate: Fate,
+    keeper: Option<Waker>,
+    waiting: Vec<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Fate {
+    #[default]
+    Alive,
+    /// Nothing more is to be read than what lies in the pipe.
+    Ended,
+    Collected(ExitStatus),
+    /// Somebody else collected it.
+    Lost,
+}
+
+impl Bond {
+    fn lock(&self) -> MutexGuard<'_, Ties> {
+        self.ties.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the keeper something.
+    fn tell(&self, what: impl FnOnce(&mut Ties)) {
+        let keeper = {
+            let mut ties = self.lock();
+            what(&mut ties);
+            ties.keeper.take()
+        };
+        if let Some(keeper) = keeper {
+            keeper.wake();
+        }
+    }
+
+    /// Tells whoever waits.
+    fn settle(&self, fate: Fate) {
+        let waiting = {
+            let mut ties = self.lock();
+            ties.fate = fate;
+            std::mem::take(&mut ties.waiting)
+        };
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+}
+
+impl Ties {
+    fn wait(&mut self, cx: &Context<'_>) {
+        if !self.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.waiting.push(cx.waker().clone());
+        }
+    }
+}
+
+struct ChildReader {
+    bond: Arc<Bond>,
+    pipe: Reader,
+}
+
+impl AsyncRead for ChildReader {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        // Asked before the pipe: what was written before the end is then in it.
+        let has_ended = {
+            let mut ties = self.bond.lock();
+            let has_ended = !matches!(ties.fate, Fate::Alive);
+            if !has_ended {
+                ties.wait(cx);
+            }
+            has_ended
+        };
+        let read = match Pin::new(&mut self.pipe).poll_read(cx, buffer) {
+            Poll::Ready(read) => read,
+            Poll::Pending if has_ended => Ok(()),
+            Poll::Pending => return Poll::Pending,
+        };
+        if read.is_err() || buffer.filled().len() == before {
+            self.bond.tell(|ties| ties.silent = true);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl Drop for ChildReader {
+    fn drop(&mut self) {
+        self.bond.tell(|ties| ties.silent = true);
+    }
+}
+
+struct ChildWriter {
+    bond: Arc<Bond>,
+    pipe: Writer,
+}
+
+impl AsyncWrite for ChildWriter {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.pipe).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_flush(cx)
+    }
+
+    /// Closes the child's stdin, and waits for its end.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = ready!(Pin::new(&mut self.pipe).poll_shutdown(cx));
+        self.bond.tell(|ties| ties.parted = true);
+        let mut ties = self.bond.lock();
+        match ties.fate {
+            Fate::Alive | Fate::Ended => {
+                ties.wait(cx);
+                Poll::Pending
+            }
+            Fate::Collected(_) | Fate::Lost => Poll::Ready(closed),
+        }
+    }
+}
+
+impl Drop for ChildWriter {
+    fn drop(&mut self) {
+        self.pipe.0 = None;
+        self.bond.tell(|ties| ties.parted = true);
+    }
+}
+
+/// Owns the process; a future that is ready when it is collected.
+struct Keeper {
+    bond: Arc<Bond>,
+    leader: Leader,
+    process: std::process::Child,
+    children: Signal,
+    lifecycle: Lifecycle,
+    origin: tokio::time::Instant,
+    alarm: Alarm,
+}
+
+impl Keeper {
+    fn now(&self) -> Instant {
+        Instant::after_origin(tokio::time::Instant::now().duration_since(self.origin))
+    }
+
+    /// Takes in what the pipes tell.
+    fn listen(&mut self, cx: &Context<'_>, now: Instant) -> Open {
+        let mut ties = self.bond.lock();
+        ties.keeper = Some(cx.waker().clone());
+        if ties.parted {
+            self.lifecycle.begin(now);
+        }
+        if ties.silent {
+            self.lifecycle.server_silent(now);
+        }
+        // The connection closes stdin only after what it owed was written.
+        Open { owed_server: false, owed_client: false, server_output: !ties.silent }
+    }
+}
+
+impl Future for Keeper {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        loop {
+            while let Poll::Ready(Some(())) = this.children.poll_recv(cx) {}
+            let now = this.now();
+            if this.leader.has_ended() {
+                this.lifecycle.server_exited(now, End::Closed);
+            }
+            let open = this.listen(cx, now);
+            while let Some(step) = this.lifecycle.next(now, open) {
+                match step {
+                    // The pipe's own doing.
+                    Step::CloseStdin => {}
+                    Step::Terminate => this.leader.terminate(),
+                    Step::Kill => this.leader.kill(),
+                    Step::EndServer(_) => this.bond.settle(Fate::Ended),
+                    // The drop does the rest.
+                    Step::Leave(_) => return Poll::Ready(()),
+                }
+            }
+            ready!(this.alarm.poll(cx, this.origin.into_std(), this.lifecycle.deadline()));
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// Whichever way it goes, the group is gone then and the child collected.
+    fn drop(&mut self) {
+        if !self.leader.has_ended() {
+            self.leader.kill();
+        }
+        self.leader.bury();
+        let status = self.process.wait();
+        self.bond.settle(status.map_or(Fate::Lost, Fate::Collected));
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("leader", &self.leader).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! Serving whoever connects.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::poll_fn,
+    io,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::task::JoinSet;
+
+use super::Transport;
+use crate::peer::Builder;
+
+/// Waits for connections, and serves each.
+///
+/// # Bounds
+///
+/// [`max_connections`](Self::max_connections) at once; whoever comes then waits in the kernel's queue. What bounds a
+/// connection is its builder's. What goes on before a connection can speak (the opening of a WebSocket) delays no
+/// other one, and takes at most ten seconds.
+///
+/// # Dropping it
+///
+/// nobody can connect any more; the path of a Unix socket is removed. Dropping [`serve`](Self::serve)'s future closes
+/// what it serves, at once, as dropping each driver does.
+pub struct Listener {
+    kind: Kind,
+    max_connections: usize,
+}
+
+enum Kind {
+    #[cfg(all(feature = "unix", unix))]
+    Unix(Bound),
+    #[cfg(feature = "tcp")]
+    Tcp(tokio::net::TcpListener),
+    #[cfg(feature = "websocket")]
+    WebSocket(tokio::net::TcpListener, Vec<Box<str>>),
+}
+
+/// How long to wait when this process can open no more descriptors.
+const OUT_OF_BREATH: Duration = Duration::from_millis(100);
+
+impl Listener {
+    /// Listens on a Unix socket at `path`. One that was left behind there, on which nobody listens, is replaced.
+    ///
+    /// Who may connect is up to the permissions of the folder, and to the umask.
+    ///
+    /// # Errors
+    ///
+    /// The path cannot be bound: somebody listens there, or something else is there.
+    #[cfg(all(feature = "unix", unix))]
+    pub fn unix(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
+        use std::os::unix::fs::FileTypeExt;
+        let path = path.into();
+        let listener = tokio::net::UnixListener::bind(&path).or_else(|error| {
+            let is_stale = error.kind() == io::ErrorKind::AddrInUse
+                && std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket())
+                && std::os::unix::net::UnixStream::connect(&path)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+            if !is_stale {
+                return Err(error);
+            }
+            std::fs::remove_file(&path)?;
+            tokio::net::UnixListener::bind(&path)
+        })?;
+        Ok(Self::of(Kind::Unix(Bound { inode: inode(&path), path, listener })))
+    }
+
+    /// Listens on a TCP address. Whoever can reach it may connect: bind loopback unless that is meant.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be bound.
+    #[cfg(feature = "tcp")]
+    pub async fn tcp(address: impl tokio::net::ToSocketAddrs) -> io::Result<Self> {
+        tokio::net::TcpListener::bind(address).await.map(|listener| Self::of(Kind::Tcp(listener)))
+    }
+
+    /// Listens for WebSockets on a TCP address, whatever path they ask for.
+    ///
+    /// A page in a browser is turned away, unless its [origin](Self::allow_origin) is allowed: any page can reach
+    /// loopback.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be bound.
+    #[cfg(feature = "websocket")]
+    pub async fn websocket(address: impl tokio::net::ToSocketAddrs) -> io::Result<Self> {
+        let listener = tokio::net::TcpListener::bind(address).await?;
+        Ok(Self::of(Kind::WebSocket(listener, Vec::new())))
+    }
+
+    /// Lets pages of this origin (`https://example.org`) connect to a WebSocket. No effect on other sockets.
+    #[cfg(feature = "websocket")]
+    #[must_use]
+    #[cfg_attr(
+        not(any(feature = "unix", feature = "tcp")),
+        expect(irrefutable_let_patterns, reason = "one kind is built")
+    )]
+    pub fn allow_origin(mut self, origin: &str) -> Self {
+        if let Kind::WebSocket(_, origins) = &mut self.kind {
+            origins.push(origin.into());
+        }
+        self
+    }
+
+    /// How many connections [`serve`](Self::serve) serves at once. Default 1,024.
+    #[must_use]
+    pub const fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
+        self
+    }
+
+    /// The TCP address it listens on; `None` for a Unix socket.
+    #[must_use]
+    pub fn address(&self) -> Option<std::net::SocketAddr> {
+        match &self.kind {
+            #[cfg(all(feature = "unix", unix))]
+            Kind::Unix(_) => None,
+            #[cfg(feature = "tcp")]
+            Kind::Tcp(listener) => listener.local_addr().ok(),
+            #[cfg(feature = "websocket")]
+            Kind::WebSocket(listener, _) => listener.local_addr().ok(),
+        }
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    ///
+    /// None can be accepted now; later one may.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no connection.
+    pub async fn accept(&self) -> io::Result<Transport> {
+        poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// Serves each connection in a task of its own, with what `describe` describes.
+    ///
+    /// One connection's error is its own affair: see [`accept`](Self::accept) for a say in it. It does not return;
+    /// drop it to stop.
+    pub async fn serve(self, describe: impl Fn() -> Builder) -> Infallible {
+        let mut served = JoinSet::new();
+        loop {
+            if served.len() >= self.max_connections {
+                let _ = served.join_next().await;
+            }
+            let accepted = poll_fn(|cx| {
+                // What has ended makes room.
+                while let Poll::Ready(Some(_)) = served.poll_join_next(cx) {}
+                self.poll_accept(cx)
+            });
+            match accepted.await {
+                Ok(transport) => drop(served.spawn(describe().serve(transport))),
+                // Whoever connected has gone already, or this process has too much open.
+                Err(_) => tokio::time::sleep(OUT_OF_BREATH).await,
+            }
+        }
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+        match &self.kind {
+            #[cfg(all(feature = "unix", unix))]
+            Kind::Unix(bound) => bound.listener.poll_accept(cx).map_ok(|(stream, _)| stream.into()),
+            #[cfg(feature = "tcp")]
+            Kind::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| stream.into()),
+            #[cfg(feature = "websocket")]
+            Kind::WebSocket(listener, origins) => {
+                let (stream, _) = std::task::ready!(listener.poll_accept(cx))?;
+                let _ = stream.set_nodelay(true);
+                Poll::Ready(Ok(super::websocket::accept_from(stream, origins.clone())))
+            }
+        }
+    }
+
+    const fn of(kind: Kind) -> Self {
+        Self { kind, max_connections: 1024 }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+/// A socket and its path, which is removed when dropped if it is still that socket's.
+#[cfg(all(feature = "unix", unix))]
+struct Bound {
+    listener: tokio::net::UnixListener,
+    path: std::path::PathBuf,
+    inode: Option<(u64, u64)>,
+}
+
+#[cfg(all(feature = "unix", unix))]
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if self.inode.is_some() && self.inode == inode(&self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(all(feature = "unix", unix))]
+fn inode(path: &std::path::Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}

@@ -1,0 +1,334 @@
+//! What carries the messages of a connection.
+//!
+//! A transport is a reader and a writer of bytes, or a [`MessageStream`] that keeps messages apart by itself, as a
+//! WebSocket does. Whatever can be read and written can be one ([`Transport::new`], [`Transport::joined`]); those
+//! that most programs need are functions of this module.
+//!
+//! What is asked of a reader and a writer: `poll_read` that gives 0 bytes at the end; `poll_write` that takes what it
+//! can and gives [`Poll::Pending`] when that is nothing, for what it took counts as sent (D15); `poll_flush` if it
+//! holds bytes back; `poll_shutdown` that is pending no longer than the other side may take to part. None may block,
+//! nor call the connection it carries.
+
+#[cfg(all(feature = "child", unix))]
+pub mod child;
+#[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
+mod listener;
+#[cfg(all(any(feature = "stdio", feature = "child"), unix))]
+mod pipe;
+#[cfg(any(feature = "unix", feature = "tcp"))]
+mod socket;
+#[cfg(all(feature = "stdio", unix))]
+mod stdio;
+#[cfg(feature = "websocket")]
+mod websocket;
+
+use std::{
+    any::Any,
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use rescind_proto::{connection::Connection, time::Instant, wire::Framing};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+#[cfg(all(feature = "child", unix))]
+pub use child::child;
+#[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
+pub use listener::Listener;
+#[cfg(feature = "tcp")]
+pub use socket::tcp;
+#[cfg(all(feature = "unix", unix))]
+pub use socket::unix;
+#[cfg(all(feature = "stdio", unix))]
+pub use stdio::stdio;
+#[cfg(feature = "websocket")]
+pub use websocket::{accept_websocket, websocket, websocket_over};
+
+/// A reader and a writer, ready for a connection.
+pub struct Transport {
+    pub(crate) io: Io,
+    pub(crate) framing: Option<Framing>,
+    kept: Vec<Box<dyn Any + Send>>,
+}
+
+/// A transport that keeps messages apart by itself.
+///
+/// Dropping it closes it at once, without a word to the other side.
+pub trait MessageStream: Send + Unpin {
+    /// The longest message to be taken in, in bytes; told once, before anything is read.
+    fn limit(&mut self, max_message: usize);
+
+    /// What arrived next; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The link broke, or the peer sent what cannot be passed over.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>>;
+
+    /// Takes one message: JSON, with no line break in it. Once it is taken it counts as sent (D15).
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be sent any more.
+    fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
+
+    /// Ready when everything that was taken has left.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be sent any more.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Parts from the other side; given up after the builder's [`linger`](super::Builder::linger).
+    ///
+    /// # Errors
+    ///
+    /// Of no consequence: it is the end either way.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+/// What a [`MessageStream`] hands over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// A whole message.
+    Message(Bytes),
+    /// Something that cannot be a message here: it is counted, and answered where somebody may wait for it.
+    Garbage(Bytes),
+}
+
+pub(crate) enum Io {
+    Apart(Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>),
+    Joined(Box<dyn ReadWrite>),
+    Messages(Messages),
+}
+
+/// Both ends in one value.
+pub(crate) trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for T {}
+
+/// A stream of messages, and its end if that came behind messages that were handed over first.
+pub(crate) struct Messages {
+    stream: Box<dyn MessageStream>,
+    end: Option<io::Result<()>>,
+}
+
+/// What one read gave.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// So many bytes, in the buffer.
+    Bytes(usize),
+    Arrivals(Vec<Arrival>),
+    End,
+}
+
+/// Messages are taken in together up to this many bytes, so that their answers leave together.
+const BATCH: usize = 64 * 1024;
+
+impl Arrival {
+    pub(crate) const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Message(bytes) | Self::Garbage(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
+        match self {
+            Self::Message(body) => conn.handle_message(now, body),
+            Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
+        }
+    }
+}
+
+impl Io {
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<Input>> {
+        let mut buffer = ReadBuf::new(buffer);
+        let read = match self {
+            Self::Apart(reader, _) => Pin::new(&mut **reader).poll_read(cx, &mut buffer),
+            Self::Joined(both) => Pin::new(&mut **both).poll_read(cx, &mut buffer),
+            Self::Messages(messages) => return messages.poll_read(cx),
+        };
+        ready!(read)?;
+        let bytes = buffer.filled().len();
+        Poll::Ready(Ok(if bytes > 0 { Input::Bytes(bytes) } else { Input::End }))
+    }
+
+    /// Takes some of `frames`, which for a stream of messages are whole lines.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, frames: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Apart(_, writer) => Pin::new(&mut **writer).poll_write(cx, frames),
+            Self::Joined(both) => Pin::new(&mut **both).poll_write(cx, frames),
+            Self::Messages(Messages { stream, .. }) => {
+                let end = memchr::memchr(b'\n', frames).unwrap_or(frames.len());
+                ready!(stream.poll_send(cx, &frames[..end]))?;
+                Poll::Ready(Ok(frames.len().min(end + 1)))
+            }
+        }
+    }
+
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Apart(_, writer) => Pin::new(&mut **writer).poll_flush(cx),
+            Self::Joined(both) => Pin::new(&mut **both).poll_flush(cx),
+            Self::Messages(Messages { stream, .. }) => stream.poll_flush(cx),
+        }
+    }
+
+    pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Apart(_, writer) => Pin::new(&mut **writer).poll_shutdown(cx),
+            Self::Joined(both) => Pin::new(&mut **both).poll_shutdown(cx),
+            Self::Messages(Messages { stream, .. }) => stream.poll_close(cx),
+        }
+    }
+
+    /// Tells a stream of messages its limit; bytes are cut by the engine. Gives the framing that it demands.
+    pub(crate) fn limit(&mut self, max_message: usize) -> Option<Framing> {
+        let Self::Messages(Messages { stream, .. }) = self else { return None };
+        stream.limit(max_message);
+        Some(Framing::Line)
+    }
+}
+
+impl Messages {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
+        let mut arrivals = Vec::new();
+        let mut bytes = 0;
+        while self.end.is_none() && bytes < BATCH {
+            match self.stream.poll_next(cx) {
+                Poll::Pending if arrivals.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+                Poll::Ready(Ok(Some(arrival))) => {
+                    bytes += size_of::<Arrival>() + arrival.bytes().len();
+                    arrivals.push(arrival);
+                }
+                Poll::Ready(Ok(None)) => self.end = Some(Ok(())),
+                Poll::Ready(Err(error)) => self.end = Some(Err(error)),
+            }
+        }
+        Poll::Ready(if arrivals.is_empty() {
+            self.end.take().unwrap_or(Ok(())).map(|()| Input::End)
+        } else {
+            Ok(Input::Arrivals(arrivals))
+        })
+    }
+}
+
+impl Transport {
+    /// A transport of a reader and a writer.
+    pub fn new(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self::of(Io::Apart(Box::new(reader), Box::new(writer)))
+    }
+
+    /// A transport of something that both reads and writes, such as a socket.
+    pub fn joined(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self::of(Io::Joined(Box::new(stream)))
+    }
+
+    /// A transport of something that keeps messages apart by itself: there is no framing then.
+    pub fn messages(stream: impl MessageStream + 'static) -> Self {
+        Self::of(Io::Messages(Messages { stream: Box::new(stream), end: None }))
+    }
+
+    /// A transport whose connection ends with this error.
+    #[cfg(all(feature = "stdio", unix))]
+    fn broken(error: io::Error) -> Self {
+        Self::messages(Broken(Some(error)))
+    }
+
+    const fn of(io: Io) -> Self {
+        Self { io, framing: None, kept: Vec::new() }
+    }
+
+    /// How its messages are told apart, in place of the dialect's way.
+    #[must_use]
+    pub fn with_framing(mut self, framing: Framing) -> Self {
+        self.framing = Some(framing);
+        self
+    }
+
+    /// Keeps `guard` as long as the connection uses the transport: a child process, a temporary file.
+    #[must_use]
+    pub fn keeping(mut self, guard: impl Any + Send) -> Self {
+        self.kept.push(Box::new(guard));
+        self
+    }
+}
+
+/// What could not be opened: reading it gives the error, once.
+#[cfg(all(feature = "stdio", unix))]
+struct Broken(Option<io::Error>);
+
+#[cfg(all(feature = "stdio", unix))]
+impl MessageStream for Broken {
+    fn limit(&mut self, _max_message: usize) {}
+
+    fn poll_next(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {
+        Poll::Ready(self.0.take().map_or(Ok(None), Err))
+    }
+
+    fn poll_send(&mut self, _cx: &mut Context<'_>, _message: &[u8]) -> Poll<io::Result<()>> {
+        Poll::Ready(Err(self.0.take().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())))
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").field("framing", &self.framing).finish_non_exhaustive()
+    }
+}
+
+impl<R, W> From<(R, W)> for Transport
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    fn from((reader, writer): (R, W)) -> Self {
+        Self::new(reader, writer)
+    }
+}
+
+impl From<DuplexStream> for Transport {
+    fn from(stream: DuplexStream) -> Self {
+        Self::joined(stream)
+    }
+}
+
+#[cfg(unix)]
+impl From<tokio::net::UnixStream> for Transport {
+    fn from(stream: tokio::net::UnixStream) -> Self {
+        Self::joined(stream)
+    }
+}
+
+impl From<tokio::net::TcpStream> for Transport {
+    /// Small messages are not held back from now on (`TCP_NODELAY`).
+    fn from(stream: tokio::net::TcpStream) -> Self {
+        // A socket that refuses is slower, no more.
+        let _ = stream.set_nodelay(true);
+        Self::joined(stream)
+    }
+}
+
+/// Bytes that wait in each direction of [`memory`]: what a pipe holds.
+const MEMORY: usize = 64 * 1024;
+
+/// Two transports joined in memory: what one writes the other reads.
+#[must_use]
+pub fn memory() -> (Transport, Transport) {
+    let (a, b) = tokio::io::duplex(MEMORY);
+    (a.into(), b.into())
+}

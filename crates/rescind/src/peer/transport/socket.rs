@@ -1,0 +1,57 @@
+//! Sockets of the machine and of the network.
+
+use std::io;
+
+use super::Transport;
+
+/// Connects to the Unix socket at `path`. A stream that is connected already is a [`Transport`] by itself.
+///
+/// # Bounds
+///
+/// What the kernel holds for a socket. A peer that does not read is given up as the
+/// [`Config`](crate::peer::Config) says, and delays nobody beyond a clock of his own.
+///
+/// # When the other side dies
+///
+/// The input ends, whatever it was in the middle of: requests in flight are cancelled, calls end as
+/// [`CallError::Closed`](crate::peer::CallError::Closed).
+///
+/// # Dropping it
+///
+/// closes the socket at once. Dropping the future connects to nothing.
+///
+/// # Errors
+///
+/// There is nobody to connect to.
+#[cfg(all(feature = "unix", unix))]
+pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Transport> {
+    tokio::net::UnixStream::connect(path).await.map(Transport::from)
+}
+
+/// Connects to a TCP address; small messages are not held back (`TCP_NODELAY`). Neither encrypted nor authenticated:
+/// for loopback, or inside a tunnel.
+///
+/// A stream that is connected already is a [`Transport`] by itself.
+///
+/// # Bounds
+///
+/// What the kernel holds for a socket. A peer that does not read is given up as the
+/// [`Config`](crate::peer::Config) says, and delays nobody beyond a clock of his own.
+///
+/// # When the other side dies
+///
+/// The input ends, whatever it was in the middle of: requests in flight are cancelled, calls end as
+/// [`CallError::Closed`](crate::peer::CallError::Closed). A machine that vanishes without a word is noticed only by
+/// the calls' clocks.
+///
+/// # Dropping it
+///
+/// closes the socket at once. Dropping the future connects to nothing.
+///
+/// # Errors
+///
+/// There is nobody to connect to.
+#[cfg(feature = "tcp")]
+pub async fn tcp(address: impl tokio::net::ToSocketAddrs) -> io::Result<Transport> {
+    tokio::net::TcpStream::connect(address).await.map(Transport::from)
+}
