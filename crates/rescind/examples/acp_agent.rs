@@ -11,7 +11,7 @@ use std::{env, io};
 use rescind::{
     acp::{Agent, PermissionOption, StopReason, Turn},
     mcp,
-    peer::ErrorObject,
+    peer::{ErrorObject, transport},
 };
 use serde_json::json;
 
@@ -44,12 +44,12 @@ async fn take_turn(turn: Turn, tools: mcp::Client) -> Result<StopReason, ErrorOb
 
 #[tokio::main]
 async fn main() -> io::Result<()> {
-    let (peer, driver) = mcp::Client::builder().connect(child::transport(env::args_os().skip(1), "mcp_server")?);
+    let (peer, driver) = mcp::Client::builder().connect(child::started(env::args_os().skip(1), "mcp_server")?);
     driver.spawn();
     let tools = mcp::Client::new(peer, "agent", "1.0.0");
     tools.open().await.map_err(io::Error::other)?;
     Agent::new("computing-agent", "1.0.0")
         .prompt(move |turn: Turn| take_turn(turn, tools.clone()))
-        .serve((tokio::io::stdin(), tokio::io::stdout()))
+        .serve(transport::stdio())
         .await
 }

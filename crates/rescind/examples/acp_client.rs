@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("may it \"{}\"? It may.", asked.tool_call["title"].as_str().unwrap_or_default());
             Ok::<_, ErrorObject>(Permission::selected("yes"))
         })
-        .connect(child::transport(env::args_os().skip(1), "acp_agent")?);
+        .connect(child::started(env::args_os().skip(1), "acp_agent")?);
     let driver = driver.spawn();
     let client = Client::new(peer, "editor", "1.0.0");
     let agent = client.initialize().await?;

@@ -10,7 +10,7 @@ use std::{
 
 use rescind::{
     lsp,
-    peer::{Context, ErrorObject, Params},
+    peer::{Context, ErrorObject, Params, transport},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -70,6 +70,6 @@ async fn main() -> io::Result<lsp::Exit> {
         .request("workspace/symbol", move |Params(Query { query }): Params<Query>, cx: Context| {
             search(query, documents.clone(), cx)
         })
-        .serve((tokio::io::stdin(), tokio::io::stdout()))
+        .serve(transport::stdio())
         .await
 }

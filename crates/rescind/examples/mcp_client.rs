@@ -16,7 +16,7 @@ mod child;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (peer, driver) = mcp::Client::builder().connect(child::transport(env::args_os().skip(1), "mcp_server")?);
+    let (peer, driver) = mcp::Client::builder().connect(child::started(env::args_os().skip(1), "mcp_server")?);
     let driver = driver.spawn();
     let client = mcp::Client::new(peer, "stop-button", "1.0.0");
     let server = client.open().await?;

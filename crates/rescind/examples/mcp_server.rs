@@ -5,7 +5,7 @@
 
 use rescind::{
     mcp,
-    peer::{Context, ErrorObject},
+    peer::{Context, ErrorObject, transport},
 };
 use tokio::time::{Duration, sleep};
 
@@ -28,6 +28,6 @@ async fn main() -> std::io::Result<()> {
     mcp::Server::new("computer", "1.0.0")
         .tool("long_computation", "A long-running computation", long_computation)
         .with(|peer| peer.on_cancelled(|cancel| eprintln!("{cancel}")))
-        .serve((tokio::io::stdin(), tokio::io::stdout()))
+        .serve(transport::stdio())
         .await
 }
