@@ -1,7 +1,11 @@
-"""An MCP client on the official Python SDK 2.x, in the handshake era, led by its server (led.py)."""
+"""An MCP client on the official Python SDK 2.x, led by its server (led.py): client_led.py [--modern].
+
+In the handshake era, or in that of 2026-07-28.
+"""
 
 import json
 import os
+import sys
 
 import anyio
 import mcp_types as types
@@ -16,8 +20,9 @@ async def sampling(_context, params) -> types.CreateMessageResult:
 
 
 async def main() -> None:
+    mode = "auto" if "--modern" in sys.argv else "legacy"
     # Lines on stdio are lines on stdio, whichever side one is.
-    async with Client(stdio_server(), mode="legacy", sampling_callback=sampling) as client:
+    async with Client(stdio_server(), mode=mode, sampling_callback=sampling) as client:
 
         async def request(name: str, arguments: dict, timeout: float | None) -> str:
             result = await client.call_tool(name, arguments, read_timeout_seconds=timeout)

@@ -21,7 +21,7 @@ pub(crate) async fn three_ids(sdk: Sdk, command: &[String]) -> Seen {
     }
     let (mut server, stdout, stdin) = Program::start(command);
     let mut raw = Raw { lines: BufReader::new(stdout).lines(), stdin };
-    raw.round_trip("hello", "initialize", protocol.hello()).await;
+    raw.round_trip("hello", protocol.opening(), protocol.hello()).await;
     if let Some((method, params)) = protocol.initialized() {
         raw.say(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }

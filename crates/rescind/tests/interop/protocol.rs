@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 pub(crate) enum Protocol {
     /// In the handshake era: the revisions in which servers ask clients.
     Mcp,
+    /// In the era of 2026-07-28.
+    McpModern,
     Acp,
     Lsp,
 }
@@ -21,6 +23,7 @@ impl Protocol {
     pub(crate) fn dialect(self) -> &'static Dialect {
         match self {
             Self::Mcp => &mcp::LATEST_LEGACY,
+            Self::McpModern => &mcp::LATEST,
             Self::Acp => &acp::V1,
             Self::Lsp => &lsp::LSP,
         }
@@ -28,15 +31,24 @@ impl Protocol {
 
     pub(crate) fn framing(self) -> Framing {
         match self {
-            Self::Mcp | Self::Acp => Framing::Line,
+            Self::Mcp | Self::McpModern | Self::Acp => Framing::Line,
             Self::Lsp => Framing::Headers,
         }
     }
 
-    /// The params of `initialize`.
-    pub(crate) fn hello(self) -> Value {
-        let info = json!({ "name": "rescind", "version": "1.0.0" });
+    /// The first request of a client.
+    pub(crate) fn opening(self) -> &'static str {
         match self {
+            Self::Mcp | Self::Acp | Self::Lsp => "initialize",
+            Self::McpModern => "server/discover",
+        }
+    }
+
+    /// Its params.
+    pub(crate) fn hello(self) -> Value {
+        let info = info();
+        match self {
+            Self::McpModern => json!({ "_meta": envelope() }),
             Self::Mcp => json!({
                 "protocolVersion": REVISION, "capabilities": { "sampling": {} }, "clientInfo": info,
             }),
@@ -47,8 +59,12 @@ impl Protocol {
 
     /// The answer to them.
     pub(crate) fn welcome(self) -> Value {
-        let info = json!({ "name": "rescind", "version": "1.0.0" });
+        let info = info();
         match self {
+            Self::McpModern => json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            }),
             Self::Mcp => json!({
                 "protocolVersion": REVISION, "capabilities": { "tools": {} }, "serverInfo": info,
             }),
@@ -61,7 +77,7 @@ impl Protocol {
     pub(crate) fn initialized(self) -> Option<(&'static str, Value)> {
         match self {
             Self::Mcp => Some(("notifications/initialized", json!({}))),
-            Self::Acp => None,
+            Self::McpModern | Self::Acp => None,
             Self::Lsp => Some(("initialized", json!({}))),
         }
     }
@@ -69,7 +85,7 @@ impl Protocol {
     /// The request for work of a server.
     pub(crate) fn work_method(self) -> &'static str {
         match self {
-            Self::Mcp => "tools/call",
+            Self::Mcp | Self::McpModern => "tools/call",
             Self::Acp => "_rescind/work",
             Self::Lsp => "work/run",
         }
@@ -79,6 +95,7 @@ impl Protocol {
     pub(crate) fn work(self, behaviour: &str, mut call: Value) -> Value {
         match self {
             Self::Mcp => json!({ "name": behaviour, "arguments": call }),
+            Self::McpModern => json!({ "name": behaviour, "arguments": call, "_meta": envelope() }),
             Self::Acp | Self::Lsp => {
                 call["behaviour"] = behaviour.into();
                 call
@@ -89,7 +106,7 @@ impl Protocol {
     /// The behaviour and the name of the work in them.
     pub(crate) fn read_work(self, params: &Value) -> (String, String) {
         let (behaviour, call) = match self {
-            Self::Mcp => (&params["name"], &params["arguments"]),
+            Self::Mcp | Self::McpModern => (&params["name"], &params["arguments"]),
             Self::Acp | Self::Lsp => (&params["behaviour"], params),
         };
         (text(behaviour), text(&call["work"]))
@@ -99,6 +116,7 @@ impl Protocol {
     pub(crate) fn worked(self, words: &str) -> Value {
         match self {
             Self::Mcp => json!({ "content": [{ "type": "text", "text": words }] }),
+            Self::McpModern => json!({ "content": [{ "type": "text", "text": words }], "resultType": "complete" }),
             Self::Acp | Self::Lsp => json!({ "text": words }),
         }
     }
@@ -106,15 +124,15 @@ impl Protocol {
     /// The words in it.
     pub(crate) fn read_worked(self, result: &Value) -> String {
         match self {
-            Self::Mcp => text(&result["content"][0]["text"]),
+            Self::Mcp | Self::McpModern => text(&result["content"][0]["text"]),
             Self::Acp | Self::Lsp => text(&result["text"]),
         }
     }
 
-    /// The request by which a server asks its client something.
+    /// The request by which a server asks its client something; there is none in the modern era.
     pub(crate) fn ask_method(self) -> &'static str {
         match self {
-            Self::Mcp => "sampling/createMessage",
+            Self::Mcp | Self::McpModern => "sampling/createMessage",
             Self::Acp => "session/request_permission",
             Self::Lsp => "work/ask",
         }
@@ -123,7 +141,7 @@ impl Protocol {
     pub(crate) fn ask(self, question: &Value) -> Value {
         let text = question.to_string();
         match self {
-            Self::Mcp => {
+            Self::Mcp | Self::McpModern => {
                 let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
                 json!({ "messages": [message], "maxTokens": 1 })
             }
@@ -139,7 +157,7 @@ impl Protocol {
     pub(crate) fn read_ask(self, params: &Value) -> Value {
         let text = match self {
             // One content, or a list of one.
-            Self::Mcp => {
+            Self::Mcp | Self::McpModern => {
                 let content = &params["messages"][0]["content"];
                 &content.get(0).unwrap_or(content)["text"]
             }
@@ -149,11 +167,32 @@ impl Protocol {
         serde_json::from_str(text.as_str().unwrap()).unwrap()
     }
 
+    /// Whether a cancelled request is answered.
+    pub(crate) fn confirms(self) -> bool {
+        match self {
+            Self::Mcp | Self::McpModern => false,
+            Self::Acp | Self::Lsp => true,
+        }
+    }
+
     /// A cancel of `id`.
     pub(crate) fn cancel(self, id: &Value) -> (&'static str, Value) {
         let cancel = &self.dialect().cancel;
         (cancel.method, json!({ cancel.id: id }))
     }
+}
+
+fn info() -> Value {
+    json!({ "name": "rescind", "version": "1.0.0" })
+}
+
+/// What each request of the modern era carries.
+fn envelope() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": info(),
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
 }
 
 fn text(value: &Value) -> String {

@@ -17,8 +17,10 @@ use crate::{
 pub(crate) enum Sdk {
     McpTypeScript1,
     McpTypeScript2,
+    McpTypeScript2Modern,
     McpPython1,
     McpPython2,
+    McpPython2Modern,
     Rmcp,
     AcpTypeScript,
     AcpRust,
@@ -27,11 +29,13 @@ pub(crate) enum Sdk {
 }
 
 impl Sdk {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::McpTypeScript1,
         Self::McpTypeScript2,
+        Self::McpTypeScript2Modern,
         Self::McpPython1,
         Self::McpPython2,
+        Self::McpPython2Modern,
         Self::Rmcp,
         Self::AcpTypeScript,
         Self::AcpRust,
@@ -43,8 +47,10 @@ impl Sdk {
         match self {
             Self::McpTypeScript1 => "MCP TypeScript 1.x",
             Self::McpTypeScript2 => "MCP TypeScript 2.x",
+            Self::McpTypeScript2Modern => "MCP TypeScript 2.x, 2026-07-28",
             Self::McpPython1 => "MCP Python 1.x",
             Self::McpPython2 => "MCP Python 2.x",
+            Self::McpPython2Modern => "MCP Python 2.x, 2026-07-28",
             Self::Rmcp => "rmcp 3.x",
             Self::AcpTypeScript => "ACP TypeScript 2.x",
             Self::AcpRust => "ACP Rust 5.0",
@@ -58,6 +64,7 @@ impl Sdk {
             Self::McpTypeScript1 | Self::McpTypeScript2 | Self::McpPython1 | Self::McpPython2 | Self::Rmcp => {
                 Protocol::Mcp
             }
+            Self::McpTypeScript2Modern | Self::McpPython2Modern => Protocol::McpModern,
             Self::AcpTypeScript | Self::AcpRust => Protocol::Acp,
             Self::VscodeJsonrpc | Self::JsonServer => Protocol::Lsp,
         }
@@ -69,12 +76,14 @@ impl Sdk {
         let (needs, command) = match (self, role) {
             (Self::McpTypeScript1, Role::Server) => node("mcp1", "server.mjs"),
             (Self::McpTypeScript1, Role::Client) => node("mcp1", "led.mjs"),
-            (Self::McpTypeScript2, Role::Server) => node("mcp2", "server.mjs"),
+            (Self::McpTypeScript2 | Self::McpTypeScript2Modern, Role::Server) => node("mcp2", "server.mjs"),
             (Self::McpTypeScript2, Role::Client) => node("mcp2", "led.mjs"),
+            (Self::McpTypeScript2Modern, Role::Client) => modern(node("mcp2", "led.mjs")),
             (Self::McpPython1, Role::Server) => python("python1", "server.py"),
             (Self::McpPython1, Role::Client) => python("python1", "client_led.py"),
-            (Self::McpPython2, Role::Server) => python("python", "server.py"),
+            (Self::McpPython2 | Self::McpPython2Modern, Role::Server) => python("python", "server.py"),
             (Self::McpPython2, Role::Client) => python("python", "client_led.py"),
+            (Self::McpPython2Modern, Role::Client) => modern(python("python", "client_led.py")),
             (Self::Rmcp, Role::Server) => rust("mcp_server"),
             (Self::Rmcp, Role::Client) => rust("mcp_client"),
             (Self::AcpTypeScript, Role::Server) => node("acp2", "agent.mjs"),
@@ -114,6 +123,7 @@ impl Sdk {
             Self::McpTypeScript2 => {
                 &[(Behaviour::TheirQuestionFalls, LEFT_OPEN), (Behaviour::OurLateAnswer, COMPLAINS)]
             }
+            Self::McpTypeScript2Modern => &[],
             Self::McpPython1 => &[
                 (Behaviour::OurCancel, "answers a cancelled request with an error"),
                 (Behaviour::OurTimeout, "answers a cancelled request with an error"),
@@ -122,7 +132,9 @@ impl Sdk {
                 (Behaviour::TheirTimeout, "tells nobody that its time was up"),
                 (Behaviour::OurWithdrawal, "reads nothing while it thinks about a question"),
             ],
-            Self::McpPython2 => &[(Behaviour::Ids, r#"stops "5" when 5 is cancelled, and then never 5"#)],
+            Self::McpPython2 | Self::McpPython2Modern => {
+                &[(Behaviour::Ids, r#"stops "5" when 5 is cancelled, and then never 5"#)]
+            }
             Self::Rmcp => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
             Self::AcpTypeScript => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
             Self::AcpRust => &[(Behaviour::TheirQuestionFalls, LEFT_OPEN)],
@@ -152,6 +164,12 @@ fn python(folder: &str, script: &str) -> (PathBuf, Vec<String>) {
     let venv = folder.join(".venv");
     let command = vec![text(&venv.join("bin/python")), text(&folder.join(script))];
     (venv, command)
+}
+
+/// A client told to speak 2026-07-28.
+fn modern((needs, mut command): (PathBuf, Vec<String>)) -> (PathBuf, Vec<String>) {
+    command.push("--modern".to_owned());
+    (needs, command)
 }
 
 fn rust(example: &str) -> (PathBuf, Vec<String>) {

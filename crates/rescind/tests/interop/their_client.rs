@@ -37,6 +37,16 @@ async fn mcp_python_2() {
 }
 
 #[tokio::test]
+async fn mcp_typescript_2_modern() {
+    bounded(play(Sdk::McpTypeScript2Modern)).await;
+}
+
+#[tokio::test]
+async fn mcp_python_2_modern() {
+    bounded(play(Sdk::McpPython2Modern)).await;
+}
+
+#[tokio::test]
 async fn rmcp() {
     bounded(play(Sdk::Rmcp)).await;
 }
@@ -99,8 +109,8 @@ impl Server {
         let desk = Arc::new(desk);
         let (peer, driver) = Peer::builder(protocol.dialect())
             .framing(protocol.framing())
-            .request("initialize", move || async move { Ok::<_, ErrorObject>(protocol.welcome()) })
-            .request("tools/list", || async { Ok::<_, ErrorObject>(json!({ "tools": tools() })) })
+            .request(protocol.opening(), move || async move { Ok::<_, ErrorObject>(protocol.welcome()) })
+            .request("tools/list", || async { Ok::<_, ErrorObject>(tools()) })
             .request(protocol.work_method(), move |params: Params<Value>, cx: Context| {
                 let desk = Arc::clone(&desk);
                 async move { desk.work(&params.0, cx).await.map(|words| protocol.worked(&words)) }
@@ -120,7 +130,7 @@ impl Server {
     }
 
     async fn its_timeout_stops_our_work(&mut self) -> Seen {
-        if self.sdk.protocol() != Protocol::Mcp {
+        if self.sdk.protocol().confirms() {
             return Seen::Cannot;
         }
         self.call("timed out", "obeys", json!(300)).await;
@@ -159,6 +169,9 @@ impl Server {
     }
 
     async fn our_cancel_of_a_question_stops_it(&mut self) -> Seen {
+        if self.sdk.protocol() == Protocol::McpModern {
+            return Seen::Cannot;
+        }
         self.call("withdraws", "withdraws", Value::Null).await;
         self.client.journal.until("withdrawn", &["started"]).await;
         self.release.notify_one();
@@ -172,7 +185,7 @@ impl Server {
     }
 
     async fn our_question_falls_with_its_call(&mut self) -> Seen {
-        if self.sdk == Sdk::McpPython1 {
+        if self.sdk == Sdk::McpPython1 || self.sdk.protocol() == Protocol::McpModern {
             return Seen::Cannot;
         }
         self.call("asks", "asks", Value::Null).await;
@@ -263,7 +276,8 @@ impl Desk {
 }
 
 /// Some clients look up each tool that they call.
-fn tools() -> Vec<Value> {
+fn tools() -> Value {
     let names = ["next", "echo", "obeys", "shielded", "asks", "withdraws"];
-    names.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect()
+    let tools = names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
+    json!({ "tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private" })
 }
