@@ -17,6 +17,14 @@ const { agent } = acp
 
 await agent.request("initialize", { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: {} });
 await led(async (behaviour, call, { signal }) => {
+  if (behaviour === "prompt") return prompt(call.work, signal);
   return (await agent.request("_rescind/work", { behaviour, ...call }, { cancellationSignal: signal })).text;
 });
 process.exit(0);
+
+/** A turn, which is cancelled as every agent must understand. */
+async function prompt(text, signal) {
+  const sessionId = "session-1";
+  signal.addEventListener("abort", () => agent.notify("session/cancel", { sessionId }));
+  return (await agent.request("session/prompt", { sessionId, prompt: [{ type: "text", text }] })).stopReason;
+}

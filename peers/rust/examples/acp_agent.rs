@@ -54,11 +54,8 @@ async fn work(call: Value, gates: Gates, responder: Responder<Value>, client: Cl
 async fn ask(call: &Value, responder: Responder<Value>, client: Client) -> Result<(), Error> {
     let work = text(call, "work");
     mark(work, "started", Value::Null);
-    let options = json!([{"kind": "allow_once", "name": "Allow", "optionId": "allow"}]);
-    let tool_call = json!({"toolCallId": "call-1", "title": text(call, "question")});
-    let params = json!({"sessionId": "session-1", "toolCall": tool_call, "options": options});
     let told = responder.cancellation();
-    let mut question = client.send_request(UntypedMessage::new("session/request_permission", params)?);
+    let mut question = client.send_request(question(text(call, "question"))?);
     if call["linked"] == true {
         question = question.forward_cancellation_from(told.clone());
     }
@@ -77,6 +74,23 @@ async fn ask(call: &Value, responder: Responder<Value>, client: Client) -> Resul
     }
 }
 
+fn question(title: &str) -> Result<UntypedMessage, Error> {
+    let options = json!([{"kind": "allow_once", "name": "Allow", "optionId": "allow"}]);
+    let tool_call = json!({"toolCallId": "call-1", "title": title});
+    let params = json!({"sessionId": "session-1", "toolCall": tool_call, "options": options});
+    UntypedMessage::new("session/request_permission", params)
+}
+
+/// A turn that waits for a permission and for nothing else.
+async fn turn(prompt: Value, responder: Responder<Value>, client: Client) -> Result<(), Error> {
+    let call: Value = serde_json::from_str(text(&prompt["prompt"][0], "text")).unwrap_or_default();
+    mark(text(&call, "work"), "started", Value::Null);
+    let answer = client.send_request(question("a dangerous thing")?).block_task().await?;
+    let is_cancelled = text(&answer["outcome"], "outcome") == "cancelled";
+    mark(text(&call, "work"), if is_cancelled { "stopped" } else { "finished" }, Value::Null);
+    responder.respond(json!({"stopReason": if is_cancelled { "cancelled" } else { "end_turn" }}))
+}
+
 #[tokio::main]
 async fn main() {
     let gates = Gates::default();
@@ -84,6 +98,11 @@ async fn main() {
         async move |asked: UntypedMessage, responder: Responder<Value>, client: Client| match asked.method() {
             "initialize" => {
                 responder.respond(json!({"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []}))
+            }
+            "session/new" => responder.respond(json!({"sessionId": "session-1"})),
+            "session/prompt" => {
+                tokio::spawn(turn(asked.params().clone(), responder, client));
+                Ok(())
             }
             _ => {
                 // Work awaited in line would keep the next message from being read.
