@@ -154,6 +154,7 @@ impl Protocol {
         }
     }
 
+    /// The question in them: what to work at, or words.
     pub(crate) fn read_ask(self, params: &Value) -> Value {
         let text = match self {
             // One content, or a list of one.
@@ -164,7 +165,8 @@ impl Protocol {
             Self::Acp => &params["toolCall"]["title"],
             Self::Lsp => &params["text"],
         };
-        serde_json::from_str(text.as_str().unwrap()).unwrap()
+        let text = text.as_str().unwrap();
+        serde_json::from_str(text).unwrap_or_else(|_| json!({ "work": text }))
     }
 
     /// Whether a cancelled request is answered.

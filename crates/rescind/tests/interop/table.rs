@@ -22,27 +22,31 @@ pub(crate) enum Behaviour {
     TheirLateAnswer,
     TheirQuestionFalls,
     TheirWithdrawal,
+    OurTurn,
     Ids,
     TheirCancel,
     TheirTimeout,
     OurLateAnswer,
     OurQuestionFalls,
     OurWithdrawal,
+    TheirTurn,
 }
 
 impl Behaviour {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::OurCancel,
         Self::OurTimeout,
         Self::TheirLateAnswer,
         Self::TheirQuestionFalls,
         Self::TheirWithdrawal,
+        Self::OurTurn,
         Self::Ids,
         Self::TheirCancel,
         Self::TheirTimeout,
         Self::OurLateAnswer,
         Self::OurQuestionFalls,
         Self::OurWithdrawal,
+        Self::TheirTurn,
     ];
 
     fn words(self) -> &'static str {
@@ -52,12 +56,14 @@ impl Behaviour {
             Self::TheirLateAnswer => "server: its late answer harms nobody",
             Self::TheirQuestionFalls => "server: its question falls with our call",
             Self::TheirWithdrawal => "server: its cancel of a question stops us",
+            Self::OurTurn => "server: its question falls with our turn",
             Self::Ids => "server: 0, 5 and \"5\" are three ids",
             Self::TheirCancel => "client: its cancel stops our work",
             Self::TheirTimeout => "client: its timeout stops our work",
             Self::OurLateAnswer => "client: our late answer harms nobody",
             Self::OurQuestionFalls => "client: our question falls with its call",
             Self::OurWithdrawal => "client: our cancel of a question stops it",
+            Self::TheirTurn => "client: our question falls with its turn",
         }
     }
 }

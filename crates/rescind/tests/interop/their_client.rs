@@ -1,6 +1,9 @@
 //! Our server, and a client on each SDK that does what we say: it asks for the `next` order, again and again.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use rescind::peer::{CauseCode, Context, ErrorObject, Params, Peer, Transport};
 use serde_json::{Value, json};
@@ -76,6 +79,7 @@ async fn play(sdk: Sdk) {
     report.note(Behaviour::OurLateAnswer, server.our_late_answer_harms_nobody().await);
     report.note(Behaviour::OurWithdrawal, server.our_cancel_of_a_question_stops_it().await);
     report.note(Behaviour::OurQuestionFalls, server.our_question_falls_with_its_call().await);
+    report.note(Behaviour::TheirTurn, server.our_question_falls_with_its_turn().await);
     server.end().await;
 }
 
@@ -86,6 +90,10 @@ struct Server {
     /// What our handlers tell.
     ours: Journal,
     orders: mpsc::Sender<Value>,
+    /// How many were given.
+    ordered: usize,
+    /// Its requests that it gave up and that go on here.
+    left_open: usize,
     release: Arc<Notify>,
     echoes: u32,
 }
@@ -95,6 +103,7 @@ struct Desk {
     protocol: Protocol,
     teller: Teller,
     orders: Mutex<mpsc::Receiver<Value>>,
+    asked: AtomicUsize,
     release: Arc<Notify>,
 }
 
@@ -105,8 +114,15 @@ impl Server {
         let (ours, teller) = journal();
         let (give, orders) = mpsc::channel(1);
         let release = Arc::new(Notify::new());
-        let desk = Desk { protocol, teller, orders: Mutex::new(orders), release: Arc::clone(&release) };
+        let desk = Desk {
+            protocol,
+            teller,
+            orders: Mutex::new(orders),
+            asked: AtomicUsize::new(0),
+            release: Arc::clone(&release),
+        };
         let desk = Arc::new(desk);
+        let turns = Arc::clone(&desk);
         let (peer, driver) = Peer::builder(protocol.dialect())
             .framing(protocol.framing())
             .request(protocol.opening(), move || async move { Ok::<_, ErrorObject>(protocol.welcome()) })
@@ -115,9 +131,16 @@ impl Server {
                 let desk = Arc::clone(&desk);
                 async move { desk.work(&params.0, cx).await.map(|words| protocol.worked(&words)) }
             })
+            .request("session/prompt", move |params: Params<Value>, cx: Context| {
+                let desk = Arc::clone(&turns);
+                async move {
+                    let work = params.0["prompt"][0]["text"].as_str().unwrap_or_default();
+                    desk.perform(work, "prompt", &cx).await.map(|_| json!({ "stopReason": "end_turn" }))
+                }
+            })
             .accept(Transport::new(stdout, stdin));
         driver.spawn();
-        Self { sdk, peer, client, ours, orders: give, release, echoes: 0 }
+        Self { sdk, peer, client, ours, orders: give, ordered: 0, left_open: 0, release, echoes: 0 }
     }
 
     async fn its_cancel_stops_our_work(&mut self) -> Seen {
@@ -141,8 +164,10 @@ impl Server {
 
     /// Our work was told to stop by its caller, or never began to.
     async fn stopped(&mut self, work: &str, fault: &'static str) -> Seen {
-        // The other one is `next`.
-        if self.peer.in_flight().theirs.iter().filter(|request| request.cause.is_none()).count() > 1 {
+        self.ours.until(&next(self.ordered), &["started"]).await;
+        // One of them is `next`.
+        let open = self.peer.in_flight().theirs.iter().filter(|request| request.cause.is_none()).count() - 1;
+        if std::mem::replace(&mut self.left_open, open) < open {
             return Seen::Fault(fault);
         }
         if self.ours.events(work).contains(&"started") {
@@ -198,19 +223,38 @@ impl Server {
         Seen::Ok
     }
 
+    async fn our_question_falls_with_its_turn(&mut self) -> Seen {
+        if self.sdk != Sdk::AcpTypeScript {
+            return Seen::Cannot;
+        }
+        self.call("turn", "prompt", Value::Null).await;
+        self.client.journal.until("asked in a turn", &["started"]).await;
+        self.cancel("turn").await;
+        self.client.journal.until("asked in a turn", &["stopped"]).await;
+        self.ours.until("turn", &["stopped"]).await;
+        let turn = self.settled("turn").await;
+        assert_eq!((turn.event.as_str(), &turn.more["value"]), ("result", &json!("cancelled")));
+        self.echo().await;
+        Seen::Ok
+    }
+
     async fn end(self) {
         self.orders.send(json!({ "do": "end" })).await.unwrap();
         self.client.exited().await;
         self.peer.closed().await;
     }
 
-    async fn call(&self, work: &str, behaviour: &str, timeout: Value) {
-        let order = json!({ "do": "call", "work": work, "behaviour": behaviour, "timeout_ms": timeout });
-        self.orders.send(order).await.unwrap();
+    async fn call(&mut self, work: &str, behaviour: &str, timeout: Value) {
+        self.order(json!({ "do": "call", "work": work, "behaviour": behaviour, "timeout_ms": timeout })).await;
     }
 
-    async fn cancel(&self, work: &str) {
-        self.orders.send(json!({ "do": "cancel", "work": work })).await.unwrap();
+    async fn cancel(&mut self, work: &str) {
+        self.order(json!({ "do": "cancel", "work": work })).await;
+    }
+
+    async fn order(&mut self, order: Value) {
+        self.ordered += 1;
+        self.orders.send(order).await.unwrap();
     }
 
     /// What its caller got, which it got once.
@@ -232,21 +276,26 @@ impl Desk {
     async fn work(&self, params: &Value, cx: Context) -> Result<String, ErrorObject> {
         let (behaviour, work) = self.protocol.read_work(params);
         if behaviour == "next" {
+            self.teller.tell(&next(self.asked.fetch_add(1, Ordering::Relaxed)), "started", Value::Null);
             let order = self.orders.lock().await.recv().await;
             return Ok(order.ok_or_else(ErrorObject::cancelled)?.to_string());
         }
-        self.teller.tell(&work, "started", Value::Null);
-        let done = self.perform(&behaviour, &cx).await;
+        self.perform(&work, &behaviour, &cx).await
+    }
+
+    async fn perform(&self, work: &str, behaviour: &str, cx: &Context) -> Result<String, ErrorObject> {
+        self.teller.tell(work, "started", Value::Null);
+        let done = self.behave(behaviour, cx).await;
         match (&done, cx.cause()) {
             (Err(_), Some(cause)) => {
-                self.teller.tell(&work, "stopped", json!({ "cause": cause.code.word(), "reason": cause.text() }));
+                self.teller.tell(work, "stopped", json!({ "cause": cause.code.word(), "reason": cause.text() }));
             }
-            _ => self.teller.tell(&work, "finished", Value::Null),
+            _ => self.teller.tell(work, "finished", Value::Null),
         }
         done
     }
 
-    async fn perform(&self, behaviour: &str, cx: &Context) -> Result<String, ErrorObject> {
+    async fn behave(&self, behaviour: &str, cx: &Context) -> Result<String, ErrorObject> {
         match behaviour {
             "echo" => {}
             "obeys" => {
@@ -258,6 +307,7 @@ impl Desk {
                 self.release.notified().await;
             }
             "asks" => drop(self.ask(cx, "asked", 300).await?),
+            "prompt" => drop(self.ask(cx, "asked in a turn", 300).await?),
             // Two seconds, so that a client that does not hear of the withdrawal comes to an end.
             "withdraws" => tokio::select! {
                 answer = self.ask(cx, "withdrawn", 20) => drop(answer?),
@@ -273,6 +323,11 @@ impl Desk {
         let question = json!({ "work": work, "behaviour": "obeys", "ticks": ticks });
         Ok(cx.peer().request(self.protocol.ask_method(), &self.protocol.ask(&question)).await?)
     }
+}
+
+/// The name of the request for an order, after so many of them.
+fn next(ordered: usize) -> String {
+    format!("next {ordered}")
 }
 
 /// Some clients look up each tool that they call.

@@ -77,6 +77,7 @@ async fn play(sdk: Sdk) {
     report.note(Behaviour::TheirLateAnswer, client.its_late_answer_harms_nobody().await);
     report.note(Behaviour::TheirQuestionFalls, client.its_question_falls_with_our_call().await);
     report.note(Behaviour::TheirWithdrawal, client.its_cancel_of_a_question_stops_us().await);
+    report.note(Behaviour::OurTurn, client.its_question_falls_with_our_turn().await);
     client.end().await;
     report.note(Behaviour::Ids, crate::ids::three_ids(sdk, &command).await);
 }
@@ -108,7 +109,6 @@ impl Client {
         Self { protocol, peer, server, ours, barriers: 0 }
     }
 
-    /// Stops the work; for the reason we gave, where the protocol has a place for it.
     async fn our_cancel_stops_its_work(&mut self) -> Seen {
         let (call, stop) = self.start("cancelled", "obeys", json!({})).await;
         drop(call.cancel(REASON));
@@ -127,8 +127,12 @@ impl Client {
         self.stopped("timed out", &stop).await
     }
 
+    /// The work has stopped, for the reason that was given, where protocol and SDK have a place for it.
     async fn stopped(&mut self, work: &str, stop: &StopHandle) -> Seen {
-        self.server.journal.until(work, &["stopped"]).await;
+        let stopped = self.server.journal.until(work, &["stopped"]).await;
+        if let (false, Some(reason)) = (self.protocol.confirms(), stopped.more["reason"].as_str()) {
+            assert_eq!(reason, if work == "timed out" { "request timed out" } else { REASON });
+        }
         self.barrier().await;
         assert_eq!(self.server.journal.events(work).last(), Some(&"stopped"));
         self.settled(stop)
@@ -161,9 +165,11 @@ impl Client {
         let came = late(self.peer.counters()) - before;
         assert!(self.peer.in_flight().ours.iter().all(|call| call.cause.is_some()));
         match (came, outcome) {
+            // The SDK withholds it.
             (0, Outcome::Sent) => Seen::Cannot,
             (1, Outcome::AnsweredAfter { answer: Answer::Result, .. }) => Seen::Ok,
-            (2, Outcome::AnsweredAfter { .. }) => Seen::Ok,
+            // From one that has answered the cancel already.
+            (2, Outcome::AnsweredAfter { answer: Answer::Error, .. }) => Seen::Ok,
             _ => panic!("{came} late, {outcome:?}"),
         }
     }
@@ -173,7 +179,7 @@ impl Client {
             return Seen::Cannot;
         }
         self.cancel_while_it_asks("asks", "asked", false).await;
-        if self.is_pondering() {
+        if self.open_questions() > 0 {
             return Seen::Fault("leaves the question of a cancelled call open");
         }
         self.told_to_stop("asked").await;
@@ -184,13 +190,32 @@ impl Client {
         if self.protocol == Protocol::McpModern {
             return Seen::Cannot;
         }
-        let open = self.peer.in_flight().theirs.len();
+        let open = self.open_questions();
         self.cancel_while_it_asks("asks and links", "asked and linked", true).await;
-        if self.peer.in_flight().theirs.len() > open && self.is_pondering() {
+        if self.open_questions() > open {
             return Seen::Cannot;
         }
         self.told_to_stop("asked and linked").await;
         Seen::Ok
+    }
+
+    /// What leaves is one `session/cancel`, and the outcome of the permission (D37).
+    async fn its_question_falls_with_our_turn(&mut self) -> Seen {
+        if self.protocol != Protocol::Acp {
+            return Seen::Cannot;
+        }
+        let new = json!({ "cwd": "/", "mcpServers": [] });
+        let session = self.peer.request::<Value>("session/new", &new).await.unwrap()["sessionId"].clone();
+        let text = json!({ "work": "turn", "behaviour": "asks" }).to_string();
+        let prompt = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
+        let turn = self.peer.request::<Value>("session/prompt", &prompt).send();
+        self.ours.until("a dangerous thing", &["started"]).await;
+        let stop = turn.handle();
+        drop(turn);
+        self.ours.until("a dangerous thing", &["stopped"]).await;
+        self.server.journal.until("turn", &["stopped"]).await;
+        self.barrier().await;
+        self.settled(&stop)
     }
 
     async fn cancel_while_it_asks(&mut self, work: &str, question: &str, linked: bool) {
@@ -202,9 +227,9 @@ impl Client {
         self.barrier().await;
     }
 
-    /// Whether a question waits for us that nobody has taken back.
-    fn is_pondering(&self) -> bool {
-        self.peer.in_flight().theirs.iter().any(|question| question.cause.is_none())
+    /// Questions to us that nobody has taken back.
+    fn open_questions(&self) -> usize {
+        self.peer.in_flight().theirs.iter().filter(|question| question.cause.is_none()).count()
     }
 
     async fn told_to_stop(&mut self, question: &str) {
