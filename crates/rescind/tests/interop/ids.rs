@@ -1,12 +1,19 @@
 //! Ids that one careless comparison takes for each other or for none, sent as they are: a `Peer` never sends such.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{ChildStdin, ChildStdout},
 };
 
-use crate::{program::Program, protocol::Protocol, sdk::Sdk, table::Seen};
+use crate::{
+    program::{listen, to_run},
+    protocol::Protocol,
+    sdk::Sdk,
+    table::Seen,
+};
 
 struct Raw {
     lines: Lines<BufReader<ChildStdout>>,
@@ -19,7 +26,9 @@ pub(crate) async fn three_ids(sdk: Sdk, command: &[String]) -> Seen {
     if protocol == Protocol::Lsp {
         return Seen::Cannot;
     }
-    let (mut server, stdout, stdin) = Program::start(command);
+    let mut server = to_run(command).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut journal = listen(server.stderr.take().unwrap());
+    let (stdin, stdout) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
     let mut raw = Raw { lines: BufReader::new(stdout).lines(), stdin };
     raw.round_trip("hello", protocol.opening(), protocol.hello()).await;
     if let Some((method, params)) = protocol.initialized() {
@@ -30,7 +39,7 @@ pub(crate) async fn three_ids(sdk: Sdk, command: &[String]) -> Seen {
     for (id, work) in ids.iter().zip(&works) {
         let params = protocol.work("obeys", json!({ "work": work }));
         raw.say(json!({ "jsonrpc": "2.0", "id": id, "method": protocol.work_method(), "params": params })).await;
-        server.journal.until(work, &["started"]).await;
+        journal.until(work, &["started"]).await;
     }
     let mut hits = Vec::new();
     for (at, id) in ids.iter().enumerate() {
@@ -40,10 +49,10 @@ pub(crate) async fn three_ids(sdk: Sdk, command: &[String]) -> Seen {
             let barrier = format!("barrier {at} {round}");
             let params = protocol.work("obeys", json!({ "work": barrier, "ticks": 0 }));
             raw.round_trip(&barrier, protocol.work_method(), params).await;
-            server.journal.until(&barrier, &["finished"]).await;
+            journal.until(&barrier, &["finished"]).await;
         }
         let mut stopped = works.to_vec();
-        stopped.retain(|work| server.journal.events(work).contains(&"stopped"));
+        stopped.retain(|work| journal.events(work).contains(&"stopped"));
         hits.push(stopped.join(" "));
     }
     match hits.iter().map(String::as_str).collect::<Vec<_>>()[..] {

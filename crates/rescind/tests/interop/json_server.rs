@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rescind::peer::{Call, CallError, CauseCode, Context, ErrorObject, Outcome, Params, Peer, Transport};
+use rescind::peer::{Call, CallError, CauseCode, Context, ErrorObject, Outcome, Params, Peer};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -43,7 +43,7 @@ struct Editor {
 
 impl Editor {
     async fn open(command: &[String]) -> Self {
-        let (server, stdout, stdin) = Program::start(command);
+        let (server, transport) = Program::start(command);
         let (ours, teller) = journal();
         let logged = teller.clone();
         let give = Arc::new(Notify::new());
@@ -66,7 +66,7 @@ impl Editor {
             .notification("window/logMessage", move |log: Params<Value>| {
                 logged.tell("server", log.0["message"].as_str().unwrap_or_default(), Value::Null);
             })
-            .connect(Transport::new(stdout, stdin));
+            .connect(transport);
         driver.spawn();
         let mut hello = Protocol::Lsp.hello();
         hello["capabilities"] = json!({ "textDocument": { "hover": { "contentFormat": ["plaintext"] } } });

@@ -1,11 +1,15 @@
-//! A program of an SDK on the other end of two pipes.
+//! A program of an SDK, at the other end of its stdio.
 
 use std::{future::Future, process::Stdio, sync::mpsc, thread, time::Duration};
 
+use rescind::peer::{
+    Transport,
+    transport::child::{Child, child},
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{ChildStderr, Command},
     sync::oneshot,
 };
 
@@ -14,40 +18,43 @@ use crate::journal::{Journal, Teller, journal};
 /// After this a test is given up, so that nothing hangs; none that works comes near it.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A child process that speaks a protocol on stdio, and tells its marks on stderr. Dropping it kills it.
+/// A process at the other end of a connection of ours, which ends it.
 pub(crate) struct Program {
     child: Child,
     pub(crate) journal: Journal,
 }
 
 impl Program {
-    pub(crate) fn start(command: &[String]) -> (Self, ChildStdout, ChildStdin) {
-        let mut child = Command::new(&command[0])
-            .args(&command[1..])
-            .env("RESCIND_MARKS", "/dev/stderr")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (journal, teller) = journal();
-        tokio::spawn(async move {
-            let mut lines = lines;
-            while let Ok(Some(line)) = lines.next_line().await {
-                note(&teller, &line);
-            }
-        });
-        (Self { child, journal }, stdout, stdin)
+    pub(crate) fn start(command: &[String]) -> (Self, Transport) {
+        let (transport, child) = child(to_run(command)).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let journal = listen(child.take_stderr().unwrap());
+        (Self { child, journal }, transport)
     }
 
-    /// Waits for its exit.
+    /// Waits for its exit, which is its own.
     pub(crate) async fn exited(mut self) {
         let status = self.child.wait().await.unwrap();
         assert!(status.success(), "{status}: {:?}", self.journal.events("stderr"));
     }
+}
+
+/// A program that speaks a protocol on stdio, and tells its marks on stderr.
+pub(crate) fn to_run(command: &[String]) -> Command {
+    let mut program = Command::new(&command[0]);
+    program.args(&command[1..]).env("RESCIND_MARKS", "/dev/stderr").stderr(Stdio::piped());
+    program
+}
+
+/// What a program tells on stderr.
+pub(crate) fn listen(stderr: ChildStderr) -> Journal {
+    let (journal, teller) = journal();
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(stderr).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            note(&teller, &line);
+        }
+    });
+    journal
 }
 
 /// A mark, or a line that is none: kept, for whoever reads of a failure.

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use rescind::peer::{CauseCode, Context, ErrorObject, Params, Peer, Transport};
+use rescind::peer::{CauseCode, Context, ErrorObject, Params, Peer};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Notify, mpsc};
 
@@ -110,7 +110,7 @@ struct Desk {
 impl Server {
     fn accept(sdk: Sdk, command: &[String]) -> Self {
         let protocol = sdk.protocol();
-        let (client, stdout, stdin) = Program::start(command);
+        let (client, transport) = Program::start(command);
         let (ours, teller) = journal();
         let (give, orders) = mpsc::channel(1);
         let release = Arc::new(Notify::new());
@@ -138,7 +138,7 @@ impl Server {
                     desk.perform(work, "prompt", &cx).await.map(|_| json!({ "stopReason": "end_turn" }))
                 }
             })
-            .accept(Transport::new(stdout, stdin));
+            .accept(transport);
         driver.spawn();
         Self { sdk, peer, client, ours, orders: give, ordered: 0, left_open: 0, release, echoes: 0 }
     }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use rescind::peer::{
-    Answer, Call, CauseCode, Context, Counters, ErrorObject, Outcome, Params, Peer, StopHandle, Transport,
-};
+use rescind::peer::{Answer, Call, CauseCode, Context, Counters, ErrorObject, Outcome, Params, Peer, StopHandle};
 use serde_json::{Value, json};
 
 use crate::{
@@ -93,14 +91,14 @@ struct Client {
 
 impl Client {
     async fn connect(protocol: Protocol, command: &[String]) -> Self {
-        let (server, stdout, stdin) = Program::start(command);
+        let (server, transport) = Program::start(command);
         let (ours, teller) = journal();
         let (peer, driver) = Peer::builder(protocol.dialect())
             .framing(protocol.framing())
             .request(protocol.ask_method(), move |params: Params<Value>, cx: Context| {
                 ponder(protocol, params.0, cx, teller.clone())
             })
-            .connect(Transport::new(stdout, stdin));
+            .connect(transport);
         driver.spawn();
         peer.request::<Value>(protocol.opening(), &protocol.hello()).await.unwrap();
         if let Some((method, params)) = protocol.initialized() {
