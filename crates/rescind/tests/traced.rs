@@ -5,13 +5,14 @@
 use std::{
     fmt::{Debug, Write},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use rescind::peer::{Context, ErrorObject, Peer, dialect::mcp, transport};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -23,6 +24,8 @@ use tracing::{
 struct Notes {
     lines: Arc<Mutex<Vec<String>>>,
     next: Arc<AtomicU64>,
+    /// Asked something at every word: nobody may hold its lock meanwhile.
+    peers: Arc<OnceLock<[Peer; 2]>>,
 }
 
 struct Fields(String);
@@ -38,6 +41,7 @@ impl Notes {
         let mut visitor = Fields(String::new());
         fields(&mut visitor);
         text.push_str(&visitor.0);
+        self.peers.get().into_iter().flatten().for_each(|peer| drop(peer.in_flight()));
         self.lines.lock().unwrap().push(text);
     }
 }
@@ -83,11 +87,13 @@ async fn a_cancelled_request_is_neither_error_nor_success_and_words_of_the_peer_
             Err::<(), _>(ErrorObject::cancelled())
         },
     );
-    let (_server, driver) = server.accept(far);
+    let (server, driver) = server.accept(far);
     driver.spawn();
     let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
     driver.spawn();
-    let call = peer.request::<Value>("work", &()).send();
+    notes.peers.set([peer.clone(), server]).unwrap();
+    let context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let call = peer.request::<Value>("work", &json!({ "_meta": { "traceparent": context } })).send();
     peer.request::<Value>("ping", &()).await.unwrap();
     drop(call.cancel("stop\u{1b}[2Jit"));
     for _ in 0..3 {
@@ -98,13 +104,56 @@ async fn a_cancelled_request_is_neither_error_nor_success_and_words_of_the_peer_
         let fits = |line: &&String| line.starts_with(start) && parts.iter().all(|part| line.contains(part));
         assert!(lines.iter().any(|line| fits(&line)), "{start} {parts:?}: {lines:#?}");
     };
-    find("span 1 request", &["id=1", "method=work"]);
-    find("record 1", &["cause=\"caller\""]);
-    find("record 1", &["outcome=\"cancelled\""]);
+    find("span 1 request", &["conn=", "side=\"outgoing\"", "method=work", context]);
+    find("record 1", &["id=\"1\""]);
+    find("span 3 request", &["conn=", "side=\"incoming\"", "id=1", "method=work", context]);
+    for span in ["record 1", "record 3"] {
+        find(span, &["cause=\"caller\""]);
+        find(span, &["outcome=\"cancelled\""]);
+    }
     find("INFO", &["a cancel was sent", "id=1", "method=work", "initiator=\"caller\"", "stop\u{fffd}[2Jit"]);
     find("INFO", &["a cancel was received", "id=\"1\"", "in_flight="]);
     find("", &["follows 1"]);
+    find("", &["follows 3"]);
+    assert!(lines.iter().all(|line| !line.contains("status_code")), "{lines:#?}");
     assert!(
         lines.iter().all(|line| !line.contains('\u{1b}') && !line.starts_with("ERROR") && !line.starts_with("WARN"))
     );
+}
+
+/// D31: what is refused is a warning, what is late says so softly, what cannot be read is an error once.
+#[tokio::test(start_paused = true)]
+async fn each_kind_of_cancel_has_its_level_and_an_error_its_status() {
+    let notes = Notes::default();
+    let _guard = tracing::subscriber::set_default(notes.clone());
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let server = Peer::builder(&mcp::LATEST_LEGACY)
+        .request("ping", || async { Ok::<_, ErrorObject>(()) })
+        .request("fail", || async { Err::<(), _>(ErrorObject::internal("it broke")) });
+    let served = tokio::spawn(server.serve(far));
+    let cancel =
+        |id: Value| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+    let request = |id, method| json!({ "jsonrpc": "2.0", "id": id, "method": method });
+    let text = |messages: &[Value]| messages.iter().map(|message| format!("{message}\n")).collect::<String>();
+    let (reader, mut writer) = tokio::io::split(near);
+    writer.write_all(text(&[request(1, "ping"), request(2, "fail")]).as_bytes()).await.unwrap();
+    let mut reader = BufReader::new(reader);
+    for _ in 0..2 {
+        reader.read_line(&mut String::new()).await.unwrap();
+    }
+    let cancels = [json!(1), json!(77), json!(true), json!(1.5)].map(cancel);
+    writer.write_all(text(&cancels).as_bytes()).await.unwrap();
+    // Until a cancel of nothing is held no longer.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    writer.shutdown().await.unwrap();
+    reader.read_to_end(&mut Vec::new()).await.unwrap();
+    served.await.unwrap().unwrap();
+    let lines = notes.lines.lock().unwrap().clone();
+    let count =
+        |start: &str, part: &str| lines.iter().filter(|line| line.starts_with(start) && line.contains(part)).count();
+    assert_eq!(count("DEBUG", "id=\"1\""), 1, "{lines:#?}");
+    assert_eq!(count("WARN", "id=\"77\""), 1, "{lines:#?}");
+    assert_eq!(count("ERROR", "cannot be read"), 1, "{lines:#?}");
+    assert_eq!(count("record 1", "status_code"), 0, "{lines:#?}");
+    assert_eq!(count("record 2", "otel.status_code=\"ERROR\""), 1, "{lines:#?}");
 }

@@ -162,6 +162,12 @@ impl Connection {
         (deadline != NEVER).then_some(deadline)
     }
 
+    /// The id of one of our requests, as long as anything is known of it.
+    #[must_use]
+    pub fn id(&self, key: OutgoingKey) -> Option<OutgoingId> {
+        self.outgoing.get(key.0).map(|call| OutgoingId(RequestId::integer(call.id)))
+    }
+
     /// Whether anything is still known of one of our requests: it waits, or its receipt is open.
     #[must_use]
     pub fn knows(&self, key: OutgoingKey) -> bool {

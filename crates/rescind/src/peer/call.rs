@@ -25,6 +25,7 @@ use super::{
     error::{CallError, CallMisuse, Unreadable},
     receipt::{ReceiptFuture, Slip, StopHandle, cause},
     slots::{Extras, OnProgress},
+    trace::CallSpan,
     work::{Hook, Work},
 };
 
@@ -243,6 +244,7 @@ impl<R> Call<R> {
             }
             None => None,
         };
+        let span = CallSpan::new(&shared.link, &method, &params);
         // A hook that comes back, and what it hangs on, is run and dropped after the lock.
         let mut late_hook = None;
         let mut state = shared.lock();
@@ -251,11 +253,16 @@ impl<R> Call<R> {
             Ok(key) => key,
             Err(misuse) => {
                 drop(state);
+                CallSpan::refused(span);
                 self.state = State::Failed(Box::new(misuse.into()));
                 return;
             }
         };
-        let mut extras = on_progress.map(|f| Box::new(Extras { on_progress: Some(f), parent: None }));
+        let id = span.as_ref().and_then(|_| state.conn.id(key));
+        let mut extras = on_progress.map(|f| Box::new(Extras { on_progress: Some(f), ..Extras::default() }));
+        if let Some(span) = &span {
+            extras.get_or_insert_default().span = Some(Arc::clone(span));
+        }
         if let Some(parent) = parent {
             match parent.signal.add(Hook::Child(Arc::clone(shared), key)) {
                 Ok(place) => extras.get_or_insert_default().parent = Some((parent, place)),
@@ -271,6 +278,7 @@ impl<R> Call<R> {
             state.slips.insert(key, Arc::clone(slip));
         }
         drop(state);
+        CallSpan::sent(span, id);
         self.state = if is_detached { State::Detached(at) } else { State::Sent(at) };
         if let Some((hook, parent)) = late_hook {
             hook.run(&parent.cause_for_children());

@@ -106,8 +106,6 @@ struct Turn {
     wakers: Vec<Waker>,
     /// Dropped without any lock.
     trash: Vec<Extras>,
-    /// A malformed cancel was logged already (D29).
-    malformed: bool,
 }
 
 impl Driver {
@@ -352,7 +350,10 @@ impl Driver {
         let mut lock = Lock { shared: &shared, state: None };
         let mut events = std::mem::take(&mut self.turn.events);
         for event in events.drain(..) {
-            trace::event(&event, &mut self.turn.malformed);
+            if trace::tells(&event) {
+                lock.release();
+                trace::event(&shared, &event);
+            }
             match event {
                 Event::Request(request) => self.start(&mut lock, request),
                 Event::Notification(payload) => {

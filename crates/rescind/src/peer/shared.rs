@@ -19,7 +19,7 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{handler::Service, receipt::Slip, slots::Slots, sync::Bell, work::Work};
+use super::{handler::Service, receipt::Slip, slots::Slots, sync::Bell, trace::LinkTrace, work::Work};
 
 pub(crate) struct Shared {
     origin: tokio::time::Instant,
@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     /// Handles that callers hold: without any, the connection ends.
     handles: AtomicUsize,
     pub(crate) service: Service,
+    pub(crate) link: LinkTrace,
     state: Mutex<State>,
 }
 
@@ -64,6 +65,7 @@ impl Shared {
             bell: Bell::new(),
             handles: AtomicUsize::new(0),
             service,
+            link: LinkTrace::new(),
             state: Mutex::new(state),
         })
     }

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use rescind_proto::connection::{OutgoingKey, Settlement};
 
-use super::{call::Progress, work::Work};
+use super::{call::Progress, trace::CallSpan, work::Work};
 
 /// What a caller wants done with progress.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
@@ -37,6 +37,7 @@ pub(crate) struct Extras {
     pub(crate) on_progress: Option<OnProgress>,
     /// The request on another connection that this one serves, and where it is noted there.
     pub(crate) parent: Option<(Arc<Work>, u32)>,
+    pub(crate) span: Option<Arc<CallSpan>>,
 }
 
 impl Slots {
@@ -130,6 +131,9 @@ impl Slots {
         let slot = &mut self.slots[at as usize];
         slot.key = None;
         let left = (slot.waker.take(), slot.extras.take());
+        if let Some(span) = left.1.as_ref().and_then(|extras| extras.span.as_ref()) {
+            span.settled(&how);
+        }
         if slot.is_left {
             self.free.push(at);
         } else {

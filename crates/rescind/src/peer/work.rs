@@ -93,7 +93,7 @@ impl Work {
         spares_processes: bool,
         limit: Option<Instant>,
     ) -> Self {
-        let span = RequestSpan::new(&request);
+        let span = RequestSpan::new(&shared.link, &request);
         let rescind_proto::connection::Request { key, id, payload, dialect, deadline } = request;
         let deadline = deadline.into_iter().chain(limit).min();
         Self {
