@@ -324,7 +324,8 @@ async fn closing_a_session_cancels_its_turn_and_comes_after_it() {
     started(&mut watch).await;
     let others = client.prompt(&other, "that too").send();
     started(&mut watch).await;
-    client.close_session(&session).await.unwrap();
+    let closing = tokio::time::timeout(secs(3600), client.close_session(&session));
+    closing.await.expect("its turn ends").unwrap();
     stopped(&mut watch, CauseCode::Caller).await;
     assert_eq!(log.take(), [session], "its handler had ended before the session was closed");
     assert_eq!(turn.await.unwrap(), StopReason::Cancelled);
