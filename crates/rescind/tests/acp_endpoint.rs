@@ -327,13 +327,40 @@ async fn closing_a_session_cancels_its_turn_and_comes_after_it() {
     let closing = tokio::time::timeout(secs(3600), client.close_session(&session));
     closing.await.expect("its turn ends").unwrap();
     stopped(&mut watch, CauseCode::Caller).await;
-    assert_eq!(log.take(), [session], "its handler had ended before the session was closed");
+    assert_eq!(log.take(), [session]);
     assert_eq!(turn.await.unwrap(), StopReason::Cancelled);
     assert!(watch.is_quiet(), "the other session's turn goes on");
     assert_eq!(served.in_flight().theirs.len(), 1);
     client.close_session("no such session").await.unwrap();
     drop(others);
     stopped(&mut watch, CauseCode::Caller).await;
+}
+
+/// ACP-10: what on_close frees, the turn's handler no longer uses.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_closed_only_when_the_handler_of_its_turn_has_ended() {
+    let log = Log::new();
+    let (turns, closes, begun) = (log.clone(), log.clone(), std::sync::Arc::new(tokio::sync::Notify::new()));
+    let tell = begun.clone();
+    let agent = Agent::new("slow", "1")
+        .prompt(move |turn: Turn| {
+            let turns = turns.clone();
+            tell.notify_one();
+            async move {
+                turn.context().cancelled().await;
+                tokio::time::sleep(secs(3)).await;
+                turns.add("the turn has ended");
+                Ok::<_, ErrorObject>(StopReason::Cancelled)
+            }
+        })
+        .on_close(move |_| closes.add("the session is closed"));
+    let (client, _served) = pair(Client::builder(), agent);
+    let session = opened(&client).await;
+    let turn = client.prompt(&session, "do it").send();
+    begun.notified().await;
+    client.close_session(&session).await.unwrap();
+    assert_eq!(log.take(), ["the turn has ended", "the session is closed"]);
+    assert_eq!(turn.await.unwrap(), StopReason::Cancelled);
 }
 
 /// Case 40: from an editor through an agent to a tool.
