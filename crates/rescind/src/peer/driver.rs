@@ -104,6 +104,8 @@ struct Turn {
     fires: Vec<(Arc<Work>, Cause)>,
     forces: Vec<Arc<Work>>,
     wakers: Vec<Waker>,
+    /// Calls with stop handles that the engine knows no more, once these events are delivered.
+    forgotten: Vec<OutgoingKey>,
     /// Dropped without any lock.
     trash: Vec<Extras>,
 }
@@ -178,9 +180,9 @@ impl Driver {
                     state.conn.handle_closed(now);
                 }
             }
-            if state.conn.poll_timeout().is_some_and(|due| due <= now) {
+            let is_due = state.conn.poll_timeout().is_some_and(|due| due <= now);
+            if is_due {
                 state.conn.handle_timeout(now);
-                self.turn.forget(&mut state);
             }
             // Calls are handles: what still waits without any was detached, and is seen through.
             let is_idle = self.keep.is_none() && state.conn.waiting() == 0;
@@ -190,6 +192,9 @@ impl Driver {
             }
             self.phase.ending |= state.is_ending;
             self.turn.drain(&shared.service, &mut state, now);
+            if is_due {
+                self.turn.forget(&state);
+            }
         }
         self.deliver();
         self.poll_write(cx) || moved
@@ -343,7 +348,7 @@ impl Driver {
         for work in self.turn.forces.drain(..) {
             work.force();
         }
-        if self.turn.events.is_empty() {
+        if self.turn.events.is_empty() && self.turn.forgotten.is_empty() {
             return;
         }
         let shared = Arc::clone(&self.shared);
@@ -367,8 +372,9 @@ impl Driver {
                     if !state.slips.is_empty()
                         && let Some(slip) = state.slips.get(&key)
                     {
-                        self.turn.wakers.extend(slip.over(&how));
-                        if !state.conn.knows(key) {
+                        let (wakers, is_done) = slip.over(&how);
+                        self.turn.wakers.extend(wakers);
+                        if is_done {
                             state.slips.remove(&key);
                         }
                     }
@@ -397,8 +403,9 @@ impl Driver {
                 Event::Receipt(notice) => {
                     let state = lock.take();
                     if let Some(slip) = state.slips.get(&notice.key) {
+                        let is_done = notice.receipt.outcome.is_final();
                         self.turn.wakers.extend(slip.learn(notice.receipt));
-                        if !state.conn.knows(notice.key) {
+                        if is_done {
                             state.slips.remove(&notice.key);
                         }
                     }
@@ -418,6 +425,11 @@ impl Driver {
             }
         }
         self.turn.events = events;
+        for key in self.turn.forgotten.drain(..) {
+            if let Some(slip) = lock.take().slips.remove(&key) {
+                self.turn.wakers.extend(slip.forget());
+            }
+        }
         lock.release();
         self.turn.wake();
     }
@@ -567,16 +579,10 @@ impl Turn {
         }
     }
 
-    /// Lets go of the stop handles of calls of which nothing more will be learnt.
-    fn forget(&mut self, state: &mut State) {
-        let State { conn, slips, .. } = state;
-        slips.retain(|key, slip| {
-            let known = conn.knows(*key);
-            if !known {
-                self.wakers.extend(slip.forget());
-            }
-            known
-        });
+    /// Calls with stop handles of which nothing more will be learnt: what was has been drained.
+    fn forget(&mut self, state: &State) {
+        let unknown = state.slips.keys().filter(|key| !state.conn.knows(**key));
+        self.forgotten.extend(unknown);
     }
 
     fn wake(&mut self) {

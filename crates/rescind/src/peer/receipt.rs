@@ -214,16 +214,17 @@ impl Slip {
         std::mem::take(&mut slip.wakers)
     }
 
-    /// The call is over.
+    /// The call is over; who is to hear of it, and whether it ended without a cancel: then nothing follows.
     #[must_use]
-    pub(crate) fn over(&self, how: &Settlement) -> Vec<Waker> {
+    pub(crate) fn over(&self, how: &Settlement) -> (Vec<Waker>, bool) {
         let mut slip = self.lock();
-        slip.over = Some(match how {
+        let over = match how {
             Settlement::Result(_) | Settlement::PeerError(_) | Settlement::Unreadable(_) => Over::Answered,
             Settlement::Closed => Over::Closed,
             Settlement::Cancelled(_) | Settlement::TimedOut { .. } | Settlement::Ended { .. } => Over::Otherwise,
-        });
-        std::mem::take(&mut slip.wakers)
+        };
+        slip.over = Some(over);
+        (std::mem::take(&mut slip.wakers), over != Over::Otherwise && slip.receipt.is_none())
     }
 
     /// Nothing more will be learnt.

@@ -322,6 +322,23 @@ async fn a_detached_call_goes_on_without_its_caller() {
     }
 }
 
+/// Case 26: the driver meets the cancel and the answer at once.
+#[tokio::test(start_paused = true)]
+async fn a_receipt_is_learnt_when_the_answer_is_read_together_with_the_cancel() {
+    for dialect in DIALECTS {
+        let (mut wire, peer, _driven) = connect(builder(dialect)).await;
+        let call = peer.request::<Value>("work", &()).send();
+        let stop = call.handle();
+        let id = wire.hear().await["id"].clone();
+        wire.say(&result(&id, json!({}))).await;
+        let receipt = stop.cancel("enough");
+        assert!(call.await.unwrap_err().is_cancelled());
+        let receipt = tokio::time::timeout(secs(1), receipt).await.expect("nothing more can be learnt");
+        assert_eq!(receipt.outcome, Outcome::CompletedFirst, "{}", dialect.name);
+        assert_eq!(said(&mut wire).await, Vec::<Value>::new(), "{}", dialect.name);
+    }
+}
+
 /// Case 37.
 #[tokio::test(start_paused = true)]
 async fn a_handle_stops_a_call_beside_its_caller_and_however_often_sends_one_cancel() {
