@@ -34,6 +34,10 @@ explore:
 loom:
     cargo test --manifest-path loom/Cargo.toml
 
+# A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.
+soak SECONDS="60":
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind --test soak -- --ignored --nocapture
+
 # Real SDKs through the shim, and with a Peer in both roles; needs Node 18 and Python 3.11, or later.
 peers:
     peers/install
