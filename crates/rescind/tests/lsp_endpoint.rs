@@ -8,7 +8,7 @@ use std::io;
 
 use rescind::{
     lsp::{Client, Exit, LSP, Server, server_cancelled},
-    peer::{CallError, CauseCode, ErrorObject, Framing, Outcome, Peer, transport::memory},
+    peer::{CallError, CauseCode, Context, ErrorObject, Framing, Outcome, Peer, route, transport::memory},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 #[path = "peer/rig.rs"]
 mod rig;
 
-use rig::{Log, Wire, Witness, cancel, notification, request, result, watch, with_work};
+use rig::{Log, Wire, Witness, cancel, notification, request, result, secs, watch, with_work};
 
 fn server(witness: &Witness) -> Server {
     Server::new("test", "1.0")
@@ -136,6 +136,35 @@ async fn who_stopped_a_request_decides_its_code() {
     wire.say(&request(3, "textDocument/diagnostic", json!({}))).await;
     let error = wire.hear().await["error"].clone();
     assert_eq!((&error["code"], &error["data"]), (&json!(-32802), &json!({ "retriggerRequest": true })));
+}
+
+/// Case 1, 4. LSP-03, LSP-07: diagnostics that the server itself stops can be asked for again.
+#[tokio::test(start_paused = true)]
+async fn diagnostics_stopped_by_a_time_limit_say_whether_to_ask_again() {
+    let (mut watch, witness) = watch();
+    let told = witness.clone();
+    let diagnostic = route(move |cx: Context| {
+        let guard = told.guard(&cx);
+        async move {
+            cx.cancelled().await;
+            guard.fired(&cx);
+            let by_client = cx.cause().is_some_and(|cause| cause.code == CauseCode::Caller);
+            Err::<(), _>(if by_client { ErrorObject::cancelled() } else { server_cancelled(true) })
+        }
+    });
+    let diagnosing = server(&witness).request("textDocument/diagnostic", diagnostic.time_limit(secs(2)));
+    let (mut wire, _served) = initialized(diagnosing).await;
+    wire.say(&request(1, "textDocument/diagnostic", json!({}))).await;
+    watch.started(1).await;
+    watch.stopped(1, CauseCode::Timeout).await;
+    let error = wire.hear().await["error"].clone();
+    assert_eq!((&error["code"], &error["data"]), (&json!(-32802), &json!({ "retriggerRequest": true })));
+    wire.say(&request(2, "textDocument/diagnostic", json!({}))).await;
+    watch.started(2).await;
+    wire.say(&cancel(&LSP, 2)).await;
+    watch.stopped(2, CauseCode::Caller).await;
+    assert_eq!(wire.hear().await["error"]["code"], -32800);
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
 }
 
 /// A client and this server, over content-length headers.

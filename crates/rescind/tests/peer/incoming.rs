@@ -1,6 +1,9 @@
 //! The peer's requests, and what stops them.
 
-use rescind::peer::{CauseCode, Context, Dialect, ErrorObject, Verdict, dialect::mcp};
+use rescind::peer::{
+    CauseCode, Context, Dialect, ErrorObject, Verdict,
+    dialect::{acp, mcp},
+};
 use serde_json::{Value, json};
 
 use crate::rig::{
@@ -326,6 +329,40 @@ async fn a_cancel_of_initialize_is_ignored_and_it_is_still_answered() {
         wire.say_all(&[request(1, "initialize", json!({})), cancel(dialect, 1)]).await;
         assert_eq!(wire.hear().await, result(&json!(1), json!({ "ok": true })), "{}", dialect.name);
         assert!(matches!(verdicts.take()[..], [Verdict::Forbidden(_)]), "{}", dialect.name);
+    }
+}
+
+/// Case 71: both declare it, the server alone, the client alone, neither (ACP-20).
+#[tokio::test(start_paused = true)]
+async fn a_server_of_the_proposal_obeys_a_cancel_only_if_it_declared_so() {
+    let dialect = &acp::RFD_2025_11_13;
+    for (client, server) in [(true, true), (false, true), (true, false), (false, false)] {
+        let (mut watch, witness) = watch();
+        let capability = |declares| if declares { json!({ "cancellation": { "request": true } }) } else { json!({}) };
+        let welcome = json!({ "protocolVersion": 1, "agentCapabilities": capability(server) });
+        let server_side = with_work(builder(dialect), &witness).request("initialize", move || {
+            let welcome = welcome.clone();
+            async move { Ok::<_, ErrorObject>(welcome) }
+        });
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let (_peer, driver) = server_side.accept(theirs);
+        driver.spawn();
+        let mut wire = crate::rig::Wire::of(ours);
+        let hello = json!({ "protocolVersion": 1, "clientCapabilities": capability(client) });
+        wire.say(&request(0, "initialize", hello)).await;
+        wire.hear().await;
+        wire.say(&request(1, "work", json!({}))).await;
+        watch.started(1).await;
+        wire.say(&cancel(dialect, 1)).await;
+        if server {
+            watch.stopped(1, CauseCode::Caller).await;
+            let answer = wire.hear().await;
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
+        } else {
+            assert_eq!(wire.so_far().await, Vec::<Value>::new());
+            tokio::time::sleep(secs(60)).await;
+            assert!(watch.is_quiet(), "the work goes on");
+        }
     }
 }
 

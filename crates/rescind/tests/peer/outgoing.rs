@@ -22,7 +22,7 @@ fn cancels<'a>(said: &'a [Value], dialect: &Dialect) -> Vec<&'a Value> {
     said.iter().filter(|message| message["method"] == dialect.cancel.method).collect()
 }
 
-/// Case 14 of the caller's side, 25, 37.
+/// Case 25, 37.
 #[tokio::test(start_paused = true)]
 async fn dropping_a_call_sends_exactly_one_cancel_behind_its_request() {
     for dialect in DIALECTS {
@@ -366,7 +366,7 @@ async fn a_handle_stops_a_call_beside_its_caller_and_however_often_sends_one_can
     }
 }
 
-/// Case 18 of D18, 71: nothing of `initialize` is cancelled on the wire.
+/// Case 16, 71: nothing of `initialize` is cancelled on the wire.
 #[tokio::test(start_paused = true)]
 async fn initialize_is_never_cancelled_on_the_wire() {
     for dialect in [&mcp::LATEST_LEGACY, &acp::RFD_2025_11_13, &lsp::LSP] {
