@@ -48,6 +48,10 @@ peers:
 wrapped:
     peers/rust/run
 
+# Writes the page of cases anew, from the comments of tests.
+pages:
+    RESCIND_WRITE_PAGES=1 cargo test -p rescind-testkit --test pages
+
 # Licences, sources and duplicates of dependencies; needs cargo-deny.
 deny:
     cargo fetch --locked
