@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod cases;
+mod seeds;
 mod sources;
