@@ -22,13 +22,36 @@ pub(crate) struct Slots {
     displaced: HashMap<OutgoingKey, u32>,
 }
 
-struct Slot {
-    key: Option<OutgoingKey>,
+enum Slot {
+    Free,
+    Waiting(Waiting),
+    /// The answer, which its caller has not seen.
+    Ended(Settlement),
+}
+
+/// A request that is not settled as far as its caller knows.
+struct Waiting {
+    key: OutgoingKey,
     waker: Option<Waker>,
-    end: Option<Settlement>,
     /// The caller has gone and wants the request to go on: the slot is freed when it ends.
     is_left: bool,
     extras: Option<Box<Extras>>,
+}
+
+impl Slot {
+    const fn waiting(&self) -> Option<&Waiting> {
+        match self {
+            Self::Waiting(waiting) => Some(waiting),
+            Self::Free | Self::Ended(_) => None,
+        }
+    }
+
+    const fn waiting_mut(&mut self) -> Option<&mut Waiting> {
+        match self {
+            Self::Waiting(waiting) => Some(waiting),
+            Self::Free | Self::Ended(_) => None,
+        }
+    }
 }
 
 /// What few calls have.
@@ -42,7 +65,7 @@ pub(crate) struct Extras {
 
 impl Slots {
     pub(crate) fn insert(&mut self, key: OutgoingKey, waker: Option<Waker>, extras: Option<Box<Extras>>) -> u32 {
-        let slot = Slot { key: Some(key), waker, end: None, is_left: false, extras };
+        let slot = Slot::Waiting(Waiting { key, waker, is_left: false, extras });
         let at = if let Some(at) = self.free.pop() {
             self.slots[at as usize] = slot;
             at
@@ -55,7 +78,7 @@ impl Slots {
             self.by_place.resize(place + 1, u32::MAX);
         }
         let before = std::mem::replace(&mut self.by_place[place], at);
-        if let Some(known) = self.slots.get(before as usize).and_then(|slot| slot.key)
+        if let Some(known) = self.key(before)
             && known.place() == place
             && known != key
         {
@@ -67,59 +90,55 @@ impl Slots {
     /// The answer, if there is one; else the waker is kept. The slot is free after the answer. A waker that was kept
     /// before goes to `old`, to be dropped without any lock.
     pub(crate) fn poll(&mut self, at: u32, waker: &Waker, old: &mut Option<Waker>) -> Option<Settlement> {
-        let slot = &mut self.slots[at as usize];
-        match slot.end.take() {
-            Some(end) => {
-                self.free.push(at);
-                Some(end)
-            }
-            None => {
-                match &mut slot.waker {
-                    Some(known) if known.will_wake(waker) => {}
-                    place => *old = place.replace(waker.clone()),
-                }
+        match &mut self.slots[at as usize] {
+            Slot::Waiting(Waiting { waker: Some(known), .. }) if known.will_wake(waker) => None,
+            Slot::Waiting(waiting) => {
+                *old = waiting.waker.replace(waker.clone());
                 None
             }
+            Slot::Ended(_) => match self.free(at) {
+                Slot::Ended(end) => Some(end),
+                Slot::Waiting(_) | Slot::Free => None,
+            },
+            Slot::Free => None,
         }
     }
 
     /// The engine's key, while the request is not settled as far as its caller knows.
     pub(crate) fn key(&self, at: u32) -> Option<OutgoingKey> {
-        self.slots[at as usize].key
+        Some(self.slots.get(at as usize)?.waiting()?.key)
     }
 
     /// The answer that its caller has not seen.
     pub(crate) fn end(&self, at: u32) -> Option<&Settlement> {
-        self.slots[at as usize].end.as_ref()
+        match &self.slots[at as usize] {
+            Slot::Ended(end) => Some(end),
+            Slot::Waiting(_) | Slot::Free => None,
+        }
     }
 
     /// The caller goes; what hung on the call is given back, to be dropped without any lock.
     pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Extras>>, Option<Waker>) {
-        let slot = &mut self.slots[at as usize];
-        let left = (slot.key.take(), slot.extras.take(), slot.waker.take());
-        if let Some(key) = left.0.filter(|_| !self.displaced.is_empty()) {
+        let Slot::Waiting(Waiting { key, waker, extras, .. }) = self.free(at) else { return (None, None, None) };
+        if !self.displaced.is_empty() {
             self.displaced.remove(&key);
         }
-        slot.end = None;
-        self.free.push(at);
-        left
+        (Some(key), extras, waker)
     }
 
     /// The caller goes, and the request goes on without it.
     pub(crate) fn detach(&mut self, at: u32) -> Option<Waker> {
-        let slot = &mut self.slots[at as usize];
-        if slot.key.is_none() {
-            slot.end = None;
-            self.free.push(at);
-        } else {
-            slot.is_left = true;
+        if let Some(waiting) = self.slots[at as usize].waiting_mut() {
+            waiting.is_left = true;
+            return waiting.waker.take();
         }
-        slot.waker.take()
+        self.free(at);
+        None
     }
 
     /// The call is nobody's child any more: where its parent noted it.
     pub(crate) fn orphan(&mut self, at: u32) -> Option<(Arc<Work>, u32)> {
-        self.slots[at as usize].extras.as_mut()?.parent.take()
+        self.slots[at as usize].waiting_mut()?.extras.as_mut()?.parent.take()
     }
 
     /// A request has ended: its caller's waker, and what hung on the call.
@@ -129,29 +148,29 @@ impl Slots {
             self.displaced.remove(&key);
         }
         let slot = &mut self.slots[at as usize];
-        slot.key = None;
-        let left = (slot.waker.take(), slot.extras.take());
-        if let Some(span) = left.1.as_ref().and_then(|extras| extras.span.as_ref()) {
+        let extras = slot.waiting().and_then(|waiting| waiting.extras.as_ref());
+        if let Some(span) = extras.and_then(|extras| extras.span.as_ref()) {
             span.settled(&how);
         }
-        if slot.is_left {
-            self.free.push(at);
-        } else {
-            slot.end = Some(how);
+        let Slot::Waiting(Waiting { waker, is_left, extras, .. }) = std::mem::replace(slot, Slot::Ended(how)) else {
+            return (None, None);
+        };
+        if is_left {
+            self.free(at);
         }
-        left
+        (waker, extras)
     }
 
     /// Takes the progress callback out, to be called without any lock.
     pub(crate) fn take_progress(&mut self, key: OutgoingKey) -> Option<OnProgress> {
         let at = self.find(key)?;
-        self.slots[at as usize].extras.as_mut()?.on_progress.take()
+        self.slots[at as usize].waiting_mut()?.extras.as_mut()?.on_progress.take()
     }
 
     /// Puts it back; given back itself if the call is over.
     pub(crate) fn put_progress(&mut self, key: OutgoingKey, on_progress: OnProgress) -> Option<OnProgress> {
-        let extras = self.find(key).and_then(|at| self.slots[at as usize].extras.as_mut());
-        match extras {
+        let waiting = self.find(key).and_then(|at| self.slots[at as usize].waiting_mut());
+        match waiting.and_then(|waiting| waiting.extras.as_mut()) {
             Some(extras) => {
                 extras.on_progress = Some(on_progress);
                 None
@@ -160,8 +179,13 @@ impl Slots {
         }
     }
 
+    fn free(&mut self, at: u32) -> Slot {
+        self.free.push(at);
+        std::mem::replace(&mut self.slots[at as usize], Slot::Free)
+    }
+
     fn find(&self, key: OutgoingKey) -> Option<u32> {
-        let is = |at: &u32| self.slots.get(*at as usize).is_some_and(|slot| slot.key == Some(key));
+        let is = |at: &u32| self.key(*at) == Some(key);
         let at = self.by_place.get(key.place()).copied().filter(is);
         at.or_else(|| self.displaced.get(&key).copied().filter(is))
     }
