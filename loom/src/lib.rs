@@ -77,9 +77,9 @@ fn every_hook_is_handed_out_exactly_once() {
                 })
             })
             .collect();
-        let hooks = signal.fire(Some(7));
-        run.fetch_add(hooks.into_iter().flatten().count(), Ordering::Relaxed);
-        assert!(signal.fire(Some(8)).is_empty(), "it fires once");
+        let (_, hooks) = signal.fire(Some(7));
+        run.fetch_add(hooks.count(), Ordering::Relaxed);
+        assert_eq!(signal.fire(Some(8)).1.count(), 0, "it fires once");
         for adder in adders {
             adder.join().unwrap();
         }
@@ -98,7 +98,7 @@ fn a_hook_is_run_or_taken_back() {
             let signal = Arc::clone(&signal);
             thread::spawn(move || signal.remove(place).is_some())
         };
-        let run = signal.fire(None).into_iter().flatten().count();
+        let run = signal.fire(None).1.count();
         let taken = usize::from(other.join().unwrap());
         assert_eq!(run + taken, 1);
     });
@@ -112,12 +112,46 @@ fn a_waiting_task_learns_that_it_is_forced() {
         let driver = {
             let signal = Arc::clone(&signal);
             thread::spawn(move || {
-                drop(signal.fire(Some(1)));
+                let (task, _) = signal.fire(Some(1));
+                assert!(task.is_none(), "it does not wait for that");
                 signal.force();
             })
         };
         block_on(poll_fn(|cx| signal.poll_forced(cx)));
         assert!(signal.is_fired() && signal.is_forced());
+        driver.join().unwrap();
+    });
+}
+
+/// A handler's task that waits for its token is woken when it fires, and again when it is forced, however they cross.
+#[test]
+fn a_task_that_waits_for_its_token_learns_both() {
+    loom::model(|| {
+        let signal = Arc::new(Signal::<u8, Waker>::new());
+        let driver = {
+            let signal = Arc::clone(&signal);
+            thread::spawn(move || {
+                let (task, hooks) = signal.fire(Some(1));
+                task.into_iter().chain(hooks).for_each(Waker::wake);
+                signal.force();
+            })
+        };
+        let mut places = Vec::new();
+        block_on(poll_fn(|cx| {
+            if signal.poll_forced(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match signal.wait(cx.waker(), |waker| waker) {
+                Some(place) => {
+                    places.extend(place);
+                    Poll::Pending
+                }
+                None => Poll::Ready(()),
+            }
+        }));
+        assert!(signal.is_fired());
+        block_on(poll_fn(|cx| signal.poll_forced(cx)));
+        assert!(places.is_empty(), "its waker was there already");
         driver.join().unwrap();
     });
 }

@@ -10,7 +10,7 @@ use super::{Revision, ToolResult};
 use crate::peer::{
     Erased, ErrorObject, Route,
     extract::{Extract, OnRequest, Scope},
-    handler::{Handling, Outcome},
+    handler::{Answered, Handling, Outcome},
     route,
 };
 
@@ -102,11 +102,13 @@ macro_rules! tools {
             type Arguments = T;
 
             fn erased(self) -> Erased {
-                Erased(Box::new(move |work| {
-                    let scope = OnRequest::of(work);
+                Erased(Box::new(move |scope| {
                     let revision = Revision::of(scope.context().dialect());
-                    match arguments(&scope) {
-                        Ok(arguments) => Ok(Box::pin(run(self(arguments, $($arg::extract(&scope)?),*), revision))),
+                    match arguments(scope) {
+                        Ok(arguments) => {
+                            let call = self(arguments, $($arg::extract(scope)?),*);
+                            Ok(Answered::boxed(call, move |result| outcome(result, revision)))
+                        }
                         Err(error) => refuse(&error, revision),
                     }
                 }))
@@ -137,16 +139,12 @@ fn refuse(error: &serde_json::Error, revision: Revision) -> Result<Handling, Err
     if revision < Revision::V2025_11_25 {
         return Err(ErrorObject::invalid_params(message));
     }
-    let refused = async move { Ok::<_, ErrorObject>(ToolResult::failed(message)) };
-    Ok(Box::pin(run(refused, revision)))
+    let refused = outcome(Ok::<_, ErrorObject>(ToolResult::failed(message)), revision);
+    Ok(Box::pin(std::future::ready(refused)))
 }
 
-async fn run<R, E>(call: impl Future<Output = Result<R, E>>, revision: Revision) -> Outcome
-where
-    R: Into<ToolResult>,
-    E: Into<ErrorObject>,
-{
-    let mut result: ToolResult = match call.await {
+fn outcome<R: Into<ToolResult>, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> Outcome {
+    let mut result: ToolResult = match result {
         Ok(result) => result.into(),
         Err(error) => return Outcome::Error(error.into()),
     };

@@ -3,8 +3,9 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    pin::Pin,
     sync::Arc,
-    task::Poll,
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
@@ -12,7 +13,6 @@ use rescind_proto::{
     cause::Cause,
     dialect::{Dialect, Family},
     id::{IncomingId, RequestId},
-    json,
 };
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -43,7 +43,7 @@ impl Context {
     /// The request's method.
     #[must_use]
     pub fn method(&self) -> &str {
-        self.work.payload.method()
+        &self.work.method
     }
 
     /// What the requester speaks, for this request (D2).
@@ -71,10 +71,8 @@ impl Context {
     }
 
     /// Waits until the request is to stop.
-    pub async fn cancelled(&self) {
-        if !self.is_cancelled() {
-            self.token().cancelled().await;
-        }
+    pub fn cancelled(&self) -> Cancelled<'_> {
+        Cancelled { work: &self.work, place: None }
     }
 
     /// Awaits `work` unless the request is to stop first: `cx.unless_cancelled(work).await?` in a handler ends it as
@@ -172,8 +170,7 @@ impl Context {
     /// The token under which the requester wants progress, as JSON.
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
-        let form = self.work.dialect.progress.as_ref()?;
-        json::lookup(self.work.payload.params()?, form.asked_at)
+        self.work.progress_token.as_deref()
     }
 
     /// From now until the shield is dropped a cancel leaves this handler alone (D22, MCP-C07): for what must not be
@@ -207,6 +204,30 @@ impl Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Context").field(&self.work).finish()
+    }
+}
+
+/// Ready when a request is to stop; made by [`Context::cancelled`].
+#[derive(Debug)]
+#[must_use = "nothing waits until it is awaited"]
+pub struct Cancelled<'a> {
+    work: &'a Work,
+    /// Where its waker is, if it is not the handler's own.
+    place: Option<u32>,
+}
+
+impl Future for Cancelled<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.work.poll_fired(cx, &mut this.place)
+    }
+}
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        self.work.forget_waiting(&mut self.place);
     }
 }
 

@@ -27,6 +27,7 @@ use super::{
     Peer,
     call::Progress,
     error::ErrorObject,
+    extract::OnRequest,
     filter::{self, Filter, Sieve, Sieved},
     handler::Service,
     shared::{Shared, State},
@@ -445,8 +446,11 @@ impl Driver {
         };
         lock.release();
         let limit = route.settings.time_limit.map(|limit| shared.now() + limit);
-        let work = Arc::new(Work::new(Arc::clone(shared), request, route.settings.spares_processes, limit));
-        match task::begin(&work, || (route.handler)(&work), route.settings.has_own_task) {
+        let (work, payload) = Work::new(Arc::clone(shared), request, route.settings.spares_processes, limit);
+        let work = Arc::new(work);
+        // What the handler takes of its params it has then: they are not kept for it.
+        let scope = OnRequest::new(Arc::clone(&work), payload);
+        match task::begin(&work, || (route.handler)(&scope), route.settings.has_own_task) {
             Begun::Ended(end) => end.with(|end| lock.ended(key, end)),
             Begun::Pending(running) => {
                 lock.take().note_work(work);

@@ -25,6 +25,7 @@ pub trait Extract<Scope>: Sized {
 #[derive(Debug)]
 pub struct OnRequest {
     work: Arc<Work>,
+    payload: Payload,
 }
 
 /// A notification, as extractors see it.
@@ -45,8 +46,8 @@ pub trait Scope {
 }
 
 impl OnRequest {
-    pub(crate) fn of(work: &Arc<Work>) -> Self {
-        Self { work: Arc::clone(work) }
+    pub(crate) const fn new(work: Arc<Work>, payload: Payload) -> Self {
+        Self { work, payload }
     }
 
     /// The request's context.
@@ -64,11 +65,11 @@ impl OnNotification {
 
 impl Scope for OnRequest {
     fn method(&self) -> &str {
-        self.work.payload.method()
+        self.payload.method()
     }
 
     fn params(&self) -> Option<&[u8]> {
-        self.work.payload.params()
+        self.payload.params()
     }
 
     fn peer(&self) -> Peer {

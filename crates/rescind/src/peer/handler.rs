@@ -1,7 +1,15 @@
 //! Handlers: async functions of extractors, and the table that finds them by method.
 
-use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
+use pin_project_lite::pin_project;
 use rescind_proto::{
     connection::{CancelNotice, Grace, Payload},
     dialect::CancelResult,
@@ -14,7 +22,6 @@ use super::{
     extract::{Extract, OnNotification, OnRequest},
     filter::Filter,
     shared::Shared,
-    work::Work,
 };
 
 /// How a handler's future ended.
@@ -28,7 +35,7 @@ pub(crate) enum Outcome {
 pub(crate) type Handling = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Calls a handler. Errors are those of its extractors.
-pub(crate) type StartHandler = Box<dyn Fn(&Arc<Work>) -> Result<Handling, ErrorObject> + Send + Sync>;
+pub(crate) type StartHandler = Box<dyn Fn(&OnRequest) -> Result<Handling, ErrorObject> + Send + Sync>;
 
 pub(crate) type OnNotice = Box<dyn Fn(&Arc<Shared>, Payload) -> Result<(), ErrorObject> + Send + Sync>;
 
@@ -60,12 +67,40 @@ pub trait NotificationHandler<Args>: Send + Sync + 'static {
 #[doc(hidden)]
 pub struct ErasedNotice(pub(crate) OnNotice);
 
-async fn run<T: Serialize, E: Into<ErrorObject>>(handling: impl Future<Output = Result<T, E>>) -> Outcome {
-    match handling.await {
-        Ok(value) => match serde_json::to_vec(&value) {
-            Ok(json) => Outcome::Value(json),
-            Err(error) => Outcome::Error(ErrorObject::internal(format!("the result is no JSON: {error}"))),
-        },
+pin_project! {
+    /// A handler's future with its output made an outcome: an async function that awaits it would hold it twice, as
+    /// its argument and as what it awaits, and most of what a waiting request costs is this.
+    pub(crate) struct Answered<F, M> {
+        #[pin]
+        handling: F,
+        outcome: M,
+    }
+}
+
+impl<F: Future, M: Fn(F::Output) -> Outcome> Answered<F, M> {
+    pub(crate) fn boxed(handling: F, outcome: M) -> Handling
+    where
+        F: Send + 'static,
+        M: Send + 'static,
+    {
+        Box::pin(Self { handling, outcome })
+    }
+}
+
+impl<F: Future, M: Fn(F::Output) -> Outcome> Future for Answered<F, M> {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let this = self.project();
+        this.handling.poll(cx).map(this.outcome)
+    }
+}
+
+/// The outcome of a handler that came to `result`.
+pub(crate) fn outcome<T: Serialize, E: Into<ErrorObject>>(result: Result<T, E>) -> Outcome {
+    match result.map(|value| serde_json::to_vec(&value)) {
+        Ok(Ok(json)) => Outcome::Value(json),
+        Ok(Err(error)) => Outcome::Error(ErrorObject::internal(format!("the result is no JSON: {error}"))),
         Err(error) => Outcome::Error(error.into()),
     }
 }
@@ -81,10 +116,9 @@ macro_rules! handlers {
             $($arg: Extract<OnRequest>,)*
         {
             fn erased(self) -> Erased {
-                Erased(Box::new(move |work| {
-                    let scope = OnRequest::of(work);
-                    let _ = &scope;
-                    Ok(Box::pin(run(self($($arg::extract(&scope)?),*))))
+                Erased(Box::new(move |scope| {
+                    let _ = scope;
+                    Ok(Answered::boxed(self($($arg::extract(scope)?),*), outcome))
                 }))
             }
         }
@@ -207,9 +241,9 @@ impl Route {
     #[cfg(any(feature = "mcp", feature = "lsp"))]
     pub(crate) fn guarded(self, guard: &Guard) -> Self {
         let (handler, guard) = (self.handler, Arc::clone(guard));
-        let handler: StartHandler = Box::new(move |work| {
-            guard(&OnRequest::of(work))?;
-            handler(work)
+        let handler: StartHandler = Box::new(move |scope| {
+            guard(scope)?;
+            handler(scope)
         });
         Self { handler, ..self }
     }
@@ -218,7 +252,7 @@ impl Route {
     #[cfg(any(feature = "acp", feature = "lsp"))]
     pub(crate) fn wrapped(self, wrap: impl Fn(&OnRequest, Handling) -> Handling + Send + Sync + 'static) -> Self {
         let handler = self.handler;
-        let handler: StartHandler = Box::new(move |work| Ok(wrap(&OnRequest::of(work), handler(work)?)));
+        let handler: StartHandler = Box::new(move |scope| Ok(wrap(scope, handler(scope)?)));
         Self { handler, ..self }
     }
 }

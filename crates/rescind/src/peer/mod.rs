@@ -59,7 +59,7 @@ mod work;
 
 pub use builder::Builder;
 pub use call::{Call, Progress};
-pub use context::{Context, Shield};
+pub use context::{Cancelled, Context, Shield};
 pub use driver::Driver;
 pub use error::{CallError, CallMisuse, ErrorObject, Unreadable};
 pub use extract::{Method, Params, RawParams};

@@ -97,17 +97,36 @@ pub(crate) struct Signal<C, H> {
 #[derive(Debug)]
 struct Inner<C, H> {
     stage: Stage,
+    /// The task is to be woken when the signal fires.
+    task_waits: bool,
     cause: Option<C>,
-    hooks: Vec<Option<H>>,
-    /// Places of `hooks` that are empty.
-    free: Vec<u32>,
+    /// Absent until there is one: most handlers have none.
+    hooks: Option<Box<Hooks<H>>>,
     /// The task that polls the handler.
     task: Option<Waker>,
 }
 
+#[derive(Debug)]
+struct Hooks<H> {
+    list: Vec<Option<H>>,
+    /// Places of `list` that are empty.
+    free: Vec<u32>,
+}
+
+impl<H> Hooks<H> {
+    fn add(&mut self, hook: H) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.list[place as usize] = Some(hook);
+            return place;
+        }
+        self.list.push(Some(hook));
+        u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
 impl<C, H> Signal<C, H> {
     pub(crate) fn new() -> Self {
-        let inner = Inner { stage: Stage::Calm, cause: None, hooks: Vec::new(), free: Vec::new(), task: None };
+        let inner = Inner { stage: Stage::Calm, task_waits: false, cause: None, hooks: None, task: None };
         Self { stage: AtomicU8::new(Stage::Calm as u8), inner: Mutex::new(inner) }
     }
 
@@ -129,18 +148,22 @@ impl<C, H> Signal<C, H> {
         if self.is_fired() { lock(&self.inner).cause.clone() } else { None }
     }
 
-    /// Fires, once; the caller runs the hooks, without any lock.
-    #[must_use]
-    pub(crate) fn fire(&self, cause: Option<C>) -> Vec<Option<H>> {
-        let mut inner = lock(&self.inner);
-        if inner.stage > Stage::Calm {
-            return Vec::new();
-        }
-        inner.stage = Stage::Fired;
-        inner.cause = cause;
-        self.stage.store(Stage::Fired as u8, Ordering::Release);
-        inner.free = Vec::new();
-        mem::take(&mut inner.hooks)
+    /// Fires, once; the caller wakes the task, if it waits, and runs the hooks, without any lock.
+    pub(crate) fn fire(&self, cause: Option<C>) -> (Option<Waker>, impl Iterator<Item = H> + use<C, H>) {
+        let (task, hooks) = {
+            let mut inner = lock(&self.inner);
+            if inner.stage > Stage::Calm {
+                (None, None)
+            } else {
+                inner.stage = Stage::Fired;
+                inner.cause = cause;
+                self.stage.store(Stage::Fired as u8, Ordering::Release);
+                // Woken, it leaves its waker anew before it could miss that it is forced.
+                let task = if mem::take(&mut inner.task_waits) { inner.task.take() } else { None };
+                (task, inner.hooks.take())
+            }
+        };
+        (task, hooks.into_iter().flat_map(|hooks| hooks.list.into_iter().flatten()))
     }
 
     /// Demands that the handler's future be dropped, and wakes the task that polls it.
@@ -162,19 +185,29 @@ impl<C, H> Signal<C, H> {
         if inner.stage > Stage::Calm {
             return Err(hook);
         }
-        if let Some(place) = inner.free.pop() {
-            inner.hooks[place as usize] = Some(hook);
-            return Ok(place);
+        Ok(inner.hooks().add(hook))
+    }
+
+    /// Has `waker` woken when the signal fires; `None` if it has. A waker of the handler's own task is there already;
+    /// any other becomes a hook, whose number is given.
+    pub(crate) fn wait(&self, waker: &Waker, hook: impl FnOnce(Waker) -> H) -> Option<Option<u32>> {
+        let mut inner = lock(&self.inner);
+        if inner.stage > Stage::Calm {
+            return None;
         }
-        inner.hooks.push(Some(hook));
-        Ok(u32::try_from(inner.hooks.len() - 1).unwrap_or(u32::MAX))
+        if inner.task.as_ref().is_some_and(|task| task.will_wake(waker)) {
+            inner.task_waits = true;
+            return Some(None);
+        }
+        Some(Some(inner.hooks().add(hook(waker.clone()))))
     }
 
     /// Takes a hook back that is no longer needed.
     pub(crate) fn remove(&self, place: u32) -> Option<H> {
         let mut inner = lock(&self.inner);
-        let hook = inner.hooks.get_mut(place as usize)?.take()?;
-        inner.free.push(place);
+        let hooks = inner.hooks.as_mut()?;
+        let hook = hooks.list.get_mut(place as usize)?.take()?;
+        hooks.free.push(place);
         Some(hook)
     }
 
@@ -189,6 +222,12 @@ impl<C, H> Signal<C, H> {
             slot => *slot = Some(cx.waker().clone()),
         }
         Poll::Pending
+    }
+}
+
+impl<C, H> Inner<C, H> {
+    fn hooks(&mut self) -> &mut Hooks<H> {
+        self.hooks.get_or_insert_with(|| Box::new(Hooks { list: Vec::new(), free: Vec::new() }))
     }
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct Running {
 
 enum Phase {
     Handling(Handling),
-    /// The future is gone; what it started is not yet.
-    Releasing(End),
+    /// The future is gone; what it started is not yet. Boxed: every task would pay for what few need.
+    Releasing(Box<End>),
     Over,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn begin(work: &Arc<Work>, call: impl FnOnce() -> Result<Handling, Er
 impl Running {
     fn releasing(work: &Arc<Work>, end: End) -> Self {
         let mut running = Self { work: Arc::clone(work), phase: Phase::Over };
-        running.release(end);
+        running.phase = Phase::Releasing(Box::new(running.release(end)));
         running
     }
 
@@ -135,12 +135,17 @@ impl Running {
                         }
                     };
                     self.discard();
-                    self.release(end);
+                    let end = self.release(end);
+                    if self.work.poll_links(cx).is_ready() {
+                        return Poll::Ready(end);
+                    }
+                    self.phase = Phase::Releasing(Box::new(end));
+                    return Poll::Pending;
                 }
                 Phase::Releasing(_) => {
                     ready!(self.work.poll_links(cx));
                     if let Phase::Releasing(end) = mem::replace(&mut self.phase, Phase::Over) {
-                        return Poll::Ready(end);
+                        return Poll::Ready(*end);
                     }
                 }
                 Phase::Over => return Poll::Pending,
@@ -156,8 +161,8 @@ impl Running {
         }
     }
 
-    /// The future is gone: tells what hung on it.
-    fn release(&mut self, end: End) {
+    /// The future is gone: tells what hung on it. What is left to say of the end.
+    fn release(&self, end: End) -> End {
         let was_fired = self.work.signal.is_fired();
         self.work.span.ended(end.word(was_fired));
         self.work.retire();
@@ -173,7 +178,7 @@ impl Running {
             }
         }
         self.work.close_links();
-        self.phase = Phase::Releasing(end);
+        end
     }
 }
 

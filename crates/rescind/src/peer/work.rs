@@ -2,15 +2,16 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll, Waker},
 };
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{IncomingKey, OutgoingKey, Payload},
+    connection::{IncomingKey, OutgoingKey, Payload, Request},
     dialect::Dialect,
     id::IncomingId,
+    json,
     time::Instant,
 };
 use tokio::task::AbortHandle;
@@ -27,7 +28,9 @@ pub(crate) struct Work {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: IncomingKey,
     pub(crate) id: IncomingId,
-    pub(crate) payload: Payload,
+    pub(crate) method: Box<str>,
+    /// Under which the requester wants progress, as JSON.
+    pub(crate) progress_token: Option<Box<[u8]>>,
     pub(crate) dialect: &'static Dialect,
     /// On the clock of the connection.
     pub(crate) deadline: Option<Instant>,
@@ -35,6 +38,7 @@ pub(crate) struct Work {
     pub(crate) spares_processes: bool,
     pub(crate) signal: Signal<Cause, Hook>,
     pub(crate) span: RequestSpan,
+    token: OnceLock<CancellationToken>,
     links: Mutex<Links>,
 }
 
@@ -43,6 +47,8 @@ pub(crate) struct Work {
 pub(crate) enum Hook {
     /// A token that was handed out.
     Token(CancellationToken),
+    /// Somebody who waits for it, in another task than the handler's.
+    Waiting(Waker),
     /// A call on another connection, made while handling this request.
     Child(Arc<Shared>, OutgoingKey),
     /// A process group to be told to end.
@@ -53,13 +59,18 @@ pub(crate) enum Hook {
 /// What the handler owns besides its future: all of it is gone before the handler has ended (D12, case 72).
 #[derive(Debug, Default)]
 struct Links {
-    token: Option<CancellationToken>,
+    /// Absent until there is one: few handlers start anything.
+    started: Option<Box<Started>>,
+    /// Nothing more may be linked.
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Started {
     list: Vec<Option<Link>>,
     /// Places of `list` that are empty.
     free: Vec<usize>,
     live: usize,
-    /// Nothing more may be linked.
-    closed: bool,
     waiting: Option<Waker>,
 }
 
@@ -87,27 +98,33 @@ impl Link {
 }
 
 impl Work {
+    /// The request, and what only its extractors need: nobody pays for the params of what merely waits.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        request: rescind_proto::connection::Request,
+        request: Request,
         spares_processes: bool,
         limit: Option<Instant>,
-    ) -> Self {
+    ) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
-        let rescind_proto::connection::Request { key, id, payload, dialect, deadline } = request;
+        let Request { key, id, payload, dialect, deadline } = request;
         let deadline = deadline.into_iter().chain(limit).min();
-        Self {
+        let asked_at = dialect.progress.as_ref().map(|form| form.asked_at);
+        let progress_token = payload.params().zip(asked_at).and_then(|(params, path)| json::lookup(params, path));
+        let work = Self {
             shared,
             key,
             id,
-            payload,
+            method: payload.method().into(),
+            progress_token: progress_token.map(Into::into),
             dialect,
             deadline,
             spares_processes,
             signal: Signal::new(),
             span,
+            token: OnceLock::new(),
             links: Mutex::default(),
-        }
+        };
+        (work, payload)
     }
 
     /// Fires the token and tells everything that hangs on this request (D22, D26).
@@ -115,7 +132,11 @@ impl Work {
         #[cfg(feature = "tracing")]
         self.span.cancelled(&cause);
         let root = cause.code;
-        run(self.signal.fire(Some(cause)), Cause::parent(root));
+        let (task, hooks) = self.signal.fire(Some(cause));
+        run(hooks, &Cause::parent(root));
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 
     /// The grace is over: the handler's future is to be dropped (D22).
@@ -125,22 +146,41 @@ impl Work {
 
     /// The handler has ended without having been told to: what served it is needed no more (D26).
     pub(crate) fn retire(&self) {
-        run(self.signal.fire(None), Cause::new(CauseCode::Parent));
+        // Its task waits for nothing any more.
+        let (_task, hooks) = self.signal.fire(None);
+        run(hooks, &Cause::new(CauseCode::Parent));
     }
 
     /// The token of this request, made when first asked for.
     pub(crate) fn token(&self) -> CancellationToken {
-        let mut links = self.links();
-        if let Some(token) = &links.token {
-            return token.clone();
+        let token = self.token.get_or_init(|| {
+            let token = CancellationToken::new();
+            if self.signal.add(Hook::Token(token.clone())).is_err() {
+                token.cancel();
+            }
+            token
+        });
+        token.clone()
+    }
+
+    /// Ready when the token has fired. `place` is this waiter's, empty at first: what is in it at the end goes to
+    /// [`forget_waiting`](Self::forget_waiting).
+    pub(crate) fn poll_fired(&self, cx: &Context<'_>, place: &mut Option<u32>) -> Poll<()> {
+        self.forget_waiting(place);
+        match self.signal.wait(cx.waker(), Hook::Waiting) {
+            Some(waits_at) => {
+                *place = waits_at;
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
         }
-        let token = CancellationToken::new();
-        links.token = Some(token.clone());
-        drop(links);
-        if let Err(hook) = self.signal.add(Hook::Token(token.clone())) {
-            hook.run(&Cause::new(CauseCode::Parent));
+    }
+
+    /// This waiter waits no more.
+    pub(crate) fn forget_waiting(&self, place: &mut Option<u32>) {
+        if let Some(place) = place.take() {
+            self.signal.remove(place);
         }
-        token
     }
 
     /// Why the token fired; `None` before.
@@ -159,13 +199,14 @@ impl Work {
         if links.closed {
             return Err(link);
         }
-        links.live += 1;
-        if let Some(place) = links.free.pop() {
-            links.list[place] = Some(link);
+        let started = links.started.get_or_insert_default();
+        started.live += 1;
+        if let Some(place) = started.free.pop() {
+            started.list[place] = Some(link);
             return Ok(place);
         }
-        links.list.push(Some(link));
-        Ok(links.list.len() - 1)
+        started.list.push(Some(link));
+        Ok(started.list.len() - 1)
     }
 
     /// Says more of a link; ends it at once if the handler has ended meanwhile.
@@ -174,7 +215,7 @@ impl Work {
         if links.closed {
             link.end();
         }
-        if let Some(slot @ Some(_)) = links.list.get_mut(place) {
+        if let Some(slot @ Some(_)) = links.started.as_mut().and_then(|started| started.list.get_mut(place)) {
             *slot = Some(link);
         }
     }
@@ -183,12 +224,13 @@ impl Work {
     pub(crate) fn unlink(&self, place: usize) {
         let waiting = {
             let mut links = self.links();
-            if links.list.get_mut(place).and_then(Option::take).is_none() {
+            let Some(started) = &mut links.started else { return };
+            if started.list.get_mut(place).and_then(Option::take).is_none() {
                 return;
             }
-            links.live -= 1;
-            links.free.push(place);
-            if links.live == 0 { links.waiting.take() } else { None }
+            started.live -= 1;
+            started.free.push(place);
+            if started.live == 0 { started.waiting.take() } else { None }
         };
         if let Some(waiting) = waiting {
             waiting.wake();
@@ -197,7 +239,7 @@ impl Work {
 
     /// Whether something that the handler started is still there.
     pub(crate) fn has_links(&self) -> bool {
-        self.links().live > 0
+        self.links().started.as_ref().is_some_and(|started| started.live > 0)
     }
 
     /// Ends everything that is linked, and refuses more.
@@ -205,19 +247,20 @@ impl Work {
         let mut links = self.links();
         links.closed = true;
         // Neither aborting a task nor a signal runs anybody's code here and now.
-        for link in links.list.iter().flatten() {
+        for link in links.started.iter().flat_map(|started| started.list.iter().flatten()) {
             link.end();
         }
     }
 
     /// Ready when everything that was linked is gone.
     pub(crate) fn poll_links(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut links = self.links();
-        if links.live == 0 {
-            return Poll::Ready(());
+        match &mut self.links().started {
+            Some(started) if started.live > 0 => {
+                started.waiting = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(_) | None => Poll::Ready(()),
         }
-        links.waiting = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     /// Whether the handler was told to stop, and how.
@@ -239,6 +282,7 @@ impl Hook {
     pub(crate) fn run(self, cause: &Cause) {
         match self {
             Self::Token(token) => token.cancel(),
+            Self::Waiting(waker) => waker.wake(),
             Self::Child(shared, key) => shared.cancel(key, cause.clone()),
             #[cfg(unix)]
             Self::Group(leader) => leader.terminate(),
@@ -246,9 +290,9 @@ impl Hook {
     }
 }
 
-fn run(hooks: Vec<Option<Hook>>, cause: Cause) {
-    for hook in hooks.into_iter().flatten() {
-        hook.run(&cause);
+fn run(hooks: impl Iterator<Item = Hook>, cause: &Cause) {
+    for hook in hooks {
+        hook.run(cause);
     }
 }
 
@@ -256,7 +300,7 @@ impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Work")
             .field("id", &self.id)
-            .field("method", &self.payload.method())
+            .field("method", &self.method)
             .field("stage", &self.stage())
             .finish_non_exhaustive()
     }
