@@ -5,11 +5,12 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{Event, HandlerEnd, Refusal, Reply, Verdict},
+    connection::{Config, Connection, Event, HandlerEnd, Refusal, Reply, Verdict},
     dialect::{Dialect, acp, lsp, mcp},
     receipt::Ending,
     rule::Rule,
     side::Side,
+    time::Instant,
 };
 
 const SILENT: [&Dialect; 5] = [
@@ -523,4 +524,19 @@ fn a_subscription_that_the_server_ends_is_answered_and_cancelled() {
     rig.hear(&[&mcp_cancel("3")]);
     assert_eq!(rig.say(), [""; 0], "what was not begun is taken back");
     rig.leaves_nothing();
+}
+
+#[test]
+fn a_cancel_that_nobody_hears_of_stops_its_handler_all_the_same() {
+    let mut conn =
+        Connection::new(Config { dialect: Some(&acp::V1), reports_cancels: false, ..Config::new(Side::Server) });
+    let now = Instant::ORIGIN;
+    conn.handle_input(now, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}\n");
+    let Some(Event::Request(request)) = conn.poll_event() else { panic!("no request") };
+    conn.handle_input(now, b"{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":{\"requestId\":1}}\n");
+    let told: Vec<_> = core::iter::from_fn(|| conn.poll_event()).collect();
+    assert_eq!(told, [Event::Cancelled { key: request.key, cause: Cause::new(CauseCode::Caller) }]);
+    conn.ended(now, request.key, HandlerEnd::Cancelled);
+    assert_eq!(conn.poll_event(), None);
+    assert_eq!(conn.pending(), format!("{CANCELLED}\n").as_bytes());
 }

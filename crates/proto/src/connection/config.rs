@@ -47,6 +47,9 @@ pub struct Config {
     pub deadline_travels: bool,
     /// At the end of input, how long requests may go on before they are cancelled; `None` cancels at once (D27).
     pub drain_on_eof: Option<Duration>,
+    /// Whether anybody hears of the peer's cancels and of what came of them: [`Event::Cancel`](super::Event::Cancel)
+    /// and [`Event::Stopped`](super::Event::Stopped). What they describe happens all the same.
+    pub reports_cancels: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
     /// A deliberate bug, to prove that it is found.
@@ -77,6 +80,7 @@ impl Config {
             clocks: None,
             deadline_travels: true,
             drain_on_eof: None,
+            reports_cancels: true,
             seed: 0,
             #[cfg(feature = "seeded-bugs")]
             bug: None,

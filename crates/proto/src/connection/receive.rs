@@ -9,6 +9,7 @@ use crate::{
     frame::{self, Frame, Kind, Malformed, Notification, Params},
     id::RequestId,
     json, message,
+    method::Method,
     outgoing::Part,
     rule::Rule,
     slab::Key,
@@ -115,7 +116,7 @@ impl Connection {
     }
 
     /// Carries a readable cancel out, or says why not.
-    fn judge_cancel(&mut self, now: Instant, id: &RequestId, reason: Option<&str>) -> (Option<Box<str>>, Verdict) {
+    fn judge_cancel(&mut self, now: Instant, id: &RequestId, reason: Option<&str>) -> (Option<Method>, Verdict) {
         let spoken = self.spoken();
         if let Some(rule) = self.era.forbids_cancel(self.peer(), spoken) {
             return (None, Verdict::Forbidden(rule));
@@ -128,7 +129,7 @@ impl Connection {
         if let Some(key) = self.incoming.by_id(id)
             && let Some(request) = self.incoming.get(key)
         {
-            let method = Some(self.methods.name(request.method).into());
+            let method = Some(request.method);
             if !peer_may(request.dialect) {
                 return (method, Verdict::Forbidden(Rule::McpM01));
             }
@@ -157,7 +158,7 @@ impl Connection {
         now: Instant,
         id: &RequestId,
         reason: Option<&str>,
-    ) -> Option<(Option<Box<str>>, Verdict)> {
+    ) -> Option<(Option<Method>, Verdict)> {
         let ours = id.as_integer().filter(|id| self.outgoing.was_ours(*id))?;
         let is_server = self.peer() == crate::side::Side::Server;
         let Some(key) = self.outgoing.by_id(ours) else {
@@ -171,7 +172,7 @@ impl Connection {
             return None;
         }
         self.note(5, !is_subscription);
-        let method = Some(self.methods.name(self.outgoing.get(key)?.method).into());
+        let method = Some(self.outgoing.get(key)?.method);
         Some((method, self.end_subscription(now, key, reason)))
     }
 

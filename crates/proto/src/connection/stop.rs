@@ -9,6 +9,7 @@ use crate::{
     id::RequestId,
     incoming::{Grace, Stop, Told, Work},
     lanes::{Armed, NEVER},
+    method::Method,
     receipt::Ending,
     slab::Key,
     sticky::{Held, Hold},
@@ -315,6 +316,9 @@ impl Connection {
     }
 
     pub(super) fn report_stopped(&mut self, key: Key, ending: Ending) {
+        if !self.config.reports_cancels {
+            return;
+        }
         let Some(request) = self.incoming.get(key) else { return };
         let Some(stop) = &request.stop else { return };
         let stopped = Stopped {
@@ -330,10 +334,14 @@ impl Connection {
     pub(super) fn report_cancel(
         &mut self,
         id: Option<RequestId>,
-        method: Option<Box<str>>,
+        method: Option<Method>,
         reason: Option<Box<str>>,
         verdict: Verdict,
     ) {
+        if !self.config.reports_cancels {
+            return;
+        }
+        let method = method.map(|method| self.methods.name(method).into());
         let in_flight = self.incoming.len();
         let cause = CauseCode::Caller;
         let notice = CancelNotice { id, method, cause, reason, verdict, in_flight };

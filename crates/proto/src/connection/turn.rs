@@ -121,7 +121,7 @@ impl Connection {
         for key in prompts {
             let Some(request) = self.incoming.get(key) else { continue };
             let id = request.id.0.clone();
-            let method = Some(self.methods.name(request.method).into());
+            let method = Some(request.method);
             let verdict = self.stop_request(now, key, Cause::new(CauseCode::Caller), By::Peer);
             self.report_cancel(Some(id), method, None, verdict);
         }

@@ -185,6 +185,7 @@ impl Builder {
         let usual = if is_lsp { Framing::Headers } else { Framing::Line };
         let demanded = transport.io.limit(config.max_message);
         config.framing = demanded.or(framing).or(transport.framing).unwrap_or(usual);
+        config.reports_cancels &= cfg!(feature = "tracing") || !service.on_cancelled.is_empty();
         let shared = Shared::new(config.clone(), service);
         let peer = Peer::of(&shared);
         let keep = keeps.then(|| peer.clone());
