@@ -339,6 +339,19 @@ async fn a_receipt_is_learnt_when_the_answer_is_read_together_with_the_cancel() 
     }
 }
 
+/// Case 27: a clock that takes a request back says so in its receipt.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_what_was_not_written_is_known_to_its_handle() {
+    let (_wire, peer, _driven) = connect_small(builder(&mcp::LATEST), 64).await;
+    let blocked = peer.request::<Value>("work", &json!({ "text": "x".repeat(500) })).send();
+    let call = peer.request::<Value>("work", &()).response_timeout(millis(300)).send();
+    let stop = call.handle();
+    assert!(matches!(call.await, Err(CallError::TimedOut { .. })));
+    let receipt = stop.cancel("too late").await;
+    assert_eq!((receipt.outcome, receipt.cause.code), (Outcome::NeverSent, CauseCode::Timeout));
+    drop(blocked);
+}
+
 /// Case 37.
 #[tokio::test(start_paused = true)]
 async fn a_handle_stops_a_call_beside_its_caller_and_however_often_sends_one_cancel() {
