@@ -49,7 +49,7 @@ const METHOD: &str = "work";
 /// Far above what a shared machine needs; a call that takes longer never ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Of resident memory, between a third of the time and its end: what allocator and scheduler may shift.
-const SLACK: usize = 4 << 20;
+const SLACK: usize = 8 << 20;
 
 /// A small source of numbers: the same seed, the same numbers.
 #[derive(Clone)]
@@ -254,6 +254,11 @@ async fn end_call(call: Call<Value>, way: u64, mut dice: Dice) {
     }
 }
 
+fn transport(end: UnixStream) -> tokio::net::UnixStream {
+    end.set_nonblocking(true).unwrap();
+    tokio::net::UnixStream::from_std(end).unwrap()
+}
+
 type Driven = JoinHandle<io::Result<()>>;
 
 /// Two peers and what joins them.
@@ -270,13 +275,9 @@ impl Link {
         world.links.fetch_add(1, Ordering::Relaxed);
         let (a, b) = UnixStream::pair().unwrap();
         let ends = [a.try_clone().unwrap(), b.try_clone().unwrap()];
-        let stream = |end: UnixStream| {
-            end.set_nonblocking(true).unwrap();
-            tokio::net::UnixStream::from_std(end).unwrap()
-        };
-        let (client, driver) = endpoint(dialect, world, None).connect(stream(a));
+        let (client, driver) = endpoint(dialect, world, None).connect(transport(a));
         let at_client = driver.spawn();
-        let (server, driver) = endpoint(dialect, world, elsewhere).accept(stream(b));
+        let (server, driver) = endpoint(dialect, world, elsewhere).accept(transport(b));
         let at_server = driver.spawn();
         if dialect.handshake_first.is_some() {
             client.request::<Value>("initialize", &json!({})).await.unwrap();
@@ -345,6 +346,26 @@ impl Link {
     }
 }
 
+/// Calls that do not even fit into the socket of a peer that reads nothing.
+async fn wedged(world: &Arc<World>, dice: &mut Dice) {
+    let (near, _far) = UnixStream::pair().unwrap();
+    let (client, driver) = endpoint(&acp::V1, world, None).connect(transport(near));
+    let driven = driver.spawn();
+    let mut calls = JoinSet::new();
+    for _ in 0..dice.below(40) {
+        world.calls.fetch_add(1, Ordering::Relaxed);
+        let call = client.request(METHOD, &"x".repeat(64 << 10)).response_timeout(dice.millis(300));
+        calls.spawn(end_call(call, dice.below(11), Dice(dice.next())));
+    }
+    sleep(dice.millis(30)).await;
+    client.shutdown();
+    left(&client, "client of a peer that reads nothing", 0, world).await;
+    drop((client, timeout(PATIENCE, driven).await.expect("a driver ends")));
+    while let Some(ended) = timeout(PATIENCE, calls.join_next()).await.expect("every call ends") {
+        ended.unwrap();
+    }
+}
+
 /// A peer that has ended has nothing in its tables; one whose driver was dropped, as soon as its handlers are.
 async fn left(peer: &Peer, name: &str, way: u64, world: &World) {
     let ended = timeout(PATIENCE, peer.closed()).await;
@@ -364,6 +385,9 @@ async fn lane(world: Arc<World>, mut dice: Dice, over: Arc<AtomicBool>) {
     while !over.load(Ordering::Relaxed) {
         let mut dialect = || DIALECTS[usize::try_from(dice.below(4)).unwrap()];
         let (near, far) = (dialect(), dialect());
+        if dice.below(8) == 0 {
+            wedged(&world, &mut dice).await;
+        }
         let back = Link::open(far, &world, None).await;
         let front = Link::open(near, &world, Some(back.client.clone())).await;
         let most = dice.below(300);
