@@ -138,6 +138,9 @@ fn a_task_that_waits_for_its_token_learns_both() {
         };
         let mut places = Vec::new();
         block_on(poll_fn(|cx| {
+            // Clones know each other for the same; loom's original and its clone may not.
+            let waker = cx.waker().clone();
+            let cx = &mut Context::from_waker(&waker);
             if signal.poll_forced(cx).is_ready() {
                 return Poll::Ready(());
             }
