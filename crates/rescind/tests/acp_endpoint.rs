@@ -228,6 +228,30 @@ async fn a_cancelled_turn_closes_its_permission_and_its_terminal_and_says_cancel
     assert!(client.peer().in_flight().ours.is_empty() && client.peer().in_flight().theirs.is_empty());
 }
 
+/// D28: of one read the engine learns first that the turn is cancelled, then the answer to what the turn had asked.
+#[tokio::test(start_paused = true)]
+async fn the_receipt_of_a_permission_that_is_answered_beside_the_cancel_of_its_turn_is_told() {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let mut wire = Wire::of(ours);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let agent = Agent::new("asking", "1").prompt(move |turn: Turn| {
+        let ask = turn.request_permission(&json!({ "toolCallId": "t1" }), &[]);
+        tell.send(ask.handle()).unwrap();
+        async move { ask.await.map(|_| StopReason::EndTurn) }
+    });
+    let (_peer, driver) = agent.accept(theirs);
+    driver.spawn();
+    wire.say(&request(0, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))).await;
+    wire.hear().await;
+    wire.say(&request(1, "session/prompt", json!({ "sessionId": "s1", "prompt": [] }))).await;
+    let asked = wire.hear().await;
+    let answer = result(&asked["id"], json!({ "outcome": { "outcome": "cancelled" } }));
+    wire.say_all(&[notification("session/cancel", json!({ "sessionId": "s1" })), answer]).await;
+    assert_eq!(wire.hear().await, result(&json!(1), json!({ "stopReason": "cancelled" })), "no cancel of its own");
+    let receipt = told.recv().await.unwrap().cancel("").await;
+    assert_eq!((receipt.outcome, receipt.written), (Outcome::CompletedFirst, None));
+}
+
 /// ACP-08, on the wire: the client answers the permission request itself.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_cancels_a_turn_answers_its_permission_request_cancelled() {
