@@ -7,6 +7,8 @@
 mod demo;
 mod exec;
 mod failure;
+mod hops;
+mod marks;
 mod moment;
 mod run;
 mod sample_server;
@@ -34,6 +36,8 @@ enum Command {
     Watch,
     #[command(name = "__sample-server", hide = true)]
     SampleServer,
+    #[command(name = "__hop", hide = true)]
+    Hop(hops::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::main(arguments),
         Command::Watch => watch::main(),
         Command::SampleServer => sample_server::main(),
+        Command::Hop(arguments) => hops::main(arguments),
     }
 }
 

@@ -18,12 +18,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mark::{By, Event, Marks};
+use mark::{By, Event, Mark};
 use serde_json::{Value, json};
 use token::Token;
 use tool::Tool;
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    marks::{self, Marks},
+    moment::Moment,
+};
 
 /// The protocol revision that it speaks.
 pub(crate) const REVISION: &str = "2025-11-25";
@@ -43,7 +47,7 @@ pub(crate) fn main() -> ExitCode {
     let marks = match Marks::from_environment() {
         Ok(marks) => marks,
         Err(error) => {
-            Failure::new(mark::VARIABLE, error, "name a file or pipe that can be written").say();
+            Failure::new(marks::VARIABLE, error, "name a file or pipe that can be written").say();
             return ExitCode::from(2);
         }
     };
@@ -192,7 +196,7 @@ impl Server {
     }
 
     fn mark(&self, call: &Call, event: Event) {
-        self.marks.write(&call.id, call.tool, event);
+        let _ = self.marks.write(&Mark { at: Moment::now(), call: call.id.clone(), tool: call.tool, event });
     }
 
     fn output(&self) -> MutexGuard<'_, io::Stdout> {

@@ -23,8 +23,14 @@ pub(super) struct Glyphs {
     pub(super) answer: char,
     pub(super) swallowed: char,
     pub(super) death: char,
+    pub(super) told: char,
+    pub(super) stopped: char,
     pub(super) grid: char,
     pub(super) arrow: &'static str,
+    /// A branch of a tree, the last one, and what stands below either.
+    pub(super) branch: &'static str,
+    pub(super) last_branch: &'static str,
+    pub(super) trunk: &'static str,
 }
 
 const UNICODE: Glyphs = Glyphs {
@@ -35,8 +41,13 @@ const UNICODE: Glyphs = Glyphs {
     answer: '●',
     swallowed: '○',
     death: '†',
+    told: '▼',
+    stopped: '■',
     grid: '·',
     arrow: "→",
+    branch: "├ ",
+    last_branch: "└ ",
+    trunk: "│ ",
 };
 
 const ASCII: Glyphs = Glyphs {
@@ -47,13 +58,21 @@ const ASCII: Glyphs = Glyphs {
     answer: '*',
     swallowed: 'o',
     death: '!',
+    told: 'v',
+    stopped: '=',
     grid: '.',
     arrow: "->",
+    branch: "|-",
+    last_branch: "`-",
+    trunk: "| ",
 };
 
 /// The width of a picture that nobody's screen limits, and the limits of one that fits a screen.
 const WIDTH: usize = 96;
 const NARROWEST: usize = 80;
+
+/// One column of one row.
+pub(super) type Cell = (char, Ink);
 
 /// What a piece of text is, and by that its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,4 +152,29 @@ pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> String {
         column += length;
     }
     lines
+}
+
+/// What signs mean, in lines within the width.
+pub(super) fn legend(signs: &[(char, Ink, &str)], paint: Paint) -> String {
+    let mut legend = String::from(" ");
+    let mut column = 1;
+    for &(sign, ink, what) in signs {
+        let length = 2 + what.len();
+        if column + 3 + length > paint.width {
+            legend += "\n ";
+            column = 1;
+        }
+        let gap = if column == 1 { " " } else { "   " };
+        legend += &format!("{gap}{} {what}", paint.text(ink, sign));
+        column += gap.len() + length;
+    }
+    legend + "\n"
+}
+
+/// Cells as text, with one colour change where the ink changes.
+pub(super) fn join(cells: &[Cell], paint: Paint) -> String {
+    cells
+        .chunk_by(|(_, one), (_, other)| one == other)
+        .map(|run| paint.text(run[0].1, run.iter().map(|(sign, _)| sign).collect::<String>()))
+        .collect()
 }

@@ -1,19 +1,10 @@
 //! Marks: what the work itself says of its beginning and its end.
 
-use std::{
-    env,
-    fs::File,
-    io::{self, Write},
-};
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tool::Tool;
 use crate::moment::Moment;
-
-/// The environment variable that names the file or pipe that takes the marks. Without it there are none.
-pub(crate) const VARIABLE: &str = "RESCIND_SAMPLE_MARKS";
 
 /// One line: something happened to the work of one call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,25 +42,4 @@ pub(crate) enum Event {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum By {
     Cancel,
-}
-
-/// Where marks go.
-#[derive(Debug)]
-pub(super) struct Marks(Option<File>);
-
-impl Marks {
-    pub(super) fn from_environment() -> io::Result<Self> {
-        let file = env::var_os(VARIABLE).map(|path| File::options().append(true).create(true).open(path));
-        file.transpose().map(Self)
-    }
-
-    /// One write a line, so that lines of several threads do not mix.
-    pub(super) fn write(&self, call: &Value, tool: Tool, event: Event) {
-        let Some(mut file) = self.0.as_ref() else { return };
-        let mark = Mark { at: Moment::now(), call: call.clone(), tool, event };
-        if let Ok(mut line) = serde_json::to_vec(&mark) {
-            line.push(b'\n');
-            let _ = file.write_all(&line);
-        }
-    }
 }

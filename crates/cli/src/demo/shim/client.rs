@@ -7,23 +7,23 @@
 
 use std::{
     env,
-    ffi::OsString,
-    io::{self, PipeReader, PipeWriter, Write},
-    os::fd::{AsRawFd, BorrowedFd},
+    io::{self, PipeReader, Write},
+    os::fd::BorrowedFd,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::{Errno, FdFlags, fcntl_setfd},
+    io::Errno,
 };
 use serde_json::{Value, json};
 
 use super::source::Source;
 use crate::{
+    marks::{self, inherited},
     moment::Moment,
-    sample_server::mark::{self, Mark},
+    sample_server::mark::Mark,
 };
 
 /// How long any one thing may take to come; nothing that works comes near it.
@@ -93,7 +93,7 @@ impl Client {
             .arg("--")
             .arg(&program)
             .arg("__sample-server")
-            .env(mark::VARIABLE, inherited(&marks_end)?)
+            .env(marks::VARIABLE, inherited(&marks_end)?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -220,10 +220,4 @@ fn ready<const N: usize>(sources: [Option<BorrowedFd<'_>>; N], until: Moment) ->
     }
     let mut answers = polled.iter().map(|polled| !polled.revents().is_empty());
     Ok(Some(sources.map(|source| source.is_some() && answers.next() == Some(true))))
-}
-
-/// Lets children inherit a pipe; the path by which they open it.
-fn inherited(pipe: &PipeWriter) -> io::Result<OsString> {
-    fcntl_setfd(pipe, FdFlags::empty())?;
-    Ok(format!("/dev/fd/{}", pipe.as_raw_fd()).into())
 }

@@ -1,7 +1,7 @@
 //! What happened to each call: put together from what the client saw, what the
 //! work marked and what the shim recorded. It says nothing that was not observed.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     script,
 };
 use crate::{
+    demo::ms::Ms,
     moment::Moment,
     sample_server::{REVISION, mark::Event, tool::Tool},
 };
@@ -17,14 +18,14 @@ use crate::{
 /// The whole run. Times are milliseconds since the first call was sent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Story {
+pub(in crate::demo) struct Story {
     pub(super) protocol: &'static str,
     pub(super) calls: Vec<Call>,
     /// How long a ping took, after the late answers; `null` if it was not answered.
     pub(super) ping_ms: Option<Ms>,
     pub(super) end: End,
     /// What should have been otherwise, in words; empty if all went as it should.
-    pub(super) unexpected: Vec<String>,
+    pub(in crate::demo) unexpected: Vec<String>,
 }
 
 /// One call of one tool.
@@ -136,16 +137,6 @@ pub(super) struct End {
     pub(super) exit_code: Option<i32>,
     /// Whether a process was left that held the pipes of the session.
     pub(super) left_behind: bool,
-}
-
-/// Milliseconds since the first call was sent, or between two events.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub(super) struct Ms(pub(super) f64);
-
-impl Serialize for Ms {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64((self.0 * 1000.0).round() / 1000.0)
-    }
 }
 
 impl Story {

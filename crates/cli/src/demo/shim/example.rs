@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::story::{Answer, Call, Cancel, Canceller, Client, End, Ms, Receipt, Story, Swallowed, Work, WorkEnd};
-use crate::sample_server::tool::Tool;
+use super::story::{Answer, Call, Cancel, Canceller, Client, End, Receipt, Story, Swallowed, Work, WorkEnd};
+use crate::{demo::ms::Ms, sample_server::tool::Tool};
 
 /// A run in which all went as it should.
 pub(super) fn story() -> Story {

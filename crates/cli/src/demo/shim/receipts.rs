@@ -1,8 +1,9 @@
 //! What is known of each cancel, in words that claim no more than was observed (D28).
 
-use super::{
+use super::story::{Call, Cancel, Canceller, Story, WorkEnd};
+use crate::demo::{
+    ms::{Ms, lapse},
     paint::{Ink, Paint, wrapped},
-    story::{Call, Cancel, Canceller, Ms, Story, WorkEnd},
 };
 
 /// Columns before what is said of a call.
@@ -51,11 +52,6 @@ fn outcome(call: &Call) -> String {
         said += &format!(", with {} {answer}", if answer == "error" { "an" } else { "a" });
     }
     said
-}
-
-/// Two digits that mean something.
-fn lapse(milliseconds: f64) -> String {
-    if milliseconds < 1.0 { format!("{milliseconds:.2} ms") } else { format!("{milliseconds:.1} ms") }
 }
 
 /// What the work marked, and what came of it.

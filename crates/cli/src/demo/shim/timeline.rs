@@ -1,8 +1,9 @@
 //! The picture: a row for each call over one axis of time.
 
-use super::{
-    paint::{Ink, Paint},
-    story::{Answer, Call, Canceller, Ms, Story, WorkEnd},
+use super::story::{Answer, Call, Canceller, Story, WorkEnd};
+use crate::demo::{
+    ms::Ms,
+    paint::{Cell, Ink, Paint, join, legend},
 };
 
 /// Columns before the axis, and after it for what the client saw.
@@ -17,9 +18,6 @@ const LABELS: f64 = 500.0;
 /// Columns kept free at the end of the axis, for signs that had to give way.
 const MARGIN: usize = 2;
 
-/// One column of one row.
-type Cell = (char, Ink);
-
 pub(super) fn draw(story: &Story, paint: Paint) -> String {
     let axis = Axis::of(story, paint.width.saturating_sub(BEFORE + AFTER));
     let mut picture = axis.heading(paint);
@@ -29,7 +27,7 @@ pub(super) fn draw(story: &Story, paint: Paint) -> String {
         picture += &join(&axis.row(call, paint), paint);
         picture += &format!("  {}\n", saw(call));
     }
-    picture + "\n" + &legend(paint)
+    picture + "\n" + &signs_explained(paint)
 }
 
 /// From time to columns.
@@ -159,7 +157,8 @@ fn saw_answer(call: &Call, answer: &Answer) -> String {
     format!("error {}: {what}", error["code"])
 }
 
-fn legend(paint: Paint) -> String {
+/// What the signs mean.
+fn signs_explained(paint: Paint) -> String {
     let glyphs = paint.glyphs;
     let signs = [
         (glyphs.work, Ink::Work, "the work runs"),
@@ -170,25 +169,5 @@ fn legend(paint: Paint) -> String {
         (glyphs.swallowed, Ink::Unwanted, "late answer, swallowed by the shim"),
         (glyphs.death, Ink::Bad, "the server dies"),
     ];
-    let mut legend = String::from(" ");
-    let mut column = 1;
-    for (sign, ink, what) in signs {
-        let length = 2 + what.len();
-        if column + 3 + length > paint.width {
-            legend += "\n ";
-            column = 1;
-        }
-        let gap = if column == 1 { " " } else { "   " };
-        legend += &format!("{gap}{} {what}", paint.text(ink, sign));
-        column += gap.len() + length;
-    }
-    legend + "\n"
-}
-
-/// Cells as text, with one colour change where the ink changes.
-fn join(cells: &[Cell], paint: Paint) -> String {
-    cells
-        .chunk_by(|(_, one), (_, other)| one == other)
-        .map(|run| paint.text(run[0].1, run.iter().map(|(sign, _)| sign).collect::<String>()))
-        .collect()
+    legend(&signs, paint)
 }

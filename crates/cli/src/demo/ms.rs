@@ -1,0 +1,18 @@
+//! Times as the demo tells them.
+
+use serde::{Serialize, Serializer};
+
+/// Milliseconds since the beginning of an act, or between two events.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(super) struct Ms(pub(super) f64);
+
+impl Serialize for Ms {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64((self.0 * 1000.0).round() / 1000.0)
+    }
+}
+
+/// Two digits that mean something.
+pub(super) fn lapse(milliseconds: f64) -> String {
+    if milliseconds < 1.0 { format!("{milliseconds:.2} ms") } else { format!("{milliseconds:.1} ms") }
+}

@@ -1,0 +1,65 @@
+//! A story with chosen times, for tests of how it is told.
+
+use serde_json::{Value, json};
+
+use super::story::{Answer, Cancel, End, Exit, Receipt, Row, Story};
+use crate::{demo::ms::Ms, hops::mark::Piece};
+
+/// When Stop is pressed in it.
+const STOP: f64 = 200.0;
+
+/// A turn in which all went as it should.
+pub(super) fn story() -> Story {
+    let rows = vec![
+        Row {
+            cancels: cancel("session/cancel", 0.1),
+            answers: answer(1.1, json!({"stopReason": "cancelled"})),
+            receipt: receipt("confirmed", Some(1.1)),
+            ..row(Piece::Prompt, 0.2, 0.5, 0.6)
+        },
+        tool(row(Piece::Build, 1.0, 1.2, 2.9)),
+        Row { exit: Some(Exit { code: Some(143), signal: None }), steps: 5, ..row(Piece::Make, 3.0, 1.5, 2.5) },
+        Row { steps: 4, ..row(Piece::Compiler, 4.5, 1.6, 1.7) },
+        Row { steps: 4, ..tool(row(Piece::Search, 1.4, 1.3, 1.31)) },
+        Row {
+            cancels: cancel("$/cancel_request", 0.55),
+            answers: answer(0.9, json!({"outcome": {"outcome": "cancelled"}})),
+            receipt: receipt("confirmed", Some(0.4)),
+            ..row(Piece::Permission, 0.8, 0.3, 0.31)
+        },
+    ];
+    Story {
+        mcp: "2026-07-28",
+        stop_ms: Some(Ms(STOP)),
+        rows,
+        went_on_ms: Some(Ms(0.9)),
+        end: End { exit_code: Some(0), left_behind: false },
+        unexpected: Vec::new(),
+    }
+}
+
+/// Told and stopped this long after Stop.
+fn row(piece: Piece, started: f64, told: f64, stopped: f64) -> Row {
+    Row {
+        started_ms: Some(Ms(started)),
+        told_ms: Some(Ms(STOP + told)),
+        stopped_ms: Some(Ms(STOP + stopped)),
+        ..Row::empty(piece)
+    }
+}
+
+fn tool(row: Row) -> Row {
+    Row { cancels: cancel("notifications/cancelled", 0.7), receipt: receipt("sent", None), ..row }
+}
+
+fn cancel(method: &str, after: f64) -> Vec<Cancel> {
+    vec![Cancel { method: method.to_owned(), at_ms: Ms(STOP + after) }]
+}
+
+fn answer(after: f64, answer: Value) -> Vec<Answer> {
+    vec![Answer { at_ms: Ms(STOP + after), answer }]
+}
+
+fn receipt(outcome: &str, after: Option<f64>) -> Option<Receipt> {
+    Some(Receipt { outcome: outcome.to_owned(), after_ms: after.map(Ms) })
+}

@@ -1,0 +1,157 @@
+//! What must be so. Whatever is not, the demo says and exits 1.
+
+use super::{
+    editor::Seen,
+    story::{Exit, Row, Story},
+};
+use crate::hops::mark::Piece;
+
+/// What is not as it should be with the turn, a sentence each.
+pub(super) fn of_turn(story: &Story) -> Vec<String> {
+    let mut found = Vec::new();
+    for row in &story.rows {
+        let unmet = expectations(story, row).into_iter().filter(|(_, is_so)| !is_so);
+        found.extend(unmet.map(|(what, _)| format!("{}: {what}", row.name())));
+    }
+    if story.went_on_ms.is_none() {
+        found.push("the session must go on".to_owned());
+    }
+    if story.end.exit_code != Some(0) {
+        found.push("the agent must exit with 0".to_owned());
+    }
+    found
+}
+
+/// What must be so however far the script came.
+pub(super) fn of_session(story: &Story, seen: &Seen) -> Vec<String> {
+    let left = story.end.left_behind.then(|| "no process may be left".to_owned());
+    left.into_iter().chain(seen.unreadable.iter().map(|line| format!("unreadable: {line}"))).collect()
+}
+
+fn expectations(story: &Story, row: &Row) -> Vec<(&'static str, bool)> {
+    let is_after = |later, earlier| matches!((later, earlier), (Some(later), Some(earlier)) if later >= earlier);
+    let mut must = vec![
+        ("the work must start before Stop", is_after(story.stop_ms, row.started_ms)),
+        ("Stop must reach the work", is_after(row.told_ms, story.stop_ms)),
+        ("the work must stop, and after it was told", is_after(row.stopped_ms, row.told_ms)),
+        ("no step may follow once the work is told", row.steps_after_told == 0),
+    ];
+    match row.piece {
+        Piece::Prompt => must.extend([
+            ("it must be cancelled by one session/cancel", cancelled_by(row) == ["session/cancel"]),
+            ("its one answer must be stopReason \"cancelled\"", answers(row, "/stopReason") == ["cancelled"]),
+            ("its receipt must be confirmed", outcome(row) == "confirmed"),
+        ]),
+        Piece::Build | Piece::Search => must.extend([
+            ("it must be cancelled by one notification", cancelled_by(row) == ["notifications/cancelled"]),
+            ("it must be answered nothing", row.answers.is_empty()),
+            ("its receipt must claim no more than sent", outcome(row) == "sent"),
+        ]),
+        Piece::Make => must.push((
+            "it must end by SIGTERM, in its own time",
+            row.exit == Some(Exit { code: Some(128 + 15), signal: None }),
+        )),
+        Piece::Compiler => {
+            let make = story.rows.iter().find(|row| row.piece == Piece::Make);
+            let stopped = make.and_then(|make| make.stopped_ms);
+            must.push(("it must stop before the process that waits for it", is_after(stopped, row.stopped_ms)));
+        }
+        // The editor answers without being asked to, when it cancels the turn; so the agent's cancel may be too late.
+        Piece::Permission => must.extend([
+            ("its one answer must be outcome \"cancelled\"", answers(row, "/outcome/outcome") == ["cancelled"]),
+            ("its receipt must say so", matches!(outcome(row), "confirmed" | "completed_first")),
+        ]),
+    }
+    must
+}
+
+fn cancelled_by(row: &Row) -> Vec<&str> {
+    row.cancels.iter().map(|cancel| &*cancel.method).collect()
+}
+
+fn answers<'a>(row: &'a Row, pointer: &str) -> Vec<&'a str> {
+    row.answers
+        .iter()
+        .map(|answer| answer.answer.pointer(pointer).and_then(|word| word.as_str()).unwrap_or(""))
+        .collect()
+}
+
+fn outcome(row: &Row) -> &str {
+    row.receipt.as_ref().map_or("", |receipt| receipt.outcome.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::demo::{
+        ms::Ms,
+        stop::{example, story::Answer},
+    };
+
+    fn disappointments(change: impl FnOnce(&mut Story)) -> Vec<String> {
+        let mut story = example::story();
+        change(&mut story);
+        of_turn(&story)
+    }
+
+    fn row(story: &mut Story, piece: Piece) -> &mut Row {
+        story.rows.iter_mut().find(|row| row.piece == piece).unwrap()
+    }
+
+    #[test]
+    fn a_fall_where_all_went_well_disappoints_nobody() {
+        assert_eq!(disappointments(|_| ()), Vec::<String>::new());
+        let seen = Seen { is_alone: true, ..Seen::default() };
+        assert_eq!(of_session(&example::story(), &seen), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_process_that_outlives_the_turn_disappoints() {
+        let found = disappointments(|story| row(story, Piece::Compiler).stopped_ms = None);
+        let order = "compiler: it must stop before the process that waits for it";
+        assert_eq!(found, ["compiler: the work must stop, and after it was told", order]);
+    }
+
+    #[test]
+    fn a_process_that_had_to_be_killed_disappoints() {
+        let killed = Exit { code: None, signal: Some(9) };
+        let found = disappointments(|story| row(story, Piece::Make).exit = Some(killed));
+        assert_eq!(found, ["make: it must end by SIGTERM, in its own time"]);
+    }
+
+    #[test]
+    fn work_that_stops_unasked_disappoints() {
+        let found = disappointments(|story| row(story, Piece::Search).told_ms = None);
+        let order = "tool search: the work must stop, and after it was told";
+        assert_eq!(found, ["tool search: Stop must reach the work", order]);
+    }
+
+    #[test]
+    fn a_step_after_the_work_was_told_disappoints() {
+        let found = disappointments(|story| row(story, Piece::Search).steps_after_told = 1);
+        assert_eq!(found, ["tool search: no step may follow once the work is told"]);
+    }
+
+    #[test]
+    fn an_answer_to_a_cancelled_tool_call_disappoints() {
+        let answer = Answer { at_ms: Ms(220.0), answer: json!({}) };
+        let found = disappointments(|story| row(story, Piece::Build).answers.push(answer));
+        assert_eq!(found, ["tool build: it must be answered nothing"]);
+    }
+
+    #[test]
+    fn a_permission_that_somebody_chose_disappoints() {
+        let found = disappointments(|story| {
+            row(story, Piece::Permission).answers[0].answer = json!({"outcome": {"outcome": "selected"}});
+        });
+        assert_eq!(found, ["permission: its one answer must be outcome \"cancelled\""]);
+    }
+
+    #[test]
+    fn a_session_that_does_not_go_on_disappoints() {
+        let found = disappointments(|story| story.went_on_ms = None);
+        assert_eq!(found, ["the session must go on"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! The agent: an ACP agent whose tools are those of an MCP server.
+
+use std::{io, sync::Arc};
+
+use rescind::{
+    acp::{Agent, PermissionOption, StopReason, Turn},
+    mcp,
+    peer::{ErrorObject, Outcome, StopHandle, transport},
+};
+use serde_json::json;
+
+use super::{
+    Role, VERSION, command,
+    mark::{Event, Piece},
+    wire::Wire,
+};
+use crate::marks::Marks;
+
+/// The prompt whose turn builds, searches and asks for permission, all at once and without an end.
+pub(crate) const BUILD_AND_SEARCH: &str = "build it, and find where it is used";
+
+/// The prompt whose turn asks the tool server for one thing, and ends.
+pub(crate) const GO_ON: &str = "which tools are there?";
+
+/// Serves the editor until stdin ends, and ends the tool server in order then.
+pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
+    let (transport, _child) = transport::child(command(Role::Tools)?)?;
+    let (peer, driver) = Wire::new(marks).observe(mcp::Client::builder()).connect(transport);
+    let driver = driver.spawn();
+    let tools = mcp::Client::new(peer, "rescind-sample-agent", VERSION);
+    tools.open().await.map_err(io::Error::other)?;
+    let marked = Arc::clone(marks);
+    Agent::new("rescind-sample-agent", VERSION)
+        .prompt(move |turn: Turn| take_turn(turn, tools.clone(), Arc::clone(&marked)))
+        .with(|builder| Wire::new(marks).observe(builder))
+        .serve(transport::stdio())
+        .await?;
+    driver.await.map_err(io::Error::other)?
+}
+
+async fn take_turn(turn: Turn, tools: mcp::Client, marks: Arc<Marks>) -> Result<StopReason, ErrorObject> {
+    if turn.text() != BUILD_AND_SEARCH {
+        tools.list_tools().await?;
+        return Ok(StopReason::EndTurn);
+    }
+    let work = marks.begin(Piece::Prompt);
+    let build = tools.call_tool("build", &json!({}));
+    let search = tools.call_tool("search", &json!({}));
+    let options =
+        [PermissionOption::new("yes", "Do it", "allow_once"), PermissionOption::new("no", "No", "reject_once")];
+    let permission = turn.request_permission(&json!({ "toolCallId": "1", "title": "deploy" }), &options);
+    let slips =
+        [(Piece::Build, build.handle()), (Piece::Search, search.handle()), (Piece::Permission, permission.handle())];
+    let calls = async { tokio::join!(build, search, permission) };
+    let (built, found, _) = work.until_end(turn.context(), calls).await;
+    drop(work);
+    for (piece, slip) in slips {
+        // Beside the turn, which does not wait for what may still be learnt.
+        tokio::spawn(tell_receipt(slip, piece, Arc::clone(&marks)));
+    }
+    built.and(found)?;
+    Ok(StopReason::EndTurn)
+}
+
+/// Marks what is known of a cancel once nothing more can be learnt. The turn has asked for it before.
+async fn tell_receipt(slip: StopHandle, piece: Piece, marks: Arc<Marks>) {
+    let receipt = slip.cancel("").await;
+    marks.mark(piece, Event::of_receipt(&receipt.outcome));
+}
+
+impl Event {
+    pub(crate) fn of_receipt(outcome: &Outcome) -> Self {
+        let after = match outcome {
+            Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } => Some(after.as_secs_f64() * 1e3),
+            Outcome::Asked
+            | Outcome::NeverSent
+            | Outcome::NotSendable
+            | Outcome::Sent
+            | Outcome::CompletedFirst
+            | Outcome::Unknown => None,
+        };
+        Self::Receipt { outcome: outcome.word().to_owned(), after_ms: after }
+    }
+}

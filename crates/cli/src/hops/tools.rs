@@ -1,0 +1,52 @@
+//! The tool server: one tool runs processes, the other works by itself.
+
+use std::{io, os::unix::process::ExitStatusExt, process::Stdio, sync::Arc};
+
+use rescind::{
+    mcp::{self, NoArguments, Tool},
+    peer::{Context, ErrorObject, transport},
+};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{
+    Role, STEP, VERSION, command,
+    mark::{Event, Piece},
+};
+use crate::marks::Marks;
+
+pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
+    let (for_build, for_search) = (Arc::clone(marks), Arc::clone(marks));
+    let build = move |_: NoArguments, cx: Context| build(cx, Arc::clone(&for_build));
+    let search = move |_: NoArguments, cx: Context| search(cx, Arc::clone(&for_search));
+    mcp::Server::new("rescind-sample-tools", VERSION)
+        .with_tool(Tool::with_schema("build", "Runs a process that runs another.", json!({}), build))
+        .with_tool(Tool::with_schema("search", "Searches, without an end.", json!({}), search))
+        .serve(transport::stdio())
+        .await
+}
+
+async fn build(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
+    let work = marks.begin(Piece::Build);
+    let mut command = command(Role::Make).map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut make = cx.command(command).map_err(failed)?;
+    let status = work.until_end(&cx, make.wait()).await.map_err(failed)?;
+    marks.mark(Piece::Make, Event::Exited { code: status.code(), signal: status.signal() });
+    Ok("built".to_owned())
+}
+
+async fn search(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
+    let work = marks.begin(Piece::Search);
+    let steps = async {
+        loop {
+            cx.unless_cancelled(sleep(STEP)).await?;
+            marks.mark(Piece::Search, Event::Step);
+        }
+    };
+    work.until_end(&cx, steps).await
+}
+
+fn failed(error: io::Error) -> ErrorObject {
+    ErrorObject::internal(error.to_string())
+}
