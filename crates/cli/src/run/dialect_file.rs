@@ -13,7 +13,8 @@ use std::{fs, io, path::Path};
 
 use rescind_proto::{
     dialect::{
-        CancelForm, CancelResult, Cancellers, Dialect, ErrorText, Family, IdReuse, ProgressForm, Settlement, StrayError,
+        CancelForm, CancelResult, Cancellers, Dialect, ErrorText, Family, IdReuse, ProgressForm, ReportForm,
+        Settlement, StrayError,
     },
     rule::Rule,
 };
@@ -175,7 +176,10 @@ fn dialect(table: Table) -> Result<Dialect, DialectError> {
         });
     }
     if let Some(Progress { method, token, asked_at }) = table.progress {
-        let progress = ProgressForm { method: text(method), token: text(token), asked_at: list(asked_at, text) };
+        // A relay passes progress on and never writes any.
+        let report = ReportForm::Counted;
+        let progress =
+            ProgressForm { method: text(method), token: text(token), asked_at: list(asked_at, text), report };
         dialect.progress = Some(progress);
     }
     dialect.batches = table.batches.unwrap_or(base.batches);

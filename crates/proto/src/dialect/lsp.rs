@@ -1,8 +1,8 @@
 //! Language Server Protocol 3.17 and 3.18.
 
 use super::{
-    CancelForm, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm, Settlement,
-    StrayError,
+    CancelForm, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm, ReportForm,
+    Settlement, StrayError,
 };
 use crate::{error_code, rule::Rule};
 
@@ -32,7 +32,12 @@ pub const LSP: Dialect = Dialect {
     stray_error: StrayError::NullId,
     clocks: Clocks { response: None, total: None, unclocked: &[] },
     cancel_results: &[],
-    progress: Some(ProgressForm { method: "$/progress", token: "token", asked_at: &["workDoneToken"] }), // LSP-05
+    progress: Some(ProgressForm {
+        method: "$/progress", // LSP-05
+        token: "token",
+        asked_at: &["workDoneToken"],
+        report: ReportForm::WorkDone,
+    }),
     turn: None,
     last_request: Some("shutdown"), // LSP-06
     handshake_first: Some(Rule::Lsp06),

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     CancelForm, CancelResult, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm,
-    Settlement, StrayError, SubscriptionForm,
+    ReportForm, Settlement, StrayError, SubscriptionForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -49,6 +49,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
         method: "notifications/progress",
         token: "progressToken",
         asked_at: &["_meta", "progressToken"], // MCP-P00
+        report: ReportForm::Counted,
     }),
     turn: None,
     last_request: None,

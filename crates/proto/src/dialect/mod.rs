@@ -7,8 +7,11 @@ pub mod acp;
 pub mod era;
 pub mod lsp;
 pub mod mcp;
+mod progress;
 
 use core::{fmt, time::Duration};
+
+pub use progress::{ProgressForm, Report, ReportForm};
 
 use crate::rule::Rule;
 
@@ -178,17 +181,6 @@ pub struct CancelResult {
     pub value: &'static str,
     /// The whole result, as JSON.
     pub json: &'static str,
-}
-
-/// How progress names its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProgressForm {
-    /// The notification.
-    pub method: &'static str,
-    /// The member of its params that holds the token.
-    pub token: &'static str,
-    /// Where in the params of a request its token stands.
-    pub asked_at: &'static [&'static str],
 }
 
 /// The turn of a session (D37).

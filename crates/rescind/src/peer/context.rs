@@ -11,7 +11,7 @@ use std::{
 
 use rescind_proto::{
     cause::Cause,
-    dialect::{Dialect, Family},
+    dialect::{Dialect, Report},
     id::{IncomingId, RequestId},
 };
 use serde::Serialize;
@@ -144,26 +144,15 @@ impl Context {
         self.write(method, &params).await
     }
 
-    /// Reports progress, if the requester asked for it; `false` if it did not, or the report is withheld
-    /// (MCP-P03). It waits first while the peer leaves too much unread of what it is owed (D13).
+    /// Reports progress, if the requester asked for it; `false` if it did not, the report is withheld (MCP-P03), or
+    /// a number in it is none that JSON has. It waits first while the peer leaves too much unread of what it is owed
+    /// (D13).
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
         let Some(form) = &self.work.dialect.progress else { return false };
         let Some(token) = self.progress_token() else { return false };
-        let mut params = serde_json::Map::new();
-        let Ok(token) = serde_json::from_slice(token) else { return false };
-        params.insert(form.token.to_owned(), token);
-        if self.work.dialect.family == Family::Lsp {
-            let percentage = total.filter(|total| *total > 0.0).map(|total| (100.0 * done / total) as u32);
-            let value = serde_json::json!({ "kind": "report", "message": message, "percentage": percentage });
-            params.insert("value".to_owned(), value);
-        } else {
-            params.insert("progress".to_owned(), done.into());
-            params.extend(total.map(|total| ("total".to_owned(), total.into())));
-            params.extend(message.map(|message| ("message".to_owned(), message.into())));
-        }
-        let Ok(params) = serde_json::to_vec(&params) else { return false };
+        let Some(params) = form.params(token, &Report { done, total, message }) else { return false };
         self.write(form.method, &params).await
     }
 
