@@ -19,7 +19,6 @@ use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{Config, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply, Request},
     time::Instant,
-    wire::Framing,
 };
 use tokio::task::JoinHandle;
 
@@ -28,7 +27,7 @@ use super::{
     call::Progress,
     error::ErrorObject,
     extract::OnRequest,
-    filter::{self, Filter, Sieve, Sieved},
+    filtered::Filtered,
     handler::Service,
     shared::{Shared, State},
     slots::{Extras, OnProgress},
@@ -71,15 +70,6 @@ pub struct Driver {
     filtered: Filtered,
 }
 
-/// What filters need; idle without any.
-struct Filtered {
-    framing: Framing,
-    input: Sieve,
-    /// Frames that passed, and how much of them is written.
-    output: Vec<u8>,
-    written: usize,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Phase {
     input_ended: bool,
@@ -119,7 +109,6 @@ impl Driver {
         linger: Duration,
         config: &Config,
     ) -> Self {
-        let input = Sieve::new(config.framing, config.max_message);
         let phase = Phase {
             input_ended: false,
             ending: false,
@@ -142,7 +131,7 @@ impl Driver {
             linger,
             error: None,
             turn: Turn::default(),
-            filtered: Filtered { framing: config.framing, input, output: Vec::new(), written: 0 },
+            filtered: Filtered::new(config),
         }
     }
 
@@ -160,7 +149,7 @@ impl Driver {
         let moved = read.is_some();
         {
             let shared = Arc::clone(&self.shared);
-            let sieved = self.sieve(&shared.service.incoming, read.as_ref());
+            let sieved = self.filtered.sieve(&shared.service.incoming, read.as_ref(), &self.buffer);
             let mut state = shared.lock();
             for sieved in sieved.iter().flatten() {
                 sieved.feed(&mut state.conn, now);
@@ -201,19 +190,6 @@ impl Driver {
         self.poll_write(cx) || moved
     }
 
-    /// What filters make of the input; `None` without filters.
-    fn sieve(&mut self, filters: &[Filter], read: Option<&io::Result<Input>>) -> Option<Vec<Sieved>> {
-        if filters.is_empty() {
-            return None;
-        }
-        let input = &mut self.filtered.input;
-        Some(match read? {
-            Ok(Input::Bytes(bytes)) => input.take(filters, &self.buffer[..*bytes]),
-            Ok(Input::Arrivals(arrivals)) => arrivals.iter().map(|arrival| Sieved::of(filters, arrival)).collect(),
-            Ok(Input::End) | Err(_) => input.finish(filters).into_iter().collect(),
-        })
-    }
-
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<Input>> {
         if self.phase.input_ended || !self.phase.wants_input {
             return None;
@@ -228,9 +204,16 @@ impl Driver {
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut behind = Vec::new();
-        let (mut wrote, mut blocked) = self.poll_write_filtered(cx).unwrap_or_default();
+        let is_filtered = !shared.service.outgoing.is_empty();
+        let (mut wrote, mut blocked) = (false, false);
+        if is_filtered && !self.phase.deaf {
+            match self.filtered.poll_write(cx, &mut self.transport.io, &shared) {
+                Ok(written) => (wrote, blocked) = written,
+                Err(error) => self.fail(&mut shared.lock(), error),
+            }
+        }
         let mut state = shared.lock();
-        while !self.phase.deaf && !blocked && shared.service.outgoing.is_empty() {
+        while !self.phase.deaf && !blocked && !is_filtered {
             let pending = state.conn.pending();
             if pending.is_empty() {
                 break;
@@ -282,46 +265,6 @@ impl Driver {
             }
         }
         more
-    }
-
-    /// Writes what filters let pass, whether any was written, and whether the peer blocks; `None` without filters.
-    /// A message counts as sent once they have.
-    fn poll_write_filtered(&mut self, cx: &mut Context<'_>) -> Option<(bool, bool)> {
-        let shared = Arc::clone(&self.shared);
-        let filters = &shared.service.outgoing;
-        if filters.is_empty() {
-            return None;
-        }
-        let mut wrote = false;
-        while !self.phase.deaf {
-            let Filtered { output, written, framing, .. } = &mut self.filtered;
-            if *written < output.len() {
-                match self.transport.io.poll_write(cx, &output[*written..]) {
-                    Poll::Pending => return Some((wrote, true)),
-                    Poll::Ready(Ok(bytes)) if bytes > 0 => {
-                        *written += bytes;
-                        wrote = true;
-                    }
-                    Poll::Ready(failed) => {
-                        self.fail(&mut shared.lock(), failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into()));
-                    }
-                }
-                continue;
-            }
-            output.clear();
-            *written = 0;
-            let Some((frame, taken)) = shared.lock().conn.take_frame() else { break };
-            let passes = match filter::apply(filters, filter::body(&frame, *framing)) {
-                Sieved::Message(body) => {
-                    framing.write(output, &body);
-                    true
-                }
-                Sieved::Vetoed(_) | Sieved::Overlong(_) | Sieved::Garbage(_) => false,
-            };
-            shared.lock().conn.handle_taken(shared.now(), taken, passes);
-            wrote = true;
-        }
-        Some((wrote, false))
     }
 
     /// Writing failed. That a peer that has ended does not read either is no fault of the link.
@@ -461,7 +404,7 @@ impl Driver {
     }
 
     fn is_done(&self) -> bool {
-        let is_written = !self.phase.needs_flush && self.filtered.written == self.filtered.output.len();
+        let is_written = !self.phase.needs_flush && self.filtered.is_written();
         self.phase.closed && (self.phase.deaf || is_written)
     }
 

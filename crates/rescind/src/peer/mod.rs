@@ -44,6 +44,7 @@ mod driver;
 mod error;
 pub mod extract;
 pub mod filter;
+mod filtered;
 pub(crate) mod handler;
 mod linked;
 #[expect(clippy::module_inception, reason = "the handle is what the module is named for")]

@@ -1,0 +1,88 @@
+//! The driver's input and output where filters see every message: taken apart and put together again.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use rescind_proto::{connection::Config, wire::Framing};
+
+use super::{
+    filter::{self, Filter, Sieve, Sieved},
+    shared::Shared,
+    transport::{Input, Io},
+};
+
+/// What filters need; idle without any.
+pub(crate) struct Filtered {
+    framing: Framing,
+    input: Sieve,
+    /// Frames that passed, and how much of them is written.
+    output: Vec<u8>,
+    written: usize,
+}
+
+impl Filtered {
+    pub(crate) fn new(config: &Config) -> Self {
+        let input = Sieve::new(config.framing, config.max_message);
+        Self { framing: config.framing, input, output: Vec::new(), written: 0 }
+    }
+
+    /// Whether everything that passed is written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.written == self.output.len()
+    }
+
+    /// What filters make of the input, whose bytes are at the start of `buffer`; `None` without filters.
+    pub(crate) fn sieve(
+        &mut self,
+        filters: &[Filter],
+        read: Option<&io::Result<Input>>,
+        buffer: &[u8],
+    ) -> Option<Vec<Sieved>> {
+        if filters.is_empty() {
+            return None;
+        }
+        Some(match read? {
+            Ok(Input::Bytes(bytes)) => self.input.take(filters, &buffer[..*bytes]),
+            Ok(Input::Arrivals(arrivals)) => arrivals.iter().map(|arrival| Sieved::of(filters, arrival)).collect(),
+            Ok(Input::End) | Err(_) => self.input.finish(filters).into_iter().collect(),
+        })
+    }
+
+    /// Writes what filters let pass: whether any was written, and whether the peer blocks. A message counts as sent
+    /// once they have.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut Io,
+        shared: &Shared,
+    ) -> io::Result<(bool, bool)> {
+        let mut wrote = false;
+        loop {
+            if !self.is_written() {
+                match io.poll_write(cx, &self.output[self.written..]) {
+                    Poll::Pending => return Ok((wrote, true)),
+                    Poll::Ready(Ok(bytes)) if bytes > 0 => {
+                        self.written += bytes;
+                        wrote = true;
+                    }
+                    Poll::Ready(failed) => return Err(failed.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into())),
+                }
+                continue;
+            }
+            self.output.clear();
+            self.written = 0;
+            let Some((frame, taken)) = shared.lock().conn.take_frame() else { return Ok((wrote, false)) };
+            let passes = match filter::apply(&shared.service.outgoing, filter::body(&frame, self.framing)) {
+                Sieved::Message(body) => {
+                    self.framing.write(&mut self.output, &body);
+                    true
+                }
+                Sieved::Vetoed(_) | Sieved::Overlong(_) | Sieved::Garbage(_) => false,
+            };
+            shared.lock().conn.handle_taken(shared.now(), taken, passes);
+            wrote = true;
+        }
+    }
+}
