@@ -28,6 +28,24 @@ pub(crate) enum Sdk {
     JsonServer,
 }
 
+/// A test for each SDK, named for it, that plays it with `$play`.
+macro_rules! each_sdk {
+    ($play:path) => {
+        $crate::sdk::each_sdk! { $play:
+            mcp_typescript_1 McpTypeScript1, mcp_typescript_2 McpTypeScript2, mcp_typescript_2_modern McpTypeScript2Modern,
+            mcp_python_1 McpPython1, mcp_python_2 McpPython2, mcp_python_2_modern McpPython2Modern,
+            rmcp Rmcp, acp_typescript AcpTypeScript, acp_rust AcpRust, vscode_jsonrpc VscodeJsonrpc,
+        }
+    };
+    ($play:path: $($name:ident $sdk:ident,)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            $crate::program::bounded($play($crate::sdk::Sdk::$sdk)).await;
+        }
+    )*};
+}
+pub(crate) use each_sdk;
+
 impl Sdk {
     pub(crate) const ALL: [Self; 11] = [
         Self::McpTypeScript1,

@@ -11,63 +11,15 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::{
     journal::{Entry, Journal, Teller, journal},
-    program::{Program, bounded},
+    program::Program,
     protocol::Protocol,
-    sdk::Sdk,
+    sdk::{Sdk, each_sdk},
     table::{Behaviour, Report, Role, Seen},
 };
 
 const SETTLED: [&str; 3] = ["result", "error", "cancelled"];
 
-#[tokio::test]
-async fn mcp_typescript_1() {
-    bounded(play(Sdk::McpTypeScript1)).await;
-}
-
-#[tokio::test]
-async fn mcp_typescript_2() {
-    bounded(play(Sdk::McpTypeScript2)).await;
-}
-
-#[tokio::test]
-async fn mcp_python_1() {
-    bounded(play(Sdk::McpPython1)).await;
-}
-
-#[tokio::test]
-async fn mcp_python_2() {
-    bounded(play(Sdk::McpPython2)).await;
-}
-
-#[tokio::test]
-async fn mcp_typescript_2_modern() {
-    bounded(play(Sdk::McpTypeScript2Modern)).await;
-}
-
-#[tokio::test]
-async fn mcp_python_2_modern() {
-    bounded(play(Sdk::McpPython2Modern)).await;
-}
-
-#[tokio::test]
-async fn rmcp() {
-    bounded(play(Sdk::Rmcp)).await;
-}
-
-#[tokio::test]
-async fn acp_typescript() {
-    bounded(play(Sdk::AcpTypeScript)).await;
-}
-
-#[tokio::test]
-async fn acp_rust() {
-    bounded(play(Sdk::AcpRust)).await;
-}
-
-#[tokio::test]
-async fn vscode_jsonrpc() {
-    bounded(play(Sdk::VscodeJsonrpc)).await;
-}
+each_sdk!(play);
 
 /// Every behaviour, on one connection: after each of them it goes on.
 async fn play(sdk: Sdk) {
