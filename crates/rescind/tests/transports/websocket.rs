@@ -1,6 +1,6 @@
 //! What only a WebSocket has: kinds of frames, fragments, a handshake at each end.
 
-use rescind::peer::{CallError, CauseCode, ErrorObject, Params, Peer, dialect::mcp, transport};
+use rescind::peer::{CallError, CauseCode, ErrorObject, Params, Peer, dialect::mcp, filter::Pass, transport};
 use serde_json::{Value, json, value::RawValue};
 use tokio::{
     io::AsyncWriteExt,
@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::{
     link::{self, Kind, Op, Raw, serve},
-    rig::{builder, request, result, secs, watch, with_work},
+    rig::{builder, cancel, request, result, secs, watch, with_work},
 };
 
 fn server() -> rescind::peer::Builder {
@@ -34,6 +34,29 @@ async fn a_binary_message_is_refused_and_the_connection_goes_on() {
     raw.say(&request(3, "echo", json!({}))).await;
     assert_eq!(raw.hear().await["id"], 3);
     assert!(seen.is_quiet(), "the neighbour goes on");
+}
+
+/// Case 8.
+#[tokio::test]
+async fn filters_see_each_message_and_a_cancel_that_they_keep_back_stops_nothing() {
+    let (mut seen, witness) = watch();
+    let filtered = with_work(server(), &witness)
+        .incoming(|message| match message.method().as_deref() {
+            Some("notifications/cancelled" | "secret") => Pass::Vetoed,
+            _ => Pass::Unchanged,
+        })
+        .outgoing(|message| Pass::Rewritten(String::from_utf8_lossy(message.json()).replace("odd", "even").into()));
+    let (mut raw, _served) = serve(Kind::WebSocket, filtered).await;
+    raw.say(&request(1, "work", json!({}))).await;
+    seen.started(1).await;
+    raw.say(&cancel(&mcp::LATEST_LEGACY, 1)).await;
+    raw.say(&request(2, "secret", json!({}))).await;
+    assert_eq!(raw.hear().await["error"]["code"], -32600);
+    raw.say_frame(Op::Binary, b"{}", true).await;
+    assert_eq!(raw.hear().await["error"]["code"], -32700);
+    raw.say(&request(3, "echo", json!({ "number": "odd" }))).await;
+    assert_eq!(raw.hear().await, result(&json!(3), json!({ "number": "even" })));
+    assert!(seen.is_quiet(), "the work goes on");
 }
 
 #[tokio::test]
