@@ -64,6 +64,25 @@ fn log_info_tells_of_cancels_received_and_sent_with_who_and_why() {
     assert!(!logged.iter().any(|line| line.contains("DEBUG") || line.contains("TRACE")), "{logged:#?}");
 }
 
+/// D30.
+#[test]
+fn the_log_ends_with_how_often_each_rule_was_broken() {
+    let mut rig = rig(&["--log", "info"]);
+    greet_mcp(&mut rig, "2025-11-25");
+    for _ in 0..3 {
+        rig.client.send(&request("1", "tools/call"));
+        let asked = rig.server.receive();
+        rig.server.send(&asked.replace(r#""method":"tools/call""#, r#""result":{}"#));
+        rig.client.expect(&result("1", "{}"));
+    }
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    let logged = String::from_utf8(rig.shim.stderr.rest()).unwrap();
+    let lines: Vec<_> = logged.lines().filter(|line| line.contains("rule broken")).collect();
+    assert!(matches!(lines[..], [_, _, _]), "{lines:#?}");
+    assert!(lines[2].ends_with("INFO  rule broken in all from=client rule=MCP-I02 count=2"), "{lines:#?}");
+}
+
 #[test]
 fn log_error_tells_of_the_first_malformed_cancel_only() {
     let logged = logged("error");

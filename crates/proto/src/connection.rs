@@ -22,6 +22,7 @@
 mod batch;
 mod call;
 mod config;
+mod counters;
 mod event;
 mod params;
 mod proof;
@@ -38,9 +39,9 @@ use std::collections::VecDeque;
 
 pub use call::{CallOptions, Limit, Misuse};
 pub use config::Config;
+pub use counters::Counters;
 pub use event::{
-    CancelNotice, Clock, Counters, Event, LateKind, Payload, ReceiptNotice, Refusal, Request, Settlement, Stopped,
-    Verdict,
+    CancelNotice, Clock, Event, LateKind, Payload, ReceiptNotice, Refusal, Request, Settlement, Stopped, Verdict,
 };
 pub use serve::{HandlerEnd, Reply};
 pub use veto::Taken;
@@ -301,11 +302,14 @@ impl Connection {
             return;
         }
         let mut left = core::mem::take(&mut self.left);
+        let mut sent = 0;
         self.outbox.written(bytes, |tag, frame| {
+            sent += 1;
             if tag != Tag::Plain {
                 left.push((tag, frame.len()));
             }
         });
+        self.counters.sent += sent;
         for (tag, len) in left.drain(..) {
             self.frame_left(now, tag, len);
         }

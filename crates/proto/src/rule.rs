@@ -5,10 +5,12 @@
 //! another level for one of them; a [`Level::Fact`] binds nobody and is true.
 
 mod revisions;
+mod violations;
 
 use core::{error, fmt, str::FromStr};
 
 pub use revisions::Revisions;
+pub use violations::Violations;
 
 /// How binding a rule is, in the words of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -300,6 +300,35 @@ fn the_servers_own_cancel_is_a_violation_in_the_modern_revision() {
     assert_eq!(rig.violations(), [(Side::Server, Rule::McpM01)]);
 }
 
+// D30.
+#[test]
+fn violations_are_counted_by_side_and_number_even_if_nobody_hears_of_them() {
+    let mut rig = RelayRig::new(Config { notices: false, ..Config::default() });
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    rig.from_client(initialize);
+    for _ in 0..2 {
+        rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#);
+    }
+    for _ in 0..2 {
+        rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#);
+        let passed = rig.at_server();
+        let answer = passed.last().unwrap().replace(r#""method":"tools/call","params":{}"#, r#""result":{}"#);
+        rig.from_server(&answer);
+        rig.at_client();
+    }
+    let asked = r#"{"jsonrpc":"2.0","id":"a","method":"roots/list"}"#;
+    for _ in 0..2 {
+        rig.from_server(asked);
+        let passed = rig.at_client();
+        rig.from_client(&passed[0].replace(r#""method":"roots/list""#, r#""result":{}"#));
+        rig.at_server();
+    }
+    assert_eq!(rig.violations(), []);
+    let broken = |side| rig.relay.violations(side).iter().collect::<Vec<_>>();
+    assert_eq!(broken(Side::Client), [(Rule::McpC03, 2), (Rule::McpI02, 1)]);
+    assert_eq!(broken(Side::Server), [(Rule::McpI02, 1)]);
+}
+
 #[test]
 fn a_server_ends_a_subscription_by_naming_the_clients_request() {
     let mut rig = RelayRig::new(Config::default());

@@ -223,9 +223,10 @@
 //! [`on_cancelled`](crate::peer::Builder::on_cancelled) hears every cancel after it was dealt with, those of unknown
 //! ids too, with what was done about it; [`incoming`](crate::peer::Builder::incoming) and
 //! [`outgoing`](crate::peer::Builder::outgoing) see every message before and may veto or rewrite it, the cancel
-//! included; [`in_flight`](crate::peer::Peer::in_flight) lists what is open, both ways. A reason that came from the
-//! peer is its words: untrusted. A reason on its way out is only ever what a caller passed to `cancel` or `reason`;
-//! text derived from errors stays here (D20).
+//! included; [`in_flight`](crate::peer::Peer::in_flight) lists what is open, both ways, and
+//! [`counters`](crate::peer::Peer::counters) how much passed, how many cancels named nothing, and which rules the peer
+//! broke how often. A reason that came from the peer is its words: untrusted. A reason on its way out is only ever what
+//! a caller passed to `cancel` or `reason`; text derived from errors stays here (D20).
 //!
 //! # Hazards
 //!

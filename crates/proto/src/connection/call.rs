@@ -432,6 +432,7 @@ impl Connection {
         cancel.frame = None;
         let twice = cancel.receipt.written.replace(now).is_some();
         cancel.receipt.outcome = Outcome::Sent;
+        self.counters.cancels_sent += 1;
         self.note(1, twice);
         self.report_receipt(key);
         if settled {

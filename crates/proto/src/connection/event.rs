@@ -309,23 +309,6 @@ pub enum Refusal {
     Vetoed,
 }
 
-/// How often things happened that nobody need hear of one by one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Counters {
-    /// Responses and progress for requests that were over.
-    pub late: u64,
-    /// Responses whose id matched only loosely: a defect of the peer (D10).
-    pub loose_ids: u64,
-    /// Cancels that named nothing (D29): log the first, then count.
-    pub malformed_cancels: u64,
-    /// Cancel reasons that were no string (D29).
-    pub dropped_reasons: u64,
-    /// Messages that went nowhere.
-    pub refused: u64,
-    /// Rules broken by the peer.
-    pub violations: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

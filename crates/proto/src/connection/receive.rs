@@ -22,6 +22,7 @@ const EXCERPT: usize = 256;
 
 impl Connection {
     pub(super) fn take_body(&mut self, now: Instant, body: &[u8]) {
+        self.counters.received += 1;
         match frame::parse(body) {
             Ok(Frame::Batch(batch)) if self.spoken().batches => self.take_batch(now, batch),
             Ok(Frame::Batch(_)) => {
@@ -87,10 +88,10 @@ impl Connection {
 
     /// A cancel acts the moment it is parsed (D11).
     fn take_cancel(&mut self, now: Instant, dialect: &'static Dialect, method: &str, params: &Params<'_>) {
+        self.counters.cancels_received += 1;
         let also: &[_] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params.raw) else {
-            self.counters.malformed_cancels += 1; // D29
-            return self.report_cancel(None, None, None, Verdict::Malformed);
+            return self.report_cancel(None, None, None, Verdict::Malformed); // D29
         };
         self.counters.dropped_reasons += u64::from(cancel.reason_dropped);
         let cancel::Cancel { id, reason, form, .. } = cancel;
@@ -207,12 +208,14 @@ impl Connection {
 
     /// Bytes that are no message at all.
     pub(super) fn take_garbage(&mut self, bytes: &[u8]) {
+        self.counters.received += 1;
         self.refused(Refusal::NotJson, None, bytes);
         self.refuse_nameless(error_code::PARSE_ERROR, "not a message", None);
     }
 
     /// A message over the limit has ended; the one request it was, or answers, hears of it (D36).
     pub(super) fn take_overlong(&mut self, message: &Overlong, now: Instant) {
+        self.counters.received += 1;
         let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
         self.refused(Refusal::TooLarge, message.id.clone(), text.as_bytes());
         match (message.kind, &message.id) {
@@ -267,7 +270,7 @@ impl Connection {
     }
 
     pub(super) fn violated(&mut self, rule: Rule, id: Option<RequestId>) {
-        self.counters.violations += 1;
+        self.counters.violations.count(rule);
         self.tell(Event::Violation { rule, id });
     }
 }

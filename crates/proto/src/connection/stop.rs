@@ -338,6 +338,8 @@ impl Connection {
         reason: Option<Box<str>>,
         verdict: Verdict,
     ) {
+        self.counters.malformed_cancels += u64::from(verdict == Verdict::Malformed);
+        self.counters.unknown_cancels += u64::from(verdict == Verdict::Unknown);
         if !self.config.reports_cancels {
             return;
         }

@@ -101,23 +101,30 @@ impl Connection {
     /// for methods that end a session (ACP-10).
     pub fn stop_turn(&mut self, now: Instant, session: &[u8]) {
         self.now = now;
-        self.take_turn_cancel(now, Some(session));
+        if self.config.role == Side::Server {
+            self.end_turn(now, session);
+        }
         self.finish(now);
     }
 
-    /// The client cancels a turn: its prompt is cancelled, and what we asked the client for it.
+    /// The client cancels a turn.
     pub(super) fn take_turn_cancel(&mut self, now: Instant, session: Option<&[u8]>) {
         if self.config.role == Side::Client {
             return;
         }
+        self.counters.cancels_received += 1;
         let Some(session) = session else {
-            self.counters.malformed_cancels += 1;
             return self.report_cancel(None, None, None, Verdict::Malformed);
         };
-        let prompts = self.turns.of(session, What::Prompt);
-        if prompts.is_empty() {
+        if !self.end_turn(now, session) {
             self.report_cancel(None, None, None, Verdict::Unknown);
         }
+    }
+
+    /// Cancels the prompt of a session, and what we asked the client for it; `false` if there is no prompt.
+    fn end_turn(&mut self, now: Instant, session: &[u8]) -> bool {
+        let prompts = self.turns.of(session, What::Prompt);
+        let found = !prompts.is_empty();
         for key in prompts {
             let Some(request) = self.incoming.get(key) else { continue };
             let id = request.id.0.clone();
@@ -128,6 +135,7 @@ impl Connection {
         for key in self.turns.of(session, What::Permission) {
             self.cancel_call(now, key, Cause::parent(CauseCode::Caller), None);
         }
+        found
     }
 
     /// We wrote the cancel of a turn: pending permission requests of its session are answered (ACP-08).

@@ -31,6 +31,7 @@ impl Connection {
         if self.phase.input_ended {
             return;
         }
+        self.counters.received += 1;
         match frame::parse(body) {
             Ok(Frame::Request(request)) if self.incoming.by_id(&request.id).is_none() => {
                 self.refuse(&request.id, error_code::INVALID_REQUEST, "refused by policy", None);
@@ -84,6 +85,7 @@ impl Connection {
     pub fn handle_taken(&mut self, now: Instant, taken: Taken, written: bool) {
         self.now = now;
         let Taken { tag, len, request } = taken;
+        self.counters.sent += u64::from(written);
         match tag {
             Tag::Cancel(key) if !written => self.cancel_vetoed(now, key),
             Tag::Plain | Tag::Owed | Tag::Answer(_) | Tag::Cancel(_) => self.frame_left(now, tag, len),

@@ -143,10 +143,10 @@ impl Connection {
         self.outbox.debt()
     }
 
-    /// How often things happened that are no events of their own.
+    /// How often things happened, whether or not each was an event.
     #[must_use]
-    pub const fn counters(&self) -> Counters {
-        self.counters
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The dialect spoken on this link; a guess until something telling has passed.

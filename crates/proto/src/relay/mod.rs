@@ -47,6 +47,7 @@ use crate::{
     method::Methods,
     outbox::{OWN, Outbox, Ticket},
     receipt::Outcome,
+    rule::Violations,
     side::{Side, Sides},
     slab::Key,
     sticky::Sticky,
@@ -83,6 +84,8 @@ pub struct Relay {
     /// When [`Timer::Tombstones`] is due.
     tombstones_due: Option<Instant>,
     events: VecDeque<Event>,
+    /// By who broke them.
+    violations: Sides<Violations>,
     /// How the server's input ended.
     server_end: Option<End>,
     /// Frames that have just left, with their lengths; empty between calls.
@@ -186,6 +189,7 @@ impl Relay {
             timers: Timers::new(),
             tombstones_due: None,
             events: VecDeque::new(),
+            violations: Sides::default(),
             server_end: None,
             left: Vec::new(),
             config,
@@ -342,6 +346,13 @@ impl Relay {
     #[must_use]
     pub fn remembered(&self, side: Side) -> usize {
         self.tables[side].tombstones().count()
+    }
+
+    /// The rules that `side` broke until now, by number, whether or not the driver hears of each
+    /// ([`Config::notices`]).
+    #[must_use]
+    pub fn violations(&self, side: Side) -> &Violations {
+        &self.violations[side]
     }
 
     /// The dialect spoken with `side`; a guess until something telling has passed.

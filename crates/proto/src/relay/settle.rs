@@ -330,6 +330,7 @@ impl Relay {
     }
 
     pub(super) fn report_violation(&mut self, now: Instant, by: Side, rule: Rule, id: Option<RequestId>) {
+        self.violations[by].count(rule);
         if self.config.notices {
             self.events.push_back(Event::Violation { by, rule, id, at: now });
         }

@@ -76,6 +76,7 @@ pub use rescind_proto::{
     error_code,
     id::RequestId,
     receipt::{Answer, Ending, Outcome, Receipt},
+    rule::{Rule, Violations},
     wire::Framing,
 };
 pub use transport::Transport;

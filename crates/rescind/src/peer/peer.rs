@@ -132,10 +132,11 @@ impl Peer {
         InFlight { ours: ours.collect(), theirs: theirs.collect() }
     }
 
-    /// How often things happened that nobody need hear of one by one.
+    /// What was sent, received, late, unknown or malformed on this connection until now, and the rules that the peer
+    /// broke, by number. They stay readable after its end.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.lock().conn.counters()
+        self.shared.lock().conn.counters().clone()
     }
 
     /// What is kept of requests that are over: it shrinks to nothing with time (D8).

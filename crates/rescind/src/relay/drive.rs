@@ -142,7 +142,8 @@ impl Drive {
         drop(group);
         drop(ports);
         let spoken = Sides::from_fn(|side| relay.dialect(side));
-        observer.finish(Instant::after_origin(origin.elapsed()), spoken);
+        let broken = Sides::from_fn(|side| relay.violations(side));
+        observer.finish(Instant::after_origin(origin.elapsed()), spoken, broken);
     }
 
     fn now(&self) -> Instant {

@@ -16,6 +16,7 @@ use rescind_proto::{
     id::RequestId,
     receipt::Outcome,
     relay::{CancelNotice, End, Event, Settled, Verdict},
+    rule::Violations,
     side::{Side, Sides},
 };
 
@@ -78,11 +79,19 @@ impl Log {
         self.sink.commit();
     }
 
-    pub(super) fn finish(&mut self) {
+    /// The closing summary: what was only counted, and each rule that was broken.
+    pub(super) fn finish(&mut self, broken: Sides<&Violations>) {
         let [client, server] = self.malformed;
         for (side, count) in [("client", client), ("server", server)] {
             if count > 1 {
                 self.line(Level::Debug, "malformed cancels", |line| line.word("from", side).word("count", count));
+            }
+        }
+        for side in Side::BOTH {
+            for (rule, count) in broken[side].iter() {
+                self.line(Level::Info, "rule broken in all", |line| {
+                    line.word("from", side.word()).word("rule", rule.number()).word("count", count)
+                });
             }
         }
         self.sink.finish(LAST);

@@ -9,6 +9,7 @@ use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
     relay::{Config, End, Event},
+    rule::Violations,
     side::{Side, Sides},
     time::Instant,
 };
@@ -100,12 +101,13 @@ impl Observer {
         }
     }
 
-    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>) {
+    /// The link is over: `spoken` on it were these dialects, `broken` these rules.
+    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>, broken: Sides<&Violations>) {
         if let Some(recording) = &mut self.recording {
             recording.finish(now, spoken);
         }
         if let Some(log) = &mut self.log {
-            log.finish();
+            log.finish(broken);
         }
     }
 }

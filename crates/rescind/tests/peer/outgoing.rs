@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rescind::peer::{
-    CallError, CauseCode, Clock, Dialect, Outcome,
+    CallError, CauseCode, Clock, Dialect, Outcome, Rule,
     dialect::{acp, lsp, mcp},
 };
 use serde_json::{Value, json};
@@ -224,6 +224,31 @@ async fn late_answers_and_progress_are_quiet_and_counted() {
         said(&mut wire).await;
         assert_eq!(peer.counters().refused, before + 1, "{}: nobody asked that", dialect.name);
     }
+}
+
+/// D30.
+#[tokio::test(start_paused = true)]
+async fn the_counters_tell_what_passed_and_which_rules_the_peer_broke() {
+    let (mut wire, peer, driven) = connect(builder(&mcp::LATEST_LEGACY)).await;
+    let before = peer.counters();
+    let call = peer.request::<Value>("work", &()).send();
+    let asked = wire.hear().await;
+    for _ in 0..3 {
+        wire.say(&request(json!(1), "ping", json!({}))).await;
+        wire.hear().await;
+    }
+    drop(call);
+    assert!(is_cancel(&wire.hear().await, &mcp::LATEST_LEGACY, &asked["id"]));
+    wire.say(&notification("notifications/cancelled", json!({ "requestId": true }))).await;
+    wire.say(&notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
+    assert_eq!(wire.close().await, Vec::<Value>::new());
+    driven.await.unwrap().unwrap();
+    // Read when all is over: until the driver runs again, what the test has heard need not have been counted.
+    let counters = peer.counters();
+    assert_eq!((counters.sent - before.sent, counters.received - before.received), (5, 5));
+    let cancels = (counters.cancels_sent, counters.cancels_received, counters.malformed_cancels);
+    assert_eq!(cancels, (1, 2, 1));
+    assert_eq!(counters.violations.iter().collect::<Vec<_>>(), [(Rule::McpI02, 2)]);
 }
 
 /// Case 34.

@@ -8,6 +8,7 @@ use rescind_proto::{
     id::RequestId,
     receipt::Outcome,
     relay::{Event, RequestState},
+    rule::Rule,
     side::Side,
 };
 use serde_json::{Value, json};
@@ -103,6 +104,20 @@ async fn the_handle_shows_what_is_in_flight_in_both_directions_and_for_how_long(
             (Side::Server, RequestId::integer(9).to_string(), "roots/list", secs(2), RequestState::Sent),
         ]
     );
+}
+
+/// D30.
+#[tokio::test]
+async fn the_handle_counts_the_rules_that_each_side_broke() {
+    let (mut program, mut peer, link) = wrapped(SMALL_PIPE, |ends| ends.as_client().dialect(&mcp::LATEST));
+    program.send(call(1, "long")).await;
+    peer.receive().await;
+    peer.send(cancel(1, "not the server's to send")).await;
+    peer.send(note("after")).await;
+    assert_eq!(program.receive().await["method"], "after");
+    assert_eq!(link.violations(Side::Server).iter().collect::<Vec<_>>(), [(Rule::McpM01, 1)]);
+    assert!(link.violations(Side::Client).is_empty());
+    assert_eq!(link.in_flight().len(), 1, "and its cancel did nothing");
 }
 
 #[tokio::test]

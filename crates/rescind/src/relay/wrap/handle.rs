@@ -7,6 +7,7 @@ use rescind_proto::{
     id::RequestId,
     receipt::Receipt,
     relay::{RequestKey, RequestState},
+    rule::Violations,
     side::Side,
 };
 
@@ -69,6 +70,12 @@ impl Handle {
     /// `false` if the request was over, or is being answered, already.
     pub fn stop(&self, request: RequestKey, reason: Option<&str>) -> bool {
         self.shared.with(|link, now| link.relay.stop(now, request, reason))
+    }
+
+    /// The rules that `side` broke until now, by number.
+    #[must_use]
+    pub fn violations(&self, side: Side) -> Violations {
+        self.shared.with(|link, _| link.relay.violations(side).clone())
     }
 
     /// The dialect spoken with `side`; a guess until something telling has passed (D2).
