@@ -29,8 +29,6 @@ pub(crate) struct Incoming {
     pub(crate) id: IncomingId,
     /// What the requester speaks, for this request (D2).
     pub(crate) dialect: &'static Dialect,
-    /// The method's own cancellation result.
-    pub(crate) own: Option<&'static CancelResult>,
     pub(crate) work: Work,
     pub(crate) told: Told,
     pub(crate) stop: Option<Box<Stop>>,
@@ -39,15 +37,11 @@ pub(crate) struct Incoming {
     pub(crate) deadline: Instant,
     /// When its timer is armed.
     pub(crate) armed: Armed,
-    /// Frames written for it that may not have left yet (MCP-P03).
-    #[expect(clippy::box_collection, reason = "few requests have any, and each entry would pay for it")]
-    pub(crate) frames: Option<Box<VecDeque<Ticket>>>,
+    /// What few requests have; each entry would pay for it.
+    pub(crate) extras: Option<Box<Extras>>,
     /// The newest of our requests that serve this one (D26).
     pub(crate) child: Option<Key>,
-    /// The batch that its answer belongs to (MCP-B01).
-    pub(crate) batch: Option<Key>,
     pub(crate) method: Method,
-    pub(crate) grace: Grace,
     /// The rule that forbids cancelling it.
     pub(crate) uncancellable: Option<Rule>,
     pub(crate) shielded: bool,
@@ -57,6 +51,24 @@ pub(crate) struct Incoming {
     pub(crate) is_subscription: bool,
     /// A later request has taken its id over.
     pub(crate) superseded: bool,
+}
+
+/// What few requests have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    pub(crate) grace: Grace,
+    /// The method's own cancellation result.
+    own: Option<&'static CancelResult>,
+    /// The batch that its answer belongs to (MCP-B01).
+    batch: Option<Key>,
+    /// Frames written for it that may not have left yet (MCP-P03).
+    pub(crate) frames: VecDeque<Ticket>,
+}
+
+impl Extras {
+    pub(crate) fn new(own: Option<&'static CancelResult>, batch: Option<Key>) -> Option<Box<Self>> {
+        (own.is_some() || batch.is_some()).then(|| Box::new(Self { own, batch, ..Self::default() }))
+    }
 }
 
 /// What the handler is doing.
@@ -122,6 +134,30 @@ impl Incoming {
     /// Whether the requester still waits for something.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(self.told, Told::Nothing | Told::Answering(_))
+    }
+
+    pub(crate) fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+
+    pub(crate) fn grace(&self) -> Grace {
+        self.extras.as_ref().map_or(Grace::Default, |extras| extras.grace)
+    }
+
+    /// The method's own cancellation result.
+    pub(crate) fn own(&self) -> Option<&'static CancelResult> {
+        self.extras.as_ref()?.own
+    }
+
+    pub(crate) fn set_own(&mut self, own: Option<&'static CancelResult>) {
+        if own.is_some() || self.extras.is_some() {
+            self.extras().own = own;
+        }
+    }
+
+    /// It leaves the batch that its answer belonged to.
+    pub(crate) fn take_batch(&mut self) -> Option<Key> {
+        self.extras.as_mut()?.batch.take()
     }
 
     pub(crate) const fn is_silent(&self) -> bool {

@@ -8,9 +8,23 @@ use std::collections::VecDeque;
 
 /// Names a frame for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ticket {
-    urgent: bool,
-    number: u64,
+pub(crate) struct Ticket(
+    /// Twice its number in its lane, and one more in the urgent lane.
+    u64,
+);
+
+impl Ticket {
+    const fn new(urgent: bool, number: u64) -> Self {
+        Self(number << 1 | urgent as u64)
+    }
+
+    const fn is_urgent(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    const fn number(self) -> u64 {
+        self.0 >> 1
+    }
 }
 
 /// Frames at least this long that already own their bytes are kept as they are instead of copied.
@@ -85,13 +99,13 @@ impl<T> Outbox<T> {
     /// The ticket of the frame that is queued next.
     pub(crate) fn upcoming(&self, urgent: bool) -> Ticket {
         let lane = if urgent { &self.urgent } else { &self.ordered };
-        Ticket { urgent, number: lane.first + lane.frames.len() as u64 }
+        Ticket::new(urgent, lane.first + lane.frames.len() as u64)
     }
 
     /// Queues a frame that `write` appends to the buffer it is given.
     pub(crate) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         let number = self.ordered.push(tag, write, &mut self.debt);
-        Ticket { urgent: false, number }
+        Ticket::new(false, number)
     }
 
     /// Queues a frame that owns its bytes.
@@ -102,13 +116,13 @@ impl<T> Outbox<T> {
         self.debt += bytes.len();
         self.ordered.breaks += 1;
         let number = self.ordered.enqueue(Body::Own(bytes), tag);
-        Ticket { urgent: false, number }
+        Ticket::new(false, number)
     }
 
     /// Queues a frame ahead of every whole frame that has not begun.
     pub(crate) fn push_urgent(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         let number = self.urgent.push(tag, write, &mut self.debt);
-        Ticket { urgent: true, number }
+        Ticket::new(true, number)
     }
 
     /// Takes back a frame of which no byte has been written, and says how long it was; `None` if it is too late.
@@ -116,8 +130,8 @@ impl<T> Outbox<T> {
         if self.has_begun(ticket) {
             return None;
         }
-        let lane = if ticket.urgent { &mut self.urgent } else { &mut self.ordered };
-        let len = lane.withdraw(ticket.number)?;
+        let lane = if ticket.is_urgent() { &mut self.urgent } else { &mut self.ordered };
+        let len = lane.withdraw(ticket.number())?;
         self.debt -= len;
         self.skip_withdrawn();
         Some(len)
@@ -125,9 +139,9 @@ impl<T> Outbox<T> {
 
     /// Whether any byte of this frame has been written, or all of it.
     pub(crate) const fn has_begun(&self, ticket: Ticket) -> bool {
-        let lane = if ticket.urgent { &self.urgent } else { &self.ordered };
-        ticket.number < lane.first
-            || (ticket.number == lane.first && self.begun > 0 && self.begun_urgent == ticket.urgent)
+        let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };
+        ticket.number() < lane.first
+            || (ticket.number() == lane.first && self.begun > 0 && self.begun_urgent == ticket.is_urgent())
     }
 
     /// Whether this frame still waits, in part or whole.
@@ -137,8 +151,8 @@ impl<T> Outbox<T> {
 
     /// How many frames of its lane leave before this one; `None` once it has left or was withdrawn.
     pub(crate) fn place(&self, ticket: Ticket) -> Option<usize> {
-        let lane = if ticket.urgent { &self.urgent } else { &self.ordered };
-        let place = usize::try_from(ticket.number.checked_sub(lane.first)?).ok()?;
+        let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };
+        let place = usize::try_from(ticket.number().checked_sub(lane.first)?).ok()?;
         lane.frames.get(place).is_some_and(|frame| !matches!(frame.body, Body::Withdrawn(_))).then_some(place)
     }
 

@@ -4,7 +4,7 @@
 //! never used twice, so one below the next that is in no table was settled. A
 //! cancelled request stays, as a ghost, because its receipt is still open.
 
-use core::time::Duration;
+use core::{num::NonZeroU64, time::Duration};
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
@@ -36,11 +36,8 @@ pub(crate) struct Outgoing {
     /// When its timer is armed, which may be before its clocks are due.
     pub(crate) armed: Armed,
     pub(crate) token: Option<Box<RequestId>>,
-    /// The request of the peer that this one serves (D26).
-    pub(crate) parent: Option<Key>,
-    /// The child of the same parent that came before this one, and the one after.
-    pub(crate) older: Option<Key>,
-    pub(crate) newer: Option<Key>,
+    /// Those it belongs to; most belong to nobody.
+    pub(crate) kin: Option<Box<Kin>>,
     pub(crate) cancel: Option<Box<Cancelling>>,
     pub(crate) method: Method,
     pub(crate) part: Part,
@@ -51,6 +48,16 @@ pub(crate) struct Outgoing {
     pub(crate) is_task: bool,
     /// Settled, and kept only for what may come late.
     pub(crate) is_ghost: bool,
+}
+
+/// A request among those that serve one request of the peer (D26).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kin {
+    /// The request of the peer.
+    pub(crate) parent: Key,
+    /// The child of the same parent that came before this one, and the one after.
+    pub(crate) older: Option<Key>,
+    pub(crate) newer: Option<Key>,
 }
 
 /// What a method means to the machine, found once when the request is made.
@@ -71,13 +78,18 @@ pub(crate) enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     pub(crate) response: Instant,
-    /// The response clock's limit, if progress resets it.
-    pub(crate) reset: Option<Duration>,
+    /// The response clock's limit in nanoseconds, if progress resets it: half the room of a `Duration`.
+    pub(crate) reset: Option<NonZeroU64>,
     pub(crate) total: Instant,
     pub(crate) deadline: Instant,
 }
 
 impl Clocks {
+    /// The response clock's limit, if progress resets it.
+    pub(crate) fn reset(&self) -> Option<Duration> {
+        self.reset.map(|limit| Duration::from_nanos(limit.get()))
+    }
+
     pub(crate) fn first(&self) -> Instant {
         self.response.min(self.total).min(self.deadline)
     }
@@ -106,6 +118,11 @@ impl Cancelling {
 }
 
 impl Outgoing {
+    /// The peer's request that this one serves.
+    pub(crate) fn parent(&self) -> Option<Key> {
+        self.kin.as_ref().map(|kin| kin.parent)
+    }
+
     /// When something is next due for it.
     pub(crate) fn due(&self) -> Instant {
         match &self.cancel {
@@ -182,6 +199,10 @@ impl Calls {
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Outgoing> {
         self.slab.get_mut(key)
+    }
+
+    pub(crate) fn kin_mut(&mut self, key: Key) -> Option<&mut Kin> {
+        self.slab.get_mut(key)?.kin.as_deref_mut()
     }
 
     /// All of them in the order of their places.

@@ -1,10 +1,13 @@
 //! A slab with generations: a key of something gone never finds its successor.
 
+use core::num::NonZeroU32;
+
 /// Names an entry of a [`Slab`]; never equal to the key of a later entry in the same place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Key {
     index: u32,
-    generation: u32,
+    /// Not zero: so an absent key takes no more room than a key.
+    generation: NonZeroU32,
 }
 
 impl Key {
@@ -21,7 +24,7 @@ pub(crate) struct Slab<T> {
 
 #[derive(Clone, Debug)]
 struct Place<T> {
-    generation: u32,
+    generation: NonZeroU32,
     entry: Option<T>,
 }
 
@@ -42,8 +45,8 @@ impl<T> Slab<T> {
             return Key { index, generation: place.generation };
         }
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Place { generation: 0, entry: Some(entry) });
-        Key { index, generation: 0 }
+        self.places.push(Place { generation: NonZeroU32::MIN, entry: Some(entry) });
+        Key { index, generation: NonZeroU32::MIN }
     }
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
@@ -52,7 +55,7 @@ impl<T> Slab<T> {
             return None;
         }
         let entry = place.entry.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        place.generation = next(place.generation);
         self.free.push(key.index);
         Some(entry)
     }
@@ -64,7 +67,7 @@ impl<T> Slab<T> {
             && place.entry.is_some()
         {
             place.entry = None;
-            place.generation = place.generation.wrapping_add(1);
+            place.generation = next(place.generation);
             self.free.push(key.index);
         }
     }
@@ -96,6 +99,13 @@ impl<T> Slab<T> {
             let key = Key { index: index as u32, generation: place.generation };
             place.entry.as_ref().map(|entry| (key, entry))
         })
+    }
+}
+
+const fn next(generation: NonZeroU32) -> NonZeroU32 {
+    match generation.checked_add(1) {
+        Some(next) => next,
+        None => NonZeroU32::MIN,
     }
 }
 

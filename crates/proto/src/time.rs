@@ -6,36 +6,47 @@
 
 use core::{
     fmt,
+    num::NonZeroU64,
     ops::{Add, Sub},
     time::Duration,
 };
 
 /// A point on the driver's monotonic clock: nanoseconds since an origin the driver chose.
 ///
-/// Eight bytes, so that a million requests can each carry several. It wraps after 584 years.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(u64);
+/// Eight bytes, and as an `Option` too, so that a million requests can each carry several. It stands still after 584
+/// years.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(
+    /// One more than the nanoseconds.
+    NonZeroU64,
+);
 
 impl Instant {
     /// The origin itself.
-    pub const ORIGIN: Self = Self(0);
+    pub const ORIGIN: Self = Self(NonZeroU64::MIN);
 
     /// The instant `elapsed` after the origin.
     #[must_use]
     pub const fn after_origin(elapsed: Duration) -> Self {
-        Self(clamp(elapsed))
+        Self(NonZeroU64::MIN.saturating_add(clamp(elapsed)))
     }
 
     /// Time passed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
     /// Time passed since the origin.
     #[must_use]
     pub const fn since_origin(self) -> Duration {
-        Duration::from_nanos(self.0)
+        Duration::from_nanos(self.0.get() - 1)
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ORIGIN
     }
 }
 

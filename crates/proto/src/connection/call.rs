@@ -1,6 +1,6 @@
 //! Our requests: made, cancelled, timed out.
 
-use core::{fmt, time::Duration};
+use core::{fmt, num::NonZeroU64, time::Duration};
 
 use super::{
     Clock, Connection, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, Tag, Timer, params::Look, turn::What,
@@ -14,7 +14,7 @@ use crate::{
     json,
     lanes::{Armed, NEVER},
     message,
-    outgoing::{Cancelling, Clocks, Outgoing, Part},
+    outgoing::{Cancelling, Clocks, Kin, Outgoing, Part},
     receipt::Outcome,
     side::Side,
     slab::Key,
@@ -149,9 +149,7 @@ impl Connection {
             clocks,
             armed: Armed::NOT,
             token: token.own.or_else(|| injected.filter(|_| addition.is_some())).map(Box::new),
-            parent: None,
-            older: None,
-            newer: None,
+            kin: None,
             cancel: None,
             method: self.methods.intern(method),
             part,
@@ -277,7 +275,10 @@ impl Connection {
         let since = options.since.unwrap_or(now).min(now);
         Clocks {
             response: response.map_or(NEVER, |limit| since + limit),
-            reset: response.filter(|_| options.reset_on_progress),
+            reset: response.filter(|_| options.reset_on_progress).map(|limit| {
+                let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+                NonZeroU64::new(nanoseconds).unwrap_or(NonZeroU64::MIN)
+            }),
             total: total.map_or(NEVER, |limit| since + limit),
             deadline: parent.min(options.deadline.unwrap_or(NEVER)),
         }
@@ -288,11 +289,11 @@ impl Connection {
         match self.incoming.get_mut(parent) {
             Some(request) if matches!(request.work, Work::Running) => {
                 let older = request.child.replace(key);
-                if let Some(older) = older.and_then(|older| self.outgoing.get_mut(older)) {
+                if let Some(older) = older.and_then(|older| self.outgoing.kin_mut(older)) {
                     older.newer = Some(key);
                 }
                 if let Some(call) = self.outgoing.get_mut(key) {
-                    (call.parent, call.older) = (Some(parent), older);
+                    call.kin = Some(Box::new(Kin { parent, older, newer: None }));
                 }
             }
             found => {
@@ -304,15 +305,14 @@ impl Connection {
 
     /// Takes the request out of its parent's children.
     pub(super) fn orphan(&mut self, key: Key) {
-        let Some(call) = self.outgoing.get_mut(key) else { return };
-        let (parent, older, newer) = (call.parent.take(), call.older.take(), call.newer.take());
-        let Some(parent) = parent else { return };
-        if let Some(newer) = newer.and_then(|newer| self.outgoing.get_mut(newer)) {
+        let Some(kin) = self.outgoing.get_mut(key).and_then(|call| call.kin.take()) else { return };
+        let Kin { parent, older, newer } = *kin;
+        if let Some(newer) = newer.and_then(|newer| self.outgoing.kin_mut(newer)) {
             newer.older = older;
         } else if let Some(request) = self.incoming.get_mut(parent) {
             request.child = older;
         }
-        if let Some(older) = older.and_then(|older| self.outgoing.get_mut(older)) {
+        if let Some(older) = older.and_then(|older| self.outgoing.kin_mut(older)) {
             older.newer = newer;
         }
     }
@@ -452,10 +452,10 @@ impl Connection {
             self.cancel_call(now, key, Cause::new(CauseCode::Timeout), None);
             return;
         }
-        let Clocks { response, reset, total, deadline } = call.clocks;
+        let Clocks { response, total, deadline, .. } = call.clocks;
         let first = [(response, Clock::Response), (total, Clock::Total), (deadline, Clock::Deadline)].into_iter().min();
         let Some((due, clock)) = first else { return };
-        let after = match (clock, reset) {
+        let after = match (clock, call.clocks.reset()) {
             (Clock::Response, Some(limit)) => limit,
             (Clock::Response | Clock::Total | Clock::Deadline, _) => due.since(call.started),
         };

@@ -57,7 +57,7 @@ impl Connection {
             assert!(!call.settled || !call.armed.is_armed(), "invariant 6: a clock runs for {id}, which is settled");
             assert!(call.due() >= call.armed.at, "invariant 6: nothing is armed for {id}, which is due");
             assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: {id} cannot be found");
-            if let Some(parent) = call.parent {
+            if let Some(parent) = call.parent() {
                 let parent = self.incoming.get(parent);
                 assert!(
                     parent.is_some_and(|parent| matches!(parent.work, Work::Running)),
@@ -196,7 +196,7 @@ impl Connection {
             (call.id, call.dialect.name, self.methods.name(call.method), call.part, call.settled, call.uncancellable)
                 .hash(state);
             (self.outbox.has_begun(call.frame), &call.token).hash(state);
-            let parent = call.parent.and_then(|parent| self.incoming.get(parent));
+            let parent = call.parent().and_then(|parent| self.incoming.get(parent));
             parent.map(|parent| &parent.id).hash(state);
             for due in [call.clocks.response, call.clocks.total, call.clocks.deadline] {
                 hash_due(due, now, state);
@@ -220,12 +220,10 @@ impl Connection {
             let Some(request) = self.incoming.get(key) else { continue };
             (text, request.dialect.name, self.methods.name(request.method), request.superseded, request.shielded)
                 .hash(state);
-            (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace).hash(state);
-            request
-                .frames
-                .as_ref()
-                .map(|frames| frames.iter().filter(|frame| self.outbox.holds(**frame)).count())
+            (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace())
                 .hash(state);
+            let frames = request.extras.as_ref().map(|extras| &extras.frames);
+            frames.map(|frames| frames.iter().filter(|frame| self.outbox.holds(**frame)).count()).hash(state);
             match request.work {
                 Work::Stopping(drop_at) => hash_due(drop_at, now, state),
                 Work::Waiting(_) | Work::Offered(_) | Work::Running | Work::Dropping | Work::Ended => {

@@ -71,7 +71,7 @@ impl Connection {
         let Some(token) = json::member(raw, form.token).and_then(RequestId::from_json) else { return false };
         if let Some(key) = self.outgoing.by_token(&token) {
             if let Some(call) = self.outgoing.get_mut(key)
-                && let Some(limit) = call.clocks.reset
+                && let Some(limit) = call.clocks.reset()
             {
                 call.clocks.response = now + limit; // MCP-T04; the timer notices when it fires
             }
@@ -112,7 +112,7 @@ impl Connection {
         let spoken = self.spoken();
         if let Some(request) = self.incoming.by_id(id).and_then(|key| self.incoming.get_mut(key)) {
             request.dialect = spoken;
-            request.own = spoken.cancel_result(self.methods.name(request.method));
+            request.set_own(spoken.cancel_result(self.methods.name(request.method)));
         }
     }
 

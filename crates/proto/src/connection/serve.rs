@@ -7,7 +7,7 @@ use crate::{
     dialect::{Cancellers, Dialect, IdReuse, Settlement},
     error_code, frame,
     id::{IncomingId, RequestId},
-    incoming::{Grace, Incoming, Told, Work},
+    incoming::{Extras, Incoming, Told, Work},
     json,
     lanes::{Armed, NEVER},
     memory::Fate,
@@ -90,18 +90,15 @@ impl Connection {
         let may_start = held.is_none() && self.incoming.may_offer();
         let key = self.incoming.insert(Incoming {
             dialect,
-            own: dialect.cancel_result(&method),
             work: if may_start { Work::Offered(payload) } else { Work::Waiting(payload) },
             told: Told::Nothing,
             stop: None,
             arrived: now,
             deadline,
             armed: Armed::NOT,
-            frames: None,
+            extras: Extras::new(dialect.cancel_result(&method), batch),
             child: None,
-            batch,
             method: self.methods.intern(&method),
-            grace: Grace::Default,
             uncancellable,
             shielded: false,
             in_turn: turn.is_some(),
@@ -239,7 +236,7 @@ impl Connection {
         let ticket = self.say(Tag::Owed, |out| super::call::write_notification(method, params, out));
         let outbox = &self.outbox;
         if let Some(request) = self.incoming.get_mut(key.0) {
-            let frames = request.frames.get_or_insert_default();
+            let frames = &mut request.extras().frames;
             while frames.pop_front_if(|frame| outbox.has_begun(*frame)).is_some() {}
             frames.push_back(ticket);
         }
@@ -290,7 +287,7 @@ impl Connection {
         let (form, id) = (self.era.cancel_form(self.peer(), request.dialect), request.id.0.clone());
         let ticket = self.say(Tag::Owed, |out| message::cancel(form, &id, None, out));
         if let Some(request) = self.incoming.get_mut(key) {
-            request.frames.get_or_insert_default().push_back(ticket);
+            request.extras().frames.push_back(ticket);
         }
     }
 
@@ -299,7 +296,7 @@ impl Connection {
         let Some(request) = self.incoming.get(key) else { return };
         let by_peer = request.cancelled_by_peer();
         // A method with a cancellation result of its own ends in that and in no error (ACP-08).
-        let own = request.own.filter(|_| by_peer && !request.is_silent());
+        let own = request.own().filter(|_| by_peer && !request.is_silent());
         match (*end, own) {
             (HandlerEnd::Returned(reply @ Reply::Result(_)), _) | (HandlerEnd::Returned(reply), None) => {
                 self.reply(key, reply);
@@ -324,7 +321,7 @@ impl Connection {
     pub(super) fn answer_cancelled(&mut self, key: Key) {
         let Some(request) = self.incoming.get(key) else { return };
         let stop = request.stop.as_ref().map(|stop| (stop.by_peer, stop.cause.code));
-        if let (Some((true, _)), Some(own)) = (stop, request.own)
+        if let (Some((true, _)), Some(own)) = (stop, request.own())
             && !request.is_silent()
         {
             return self.reply(key, Reply::Result(own.json.as_bytes()));
@@ -354,7 +351,7 @@ impl Connection {
         let Some(request) = self.incoming.get_mut(key) else { return };
         let id = request.id.0.clone();
         let was_told = request.told != Told::Nothing;
-        let batch = request.batch.take();
+        let batch = request.take_batch();
         request.told = Told::Answered;
         self.note(4, was_told);
         let is_handshake = self.config.role == Side::Server
@@ -393,8 +390,8 @@ impl Connection {
         if !matches!(request.work, Work::Ended) || request.is_live() {
             return;
         }
-        let Some(request) = self.incoming.remove(key) else { return };
-        if let Some(batch) = request.batch {
+        let Some(mut request) = self.incoming.remove(key) else { return };
+        if let Some(batch) = request.take_batch() {
             self.leave_batch(batch);
         }
         if request.in_turn {
@@ -427,7 +424,7 @@ fn says_cancelled(request: &Incoming, reply: &Reply<'_>) -> bool {
             matches!(request.dialect.settlement, Settlement::Answered(error) if error.code == *code)
         }
         Reply::Result(result) => request
-            .own
+            .own()
             .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::{CancelResult, Dialect, Disconnect, IdReuse},
     id::RequestId,
-    incoming::{Grace, Stop, Told, Work},
+    incoming::{Grace, Incoming, Stop, Told, Work},
     lanes::{Armed, NEVER},
     method::Method,
     receipt::Ending,
@@ -56,7 +56,7 @@ impl Connection {
     /// How long this handler may take to stop; before its token fires.
     pub fn set_grace(&mut self, key: IncomingKey, grace: Grace) {
         if let Some(request) = self.incoming.get_mut(key.0) {
-            request.grace = grace;
+            request.extras().grace = grace;
         }
     }
 
@@ -77,7 +77,7 @@ impl Connection {
     /// A cancellation result of its own for this request, in place of its dialect's (D23).
     pub fn set_cancel_result(&mut self, key: IncomingKey, result: &'static CancelResult) {
         if let Some(request) = self.incoming.get_mut(key.0) {
-            request.own = Some(result);
+            request.set_own(Some(result));
         }
     }
 
@@ -155,7 +155,7 @@ impl Connection {
                 self.config.grace
             }
         };
-        match self.incoming.get(key).map(|request| request.grace) {
+        match self.incoming.get(key).map(Incoming::grace) {
             Some(Grace::Never) => NEVER,
             Some(Grace::After(grace)) => now + grace,
             Some(Grace::Default) | None => now + config,
@@ -169,7 +169,7 @@ impl Connection {
             return;
         }
         request.told = Told::Silence;
-        let batch = request.batch.take();
+        let batch = request.take_batch();
         self.take_back_frames(key);
         if let Some(batch) = batch {
             self.leave_batch(batch);
@@ -178,8 +178,8 @@ impl Connection {
 
     /// Takes back what was written for a request and has not begun to leave.
     fn take_back_frames(&mut self, key: Key) {
-        let frames = self.incoming.get_mut(key).and_then(|request| request.frames.take());
-        for frame in frames.into_iter().flat_map(|frames| *frames) {
+        let extras = self.incoming.get_mut(key).and_then(|request| request.extras.as_mut());
+        for frame in extras.map(|extras| core::mem::take(&mut extras.frames)).unwrap_or_default() {
             self.take_back_owed(frame);
         }
     }

@@ -89,7 +89,7 @@ impl Connection {
                 None => OutgoingState::Queued,
             },
             deadline: Some(call.due()).filter(|due| *due != NEVER),
-            parent: call.parent.map(IncomingKey),
+            parent: call.parent().map(IncomingKey),
             cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
         })
     }
