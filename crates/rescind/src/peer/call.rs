@@ -239,7 +239,7 @@ impl<R> Call<R> {
                 None
             }
             Some(parent) => {
-                options.deadline = parent.deadline.map(|deadline| now + deadline.since(parent.shared.now()));
+                options.deadline = parent.deadline().map(|deadline| now + deadline.since(parent.shared.now()));
                 Some(parent)
             }
             None => None,

@@ -92,7 +92,7 @@ impl OwnedChild {
             leader.kill();
             return Err(io::Error::other("the request is over"));
         };
-        let hook = if work.spares_processes { None } else { hook(work, &leader) };
+        let hook = if work.kind.spares_processes { None } else { hook(work, &leader) };
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (tell, end) = watch::channel(None);
         let mut keeper = Keeper { work: Arc::clone(work), leader: leader.clone(), place, hook, child };

@@ -43,13 +43,13 @@ impl Context {
     /// The request's method.
     #[must_use]
     pub fn method(&self) -> &str {
-        &self.work.method
+        &self.work.kind.method
     }
 
     /// What the requester speaks, for this request (D2).
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
-        self.work.dialect
+        self.work.kind.dialect
     }
 
     /// The connection on which the request came.
@@ -97,7 +97,7 @@ impl Context {
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         let now = self.work.shared.now();
-        self.work.deadline.map(|deadline| deadline.since(now))
+        self.work.deadline().map(|deadline| deadline.since(now))
     }
 
     /// Starts a task that belongs to the request: calls in it are the request's children (D26), and it is aborted
@@ -150,7 +150,7 @@ impl Context {
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
-        let Some(form) = &self.work.dialect.progress else { return false };
+        let Some(form) = &self.work.kind.dialect.progress else { return false };
         let Some(token) = self.progress_token() else { return false };
         let Some(params) = form.params(token, &Report { done, total, message }) else { return false };
         self.write(form.method, &params).await
@@ -159,7 +159,7 @@ impl Context {
     /// The token under which the requester wants progress, as JSON.
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
-        self.work.progress_token.as_deref()
+        self.work.progress_token()
     }
 
     /// From now until the shield is dropped a cancel leaves this handler alone (D22, MCP-C07): for what must not be

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use pin_project_lite::pin_project;
 use rescind_proto::{
     connection::{CancelNotice, Grace, Payload},
-    dialect::CancelResult,
+    dialect::{CancelResult, Dialect},
     json,
 };
 use serde::Serialize;
@@ -22,6 +22,7 @@ use super::{
     extract::{Extract, OnNotification, OnRequest},
     filter::Filter,
     shared::Shared,
+    work::Kind,
 };
 
 /// How a handler's future ended.
@@ -156,6 +157,8 @@ handlers!(A B C D E1 G H I);
 pub struct Route {
     pub(crate) handler: StartHandler,
     pub(crate) settings: Settings,
+    /// What its requests share, once there was one.
+    kind: OnceLock<Arc<Kind>>,
 }
 
 /// How the requests of a route are stopped (D22).
@@ -177,7 +180,7 @@ impl Settings {
 
 /// A route for this handler, to be given settings of its own.
 pub fn route<Args>(handler: impl RequestHandler<Args>) -> Route {
-    Route { handler: handler.erased().0, settings: Settings::default() }
+    Route { handler: handler.erased().0, settings: Settings::default(), kind: OnceLock::new() }
 }
 
 impl Route {
@@ -237,6 +240,15 @@ impl Route {
 }
 
 impl Route {
+    /// What its requests like this one share: those like its first, that is, and most are.
+    pub(crate) fn kind(&self, method: &str, dialect: &'static Dialect) -> Arc<Kind> {
+        let spares_processes = self.settings.spares_processes;
+        let new = || Arc::new(Kind { method: method.into(), dialect, spares_processes });
+        let first = self.kind.get_or_init(new);
+        let is_alike = *first.method == *method && std::ptr::eq(first.dialect, dialect);
+        if is_alike { Arc::clone(first) } else { new() }
+    }
+
     /// Has `guard` look at each request first.
     #[cfg(any(feature = "mcp", feature = "lsp"))]
     pub(crate) fn guarded(self, guard: &Guard) -> Self {

@@ -5,7 +5,7 @@
 #[cfg(not(loom))]
 use std::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicU8, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 use std::{
     mem,
@@ -16,7 +16,7 @@ use std::{
 #[cfg(loom)]
 use loom::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicU8, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 /// Calls the one driver of a connection. Whoever changed something for it rings; it sleeps only when nobody did.
@@ -71,7 +71,7 @@ impl Bell {
     }
 }
 
-/// How far a handler was told to stop (D22): each stage once, in this order.
+/// How far a handler has come on its way to its end (D22): each stage once, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Stage {
@@ -81,6 +81,8 @@ pub(crate) enum Stage {
     Fired,
     /// Its grace is over: its future is to be dropped.
     Forced,
+    /// Its future is gone.
+    Over,
 }
 
 /// Tells a handler, and everything that hangs on it, to stop.
@@ -89,55 +91,64 @@ pub(crate) enum Stage {
 /// out every hook exactly once: to whoever fires it, or back to whoever adds one too late.
 #[derive(Debug)]
 pub(crate) struct Signal<C, H> {
-    /// A copy of the stage, to be read without the lock.
+    /// Read without the lock where that suffices; what else depends on it is changed under the lock.
     stage: AtomicU8,
+    /// The task is to be woken when the signal fires. Under the lock; here because there would be room for seven more.
+    task_waits: AtomicBool,
     inner: Mutex<Inner<C, H>>,
 }
 
 #[derive(Debug)]
 struct Inner<C, H> {
-    stage: Stage,
-    /// The task is to be woken when the signal fires.
-    task_waits: bool,
-    cause: Option<C>,
-    /// Absent until there is one: most handlers have none.
-    hooks: Option<Box<Hooks<H>>>,
+    /// Absent until there is something: most handlers have nothing.
+    aside: Option<Box<Aside<C, H>>>,
     /// The task that polls the handler.
     task: Option<Waker>,
 }
 
+/// What few handlers have, before their end.
 #[derive(Debug)]
-struct Hooks<H> {
-    list: Vec<Option<H>>,
-    /// Places of `list` that are empty.
+struct Aside<C, H> {
+    /// Why the signal fired.
+    cause: Option<C>,
+    hooks: Vec<Option<H>>,
+    /// Places of `hooks` that are empty.
     free: Vec<u32>,
 }
 
-impl<H> Hooks<H> {
+impl<C, H> Aside<C, H> {
     fn add(&mut self, hook: H) -> u32 {
         if let Some(place) = self.free.pop() {
-            self.list[place as usize] = Some(hook);
+            self.hooks[place as usize] = Some(hook);
             return place;
         }
-        self.list.push(Some(hook));
-        u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+        self.hooks.push(Some(hook));
+        u32::try_from(self.hooks.len() - 1).unwrap_or(u32::MAX)
     }
 }
 
 impl<C, H> Signal<C, H> {
     pub(crate) fn new() -> Self {
-        let inner = Inner { stage: Stage::Calm, task_waits: false, cause: None, hooks: None, task: None };
-        Self { stage: AtomicU8::new(Stage::Calm as u8), inner: Mutex::new(inner) }
+        Self {
+            stage: AtomicU8::new(Stage::Calm as u8),
+            task_waits: AtomicBool::new(false),
+            inner: Mutex::new(Inner { aside: None, task: None }),
+        }
     }
 
     /// Whether the token has fired.
     pub(crate) fn is_fired(&self) -> bool {
-        self.stage.load(Ordering::Acquire) >= Stage::Fired as u8
+        self.has_come_to(Stage::Fired)
     }
 
     /// Whether the handler's future is to be dropped.
     pub(crate) fn is_forced(&self) -> bool {
-        self.stage.load(Ordering::Acquire) >= Stage::Forced as u8
+        self.has_come_to(Stage::Forced)
+    }
+
+    /// Whether the handler's future is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_come_to(Stage::Over)
     }
 
     /// Why it fired.
@@ -145,33 +156,34 @@ impl<C, H> Signal<C, H> {
     where
         C: Clone,
     {
-        if self.is_fired() { lock(&self.inner).cause.clone() } else { None }
+        if self.is_fired() { lock(&self.inner).aside.as_ref()?.cause.clone() } else { None }
     }
 
     /// Fires, once; the caller wakes the task, if it waits, and runs the hooks, without any lock.
     pub(crate) fn fire(&self, cause: Option<C>) -> (Option<Waker>, impl Iterator<Item = H> + use<C, H>) {
         let (task, hooks) = {
             let mut inner = lock(&self.inner);
-            if inner.stage > Stage::Calm {
-                (None, None)
+            if self.is_fired() {
+                (None, Vec::new())
             } else {
-                inner.stage = Stage::Fired;
-                inner.cause = cause;
-                self.stage.store(Stage::Fired as u8, Ordering::Release);
+                let hooks = inner.aside.as_mut().map(|aside| mem::take(&mut aside.hooks)).unwrap_or_default();
+                if cause.is_some() {
+                    inner.aside().cause = cause;
+                }
+                self.come_to(Stage::Fired);
                 // Woken, it leaves its waker anew before it could miss that it is forced.
-                let task = if mem::take(&mut inner.task_waits) { inner.task.take() } else { None };
-                (task, inner.hooks.take())
+                let task = if self.task_waits.swap(false, Ordering::Relaxed) { inner.task.take() } else { None };
+                (task, hooks)
             }
         };
-        (task, hooks.into_iter().flat_map(|hooks| hooks.list.into_iter().flatten()))
+        (task, hooks.into_iter().flatten())
     }
 
     /// Demands that the handler's future be dropped, and wakes the task that polls it.
     pub(crate) fn force(&self) {
         let task = {
             let mut inner = lock(&self.inner);
-            inner.stage = Stage::Forced;
-            self.stage.store(Stage::Forced as u8, Ordering::Release);
+            self.come_to(Stage::Forced);
             inner.task.take()
         };
         if let Some(task) = task {
@@ -179,42 +191,62 @@ impl<C, H> Signal<C, H> {
         }
     }
 
+    /// The handler's future is gone; fire first.
+    pub(crate) fn end(&self) {
+        self.come_to(Stage::Over);
+    }
+
     /// Adds a hook, and gives its number; if the signal has fired the hook comes back, to be run at once.
     pub(crate) fn add(&self, hook: H) -> Result<u32, H> {
         let mut inner = lock(&self.inner);
-        if inner.stage > Stage::Calm {
+        if self.is_fired() {
             return Err(hook);
         }
-        Ok(inner.hooks().add(hook))
+        Ok(inner.aside().add(hook))
+    }
+
+    /// What `find` makes of the first hook that it makes something of, or else of one that is added for it; `None`
+    /// once the signal has fired.
+    pub(crate) fn find_or_add<T>(&self, find: impl Fn(&H) -> Option<T>, hook: impl FnOnce() -> H) -> Option<T> {
+        let mut inner = lock(&self.inner);
+        if self.is_fired() {
+            return None;
+        }
+        let aside = inner.aside();
+        let found = aside.hooks.iter().flatten().find_map(&find);
+        found.or_else(|| {
+            let place = aside.add(hook());
+            aside.hooks[place as usize].as_ref().and_then(find)
+        })
     }
 
     /// Has `waker` woken when the signal fires; `None` if it has. A waker of the handler's own task is there already;
     /// any other becomes a hook, whose number is given.
     pub(crate) fn wait(&self, waker: &Waker, hook: impl FnOnce(Waker) -> H) -> Option<Option<u32>> {
         let mut inner = lock(&self.inner);
-        if inner.stage > Stage::Calm {
+        if self.is_fired() {
             return None;
         }
         if inner.task.as_ref().is_some_and(|task| task.will_wake(waker)) {
-            inner.task_waits = true;
+            self.task_waits.store(true, Ordering::Relaxed);
             return Some(None);
         }
-        Some(Some(inner.hooks().add(hook(waker.clone()))))
+        Some(Some(inner.aside().add(hook(waker.clone()))))
     }
 
     /// Takes a hook back that is no longer needed.
     pub(crate) fn remove(&self, place: u32) -> Option<H> {
         let mut inner = lock(&self.inner);
-        let hooks = inner.hooks.as_mut()?;
-        let hook = hooks.list.get_mut(place as usize)?.take()?;
-        hooks.free.push(place);
+        let aside = inner.aside.as_mut()?;
+        let hook = aside.hooks.get_mut(place as usize)?.take()?;
+        aside.free.push(place);
         Some(hook)
     }
 
     /// Who is to be woken when the handler is [forced](Self::force); ready if it was already.
     pub(crate) fn poll_forced(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = lock(&self.inner);
-        if inner.stage == Stage::Forced {
+        if self.is_forced() {
             return Poll::Ready(());
         }
         match &mut inner.task {
@@ -223,11 +255,19 @@ impl<C, H> Signal<C, H> {
         }
         Poll::Pending
     }
+
+    fn has_come_to(&self, stage: Stage) -> bool {
+        self.stage.load(Ordering::Acquire) >= stage as u8
+    }
+
+    fn come_to(&self, stage: Stage) {
+        self.stage.fetch_max(stage as u8, Ordering::Release);
+    }
 }
 
 impl<C, H> Inner<C, H> {
-    fn hooks(&mut self) -> &mut Hooks<H> {
-        self.hooks.get_or_insert_with(|| Box::new(Hooks { list: Vec::new(), free: Vec::new() }))
+    fn aside(&mut self) -> &mut Aside<C, H> {
+        self.aside.get_or_insert_with(|| Box::new(Aside { cause: None, hooks: Vec::new(), free: Vec::new() }))
     }
 }
 

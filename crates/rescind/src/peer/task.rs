@@ -22,17 +22,20 @@ use super::{
     work::Work,
 };
 
-/// A handler at work, as the future of a task.
+/// A handler at work, as the future of a task. In three words: with a fourth, tokio's task would take 256 bytes and
+/// not 128.
 pub(crate) struct Running {
     work: Arc<Work>,
     phase: Phase,
 }
 
+const _: () = assert!(size_of::<Running>() <= 3 * size_of::<usize>());
+
 enum Phase {
     Handling(Handling),
-    /// The future is gone; what it started is not yet. Boxed: every task would pay for what few need.
-    Releasing(Box<End>),
-    Over,
+    /// The future is gone; what it started is not yet. Boxed: every task would pay for what few need. `None` once
+    /// that is over, too.
+    Releasing(Option<Box<End>>),
 }
 
 /// How a handler ended; owns what [`HandlerEnd`] borrows.
@@ -115,47 +118,42 @@ pub(crate) fn begin(work: &Arc<Work>, call: impl FnOnce() -> Result<Handling, Er
 
 impl Running {
     fn releasing(work: &Arc<Work>, end: End) -> Self {
-        let mut running = Self { work: Arc::clone(work), phase: Phase::Over };
-        running.phase = Phase::Releasing(Box::new(running.release(end)));
+        let mut running = Self { work: Arc::clone(work), phase: Phase::Releasing(None) };
+        running.phase = Phase::Releasing(Some(Box::new(running.release(end))));
         running
     }
 
     /// Ready once the handler has ended and everything it owned is gone.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        loop {
-            match &mut self.phase {
-                Phase::Handling(handling) => {
-                    let end = if self.work.signal.poll_forced(cx).is_ready() {
-                        End::Dropped
-                    } else {
-                        let _entered = current::enter(&self.work);
-                        match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
-                            Ok(polled) => self.work.end_of(ready!(polled)),
-                            Err(_panic) => End::Panicked,
-                        }
-                    };
-                    self.discard();
-                    let end = self.release(end);
-                    if self.work.poll_links(cx).is_ready() {
-                        return Poll::Ready(end);
+        match &mut self.phase {
+            Phase::Handling(handling) => {
+                let end = if self.work.signal.poll_forced(cx).is_ready() {
+                    End::Dropped
+                } else {
+                    let _entered = current::enter(&self.work);
+                    match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
+                        Ok(polled) => self.work.end_of(ready!(polled)),
+                        Err(_panic) => End::Panicked,
                     }
-                    self.phase = Phase::Releasing(Box::new(end));
-                    return Poll::Pending;
+                };
+                self.discard();
+                let end = self.release(end);
+                if self.work.poll_links(cx).is_ready() {
+                    return Poll::Ready(end);
                 }
-                Phase::Releasing(_) => {
-                    ready!(self.work.poll_links(cx));
-                    if let Phase::Releasing(end) = mem::replace(&mut self.phase, Phase::Over) {
-                        return Poll::Ready(*end);
-                    }
-                }
-                Phase::Over => return Poll::Pending,
+                self.phase = Phase::Releasing(Some(Box::new(end)));
+                Poll::Pending
+            }
+            Phase::Releasing(end) => {
+                ready!(self.work.poll_links(cx));
+                end.take().map_or(Poll::Pending, |end| Poll::Ready(*end))
             }
         }
     }
 
     /// Drops the handler's future, in the name of the request; a panic in it is contained.
     fn discard(&mut self) {
-        if let Phase::Handling(handling) = mem::replace(&mut self.phase, Phase::Over) {
+        if let Phase::Handling(handling) = mem::replace(&mut self.phase, Phase::Releasing(None)) {
             let _entered = current::enter(&self.work);
             let _ = catch_unwind(AssertUnwindSafe(|| drop(handling)));
         }
@@ -207,7 +205,7 @@ impl Future for Running {
 impl Drop for Running {
     /// The runtime ends before the handler did.
     fn drop(&mut self) {
-        if matches!(self.phase, Phase::Over) {
+        if matches!(self.phase, Phase::Releasing(None)) {
             return;
         }
         self.discard();

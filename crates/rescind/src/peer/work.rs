@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
 
@@ -17,29 +17,37 @@ use rescind_proto::{
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    shared::Shared,
-    sync::{Signal, Stage},
-    trace::RequestSpan,
-};
+use super::{shared::Shared, sync::Signal, trace::RequestSpan};
 
-/// A request at work.
+/// A request at work. It lives as long as the request waits, so each of its bytes is paid for a million times.
 pub(crate) struct Work {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: IncomingKey,
     pub(crate) id: IncomingId,
-    pub(crate) method: Box<str>,
-    /// Under which the requester wants progress, as JSON.
-    pub(crate) progress_token: Option<Box<[u8]>>,
-    pub(crate) dialect: &'static Dialect,
-    /// On the clock of the connection.
-    pub(crate) deadline: Option<Instant>,
-    /// Processes get SIGTERM only when the grace is over (D22).
-    pub(crate) spares_processes: bool,
+    pub(crate) kind: Arc<Kind>,
+    terms: Option<Box<Terms>>,
     pub(crate) signal: Signal<Cause, Hook>,
     pub(crate) span: RequestSpan,
-    token: OnceLock<CancellationToken>,
-    links: Mutex<Links>,
+    /// What the handler owns besides its future: all of it is gone before the handler has ended (D12, case 72).
+    /// Absent until there is something: few handlers start anything. Once the signal is over nothing more is linked.
+    links: Mutex<Option<Box<Links>>>,
+}
+
+/// What the requests of one route have in common.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) method: Box<str>,
+    pub(crate) dialect: &'static Dialect,
+    /// Processes get SIGTERM only when the grace is over (D22).
+    pub(crate) spares_processes: bool,
+}
+
+/// What only some requests come with.
+struct Terms {
+    /// On the clock of the connection.
+    deadline: Option<Instant>,
+    /// Under which the requester wants progress, as JSON.
+    progress_token: Option<Box<[u8]>>,
 }
 
 /// What is to be done when the token fires.
@@ -56,17 +64,8 @@ pub(crate) enum Hook {
     Group(super::command::Leader),
 }
 
-/// What the handler owns besides its future: all of it is gone before the handler has ended (D12, case 72).
 #[derive(Debug, Default)]
 struct Links {
-    /// Absent until there is one: few handlers start anything.
-    started: Option<Box<Started>>,
-    /// Nothing more may be linked.
-    closed: bool,
-}
-
-#[derive(Debug, Default)]
-struct Started {
     list: Vec<Option<Link>>,
     /// Places of `list` that are empty.
     free: Vec<usize>,
@@ -102,29 +101,28 @@ impl Work {
     pub(crate) fn new(
         shared: Arc<Shared>,
         request: Request,
-        spares_processes: bool,
+        kind: Arc<Kind>,
         limit: Option<Instant>,
     ) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
         let Request { key, id, payload, dialect, deadline } = request;
         let deadline = deadline.into_iter().chain(limit).min();
         let asked_at = dialect.progress.as_ref().map(|form| form.asked_at);
-        let progress_token = payload.params().zip(asked_at).and_then(|(params, path)| json::lookup(params, path));
-        let work = Self {
-            shared,
-            key,
-            id,
-            method: payload.method().into(),
-            progress_token: progress_token.map(Into::into),
-            dialect,
-            deadline,
-            spares_processes,
-            signal: Signal::new(),
-            span,
-            token: OnceLock::new(),
-            links: Mutex::default(),
-        };
+        let token = payload.params().zip(asked_at).and_then(|(params, path)| json::lookup(params, path));
+        let has_terms = deadline.is_some() || token.is_some();
+        let terms = has_terms.then(|| Box::new(Terms { deadline, progress_token: token.map(Into::into) }));
+        let work = Self { shared, key, id, kind, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
+    }
+
+    /// When its requester, or its route, gives it no more time.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.terms.as_ref()?.deadline
+    }
+
+    /// Under which the requester wants progress, as JSON.
+    pub(crate) fn progress_token(&self) -> Option<&[u8]> {
+        self.terms.as_ref()?.progress_token.as_deref()
     }
 
     /// Fires the token and tells everything that hangs on this request (D22, D26).
@@ -153,14 +151,17 @@ impl Work {
 
     /// The token of this request, made when first asked for.
     pub(crate) fn token(&self) -> CancellationToken {
-        let token = self.token.get_or_init(|| {
-            let token = CancellationToken::new();
-            if self.signal.add(Hook::Token(token.clone())).is_err() {
-                token.cancel();
-            }
-            token
-        });
-        token.clone()
+        let token = |hook: &Hook| match hook {
+            Hook::Token(token) => Some(token.clone()),
+            Hook::Waiting(_) | Hook::Child(..) => None,
+            #[cfg(unix)]
+            Hook::Group(_) => None,
+        };
+        self.signal.find_or_add(token, || Hook::Token(CancellationToken::new())).unwrap_or_else(|| {
+            let fired = CancellationToken::new();
+            fired.cancel();
+            fired
+        })
     }
 
     /// Ready when the token has fired. `place` is this waiter's, empty at first: what is in it at the end goes to
@@ -196,26 +197,26 @@ impl Work {
     /// Notes something that the handler started; refused once it has ended.
     pub(crate) fn link(&self, link: Link) -> Result<usize, Link> {
         let mut links = self.links();
-        if links.closed {
+        if self.signal.is_over() {
             return Err(link);
         }
-        let started = links.started.get_or_insert_default();
-        started.live += 1;
-        if let Some(place) = started.free.pop() {
-            started.list[place] = Some(link);
+        let links = links.get_or_insert_default();
+        links.live += 1;
+        if let Some(place) = links.free.pop() {
+            links.list[place] = Some(link);
             return Ok(place);
         }
-        started.list.push(Some(link));
-        Ok(started.list.len() - 1)
+        links.list.push(Some(link));
+        Ok(links.list.len() - 1)
     }
 
     /// Says more of a link; ends it at once if the handler has ended meanwhile.
     pub(crate) fn relink(&self, place: usize, link: Link) {
         let mut links = self.links();
-        if links.closed {
+        if self.signal.is_over() {
             link.end();
         }
-        if let Some(slot @ Some(_)) = links.started.as_mut().and_then(|started| started.list.get_mut(place)) {
+        if let Some(slot @ Some(_)) = links.as_mut().and_then(|links| links.list.get_mut(place)) {
             *slot = Some(link);
         }
     }
@@ -224,13 +225,13 @@ impl Work {
     pub(crate) fn unlink(&self, place: usize) {
         let waiting = {
             let mut links = self.links();
-            let Some(started) = &mut links.started else { return };
-            if started.list.get_mut(place).and_then(Option::take).is_none() {
+            let Some(links) = &mut *links else { return };
+            if links.list.get_mut(place).and_then(Option::take).is_none() {
                 return;
             }
-            started.live -= 1;
-            started.free.push(place);
-            if started.live == 0 { started.waiting.take() } else { None }
+            links.live -= 1;
+            links.free.push(place);
+            if links.live == 0 { links.waiting.take() } else { None }
         };
         if let Some(waiting) = waiting {
             waiting.wake();
@@ -239,40 +240,31 @@ impl Work {
 
     /// Whether something that the handler started is still there.
     pub(crate) fn has_links(&self) -> bool {
-        self.links().started.as_ref().is_some_and(|started| started.live > 0)
+        self.links().as_ref().is_some_and(|links| links.live > 0)
     }
 
     /// Ends everything that is linked, and refuses more.
     pub(crate) fn close_links(&self) {
-        let mut links = self.links();
-        links.closed = true;
+        // First: whoever links something from now on is refused, and whoever was faster is seen below.
+        self.signal.end();
         // Neither aborting a task nor a signal runs anybody's code here and now.
-        for link in links.started.iter().flat_map(|started| started.list.iter().flatten()) {
+        for link in self.links().iter().flat_map(|links| links.list.iter().flatten()) {
             link.end();
         }
     }
 
     /// Ready when everything that was linked is gone.
     pub(crate) fn poll_links(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.links().started {
-            Some(started) if started.live > 0 => {
-                started.waiting = Some(cx.waker().clone());
+        match &mut *self.links() {
+            Some(links) if links.live > 0 => {
+                links.waiting = Some(cx.waker().clone());
                 Poll::Pending
             }
             Some(_) | None => Poll::Ready(()),
         }
     }
 
-    /// Whether the handler was told to stop, and how.
-    pub(crate) fn stage(&self) -> Stage {
-        match (self.signal.is_forced(), self.signal.is_fired()) {
-            (true, _) => Stage::Forced,
-            (false, true) => Stage::Fired,
-            (false, false) => Stage::Calm,
-        }
-    }
-
-    fn links(&self) -> MutexGuard<'_, Links> {
+    fn links(&self) -> MutexGuard<'_, Option<Box<Links>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -300,8 +292,8 @@ impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Work")
             .field("id", &self.id)
-            .field("method", &self.method)
-            .field("stage", &self.stage())
+            .field("method", &self.kind.method)
+            .field("is_fired", &self.signal.is_fired())
             .finish_non_exhaustive()
     }
 }
