@@ -1,0 +1,66 @@
+//! MCP tasks: work that outlives its request, and that can be cancelled, in both dialects.
+//!
+//! A task is cancelled by `tasks/cancel`, from whatever connection or process; the work runs in one of them. So a
+//! [`TaskStore`] keeps more than a status: it keeps the **cancel itself**, as a lasting record with its cause, and
+//! brings it to the process that runs the work ([`Run::cancelled`]).
+//!
+//! ```text
+//!             ask_input            finish                        finish, a cancel
+//!   working <-----------> input_required ------> completed | failed | cancelled
+//!             answer
+//! ```
+//!
+//! What happens to a task is decided by values without I/O ([`Task::apply`]); a store loads a task, applies a step and
+//! saves it, as one transaction. So every store obeys the same rules:
+//!
+//! - A terminal status is never left (TASK-01, TASK-04). Of a cancel and the end of the work, one wins.
+//! - In the dialect of 2025-11-25 a cancel is the end of the status, at once (TASK-03); what the work still produced
+//!   is kept beside it (D38). In the extension a cancel is a wish, and the status says how the work ended (TASK-21).
+//! - A cancel of a task that has ended is told apart, since the dialects answer it differently (TASK-02, TASK-22).
+//! - A task of somebody else does not exist (TASK-07, TASK-08), nor does one whose ttl is over (TASK-09).
+//! - Whoever runs the work holds a [`Run`]: dropped before its end, the task has failed; if the process dies, the task
+//!   is handed out again, once, by [`TaskStore::recover`].
+//!
+//! Two stores: [`MemoryStore`], which ends with its process, and [`SqliteStore`], one file shared by the processes of
+//! a machine.
+
+#![warn(missing_docs)]
+
+mod cursor;
+mod error;
+mod hub;
+mod id;
+mod input;
+mod json;
+mod limits;
+mod memory;
+mod outcome;
+mod owner;
+mod run;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod status;
+mod step;
+mod store;
+mod task;
+mod time;
+
+#[cfg(feature = "sqlite")]
+pub use crate::sqlite::{SqliteOptions, SqliteStore};
+pub use crate::{
+    error::{Fault, FaultKind, TaskError},
+    id::TaskId,
+    input::{Input, Inputs},
+    json::Json,
+    limits::Limits,
+    memory::MemoryStore,
+    outcome::Outcome,
+    owner::Owner,
+    run::Run,
+    status::Status,
+    step::{Access, Effect, Step},
+    store::{Cancelled, Finished, Page, Reply, Swept, TaskStore},
+    task::{Cancel, Dialect, NewTask, Request, Revision, Summary, Task},
+    time::{Clock, SystemClock, Timestamp},
+};
+pub use rescind_proto::cause::{Cause, CauseCode};

@@ -1,0 +1,253 @@
+//! Tasks that end with their process.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use crate::{
+    cursor,
+    error::TaskError,
+    hub::{Hub, News, lock},
+    id::TaskId,
+    limits::Limits,
+    owner::Owner,
+    run::Run,
+    step::{Access, Claim, Effect, Step},
+    store::{Page, Reply, Swept, TaskStore},
+    task::{Dialect, NewTask, Revision, Task},
+    time::{Clock, SystemClock},
+};
+
+/// A store in memory: as lasting as its process. Clones are the same store.
+///
+/// Dropping the last clone drops every task; runs hold one each.
+#[derive(Clone)]
+pub struct MemoryStore(Arc<Shared>);
+
+struct Shared {
+    tables: Mutex<Tables>,
+    hub: Arc<Hub>,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    name: Arc<str>,
+}
+
+#[derive(Default)]
+struct Tables {
+    tasks: HashMap<TaskId, (u64, Task)>,
+    /// Each owner's tasks in the order of creation; no entry is empty.
+    owners: HashMap<Owner, BTreeMap<u64, TaskId>>,
+    created: u64,
+}
+
+impl MemoryStore {
+    /// An empty store with those bounds, by the clock of the machine.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self::with_clock(limits, Arc::new(SystemClock))
+    }
+
+    /// An empty store with those bounds, by that clock.
+    #[must_use]
+    pub fn with_clock(limits: Limits, clock: Arc<dyn Clock>) -> Self {
+        let (tables, hub) = (Mutex::default(), Arc::default());
+        Self(Arc::new(Shared { tables, hub, limits, clock, name: "memory".into() }))
+    }
+
+    fn run(&self, task: Task) -> Run {
+        let signal = self.0.hub.run(&task.summary.id, task.attempt);
+        Run::new(task, Arc::new(self.clone()), signal)
+    }
+
+    fn apply_now(
+        &self,
+        access: &Access,
+        id: &TaskId,
+        expected: Option<Revision>,
+        step: &Step,
+    ) -> Result<(Task, Effect), TaskError> {
+        let shared = &*self.0;
+        let now = shared.clock.now();
+        let mut tables = lock(&shared.tables);
+        let (_, task) = tables.tasks.get_mut(id).ok_or(TaskError::NotFound)?;
+        let effect = task.apply(access, expected, step, now, &shared.limits)?;
+        // Told under the lock: so news of one task come in the order of its changes.
+        shared.hub.tell(&News::from(&*task));
+        Ok((task.clone(), effect))
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl TaskStore for MemoryStore {
+    fn create(&self, new: NewTask) -> Reply<'_, Run> {
+        Box::pin(async move {
+            let shared = &*self.0;
+            let (limits, now) = (&shared.limits, shared.clock.now());
+            new.check(limits)?;
+            let id = TaskId::random()?;
+            let task = Task::begun(new, id.clone(), Arc::clone(&shared.name), now, limits);
+            let mut tables = lock(&shared.tables);
+            if tables.is_full(&task.owner, limits) {
+                tables.delete(|old| old.owner == task.owner && old.summary.is_expired(now));
+                if tables.is_full(&task.owner, limits) {
+                    return Err(TaskError::TooMany { limit: limits.tasks_per_owner });
+                }
+            }
+            // Before anybody else can find the task, so that no cancel is missed.
+            let run = self.run(task.clone());
+            tables.insert(task);
+            Ok(run)
+        })
+    }
+
+    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> Reply<'a, Task> {
+        Box::pin(async move {
+            let now = self.0.clock.now();
+            let tables = lock(&self.0.tables);
+            let task = tables.tasks.get(id).map(|(_, task)| task).filter(|task| task.is_found_by(owner, now));
+            task.cloned().ok_or(TaskError::NotFound)
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        dialect: Dialect,
+        cursor: Option<&'a str>,
+        at_most: usize,
+    ) -> Reply<'a, Page> {
+        Box::pin(async move {
+            let after = cursor::read(cursor)?;
+            let (now, at_most) = (self.0.clock.now(), at_most.clamp(1, self.0.limits.page.max(1)));
+            let tables = lock(&self.0.tables);
+            let theirs =
+                tables.owners.get(owner).into_iter().flat_map(|theirs| theirs.range(after.saturating_add(1)..));
+            let mut found = theirs
+                .filter_map(|(number, id)| tables.tasks.get(id).map(|(_, task)| (*number, &task.summary)))
+                .filter(|(_, summary)| summary.dialect == dialect && !summary.is_expired(now));
+            let first: Vec<_> = found.by_ref().take(at_most).collect();
+            let last = first.last().map(|(number, _)| *number);
+            let next = last.filter(|_| found.next().is_some()).map(cursor::write);
+            Ok(Page { tasks: first.into_iter().map(|(_, summary)| summary.clone()).collect(), next })
+        })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        access: Access,
+        id: &'a TaskId,
+        expected: Option<Revision>,
+        step: Step,
+    ) -> Reply<'a, (Task, Effect)> {
+        Box::pin(async move { self.apply_now(&access, id, expected, &step) })
+    }
+
+    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: Revision) -> Reply<'a, Task> {
+        Box::pin(async move {
+            let mut listener = self.0.hub.listen(id);
+            loop {
+                let task = self.task(owner, id).await?;
+                if task.revision > seen || task.is_settled() {
+                    return Ok(task);
+                }
+                listener.heard().await;
+            }
+        })
+    }
+
+    fn recover(&self) -> Reply<'_, Vec<Run>> {
+        Box::pin(async move {
+            let shared = &*self.0;
+            let now = shared.clock.now();
+            let mut tables = lock(&shared.tables);
+            let mut resumed = Vec::new();
+            for (_, task) in tables.tasks.values_mut().filter(|(_, task)| task.runner.is_none() && !task.is_settled()) {
+                match task.claim(&shared.name, now) {
+                    Claim::Resumed => resumed.push(task.clone()),
+                    Claim::Settled => shared.hub.tell(&News::from(&*task)),
+                }
+            }
+            Ok(resumed
+                .into_iter()
+                .map(|task| {
+                    let news = News::from(&task);
+                    let run = self.run(task);
+                    shared.hub.tell(&news);
+                    run
+                })
+                .collect())
+        })
+    }
+
+    fn sweep(&self) -> Reply<'_, Swept> {
+        Box::pin(async move {
+            let shared = &*self.0;
+            let now = shared.clock.now();
+            let mut tables = lock(&shared.tables);
+            let deleted = tables.delete(|task| task.summary.is_expired(now));
+            let mut swept = Swept { deleted, ..Swept::default() };
+            for (_, task) in tables.tasks.values_mut() {
+                if matches!(
+                    task.apply(&Access::Operator, None, &Step::Expire, now, &shared.limits),
+                    Ok(Effect::Changed)
+                ) {
+                    swept.cancelled += 1;
+                    shared.hub.tell(&News::from(&*task));
+                }
+                let expires = task.summary.expires().filter(|expires| *expires > now);
+                swept.next = [swept.next, expires].into_iter().flatten().min();
+            }
+            Ok(swept)
+        })
+    }
+
+    fn abandon(&self, id: &TaskId, attempt: u32) {
+        self.0.hub.over(id, attempt);
+        // Refused only where the run is void already.
+        let _ = self.apply_now(&Access::Run(attempt), id, None, &Step::Abandon);
+    }
+}
+
+impl Tables {
+    fn is_full(&self, owner: &Owner, limits: &Limits) -> bool {
+        let has = self.owners.get(owner).map_or(0, BTreeMap::len);
+        has >= usize::try_from(limits.tasks_per_owner).unwrap_or(usize::MAX)
+    }
+
+    fn insert(&mut self, task: Task) {
+        self.created += 1;
+        let id = task.summary.id.clone();
+        self.owners.entry(task.owner.clone()).or_default().insert(self.created, id.clone());
+        self.tasks.insert(id, (self.created, task));
+    }
+
+    /// Deletes what is settled of those that `is_old` names, and says how many.
+    fn delete(&mut self, is_old: impl Fn(&Task) -> bool) -> usize {
+        let Self { tasks, owners, .. } = self;
+        let before = tasks.len();
+        tasks.retain(|_, (number, task)| {
+            let stays = !(task.is_settled() && is_old(task));
+            if !stays && let Some(theirs) = owners.get_mut(&task.owner) {
+                theirs.remove(number);
+                if theirs.is_empty() {
+                    owners.remove(&task.owner);
+                }
+            }
+            stays
+        });
+        before - tasks.len()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}

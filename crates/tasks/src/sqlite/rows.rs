@@ -1,0 +1,249 @@
+//! Tasks as rows.
+
+use std::{sync::Arc, time::Duration};
+
+use rescind_proto::cause::{Cause, CauseCode};
+use rusqlite::{
+    Connection, OptionalExtension, Row, named_params,
+    types::{FromSql, FromSqlError, Type},
+};
+
+use crate::{
+    hub::News,
+    id::TaskId,
+    input::Inputs,
+    json::Json,
+    outcome::Outcome,
+    owner::Owner,
+    status::Status,
+    task::{Cancel, Dialect, Request, Revision, Summary, Task},
+    time::{Timestamp, millis},
+};
+
+const SUMMARY: &str = "id, dialect, status, message, created, updated, ttl, poll";
+
+/// The number, in the order of creation, and the task.
+pub(super) fn load(database: &Connection, id: &TaskId) -> rusqlite::Result<Option<(i64, Task)>> {
+    let mut select = database.prepare_cached("SELECT * FROM task JOIN request USING (number) WHERE id = ?1")?;
+    select.query_row([id.as_str()], |row| Ok((row.get("number")?, task(row)?))).optional()
+}
+
+pub(super) fn insert(database: &Connection, change: i64, task: &Task) -> rusqlite::Result<()> {
+    let Task { summary, owner, request, .. } = task;
+    database
+        .prepare_cached(
+            "INSERT INTO task (number, id, owner, dialect, status, message, created, updated, ttl, expires, poll,
+                               runner, attempt, revision, change)
+             VALUES (:change, :id, :owner, :dialect, :status, :message, :created, :updated, :ttl, :expires, :poll,
+                     :runner, :attempt, :revision, :change)",
+        )?
+        .execute(named_params! {
+            ":change": change,
+            ":id": summary.id.as_str(),
+            ":owner": owner_text(owner),
+            ":dialect": dialect_number(summary.dialect),
+            ":status": summary.status.word(),
+            ":message": summary.message,
+            ":created": whole(summary.created.0),
+            ":updated": whole(summary.updated.0),
+            ":ttl": summary.ttl.map(|ttl| whole(millis(ttl))),
+            ":expires": summary.expires().map(|expires| whole(expires.0)),
+            ":poll": summary.poll_interval.map(|every| whole(millis(every))),
+            ":runner": task.runner,
+            ":attempt": task.attempt,
+            ":revision": whole(task.revision.0),
+        })?;
+    database.prepare_cached("INSERT INTO request VALUES (?1, ?2, ?3, ?4)")?.execute((
+        change,
+        &request.method,
+        request.params.as_ref().map(Json::as_str),
+        request.meta.as_ref().map(Json::as_str),
+    ))?;
+    Ok(())
+}
+
+/// Writes what can change of a task.
+pub(super) fn update(database: &Connection, number: i64, change: i64, task: &Task) -> rusqlite::Result<()> {
+    let (cause, at) = task.cancel.as_ref().map(|cancel| (&cancel.cause, cancel.at)).unzip();
+    let inputs = if task.inputs.is_empty() { None } else { Some(inputs_text(&task.inputs)?) };
+    database
+        .prepare_cached(
+            "UPDATE task SET status = :status, message = :message, updated = :updated, runner = :runner,
+                 attempt = :attempt, revision = :revision, change = :change, cancel_code = :code, cancel_root = :root,
+                 cancel_text = :text, cancelled = :cancelled, inputs = :inputs, outcome_kind = :kind, outcome = :outcome
+             WHERE number = :number",
+        )?
+        .execute(named_params! {
+            ":number": number,
+            ":status": task.summary.status.word(),
+            ":message": task.summary.message,
+            ":updated": whole(task.summary.updated.0),
+            ":runner": task.runner,
+            ":attempt": task.attempt,
+            ":revision": whole(task.revision.0),
+            ":change": change,
+            ":code": cause.map(|cause| cause.code.word()),
+            ":root": cause.and_then(|cause| cause.root).map(CauseCode::word),
+            ":text": cause.and_then(Cause::text),
+            ":cancelled": at.map(|at| whole(at.0)),
+            ":inputs": inputs,
+            ":kind": task.outcome.as_ref().map(outcome_number),
+            ":outcome": task.outcome.as_ref().and_then(Outcome::json).map(Json::as_str),
+        })?;
+    Ok(())
+}
+
+/// At most `at_most` of an owner's tasks after `after`, with their numbers.
+pub(super) fn list(
+    database: &Connection,
+    owner: &Owner,
+    dialect: Dialect,
+    after: i64,
+    now: Timestamp,
+    at_most: i64,
+) -> rusqlite::Result<Vec<(i64, Summary)>> {
+    let mut select = database.prepare_cached(&format!(
+        "SELECT number, {SUMMARY} FROM task
+         WHERE owner = ?1 AND dialect = ?2 AND number > ?3 AND (expires IS NULL OR expires > ?4)
+         ORDER BY number LIMIT ?5"
+    ))?;
+    let found = select
+        .query_map((owner_text(owner), dialect_number(dialect), after, whole(now.0), at_most), |row| {
+            Ok((row.get("number")?, summary(row)?))
+        })?;
+    found.collect()
+}
+
+/// The news after `change`, and the last change of the file.
+pub(super) fn news(database: &Connection, change: i64) -> rusqlite::Result<(i64, Vec<News>)> {
+    let last = last_change(database)?;
+    let mut select =
+        database.prepare_cached("SELECT * FROM task WHERE change > ?1 AND change <= ?2 ORDER BY change")?;
+    let found = select.query_map([change, last], |row| {
+        Ok(News {
+            id: TaskId::received(row.get_ref("id")?.as_str()?),
+            revision: Revision(count(row, "revision")?),
+            attempt: row.get("attempt")?,
+            runs: row.get::<_, Option<String>>("runner")?.is_some(),
+            cancel: cancel(row)?,
+        })
+    })?;
+    Ok((last, found.collect::<Result<_, _>>()?))
+}
+
+pub(super) fn last_change(database: &Connection) -> rusqlite::Result<i64> {
+    database.prepare_cached("SELECT change FROM counter")?.query_row([], |row| row.get(0))
+}
+
+fn task(row: &Row<'_>) -> rusqlite::Result<Task> {
+    let json = |column| row.get::<_, Option<String>>(column).map(|text| text.map(Json::stored));
+    let inputs: Option<String> = row.get("inputs")?;
+    Ok(Task {
+        summary: summary(row)?,
+        owner: match row.get_ref("owner")?.as_str()?.strip_prefix(NAMED) {
+            Some(name) => Owner::named(name),
+            None => Owner::NONE,
+        },
+        request: Request { method: row.get("method")?, params: json("params")?, meta: json("meta")? },
+        inputs: inputs.map(|text| inputs_of(&text)).transpose()?.unwrap_or_default(),
+        outcome: match (row.get::<_, Option<i64>>("outcome_kind")?, json("outcome")?) {
+            (None, None) => None,
+            (Some(0), Some(json)) => Some(Outcome::Result(json)),
+            (Some(1), Some(json)) => Some(Outcome::ToolError(json)),
+            (Some(2), Some(json)) => Some(Outcome::Error(json)),
+            (Some(3), None) => Some(Outcome::Stopped),
+            (_, _) => return Err(unreadable("no such outcome")),
+        },
+        cancel: cancel(row)?,
+        runner: row.get("runner")?,
+        attempt: row.get("attempt")?,
+        revision: Revision(count(row, "revision")?),
+    })
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    let span = |column| optional::<i64>(row, column).map(|it| it.map(|it| Duration::from_millis(it.unsigned_abs())));
+    Ok(Summary {
+        id: TaskId::received(row.get_ref("id")?.as_str()?),
+        dialect: match row.get("dialect")? {
+            0 => Dialect::November2025,
+            1 => Dialect::Extension,
+            other => return Err(unreadable(&format!("no such dialect: {other}"))),
+        },
+        status: Status::named(row.get_ref("status")?.as_str()?).ok_or_else(|| unreadable("no such status"))?,
+        message: row.get::<_, Option<Arc<str>>>("message")?,
+        created: Timestamp(count(row, "created")?),
+        updated: Timestamp(count(row, "updated")?),
+        ttl: span("ttl")?,
+        poll_interval: span("poll")?,
+    })
+}
+
+fn cancel(row: &Row<'_>) -> rusqlite::Result<Option<Cancel>> {
+    let Some(code) = optional::<String>(row, "cancel_code")? else { return Ok(None) };
+    let root: Option<String> = row.get("cancel_root")?;
+    let text: Option<String> = row.get("cancel_text")?;
+    let mut cause = Cause::new(cause_code(&code)?);
+    cause.root = root.map(|root| cause_code(&root)).transpose()?;
+    if let Some(text) = text {
+        cause = cause.with_text(&text);
+    }
+    Ok(Some(Cancel { cause, at: Timestamp(count(row, "cancelled")?) }))
+}
+
+fn cause_code(word: &str) -> rusqlite::Result<CauseCode> {
+    use CauseCode as C;
+    [C::Caller, C::Timeout, C::Parent, C::Disconnect, C::Shutdown, C::Operator, C::Policy]
+        .into_iter()
+        .find(|code| code.word() == word)
+        .ok_or_else(|| unreadable("no such cause"))
+}
+
+/// A named owner begins with this, so that the empty name is not the absence of one.
+const NAMED: char = '=';
+
+pub(super) fn owner_text(owner: &Owner) -> String {
+    owner.name().map_or_else(String::new, |name| format!("{NAMED}{name}"))
+}
+
+const fn dialect_number(dialect: Dialect) -> i64 {
+    match dialect {
+        Dialect::November2025 => 0,
+        Dialect::Extension => 1,
+    }
+}
+
+const fn outcome_number(outcome: &Outcome) -> i64 {
+    match outcome {
+        Outcome::Result(_) => 0,
+        Outcome::ToolError(_) => 1,
+        Outcome::Error(_) => 2,
+        Outcome::Stopped => 3,
+    }
+}
+
+fn inputs_text(inputs: &Inputs) -> rusqlite::Result<String> {
+    serde_json::to_string(inputs).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+fn inputs_of(text: &str) -> rusqlite::Result<Inputs> {
+    serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))
+}
+
+fn optional<T: FromSql>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
+    row.get(column)
+}
+
+fn count(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::unsigned_abs)
+}
+
+/// As the file counts; what is more is as good as for ever.
+pub(super) fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A row that we would not have written.
+fn unreadable(what: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, FromSqlError::Other(what.into()).into())
+}
