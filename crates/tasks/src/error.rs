@@ -29,6 +29,9 @@ pub enum TaskError {
         /// What it may have.
         limit: usize,
     },
+    /// The calling code's: a step that is [not theirs](crate::Access::may), a client's end of somebody's work say.
+    #[error("such a step is not theirs to take")]
+    NotTheirs,
     /// Somebody else changed the task first: look at it again.
     #[error("the task has changed: it is at revision {}", found.0)]
     Conflict {

@@ -30,6 +30,21 @@ pub enum Access {
     Operator,
 }
 
+impl Access {
+    /// Whether such a step is theirs to take.
+    #[must_use]
+    pub const fn may(&self, step: &Step) -> bool {
+        match step {
+            Step::Work { .. } | Step::AskInput { .. } | Step::Finish { .. } | Step::Abandon | Step::Leave => {
+                matches!(self, Self::Run(_))
+            }
+            Step::Answer { .. } => matches!(self, Self::Owner(_)),
+            Step::Cancel { .. } => matches!(self, Self::Owner(_) | Self::Operator),
+            Step::Expire => matches!(self, Self::Operator),
+        }
+    }
+}
+
 /// Something that happens to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -100,7 +115,7 @@ impl Task {
     /// # Errors
     ///
     /// [`NotFound`](TaskError::NotFound) for an owner who has no such task, [`Lost`](TaskError::Lost) for a run that
-    /// is void, [`Conflict`](TaskError::Conflict), [`Ended`](TaskError::Ended),
+    /// is void, [`NotTheirs`](TaskError::NotTheirs), [`Conflict`](TaskError::Conflict), [`Ended`](TaskError::Ended),
     /// [`NotCancelled`](TaskError::NotCancelled), [`TooLarge`](TaskError::TooLarge).
     pub fn apply(
         &mut self,
@@ -114,6 +129,9 @@ impl Task {
             Access::Owner(owner) if !self.is_found_by(owner, now) => return Err(TaskError::NotFound),
             Access::Run(attempt) if self.runner.is_none() || self.attempt != *attempt => return Err(TaskError::Lost),
             Access::Owner(_) | Access::Run(_) | Access::Operator => {}
+        }
+        if !access.may(step) {
+            return Err(TaskError::NotTheirs);
         }
         if expected.is_some_and(|expected| expected != self.revision) {
             return Err(TaskError::Conflict { found: self.revision });

@@ -30,7 +30,7 @@ use self::{
 use crate::{
     cursor,
     error::{Fault, TaskError},
-    hub::{Hub, News, lock},
+    hub::{Hub, lock},
     id::TaskId,
     limits::Limits,
     owner::Owner,
@@ -147,17 +147,6 @@ impl SqliteStore {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.core.path
-    }
-
-    /// The run of a task that was claimed.
-    fn take_up(&self, task: Task) -> Run {
-        let core = &self.0.core;
-        let news = News::from(&task);
-        let signal = core.hub.run(&task.summary.id, task.attempt);
-        core.stir();
-        // The claim is committed already: what came since comes by the next news, or is looked up by the slow check.
-        core.hub.tell(&news);
-        Run::new(task, Arc::new(self.clone()), signal)
     }
 
     fn ask(&self, job: Job) {

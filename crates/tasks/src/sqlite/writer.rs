@@ -6,7 +6,7 @@
 use std::sync::{Arc, mpsc::Receiver};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     error::{Fault, FaultKind, TaskError},
@@ -15,8 +15,8 @@ use crate::{
     run::Run,
     sqlite::{Core, SqliteStore, database::kind, rows},
     step::{Access, Claim, Effect, Step},
-    store::Swept,
-    task::{Revision, Task},
+    store::{Swept, TaskStore},
+    task::{Cancel, Revision, Task},
     time::Timestamp,
 };
 
@@ -50,7 +50,7 @@ pub(super) enum Job {
 enum Done {
     Created,
     Applied(Box<(Task, Effect)>),
-    Recovered(Vec<Task>),
+    Recovered(Vec<(Task, watch::Receiver<Option<Cancel>>)>),
     Swept(Swept),
     Refused(TaskError),
 }
@@ -65,6 +65,8 @@ pub(super) struct Writer {
 struct Gathered {
     change: i64,
     news: Vec<News>,
+    /// Runs that begin with it, and never do if it fails.
+    begun: Vec<(TaskId, u32)>,
 }
 
 impl Writer {
@@ -101,22 +103,34 @@ impl Writer {
 
     /// All of it, or nothing.
     fn commit(&mut self, batch: &[Job]) -> rusqlite::Result<Vec<Done>> {
-        let now = self.core.clock.now();
-        let transaction = self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let before = rows::last_change(&transaction)?;
-        let mut gathered = Gathered { change: before, news: Vec::new() };
-        let done = batch.iter().map(|job| self.core.execute(&transaction, job, now, &mut gathered));
-        let done = done.collect::<rusqlite::Result<Vec<_>>>()?;
-        if gathered.change > before {
-            transaction.prepare_cached("UPDATE counter SET change = ?1")?.execute([gathered.change])?;
+        let mut gathered = Gathered::default();
+        let done = self.transact(batch, &mut gathered);
+        if done.is_err() {
+            for (id, attempt) in &gathered.begun {
+                self.core.hub.over(id, *attempt);
+            }
+            return done;
         }
-        transaction.commit()?;
         for news in &gathered.news {
             self.core.hub.tell(news);
         }
         if !gathered.news.is_empty() {
             self.core.runners.ring_others();
         }
+        done
+    }
+
+    fn transact(&mut self, batch: &[Job], gathered: &mut Gathered) -> rusqlite::Result<Vec<Done>> {
+        let now = self.core.clock.now();
+        let transaction = self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let before = rows::last_change(&transaction)?;
+        gathered.change = before;
+        let done = batch.iter().map(|job| self.core.execute(&transaction, job, now, gathered));
+        let done = done.collect::<rusqlite::Result<Vec<_>>>()?;
+        if gathered.change > before {
+            transaction.prepare_cached("UPDATE counter SET change = ?1")?.execute([gathered.change])?;
+        }
+        transaction.commit()?;
         Ok(done)
     }
 
@@ -131,8 +145,9 @@ impl Writer {
             }
             (Job::Apply { reply: Some(reply), .. }, Done::Applied(done)) => drop(reply.send(Ok(*done))),
             (Job::Apply { reply: Some(reply), .. }, Done::Refused(error)) => drop(reply.send(Err(error))),
-            (Job::Recover { store, reply }, Done::Recovered(tasks)) => {
-                let runs = tasks.into_iter().map(|task| store.take_up(task)).collect();
+            (Job::Recover { store, reply }, Done::Recovered(begun)) => {
+                let store: Arc<dyn TaskStore> = Arc::new(store);
+                let runs = begun.into_iter().map(|(task, signal)| Run::new(task, Arc::clone(&store), signal)).collect();
                 drop(reply.send(Ok(runs)));
             }
             (Job::Recover { reply, .. }, Done::Refused(error)) => drop(reply.send(Err(error))),
@@ -156,6 +171,8 @@ impl Core {
         gathered: &mut Gathered,
     ) -> rusqlite::Result<Done> {
         match job {
+            // Who has gone away before anything was written made nothing.
+            Job::Create { reply, .. } if reply.is_closed() => Ok(Done::Refused(TaskError::NotFound)),
             Job::Create { run, .. } => self.create(database, run.task(), now, gathered),
             Job::Apply { access, id, expected, step, .. } => {
                 let Some((number, mut task)) = rows::load(database, id)? else {
@@ -220,7 +237,13 @@ impl Core {
             let claim = task.claim(self.runners.name(), now);
             gathered.save(database, number, &task)?;
             match claim {
-                Claim::Resumed => resumed.push(task),
+                Claim::Resumed => {
+                    // Before anybody else can know of the run, so that no cancel is missed.
+                    let signal = self.hub.run(id, task.attempt);
+                    self.stir();
+                    gathered.begun.push((id.clone(), task.attempt));
+                    resumed.push((task, signal));
+                }
                 Claim::Settled => {}
             }
         }

@@ -1,0 +1,82 @@
+//! Tasks whose work was interrupted; how processes end is in the tests of processes.
+
+use std::time::Duration;
+
+use rescind_tasks::{Access, Cancelled, Dialect, Finished, NewTask, Outcome, Owner, Status, TaskError};
+
+use crate::rig::{ANYBODY, DIALECTS, Work, new, on_every_store, result, stop};
+
+/// Case 60: handed out once, with what is needed to take the work up again.
+#[test]
+fn work_that_was_left_is_handed_out_once() {
+    on_every_store(async |rig| {
+        for dialect in DIALECTS {
+            let run = rig.begin(dialect).await;
+            let (id, request) = (run.task().summary.id.clone(), run.task().request.clone());
+            run.leave().await.unwrap();
+            assert_eq!(rig.status(&id).await, Status::Working);
+            let elsewhere = rig.elsewhere();
+            let mut found = elsewhere.recover().await.unwrap();
+            assert!(rig.store.recover().await.unwrap().is_empty());
+            assert_eq!(found.len(), 1);
+            let run = found.remove(0);
+            assert_eq!((&run.task().summary.id, &run.task().request, run.task().attempt), (&id, &request, 2));
+            let work = Work::begin(run, Outcome::Stopped);
+            rig.store.cancel(ANYBODY, &id, stop()).await.unwrap();
+            assert_eq!(work.stopped().await.cause, stop());
+            assert_eq!(rig.status(&id).await, Status::Cancelled);
+        }
+    });
+}
+
+/// Case 60: there is no work left that could end otherwise.
+#[test]
+fn interrupted_work_that_was_cancelled_is_settled_and_not_handed_out() {
+    on_every_store(async |rig| {
+        for dialect in DIALECTS {
+            for cancelled_first in [true, false] {
+                let run = rig.begin(dialect).await;
+                let id = run.task().summary.id.clone();
+                if cancelled_first {
+                    rig.store.cancel(ANYBODY, &id, stop()).await.unwrap();
+                    run.leave().await.unwrap();
+                } else {
+                    run.leave().await.unwrap();
+                    let Cancelled::Recorded(task) = rig.store.cancel(ANYBODY, &id, stop()).await.unwrap() else {
+                        panic!()
+                    };
+                    assert_eq!(task.summary.status, Status::Cancelled);
+                }
+                assert!(rig.elsewhere().recover().await.unwrap().is_empty());
+                let task = rig.task(&id).await;
+                assert_eq!((task.summary.status, task.is_settled()), (Status::Cancelled, true));
+            }
+        }
+    });
+}
+
+/// Case 60: whoever is taken for dead and is not cannot spoil the work of the next.
+#[test]
+fn a_step_of_an_earlier_attempt_is_refused() {
+    on_every_store(async |rig| {
+        let run = rig.begin(Dialect::Extension).await;
+        let id = run.task().summary.id.clone();
+        run.leave().await.unwrap();
+        let mut next = rig.elsewhere().recover().await.unwrap().remove(0);
+        let late = rescind_tasks::Step::Finish { outcome: Outcome::Error(crate::rig::json("{}")), message: None };
+        assert!(matches!(rig.store.apply(Access::Run(1), &id, None, late).await, Err(TaskError::Lost)));
+        assert_eq!(next.finish(result(), None).await.unwrap(), Finished::Won(Status::Completed));
+    });
+}
+
+#[test]
+fn interrupted_work_whose_ttl_is_over_is_not_taken_up() {
+    on_every_store(async |rig| {
+        let asked = NewTask { ttl: Some(Duration::from_secs(1)), ..new(Dialect::Extension) };
+        rig.store.create(asked).await.unwrap().leave().await.unwrap();
+        rig.pass(Duration::from_secs(1));
+        assert!(rig.store.recover().await.unwrap().is_empty());
+        assert_eq!(rig.store.sweep().await.unwrap().deleted, 1);
+        assert!(rig.store.list(&Owner::NONE, Dialect::Extension, None, 1).await.unwrap().tasks.is_empty());
+    });
+}
