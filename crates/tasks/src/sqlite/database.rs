@@ -10,7 +10,10 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
-use crate::error::{Fault, FaultKind};
+use crate::{
+    error::{Fault, FaultKind},
+    sqlite::rows,
+};
 
 /// What this library writes into the file's header, so that no other database is taken for one of ours: `rscn`.
 const APPLICATION: i64 = 0x7273_636e;
@@ -56,6 +59,7 @@ pub(super) fn settle(path: &Path) -> Result<PathBuf, Fault> {
 
 /// A fault of the file system at `path`.
 pub(super) fn at(path: &Path, error: &io::Error) -> Fault {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the kinds of the standard library grow")]
     let kind = match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FaultKind::ReadOnly,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FaultKind::Full,
@@ -65,11 +69,11 @@ pub(super) fn at(path: &Path, error: &io::Error) -> Fault {
 }
 
 /// A connection to a database of ours, whose schema is made if the file is empty.
-pub(super) fn open(path: &Path, busy: Duration) -> Result<Connection, Fault> {
-    connect(path, busy).map_err(|fault| Fault::new(fault.kind(), format!("{}: {fault}", path.display())))
+pub(super) fn open(path: &Path, busy: Duration, bytes: u64) -> Result<Connection, Fault> {
+    connect(path, busy, bytes).map_err(|fault| Fault::new(fault.kind(), format!("{}: {fault}", path.display())))
 }
 
-fn connect(path: &Path, busy: Duration) -> Result<Connection, Fault> {
+fn connect(path: &Path, busy: Duration, bytes: u64) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut database = Connection::open_with_flags(path, flags).map_err(fault)?;
     database.busy_timeout(busy).map_err(fault)?;
@@ -98,6 +102,10 @@ fn connect(path: &Path, busy: Duration) -> Result<Connection, Fault> {
     // Lasting when a transaction returns, the power cut included (TASK-23).
     database.pragma_update(None, "synchronous", "full").map_err(fault)?;
     database.pragma_update(None, "journal_size_limit", 64 << 20).map_err(fault)?;
+    let page: i64 = database.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(fault)?;
+    let pages = rows::whole(bytes) / page.max(1);
+    // The pragma answers with what it is now.
+    database.pragma_update_and_check(None, "max_page_count", pages.clamp(1, 0xffff_fffe), |_| Ok(())).map_err(fault)?;
     database.set_prepared_statement_cache_capacity(64);
     Ok(database)
 }

@@ -51,6 +51,9 @@ pub struct SqliteOptions {
     /// How long another program may hold the database before a step is refused as
     /// [`Busy`](crate::FaultKind::Busy). By default 5 s.
     pub busy_timeout: Duration,
+    /// Bytes of the file at most, the write-ahead log apart; a step that needs more is refused as
+    /// [`Full`](crate::FaultKind::Full). By default 4 GiB.
+    pub file_bytes: u64,
     /// How often it looks by itself for what other processes did, as long as a task is run or waited for here. Only a
     /// lost doorbell makes anybody wait for that. By default 1 s.
     pub slow_check: Duration,
@@ -62,6 +65,7 @@ impl Default for SqliteOptions {
             limits: Limits::default(),
             clock: Arc::new(SystemClock),
             busy_timeout: Duration::from_secs(5),
+            file_bytes: 4 << 30,
             slow_check: Duration::from_secs(1),
         }
     }
@@ -122,9 +126,9 @@ impl SqliteStore {
     /// The file or its folder cannot be reached or written, is damaged, of something else, or was written by a later
     /// version: the [kind](Fault::kind) says which. Nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, Fault> {
-        let SqliteOptions { limits, clock, busy_timeout, slow_check } = options;
+        let SqliteOptions { limits, clock, busy_timeout, file_bytes, slow_check } = options;
         let path = database::settle(path.as_ref())?;
-        let connect = || database::open(&path, busy_timeout);
+        let connect = || database::open(&path, busy_timeout, file_bytes);
         let (runners, connections) = Runners::join(&path, || Ok([connect()?, connect()?, connect()?]))?;
         let [for_writing, for_reading, for_watching] = connections;
         let hub = Arc::<Hub>::default();
@@ -286,9 +290,10 @@ fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 impl fmt::Debug for SqliteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limits, busy_timeout, slow_check, clock: _ } = self;
+        let Self { limits, busy_timeout, file_bytes, slow_check, clock: _ } = self;
         let mut shown = f.debug_struct("SqliteOptions");
-        shown.field("limits", limits).field("busy_timeout", busy_timeout).field("slow_check", slow_check);
+        shown.field("limits", limits).field("busy_timeout", busy_timeout);
+        shown.field("file_bytes", file_bytes).field("slow_check", slow_check);
         shown.finish_non_exhaustive()
     }
 }

@@ -1,0 +1,205 @@
+//! The file of a store: what is refused, in words, and that nothing is lost by it.
+
+#![cfg(feature = "sqlite")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use rescind_tasks::{
+    Dialect, FaultKind, Json, NewTask, Outcome, Owner, Request, SqliteOptions, SqliteStore, Status, TaskError,
+    TaskStore,
+};
+use rusqlite::Connection;
+
+fn open(file: &Path) -> SqliteStore {
+    SqliteStore::open(file, SqliteOptions::default()).unwrap()
+}
+
+fn refusal(file: &Path) -> (FaultKind, String) {
+    let fault = SqliteStore::open(file, SqliteOptions::default()).unwrap_err();
+    assert!(fault.to_string().contains(file.file_name().unwrap().to_str().unwrap()), "{fault}");
+    (fault.kind(), fault.to_string())
+}
+
+fn kind<T>(refused: Result<T, TaskError>) -> Option<FaultKind> {
+    match refused {
+        Err(TaskError::Store(fault)) => Some(fault.kind()),
+        Err(_) | Ok(_) => None,
+    }
+}
+
+fn new(bytes: usize) -> NewTask {
+    let params = Json::parse(&format!("\"{}\"", "x".repeat(bytes))).unwrap();
+    NewTask {
+        owner: Owner::NONE,
+        dialect: Dialect::November2025,
+        request: Request { method: "tools/call".into(), params: Some(params), meta: None },
+        ttl: None,
+        poll_interval: None,
+        message: None,
+    }
+}
+
+fn result() -> Outcome {
+    Outcome::Result(Json::parse("{}").unwrap())
+}
+
+/// Case 60, TASK-23: an orderly end is no loss either.
+#[tokio::test]
+async fn what_was_answered_is_there_when_the_file_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let store = open(&file);
+    let mut run = store.create(new(10)).await.unwrap();
+    run.finish(result(), Some("done")).await.unwrap();
+    let before = run.task().clone();
+    let left = store.create(new(10)).await.unwrap();
+    let left_id = left.task().summary.id.clone();
+    left.leave().await.unwrap();
+    drop((store, run));
+    assert_eq!(fs::read_dir(folder.path().join("tasks.db.runners")).unwrap().count(), 1, "its files are gone");
+
+    let store = open(&file);
+    assert_eq!(store.task(&Owner::NONE, &before.summary.id).await.unwrap(), before);
+    let mut runs = store.recover().await.unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0].task().summary.id, left_id);
+    runs[0].finish(result(), None).await.unwrap();
+}
+
+/// A run that is dropped last has its end written before the store is gone.
+#[tokio::test]
+async fn dropping_the_last_of_a_store_writes_what_was_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let store = open(&file);
+    let run = store.create(new(10)).await.unwrap();
+    let id = run.task().summary.id.clone();
+    drop(store);
+    drop(run);
+    let task = open(&file).task(&Owner::NONE, &id).await.unwrap();
+    assert_eq!((task.summary.status, task.is_settled()), (Status::Failed, true));
+}
+
+#[test]
+fn the_file_and_its_folder_are_their_users_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let _store = open(&file);
+    let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(
+        ["tasks.db", "tasks.db-wal", "tasks.db-shm", "tasks.db.runners"].map(mode),
+        [0o600, 0o600, 0o600, 0o700]
+    );
+}
+
+#[test]
+fn a_later_schema_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    drop(open(&file));
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    let before = fs::read(&file).unwrap();
+    let (kind, words) = refusal(&file);
+    assert_eq!(kind, FaultKind::Newer);
+    assert!(words.contains("schema 2, and 1 is known"), "{words}");
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn the_database_of_something_else_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.db");
+    Connection::open(&file).unwrap().execute_batch("CREATE TABLE note (words TEXT)").unwrap();
+    let before = fs::read(&file).unwrap();
+    assert_eq!(refusal(&file).0, FaultKind::Foreign);
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("letter.txt");
+    let letter = "no database at all, ".repeat(1000);
+    fs::write(&file, &letter).unwrap();
+    assert_eq!(refusal(&file).0, FaultKind::Corrupt);
+    assert_eq!(fs::read_to_string(&file).unwrap(), letter);
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(refusal(&folder.path().join("none/tasks.db")).0, FaultKind::Io);
+    assert_eq!(refusal(folder.path()).0, FaultKind::Io);
+}
+
+#[tokio::test]
+async fn a_damaged_page_is_told_and_the_other_tasks_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let store = open(&file);
+    let mut run = store.create(new(10)).await.unwrap();
+    run.finish(result(), None).await.unwrap();
+    let id = run.task().summary.id.clone();
+    drop((run, store));
+    let raw = Connection::open(&file).unwrap();
+    raw.execute_batch("INSERT INTO request VALUES (99, 'x', NULL, NULL);").unwrap();
+    raw.execute(
+        "INSERT INTO task (number, id, owner, dialect, status, created, updated, attempt, revision, change)
+         VALUES (99, 'odd', '', 0, 'dancing', 0, 0, 1, 1, 99)",
+        [],
+    )
+    .unwrap();
+    drop(raw);
+    let store = open(&file);
+    let odd = rescind_tasks::TaskId::received("odd");
+    assert_eq!(kind(store.task(&Owner::NONE, &odd).await), Some(FaultKind::Corrupt));
+    assert_eq!(store.task(&Owner::NONE, &id).await.unwrap().summary.status, Status::Completed);
+}
+
+#[tokio::test]
+async fn while_another_program_holds_the_file_steps_are_refused_and_reading_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let options = SqliteOptions { busy_timeout: Duration::ZERO, ..SqliteOptions::default() };
+    let store = SqliteStore::open(&file, options).unwrap();
+    let mut run = store.create(new(10)).await.unwrap();
+    let id = run.task().summary.id.clone();
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(kind(store.create(new(10)).await), Some(FaultKind::Busy));
+    assert_eq!(kind(run.finish(result(), None).await), Some(FaultKind::Busy));
+    assert_eq!(store.task(&Owner::NONE, &id).await.unwrap().summary.status, Status::Working);
+    other.execute_batch("ROLLBACK").unwrap();
+    run.finish(result(), None).await.unwrap();
+    let page = store.list(&Owner::NONE, Dialect::November2025, None, 10).await.unwrap();
+    assert_eq!(page.tasks.len(), 1, "what was refused was not made");
+}
+
+#[tokio::test]
+async fn a_full_file_refuses_what_is_too_much_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let options = SqliteOptions { file_bytes: 256 << 10, ..SqliteOptions::default() };
+    let store = SqliteStore::open(&file, options).unwrap();
+    let mut runs = Vec::new();
+    let full = loop {
+        match store.create(new(5000)).await {
+            Ok(run) => runs.push(run),
+            refused => break kind(refused),
+        }
+    };
+    assert_eq!(full, Some(FaultKind::Full));
+    assert!(runs.len() > 10);
+    // Of those that come together each is judged by itself.
+    let (small, large) = tokio::join!(store.create(new(1)), store.create(new(100_000)));
+    assert_eq!(kind(large), Some(FaultKind::Full));
+    runs.extend(small);
+    for store in [&store, &open(&file)] {
+        let page = store.list(&Owner::NONE, Dialect::November2025, None, 100).await.unwrap();
+        assert_eq!(page.tasks.len(), runs.len());
+    }
+    for mut run in runs {
+        run.finish(result(), None).await.unwrap();
+    }
+}

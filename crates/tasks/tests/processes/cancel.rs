@@ -1,0 +1,55 @@
+//! A cancel in one process, the work in another.
+
+use std::{fs, path::Path};
+
+use rescind_tasks::{
+    Access, Cancelled, Cause, CauseCode, Dialect, Owner, SqliteOptions, SqliteStore, Status, TaskId, TaskStore,
+};
+
+use crate::child::{Process, Role, block_on};
+
+/// Case 52, TASK-05: the work says itself that it stopped, and why.
+#[test]
+fn a_cancel_stops_the_work_in_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    cancel_elsewhere(&folder.path().join("tasks.db"), || {});
+}
+
+/// A doorbell may be lost; then the slow check finds the cancel.
+#[test]
+fn a_cancel_stops_the_work_in_another_process_without_its_doorbell() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let doorbells = folder.path().join("tasks.db.runners");
+    cancel_elsewhere(&file, || {
+        let files = fs::read_dir(&doorbells).unwrap().map(|file| file.unwrap().path());
+        let bells: Vec<_> = files.filter(|file| file.extension().is_some_and(|kind| kind == "bell")).collect();
+        assert!(!bells.is_empty());
+        bells.iter().for_each(|bell| fs::remove_file(bell).unwrap());
+    });
+}
+
+/// An address of a socket holds a hundred bytes or so.
+#[test]
+fn a_cancel_reaches_another_process_whatever_the_length_of_the_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("d".repeat(120)).join("e".repeat(120));
+    fs::create_dir_all(&deep).unwrap();
+    cancel_elsewhere(&deep.join("tasks.db"), || {});
+}
+
+fn cancel_elsewhere(file: &Path, before: impl Fn()) {
+    let store = SqliteStore::open(file, SqliteOptions::default()).unwrap();
+    for dialect in [Dialect::November2025, Dialect::Extension] {
+        let mut worker = Process::start(Role::Worker(dialect), file);
+        let made = worker.says().unwrap();
+        let id = TaskId::received(&made[1]);
+        before();
+        let cause = Cause::new(CauseCode::Operator).with_text("enough");
+        assert!(matches!(block_on(store.cancel(Access::Operator, &id, cause)).unwrap(), Cancelled::Recorded(_)));
+        assert_eq!(worker.says().unwrap(), ["stopped", "operator", "enough"]);
+        assert_eq!(worker.says().unwrap(), ["ended"]);
+        let task = block_on(store.task(&Owner::NONE, &id)).unwrap();
+        assert_eq!((task.summary.status, task.is_settled()), (Status::Cancelled, true));
+    }
+}
