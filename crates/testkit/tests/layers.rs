@@ -5,9 +5,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 4] = [
+const LAYERS: [(&str, &[&str]); 5] = [
     ("rescind-proto", &[]),
     ("rescind", &["rescind-proto"]),
+    ("rescind-tasks", &["rescind-proto"]),
     ("rescind-testkit", &["rescind-proto"]),
     ("rescind-cli", &["rescind-proto", "rescind", "rescind-testkit"]),
 ];

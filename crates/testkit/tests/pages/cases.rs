@@ -2,14 +2,14 @@
 //!
 //! `just pages` writes it anew.
 
-use std::{collections::BTreeMap, env, fmt::Write as _, fs};
+use std::{collections::BTreeMap, env, fmt::Write as _, fs, ops::RangeInclusive};
 
 use crate::sources::{self, Test};
 
 const WRITE: &str = "RESCIND_WRITE_PAGES";
 
-/// The cases of an endpoint, in a few words each.
-const CASES: [(u32, &str); 51] = [
+/// The cases of an endpoint and of tasks, in a few words each.
+const CASES: [(u32, &str); 60] = [
     (1, "a cancelled handler stops; nothing is written (MCP), or exactly one answer (ACP, LSP)"),
     (2, "a handler that swallows the cancel and returns normally"),
     (3, "a handler that fails after the cancel"),
@@ -54,6 +54,15 @@ const CASES: [(u32, &str); 51] = [
     (42, "a child has no more time than its parent"),
     (43, "`session/cancel` closes what the turn has open, and the prompt says `cancelled`"),
     (44, "the end of a parent's connection cancels its children"),
+    (52, "a cancel of a task stops its work, and that of no other"),
+    (53, "a late completion does not overwrite `cancelled`"),
+    (54, "a cancel of a task that has ended, per dialect"),
+    (55, "a task that does not exist"),
+    (56, "`notifications/cancelled` does not cancel a task"),
+    (57, "of a concurrent cancel and completion exactly one wins"),
+    (58, "a cancel of a task that waits for input"),
+    (59, "a cancel before the task's id was delivered: no orphan"),
+    (60, "the process restarts: tasks are still there, and no interrupted one stays `working`"),
     (71, "the capability of the proposal of 2025-11-13, in each of its scenarios"),
     (72, "what a handler owns is gone before it is reported stopped"),
     (73, "a caller wakes after the notifications that preceded its answer"),
@@ -62,6 +71,9 @@ const CASES: [(u32, &str); 51] = [
     (76, "an escaped id is the same id"),
     (77, "a dropped prompt sends one `session/cancel` and nothing else"),
 ];
+
+/// Cases of tasks, which outlive endpoints: a store shows them.
+const OF_TASKS: RangeInclusive<u32> = 52..=60;
 
 /// Names of dialects in the source of a test, and in the page.
 const DIALECTS: [(&str, &str); 11] = [
@@ -93,9 +105,12 @@ fn the_page_of_cases_is_up_to_date() {
 }
 
 #[test]
-fn every_case_has_a_test_that_observes_a_whole_endpoint() {
+fn every_case_has_a_test_that_observes_a_whole_endpoint_or_the_store_of_its_task() {
     let by_case = by_case(&sources::tests());
-    let shown = |case: u32| by_case.get(&case).is_some_and(|tests| tests.iter().any(|it| it.starts_with("`rescind/")));
+    let shown = |case: u32| {
+        let observer = if OF_TASKS.contains(&case) { "`tasks/" } else { "`rescind/" };
+        by_case.get(&case).is_some_and(|tests| tests.iter().any(|it| it.starts_with(observer)))
+    };
     let missing: Vec<_> = CASES.iter().map(|(case, _)| *case).filter(|case| !shown(*case)).collect();
     assert_eq!(missing, [0; 0]);
 }
@@ -104,10 +119,12 @@ fn page(tests: &[Test]) -> String {
     let by_case = by_case(tests);
     let mut page = String::from(
         "# Cases, and the tests that show them\n\n\
-         Behaviours collected from the test suites and bug trackers of the field, as far as they are an endpoint's. \
+         Behaviours collected from the test suites and bug trackers of the field, as far as they are an endpoint's \
+         or a task's. \
          Written by a test from the comments of tests, `Case 12, 22.`: \
          `just pages`. Files are those of `crates/*/tests`: `rescind` observes \
-         handlers, tasks and processes of whole endpoints, `proto` the engine, `cli` the shim between real processes. \
+         handlers, tasks and processes of whole endpoints, `tasks` the stores and state machine of tasks, \
+         `proto` the engine, `cli` the shim between real processes. \
          In brackets: the dialects that the test itself names.\n",
     );
     for (case, words) in CASES {
