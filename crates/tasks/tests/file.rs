@@ -57,7 +57,7 @@ async fn what_was_answered_is_there_when_the_file_is_opened_again() {
     let left_id = left.task().summary.id.clone();
     left.leave().await.unwrap();
     drop((store, run));
-    assert_eq!(fs::read_dir(folder.path().join("tasks.db.runners")).unwrap().count(), 1, "its files are gone");
+    assert_eq!(fs::read_dir(folder.path().join("tasks.db.runners")).unwrap().count(), 2, "its own files are gone");
 
     let store = open(&file);
     assert_eq!(store.task(&Owner::NONE, &before.summary.id).await.unwrap(), before);

@@ -109,6 +109,7 @@ struct Core {
     runners: Runners,
     limits: Limits,
     clock: Arc<dyn Clock>,
+    busy_timeout: Duration,
     slow_check: Duration,
     path: PathBuf,
     /// The watcher sleeps until its doorbell rings: there was nobody to be told of anything.
@@ -133,9 +134,9 @@ impl SqliteStore {
         let [for_writing, for_reading, for_watching] = connections;
         let hub = Arc::<Hub>::default();
         let (asleep, closing) = (AtomicBool::new(false), AtomicBool::new(false));
-        let core = Arc::new(Core { hub, runners, limits, clock, slow_check, path, asleep, closing });
+        let core = Arc::new(Core { hub, runners, limits, clock, busy_timeout, slow_check, path, asleep, closing });
 
-        let writer = Writer::new(Arc::clone(&core), for_writing);
+        let writer = Writer::new(Arc::clone(&core), for_writing).map_err(database::fault)?;
         let watcher = Watcher::new(Arc::clone(&core), for_watching).map_err(database::fault)?;
         let (jobs, asked) = mpsc::channel();
         let (reads, wanted) = mpsc::channel();

@@ -16,15 +16,22 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::{error::Fault, id::random_hex, sqlite::database};
 
 /// Held while a process opens the database, so that none is taken for dead before it has locked its file.
 const OPENING: &str = "opening";
+/// Held by the process that is next to write.
+const NEXT: &str = "next";
 const LOCK: &str = "lock";
 const BELL: &str = "bell";
+
+/// How long a process waits for its turn, and how often it looks.
+const COURTESY: Duration = Duration::from_millis(100);
+pub(super) const TURN: Duration = Duration::from_micros(300);
 
 /// What fits into the address of a socket everywhere.
 const MAX_ADDRESS: usize = 100;
@@ -38,6 +45,7 @@ pub(super) struct Runners {
     name: Arc<str>,
     /// Locked as long as the process lives.
     _alive: File,
+    next: File,
     bell: UnixDatagram,
     /// Sends to our own doorbell, even if its file is gone.
     own: UnixDatagram,
@@ -60,7 +68,8 @@ impl Runners {
             }
             made => made.map_err(in_folder)?,
         }
-        let opening = File::options().append(true).create(true).open(folder.join(OPENING)).map_err(in_folder)?;
+        let common = |name: &str| File::options().append(true).create(true).open(folder.join(name)).map_err(in_folder);
+        let (opening, next) = (common(OPENING)?, common(NEXT)?);
         opening.lock().map_err(in_folder)?;
         let opened = open()?;
         clear(&folder).map_err(in_folder)?;
@@ -73,7 +82,7 @@ impl Runners {
         own.set_nonblocking(true).map_err(in_folder)?;
         let others = UnixDatagram::unbound().map_err(in_folder)?;
         others.set_nonblocking(true).map_err(in_folder)?;
-        Ok((Self { folder, open_folder, name, _alive: alive, bell, own, others }, opened))
+        Ok((Self { folder, open_folder, name, _alive: alive, next, bell, own, others }, opened))
     }
 
     /// This process's name, unlike any other's before.
@@ -110,6 +119,26 @@ impl Runners {
     /// Wakes this process's own watcher.
     pub(super) fn ring_own(&self) {
         let _ = self.own.send(&[0]);
+    }
+
+    /// Has a transaction begin once it is this process's turn, so that one that writes without a pause cannot keep the others
+    /// out: SQLite itself gives its lock to whoever happens to ask at the right moment. A courtesy, not a lock: it is
+    /// waited for no longer than a while, since whoever is next may be stopped by a debugger.
+    pub(super) fn in_turn<T>(&self, begin: impl FnOnce() -> T) -> T {
+        let until = Instant::now() + COURTESY;
+        let is_next = loop {
+            match self.next.try_lock() {
+                Ok(()) => break true,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(TURN),
+                Err(_) => break false,
+            }
+        };
+        let begun = begin();
+        if is_next {
+            // The end of this process unlocks it as well.
+            let _ = self.next.unlock();
+        }
+        begun
     }
 
     /// Waits for the doorbell, so long at most; says whether it rang.

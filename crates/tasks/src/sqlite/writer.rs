@@ -3,9 +3,13 @@
 //! It takes whatever waits, writes it as one transaction, and only then answers: so many callers share one wait for
 //! the disk, and every answer is of something that lasts (TASK-23).
 
-use std::sync::{Arc, mpsc::Receiver};
+use std::{
+    sync::{Arc, mpsc::Receiver},
+    thread,
+    time::{Duration, Instant},
+};
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
@@ -13,7 +17,7 @@ use crate::{
     hub::News,
     id::TaskId,
     run::Run,
-    sqlite::{Core, SqliteStore, database::kind, rows},
+    sqlite::{Core, SqliteStore, database::kind, rows, runners::TURN},
     step::{Access, Claim, Effect, Step},
     store::{Swept, TaskStore},
     task::{Cancel, Revision, Task},
@@ -70,12 +74,14 @@ struct Gathered {
 }
 
 impl Writer {
-    pub(super) const fn new(core: Arc<Core>, database: Connection) -> Self {
-        Self { core, database }
+    pub(super) fn new(core: Arc<Core>, database: Connection) -> rusqlite::Result<Self> {
+        // It waits by itself.
+        database.busy_timeout(Duration::ZERO)?;
+        Ok(Self { core, database })
     }
 
     /// Writes until nobody can ask any more, and all that was asked is done.
-    pub(super) fn write(mut self, jobs: &Receiver<Job>) {
+    pub(super) fn write(self, jobs: &Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let mut batch = vec![first];
             batch.extend(jobs.try_iter().take(BATCH - 1));
@@ -83,7 +89,7 @@ impl Writer {
         }
     }
 
-    fn write_batch(&mut self, batch: Vec<Job>) {
+    fn write_batch(&self, batch: Vec<Job>) {
         match self.commit(&batch) {
             Ok(done) => batch.into_iter().zip(done).for_each(|(job, done)| self.answer(job, done)),
             // One of them, or all together, were too much: each for itself, so that none pays for another.
@@ -102,7 +108,7 @@ impl Writer {
     }
 
     /// All of it, or nothing.
-    fn commit(&mut self, batch: &[Job]) -> rusqlite::Result<Vec<Done>> {
+    fn commit(&self, batch: &[Job]) -> rusqlite::Result<Vec<Done>> {
         let mut gathered = Gathered::default();
         let done = self.transact(batch, &mut gathered);
         if done.is_err() {
@@ -120,9 +126,9 @@ impl Writer {
         done
     }
 
-    fn transact(&mut self, batch: &[Job], gathered: &mut Gathered) -> rusqlite::Result<Vec<Done>> {
+    fn transact(&self, batch: &[Job], gathered: &mut Gathered) -> rusqlite::Result<Vec<Done>> {
         let now = self.core.clock.now();
-        let transaction = self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.core.runners.in_turn(|| self.begin())?;
         let before = rows::last_change(&transaction)?;
         gathered.change = before;
         let done = batch.iter().map(|job| self.core.execute(&transaction, job, now, gathered));
@@ -132,6 +138,17 @@ impl Writer {
         }
         transaction.commit()?;
         Ok(done)
+    }
+
+    /// A transaction that holds the lock of the file; waited for at short intervals, for SQLite's own become long.
+    fn begin(&self) -> rusqlite::Result<Transaction<'_>> {
+        let until = Instant::now() + self.core.busy_timeout;
+        loop {
+            match Transaction::new_unchecked(&self.database, TransactionBehavior::Immediate) {
+                Err(error) if kind(&error) == FaultKind::Busy && Instant::now() < until => thread::sleep(TURN),
+                begun => return begun,
+            }
+        }
     }
 
     /// Tells what lasts now. A run that nobody takes any more is dropped, and so its task is not left behind.

@@ -34,7 +34,7 @@ fn two_hundred_kills_lose_no_task_and_leave_none_working() {
     // What the dead left beside the file is cleared away by whoever opens it next.
     let other = open(&file);
     let left = fs::read_dir(folder.path().join("tasks.db.runners")).unwrap().count();
-    assert_eq!(left, 5, "two files of each of two, and one of all");
+    assert_eq!(left, 6, "two files of each of two, and two of all");
     drop(other);
 }
 
