@@ -24,6 +24,34 @@
 //! Two stores: [`MemoryStore`], which ends with its process, and [`SqliteStore`], one file shared by the processes of
 //! a machine.
 
+//!
+//! ```
+//! use rescind_tasks::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MemoryStore::default();
+//! let request = Request { method: "tools/call".into(), params: Some(Json::parse(r#"{"name":"build"}"#)?), meta: None };
+//! let (owner, dialect) = (Owner::named("ada"), Dialect::November2025);
+//! let new = NewTask { owner: owner.clone(), dialect, request, ttl: None, poll_interval: None, message: None };
+//!
+//! // The server's side: the work has a run, its client the id.
+//! let mut run = store.create(new).await?;
+//! let id = run.task().summary.id.clone();
+//!
+//! // `tasks/cancel`, from whatever connection or process.
+//! let cancelled = store.cancel(Access::Owner(owner.clone()), &id, Cause::new(CauseCode::Caller)).await?;
+//! assert!(matches!(cancelled, Cancelled::Recorded(task) if task.summary.status == Status::Cancelled));
+//!
+//! // The work hears of it, and ends; what it still made is kept, and the status stays.
+//! let cancel = run.cancelled().await;
+//! assert_eq!(cancel.cause.code, CauseCode::Caller);
+//! assert_eq!(run.finish(Outcome::Result(Json::parse("{}")?), None).await?, Finished::Kept);
+//! assert_eq!(store.task(&owner, &id).await?.summary.status, Status::Cancelled);
+//! # Ok(())
+//! # }
+//! ```
+
 #![warn(missing_docs)]
 
 mod cursor;

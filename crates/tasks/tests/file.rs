@@ -1,6 +1,5 @@
 //! The file of a store: what is refused, in words, and that nothing is lost by it.
 
-#![cfg(feature = "sqlite")]
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};

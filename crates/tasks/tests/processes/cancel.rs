@@ -12,7 +12,7 @@ use crate::child::{Process, Role, block_on};
 #[test]
 fn a_cancel_stops_the_work_in_another_process() {
     let folder = tempfile::tempdir().unwrap();
-    cancel_elsewhere(&folder.path().join("tasks.db"), || {});
+    cancel_elsewhere(&folder.path().join("tasks.db"), Role::Worker, || {});
 }
 
 /// A doorbell may be lost; then the slow check finds the cancel.
@@ -21,7 +21,7 @@ fn a_cancel_stops_the_work_in_another_process_without_its_doorbell() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let doorbells = folder.path().join("tasks.db.runners");
-    cancel_elsewhere(&file, || {
+    cancel_elsewhere(&file, Role::SlowWorker, || {
         let files = fs::read_dir(&doorbells).unwrap().map(|file| file.unwrap().path());
         let bells: Vec<_> = files.filter(|file| file.extension().is_some_and(|kind| kind == "bell")).collect();
         assert!(!bells.is_empty());
@@ -35,13 +35,13 @@ fn a_cancel_reaches_another_process_whatever_the_length_of_the_path() {
     let folder = tempfile::tempdir().unwrap();
     let deep = folder.path().join("d".repeat(120)).join("e".repeat(120));
     fs::create_dir_all(&deep).unwrap();
-    cancel_elsewhere(&deep.join("tasks.db"), || {});
+    cancel_elsewhere(&deep.join("tasks.db"), Role::Worker, || {});
 }
 
-fn cancel_elsewhere(file: &Path, before: impl Fn()) {
+fn cancel_elsewhere(file: &Path, role: fn(Dialect) -> Role, before: impl Fn()) {
     let store = SqliteStore::open(file, SqliteOptions::default()).unwrap();
     for dialect in [Dialect::November2025, Dialect::Extension] {
-        let mut worker = Process::start(Role::Worker(dialect), file);
+        let mut worker = Process::start(role(dialect), file);
         let made = worker.says().unwrap();
         let id = TaskId::received(&made[1]);
         before();

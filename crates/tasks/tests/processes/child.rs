@@ -6,6 +6,7 @@ use std::{
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use rescind_tasks::{
@@ -19,8 +20,10 @@ const FILE: &str = "RESCIND_TASKS_CHILD_FILE";
 /// What a child is to be.
 #[derive(Clone, Copy)]
 pub(crate) enum Role {
-    /// Works on one task until it is cancelled.
+    /// Works on one task until it is cancelled; hears of that by its doorbell alone.
     Worker(Dialect),
+    /// The same, and looks by itself as well.
+    SlowWorker(Dialect),
     /// Begins three tasks and works on them for ever.
     Busy,
     /// Does everything at random, of its own owner, until it is killed.
@@ -38,6 +41,8 @@ impl Process {
         let role = match role {
             Role::Worker(Dialect::November2025) => "worker".to_owned(),
             Role::Worker(Dialect::Extension) => "worker-extension".to_owned(),
+            Role::SlowWorker(Dialect::November2025) => "slow-worker".to_owned(),
+            Role::SlowWorker(Dialect::Extension) => "slow-worker-extension".to_owned(),
             Role::Busy => "busy".to_owned(),
             Role::Storm(seed) => seed.to_string(),
         };
@@ -86,10 +91,14 @@ fn say(words: &str) {
 
 pub(crate) fn be() {
     let (Ok(role), Ok(file)) = (env::var(ROLE), env::var(FILE)) else { return };
-    let store = SqliteStore::open(file, SqliteOptions::default()).unwrap();
+    let mut options = SqliteOptions::default();
+    if role.starts_with("worker") {
+        options.slow_check = Duration::from_secs(3600);
+    }
+    let store = SqliteStore::open(file, options).unwrap();
     match &*role {
-        "worker" => work(&store, Dialect::November2025),
-        "worker-extension" => work(&store, Dialect::Extension),
+        "worker" | "slow-worker" => work(&store, Dialect::November2025),
+        "worker-extension" | "slow-worker-extension" => work(&store, Dialect::Extension),
         "busy" => {
             let runs: Vec<_> = (0..3).map(|_| block_on(store.create(new(Owner::NONE, Dialect::Extension)))).collect();
             for run in &runs {

@@ -78,7 +78,9 @@ pub(crate) fn with_limits(limits: Limits, test: impl AsyncFn(Rig)) {
 }
 
 fn open(folder: &tempfile::TempDir, limits: Limits, clock: &Arc<HandClock>) -> SqliteStore {
-    let options = SqliteOptions { limits, clock: Arc::clone(clock) as _, ..SqliteOptions::default() };
+    // Whoever has to wake does by the doorbell, or never.
+    let slow_check = Duration::from_secs(3600);
+    let options = SqliteOptions { limits, clock: Arc::clone(clock) as _, slow_check, ..SqliteOptions::default() };
     SqliteStore::open(folder.path().join("tasks.db"), options).unwrap()
 }
 
