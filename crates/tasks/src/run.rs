@@ -56,6 +56,9 @@ impl Run {
 
     /// Waits for the cancel, from whatever process; at once, if it came before. Never ends if none comes, nor if the
     /// run ends before it: to be raced against the work.
+    ///
+    /// A cause [`Disconnect`](crate::CauseCode::Disconnect) at time 0 is on no record: this process was taken for dead,
+    /// and the task was handed to another.
     pub fn cancelled(&self) -> impl Future<Output = Cancel> + Send + use<> {
         let mut signal = self.signal.clone();
         async move {

@@ -81,7 +81,8 @@ pub trait TaskStore: Send + Sync {
 
     /// Takes over the tasks that nobody runs although they have not ended: those of processes that have died, and
     /// those that were [left](Run::leave). Each is handed out once; what was cancelled meanwhile is settled as
-    /// `cancelled` instead. To be called after opening, and from time to time: it costs little.
+    /// `cancelled` instead. To be called after opening, and from time to time, since nothing else tells that another
+    /// process has died, and whoever [waits](Self::changed) for its tasks waits on; it costs little.
     ///
     /// # Errors
     ///

@@ -111,7 +111,8 @@ pub struct Task {
     pub request: Request,
     /// What it asks its client for; nothing once it has ended.
     pub inputs: Inputs,
-    /// What the work came to. A cancelled task may have one too: what it still produced (D38).
+    /// What the work came to. A cancelled task may have one too: what it still produced (D38). One that failed without
+    /// was given up: [`Run`](crate::Run) was dropped.
     pub outcome: Option<Outcome>,
     /// Who cancelled it, if anybody did; in the extension the work may have ended otherwise all the same (TASK-21).
     pub cancel: Option<Cancel>,

@@ -5,8 +5,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use rescind_tasks::{
-    Dialect, FaultKind, Json, NewTask, Outcome, Owner, Request, SqliteOptions, SqliteStore, Status, TaskError,
-    TaskStore,
+    CauseCode, Dialect, FaultKind, Json, NewTask, Outcome, Owner, Request, SqliteOptions, SqliteStore, Status,
+    TaskError, TaskStore,
 };
 use rusqlite::Connection;
 
@@ -64,6 +64,30 @@ async fn what_was_answered_is_there_when_the_file_is_opened_again() {
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].task().summary.id, left_id);
     runs[0].finish(result(), None).await.unwrap();
+}
+
+/// A process whose lock was deleted from under it is taken for dead: its work stops, and cannot spoil the next one's.
+#[tokio::test]
+async fn whoever_is_taken_for_dead_stops_and_can_write_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let store = open(&file);
+    let mut run = store.create(new(10)).await.unwrap();
+    for left in fs::read_dir(folder.path().join("tasks.db.runners")).unwrap() {
+        let left = left.unwrap().path();
+        if left.extension().is_some_and(|kind| kind == "lock") {
+            fs::remove_file(left).unwrap();
+        }
+    }
+    let other = open(&file);
+    let mut next = other.recover().await.unwrap().remove(0);
+    assert_eq!(run.cancelled().await.cause.code, CauseCode::Disconnect);
+    assert!(matches!(run.finish(result(), None).await, Err(TaskError::Lost)));
+    assert!(!next.is_cancelled());
+    drop(run);
+    next.finish(result(), None).await.unwrap();
+    let task = other.task(&Owner::NONE, &next.task().summary.id).await.unwrap();
+    assert_eq!((task.summary.status, task.cancel), (Status::Completed, None));
 }
 
 /// A run that is dropped last has its end written before the store is gone.
