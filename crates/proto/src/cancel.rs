@@ -4,6 +4,8 @@
 //! answered and never fatal (MCP-C12). So every way of being unreadable has a
 //! name here, and the name is all that is kept of it.
 
+use std::borrow::Cow;
+
 use crate::{
     cause::{MAX_REASON, cut},
     dialect::{CancelForm, Dialect},
@@ -13,10 +15,10 @@ use crate::{
 
 /// A readable cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cancel {
+pub(crate) struct Cancel<'a> {
     pub(crate) id: RequestId,
     /// Words of the sender: untrusted, cut at [`MAX_REASON`].
-    pub(crate) reason: Option<Box<str>>,
+    pub(crate) reason: Option<Cow<'a, str>>,
     /// The spelling that was used.
     pub(crate) form: CancelForm,
     /// A reason was given that is no string: it is dropped, the cancel stands.
@@ -37,19 +39,19 @@ pub(crate) enum Unreadable {
 }
 
 /// Reads the cancel `method` with these params as the forms of `dialect`, and those of `also`, have it.
-pub(crate) fn read(
+pub(crate) fn read<'a>(
     dialect: &'static Dialect,
     also: &[&'static Dialect],
     method: &str,
-    params: Option<&[u8]>,
-) -> Result<Cancel, Unreadable> {
+    params: Option<&'a [u8]>,
+) -> Result<Cancel<'a>, Unreadable> {
     let members = params.and_then(Members::of).ok_or(Unreadable::NoParams)?;
     let forms = || {
         let known = dialect.forms().chain(also.iter().flat_map(|dialect| dialect.forms()));
         known.filter(|form| form.method == method)
     };
     let mut found: Option<(&CancelForm, &[u8])> = None;
-    let mut reason: Option<&[u8]> = None;
+    let mut reason: Option<&'a [u8]> = None;
     for member in members {
         let Ok(member) = member else { return Err(Unreadable::NoParams) };
         if let Some(form) = forms().find(|form| member.key_is(form.id)) {
@@ -72,7 +74,10 @@ pub(crate) fn read(
     Ok(Cancel {
         id,
         reason_dropped: reason.is_some() && text.is_none(),
-        reason: text.map(|text| cut(&text, MAX_REASON).into()),
+        reason: text.map(|text| match text {
+            Cow::Borrowed(text) => cut(text, MAX_REASON).into(),
+            Cow::Owned(text) => cut(&text, MAX_REASON).to_owned().into(),
+        }),
         form: *form,
     })
 }
@@ -86,7 +91,7 @@ mod tests {
     use super::*;
     use crate::dialect::{acp, lsp, mcp};
 
-    fn mcp(params: &str) -> Result<Cancel, Unreadable> {
+    fn mcp(params: &str) -> Result<Cancel<'_>, Unreadable> {
         read(&mcp::LATEST_LEGACY, &[], "notifications/cancelled", Some(params.as_bytes()))
     }
 
@@ -114,22 +119,25 @@ mod tests {
     #[test]
     fn a_reason_that_is_no_string_is_dropped_and_the_cancel_stands() {
         for reason in ["null", "5", "[]"] {
-            let cancel = mcp(&format!(r#"{{"requestId":1,"reason":{reason}}}"#)).unwrap();
+            let params = format!(r#"{{"requestId":1,"reason":{reason}}}"#);
+            let cancel = mcp(&params).unwrap();
             assert_eq!((cancel.reason, cancel.reason_dropped), (None, true));
         }
     }
 
     #[test]
     fn every_known_spelling_is_read() {
-        let read = |method, params: &str| read(&acp::V1, &[], method, Some(params.as_bytes())).unwrap();
+        fn said(method: &str, params: &str) -> (RequestId, &'static str) {
+            let cancel = read(&acp::V1, &[], method, Some(params.as_bytes())).unwrap();
+            (cancel.id, cancel.form.id)
+        }
         for method in ["$/cancel_request", "$/cancelRequest"] {
             for member in ["requestId", "id"] {
-                let cancel = read(method, &format!(r#"{{"{member}":7}}"#));
-                assert_eq!((cancel.id, cancel.form.id), (RequestId::integer(7), member));
+                assert_eq!(said(method, &format!(r#"{{"{member}":7}}"#)), (RequestId::integer(7), member));
             }
         }
-        let both = read("$/cancelRequest", r#"{"id":1,"requestId":2}"#);
-        assert_eq!(both.id, RequestId::integer(2), "the current member wins");
-        assert_eq!(read("$/cancel_request", r#"{"requestId":null}"#).id, RequestId::NULL);
+        let both = said("$/cancelRequest", r#"{"id":1,"requestId":2}"#);
+        assert_eq!(both.0, RequestId::integer(2), "the current member wins");
+        assert_eq!(said("$/cancel_request", r#"{"requestId":null}"#).0, RequestId::NULL);
     }
 }

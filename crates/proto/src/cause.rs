@@ -1,6 +1,7 @@
 //! Who asked for a cancel, and why (D19, D20, D25).
 
 use core::fmt;
+use std::sync::Arc;
 
 /// Why a request is being cancelled: a code from a closed list, and optionally a person's words.
 ///
@@ -13,7 +14,8 @@ pub struct Cause {
     pub code: CauseCode,
     /// For [`CauseCode::Parent`]: what cancelled the parent.
     pub root: Option<CauseCode>,
-    text: Option<Box<str>>,
+    /// Shared: a cause is told to many.
+    text: Option<Arc<str>>,
 }
 
 /// The closed list of causes (D20).

@@ -274,11 +274,11 @@ impl Requests {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<Incoming> {
+    pub(crate) fn remove(&mut self, key: Key) {
         if self.slab.get(key).is_some_and(|request| !request.superseded) {
             self.unindex(key);
         }
-        self.slab.remove(key)
+        self.slab.discard(key);
     }
 
     /// Moves the handler to another state, and counts.

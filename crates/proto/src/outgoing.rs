@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 
 use crate::{
-    cause::Cause,
     dialect::Dialect,
     hash::Seed,
     id::RequestId,
@@ -18,7 +17,7 @@ use crate::{
     memory::Bounds,
     method::Method,
     outbox::Ticket,
-    receipt::{Outcome, Receipt},
+    receipt::Receipt,
     slab::{Key, Slab},
     time::Instant,
 };
@@ -48,6 +47,8 @@ pub(crate) struct Outgoing {
     pub(crate) is_task: bool,
     /// Settled, and kept only for what may come late.
     pub(crate) is_ghost: bool,
+    /// Somebody wants to hear what comes of its cancel.
+    pub(crate) is_watched: bool,
 }
 
 /// A request among those that serve one request of the peer (D26).
@@ -109,12 +110,6 @@ pub(crate) struct Cancelling {
     pub(crate) frame: Option<Ticket>,
     /// Until when the caller waits for the answer nevertheless (D4).
     pub(crate) wait: Instant,
-}
-
-impl Cancelling {
-    pub(crate) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
-        Self { receipt: Receipt { cause, asked, written: None, outcome }, frame: None, wait: NEVER }
-    }
 }
 
 impl Outgoing {

@@ -4,8 +4,10 @@ mod endpoint_rig;
 
 use endpoint_rig::*;
 use rescind_proto::{
-    connection::{CallOptions, HandlerEnd, Limit, Verdict},
-    dialect::{acp, lsp, mcp},
+    cause::{Cause, CauseCode},
+    connection::{CallOptions, Config, Event, HandlerEnd, LateKind, Limit, Verdict},
+    dialect::{Dialect, acp, lsp, mcp},
+    id::RequestId,
     side::Side,
 };
 
@@ -16,7 +18,41 @@ const NO_CLOCKS: CallOptions = CallOptions {
     parent: None,
     deadline: None,
     since: None,
+    is_watched: false,
 };
+
+/// What is told, but for settlements, of a request in this dialect that is cancelled and answered late.
+fn told_of_a_cancel(dialect: &'static Dialect, options: &CallOptions) -> (Vec<Event>, usize) {
+    let mut rig = Rig::new(Config { reports_cancels: false, ..config(Side::Client, dialect) });
+    let now = rig.now;
+    let key = rig.conn.request(now, "work", b"", options).expect("it is open");
+    rig.say();
+    rig.conn.cancel(now, key, Cause::new(CauseCode::Caller));
+    assert_eq!(rig.say().len(), 1, "the cancel is sent, whoever hears of it");
+    let kept = rig.conn.remembered();
+    rig.hear(&[&result("1")]);
+    let told = core::iter::from_fn(|| rig.conn.poll_event()).filter(|event| !matches!(event, Event::Settled { .. }));
+    let told = told.collect();
+    assert_eq!(rig.conn.counters().late, 1, "the answer is known as late");
+    rig.leaves_nothing();
+    (told, kept)
+}
+
+#[test]
+fn a_cancel_that_nobody_watches_is_forgotten_as_soon_as_it_is_written_where_no_answer_is_owed() {
+    let late = || Event::Late { id: RequestId::integer(1), what: LateKind::Result };
+    assert_eq!(told_of_a_cancel(&mcp::LATEST_LEGACY, &NO_CLOCKS), (vec![late()], 0));
+    assert_eq!(told_of_a_cancel(&acp::V1, &NO_CLOCKS), (vec![late()], 1), "an answer is owed");
+}
+
+#[test]
+fn the_receipts_of_a_watched_request_are_told_where_no_others_are() {
+    let (told, kept) = told_of_a_cancel(&mcp::LATEST_LEGACY, &CallOptions { is_watched: true, ..NO_CLOCKS });
+    let outcome = |event: &Event| if let Event::Receipt(notice) = event { Some(notice.receipt.outcome) } else { None };
+    let outcomes: Vec<_> = told.iter().filter_map(outcome).map(|outcome| outcome.word()).collect();
+    assert_eq!(outcomes, ["asked", "sent", "answered_after"]);
+    assert_eq!(kept, 1);
+}
 
 #[test]
 fn a_settled_id_is_remembered_for_ten_minutes_and_no_longer() {

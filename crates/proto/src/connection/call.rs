@@ -14,8 +14,9 @@ use crate::{
     json,
     lanes::{Armed, NEVER},
     message,
+    outbox::Ticket,
     outgoing::{Cancelling, Clocks, Kin, Outgoing, Part},
-    receipt::Outcome,
+    receipt::{Outcome, Receipt},
     side::Side,
     slab::Key,
     time::Instant,
@@ -36,6 +37,8 @@ pub struct CallOptions {
     pub deadline: Option<Instant>,
     /// When the caller made the request, if that was before now: its clocks run since then (D16).
     pub since: Option<Instant>,
+    /// Whether its receipts are told even where [`Config::reports_cancels`](super::Config::reports_cancels) is off.
+    pub is_watched: bool,
 }
 
 /// A clock's setting.
@@ -157,6 +160,7 @@ impl Connection {
             uncancellable: uncancellable || is_task,
             is_task,
             is_ghost: false,
+            is_watched: options.is_watched,
         });
         match (part, look.session) {
             (Part::Prompt, Some(session)) => self.turns.add(session.into(), What::Prompt, key),
@@ -214,6 +218,13 @@ impl Connection {
         let cancelled = self.cancel_call(now, key.0, cause, Some(now + grace));
         self.finish(now);
         cancelled
+    }
+
+    /// From now on the receipts of this request are told, as with [`CallOptions::is_watched`].
+    pub fn watch(&mut self, key: OutgoingKey) {
+        if let Some(call) = self.outgoing.get_mut(key.0) {
+            call.is_watched = true;
+        }
     }
 
     /// Nobody waits for this request any more, and still it is not to be cancelled, neither now nor with its
@@ -363,15 +374,11 @@ impl Connection {
         } else {
             Outcome::NotSendable
         };
-        let reason = cause.wire_reason().to_owned();
+        let ticket = if outcome == Outcome::Asked { self.write_cancel(key, cause.wire_reason()) } else { None };
         let root = cause.code;
         if let Some(call) = self.outgoing.get_mut(key) {
-            let mut cancel = Cancelling::new(cause, now, outcome);
-            cancel.wait = wait.unwrap_or(NEVER);
-            call.cancel = Some(Box::new(cancel));
-        }
-        if outcome == Outcome::Asked {
-            self.write_cancel(key, &reason);
+            let receipt = Receipt { cause, asked: now, written: None, outcome };
+            call.cancel = Some(Box::new(Cancelling { receipt, frame: ticket, wait: wait.unwrap_or(NEVER) }));
         }
         self.report_receipt(key);
         if wait.is_none() || withdrawn {
@@ -396,8 +403,8 @@ impl Connection {
             && (call.part == Part::Prompt || self.era.forbids_cancel(self.config.role, call.dialect).is_none())
     }
 
-    fn write_cancel(&mut self, key: Key, reason: &str) {
-        let Some(call) = self.outgoing.get(key) else { return };
+    fn write_cancel(&mut self, key: Key, reason: &str) -> Option<Ticket> {
+        let call = self.outgoing.get(key)?;
         let (id, dialect, request) = (call.id, call.dialect, call.frame);
         let session = match dialect.turn {
             Some(turn) if call.part == Part::Prompt => {
@@ -419,9 +426,7 @@ impl Connection {
             let form = self.era.cancel_form(self.peer(), dialect);
             self.say(Tag::Cancel(key), |out| message::cancel(form, &RequestId::integer(id), Some(reason), out))
         };
-        if let Some(cancel) = self.outgoing.get_mut(key).and_then(|call| call.cancel.as_mut()) {
-            cancel.frame = Some(ticket);
-        }
+        Some(ticket)
     }
 
     /// The cancel has left, whole: from here on only the peer can tell more.
@@ -471,9 +476,16 @@ impl Connection {
         }
     }
 
+    /// Whether anybody hears what comes of this request's cancel.
+    pub(super) const fn is_heard(&self, call: &Outgoing) -> bool {
+        call.is_watched || self.config.reports_cancels
+    }
+
     pub(super) fn report_receipt(&mut self, key: Key) {
         let Some(call) = self.outgoing.get(key) else { return };
-        let Some(cancel) = &call.cancel else { return };
+        let Some(cancel) = call.cancel.as_ref().filter(|_| self.is_heard(call)) else {
+            return;
+        };
         let notice = ReceiptNotice {
             key: OutgoingKey(key),
             id: OutgoingId(RequestId::integer(call.id)),

@@ -47,8 +47,9 @@ pub struct Config {
     pub deadline_travels: bool,
     /// At the end of input, how long requests may go on before they are cancelled; `None` cancels at once (D27).
     pub drain_on_eof: Option<Duration>,
-    /// Whether anybody hears of the peer's cancels and of what came of them: [`Event::Cancel`](super::Event::Cancel)
-    /// and [`Event::Stopped`](super::Event::Stopped). What they describe happens all the same.
+    /// Whether anybody hears of every cancel and of what came of it: [`Event::Cancel`](super::Event::Cancel),
+    /// [`Event::Stopped`](super::Event::Stopped) and [`Event::Receipt`](super::Event::Receipt), the last else only of
+    /// requests that are [watched](super::CallOptions::is_watched). What they describe happens all the same.
     pub reports_cancels: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,

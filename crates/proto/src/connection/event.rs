@@ -6,7 +6,9 @@ use super::{IncomingKey, OutgoingKey};
 use crate::{
     cause::{Cause, CauseCode, sanitised},
     dialect::Dialect,
+    frame::Params,
     id::{IncomingId, OutgoingId, RequestId},
+    json,
     receipt::{Ending, Receipt},
     rule::Rule,
     time::Instant,
@@ -100,20 +102,36 @@ pub struct Request {
     pub deadline: Option<Instant>,
 }
 
+impl Request {
+    /// Under which the requester wants progress, as JSON.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&[u8]> {
+        let params = self.payload.params()?;
+        match self.dialect.progress.as_ref()?.asked_at {
+            // Most requests have no metadata, and need not be searched for it again.
+            ["_meta", ..] if !self.payload.has_meta => None,
+            path => json::lookup(params, path),
+        }
+    }
+}
+
 /// A method and its raw params, in one allocation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Payload {
     bytes: Box<[u8]>,
     method: u32,
     has_params: bool,
+    has_meta: bool,
 }
 
 impl Payload {
-    pub(crate) fn new(method: &str, params: Option<&[u8]>) -> Self {
+    pub(crate) fn new(method: &str, params: &Params<'_>) -> Self {
+        let has_meta = params.meta.is_some();
+        let params = params.raw;
         let mut bytes = Vec::with_capacity(method.len() + params.map_or(0, <[u8]>::len));
         bytes.extend_from_slice(method.as_bytes());
         bytes.extend_from_slice(params.unwrap_or_default());
-        Self { bytes: bytes.into(), method: method.len() as u32, has_params: params.is_some() }
+        Self { bytes: bytes.into(), method: method.len() as u32, has_params: params.is_some(), has_meta }
     }
 
     /// The method.

@@ -62,7 +62,7 @@ impl Connection {
         {
             self.take_turn_cancel(now, params.session_id);
         }
-        self.tell(Event::Notification(Payload::new(method, params.raw)));
+        self.tell(Event::Notification(Payload::new(method, params)));
     }
 
     /// Whether the progress was for one of our requests, in flight or over.
@@ -104,7 +104,7 @@ impl Connection {
         if let Verdict::Forbidden(rule) = verdict {
             self.violated(rule, Some(id.clone())); // D30
         }
-        self.report_cancel(Some(id), method, reason, verdict);
+        self.report_cancel(Some(id), method, reason.as_deref(), verdict);
     }
 
     /// The spelling of a cancel has told which dialect the request it names was in all along (D2).

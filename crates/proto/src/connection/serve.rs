@@ -86,7 +86,7 @@ impl Connection {
         };
         let turn = self.turn_of_incoming(dialect, &method, params.session_id);
         let held = self.sticky.take(&id);
-        let payload = Payload::new(&method, params.raw);
+        let payload = Payload::new(&method, &params);
         let may_start = held.is_none() && self.incoming.may_offer();
         let key = self.incoming.insert(Incoming {
             dialect,
@@ -386,21 +386,23 @@ impl Connection {
 
     /// Removes a request that has ended and of which nothing is to be said any more.
     pub(super) fn conclude(&mut self, now: Instant, key: Key) {
-        let Some(request) = self.incoming.get(key) else { return };
+        let Some(request) = self.incoming.get_mut(key) else { return };
         if !matches!(request.work, Work::Ended) || request.is_live() {
             return;
         }
-        let Some(mut request) = self.incoming.remove(key) else { return };
-        if let Some(batch) = request.take_batch() {
+        let (batch, in_turn) = (request.take_batch(), request.in_turn);
+        let fate = if request.told == Told::Silence { Fate::Silenced } else { Fate::Answered };
+        // An id that was taken over belongs to its new request.
+        let id = (!request.superseded).then(|| request.id.0.clone());
+        self.incoming.remove(key);
+        if let Some(batch) = batch {
             self.leave_batch(batch);
         }
-        if request.in_turn {
+        if in_turn {
             self.turns.remove_incoming(self.config.role, key);
         }
-        // An id that was taken over belongs to its new request.
-        if !request.superseded {
-            let fate = if request.told == Told::Silence { Fate::Silenced } else { Fate::Answered };
-            self.remembered.remember(now, request.id.0, fate);
+        if let Some(id) = id {
+            self.remembered.remember(now, id, fate);
         }
     }
 }

@@ -202,8 +202,12 @@ impl Connection {
         }
     }
 
-    /// Keeps a settled request for what may come late, and forgets those that are too many.
+    /// Keeps a settled request for what may come late, and forgets those that are too many. Where the peer owes no
+    /// answer and nobody would hear of one, there is nothing to keep: what comes late is known by its id.
     pub(super) fn haunt(&mut self, now: Instant, key: Key) {
+        if self.outgoing.get(key).is_some_and(|call| call.dialect.is_silent() && !self.is_heard(call)) {
+            return self.remove_call(key);
+        }
         self.outgoing.haunt(now, key);
         while let Some(key) = self.outgoing.fading(now) {
             self.remove_call(key);

@@ -264,7 +264,7 @@ impl Connection {
 
     pub(super) fn sticky_due(&mut self, now: Instant) {
         while let Some(held) = self.sticky.expire(now) {
-            self.report_cancel(Some(held.id.0), None, held.reason, Verdict::Unknown);
+            self.report_cancel(Some(held.id.0), None, held.reason.as_deref(), Verdict::Unknown);
         }
     }
 
@@ -335,7 +335,7 @@ impl Connection {
         &mut self,
         id: Option<RequestId>,
         method: Option<Method>,
-        reason: Option<Box<str>>,
+        reason: Option<&str>,
         verdict: Verdict,
     ) {
         self.counters.malformed_cancels += u64::from(verdict == Verdict::Malformed);
@@ -345,7 +345,7 @@ impl Connection {
         }
         let method = method.map(|method| self.methods.name(method).into());
         let in_flight = self.incoming.len();
-        let cause = CauseCode::Caller;
+        let (cause, reason) = (CauseCode::Caller, reason.map(Into::into));
         let notice = CancelNotice { id, method, cause, reason, verdict, in_flight };
         self.tell(Event::Cancel(Box::new(notice)));
     }

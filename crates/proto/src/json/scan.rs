@@ -89,7 +89,26 @@ pub(super) fn scalar_end(text: &[u8]) -> Result<usize, NotJson> {
 
 /// How many bytes at the start of `text` stand for themselves inside quotes.
 pub(super) fn plain_prefix(text: &[u8]) -> usize {
-    text.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').unwrap_or(text.len())
+    let (words, tail) = text.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            return number * 8 + special.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = text.len() - tail.len();
+    tail.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').map_or(text.len(), |at| start + at)
+}
+
+/// The high bit of the first byte that is a control character, a quote or a backslash; bits above it mean nothing.
+const fn special_bytes(word: u64) -> u64 {
+    const EACH: u64 = u64::MAX / 255;
+    const fn below(word: u64, limit: u8) -> u64 {
+        word.wrapping_sub(EACH * limit as u64) & !word
+    }
+    let quotes = below(word ^ (EACH * b'"' as u64), 1);
+    let backslashes = below(word ^ (EACH * b'\\' as u64), 1);
+    (below(word, 0x20) | quotes | backslashes) & (EACH << 7)
 }
 
 /// The end of the container that starts at `open`, inside `depth` others.

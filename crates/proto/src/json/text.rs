@@ -8,14 +8,12 @@ use super::scan::plain_prefix;
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[copied..at]);
-        copied = at + 1;
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, special) = rest.split_at(plain_prefix(rest));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        rest = after;
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -32,7 +30,6 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
             }
         }
     }
-    out.extend_from_slice(&bytes[copied..]);
     out.push(b'"');
 }
 
@@ -136,6 +133,18 @@ mod tests {
         write_string(&mut out, text);
         assert!(is_string(&out));
         assert_eq!(unescape(&out).unwrap(), text.as_bytes());
+    }
+
+    #[test]
+    fn every_byte_is_plain_or_not_wherever_it_stands() {
+        for byte in 0..=u8::MAX {
+            let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
+            for (before, after) in (0..20).flat_map(|before| (0..20).map(move |after| (before, after))) {
+                let text = [vec![b'\x7f'; before], vec![byte], vec![b'"'; after]].concat();
+                let plain = if is_special { before } else { before + 1 };
+                assert_eq!(plain_prefix(&text), plain, "{text:?}");
+            }
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Relay {
         if let Verdict::Refused(rule) = verdict {
             self.report_violation(now, from, rule, Some(cancel.id.clone()));
         }
-        self.report_cancel(now, from, request, Some(cancel.id), cancel.reason, verdict);
+        self.report_cancel(now, from, request, Some(cancel.id), cancel.reason.map(Into::into), verdict);
         // What the cancel led to is told after the cancel itself.
         if let (Verdict::Accepted, Some(request)) = (verdict, request) {
             self.report_receipt(now, request);
@@ -63,7 +63,7 @@ impl Relay {
         }
     }
 
-    fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel) -> Verdict {
+    fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
         let Some(exchange) = self.exchange(request) else { return Verdict::Unknown };
         let dialect = exchange.dialect;
         if let Some(rule) = self.forbids_requester(request) {
@@ -112,7 +112,7 @@ impl Relay {
             .or_else(|| self.era.forbids_cancel(request.from, dialect))
     }
 
-    fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel) -> Verdict {
+    fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
         if dialect.cancellers == Cancellers::Client && from == Side::Server {
             return Verdict::Refused(Rule::McpM01);
         }
@@ -123,7 +123,7 @@ impl Relay {
             return Verdict::Unknown;
         }
         let held = &mut self.held[from];
-        if held.hold(now, cancel.id.clone(), cancel.reason.clone()) != Hold::Held {
+        if held.hold(now, cancel.id.clone(), cancel.reason.as_deref().map(Into::into)) != Hold::Held {
             return Verdict::Unknown;
         }
         if held.len() == 1
@@ -135,7 +135,7 @@ impl Relay {
     }
 
     /// The one cancel that names the receiver's own request: a server ends a subscription (MCP-M02).
-    fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel) -> bool {
+    fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> bool {
         if from != Side::Server {
             return false;
         }
@@ -160,7 +160,7 @@ impl Relay {
         let reason = cancel.reason.as_deref();
         self.say(Side::Client, super::Tag::Plain, |out| message::cancel(to_client, &id, reason, out));
         self.settle(now, request, Settled::Answered);
-        self.report_cancel(now, from, Some(request), Some(id), cancel.reason.clone(), Verdict::Accepted);
+        self.report_cancel(now, from, Some(request), Some(id), reason.map(Into::into), Verdict::Accepted);
         true
     }
 

@@ -244,6 +244,7 @@ impl<R> Call<R> {
             }
             None => None,
         };
+        options.is_watched = self.slip.get().is_some();
         let span = CallSpan::new(&shared.link, &method, &params);
         // A hook that comes back, and what it hangs on, is run and dropped after the lock.
         let mut late_hook = None;

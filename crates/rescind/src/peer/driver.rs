@@ -497,20 +497,25 @@ impl Turn {
     /// Takes the engine's events; what stops handlers goes ahead of everything else.
     fn drain(&mut self, service: &Service, state: &mut State, now: Instant) {
         while let Some(event) = state.conn.poll_event() {
-            match &event {
-                Event::Cancelled { key, cause } => {
-                    if let Some(work) = state.work(*key) {
-                        self.fires.push((work, cause.clone()));
+            let event = match event {
+                Event::Cancelled { key, cause } => match state.work(key) {
+                    Some(work) => {
+                        self.fires.push((work, cause));
                         continue;
                     }
-                }
-                Event::Drop { key } => {
-                    if let Some(work) = state.work(*key) {
+                    None => Event::Cancelled { key, cause },
+                },
+                Event::Drop { key } => match state.work(key) {
+                    Some(work) => {
                         self.forces.push(work);
                         continue;
                     }
+                    None => event,
+                },
+                Event::Request(request) => {
+                    settle_route(service, state, now, &request);
+                    Event::Request(request)
                 }
-                Event::Request(request) => settle_route(service, state, now, request),
                 Event::Notification(_)
                 | Event::Settled { .. }
                 | Event::Progress { .. }
@@ -521,8 +526,8 @@ impl Turn {
                 | Event::Refused { .. }
                 | Event::Violation { .. }
                 | Event::GivenUp { .. }
-                | Event::Closed => {}
-            }
+                | Event::Closed => event,
+            };
             self.events.push(event);
         }
     }

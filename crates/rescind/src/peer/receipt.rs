@@ -177,6 +177,7 @@ impl Slip {
         match (calls.key(at), calls.end(at)) {
             (Some(key), _) => {
                 slip.made(key, !conn.dialect().is_silent());
+                conn.watch(key);
                 slips.insert(key, Arc::clone(&slip));
             }
             (None, Some(how)) => drop(slip.over(how)),

@@ -11,7 +11,6 @@ use rescind_proto::{
     connection::{IncomingKey, OutgoingKey, Payload, Request},
     dialect::Dialect,
     id::IncomingId,
-    json,
     time::Instant,
 };
 use tokio::task::AbortHandle;
@@ -105,12 +104,11 @@ impl Work {
         limit: Option<Instant>,
     ) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
-        let Request { key, id, payload, dialect, deadline } = request;
-        let deadline = deadline.into_iter().chain(limit).min();
-        let asked_at = dialect.progress.as_ref().map(|form| form.asked_at);
-        let token = payload.params().zip(asked_at).and_then(|(params, path)| json::lookup(params, path));
-        let has_terms = deadline.is_some() || token.is_some();
-        let terms = has_terms.then(|| Box::new(Terms { deadline, progress_token: token.map(Into::into) }));
+        let deadline = request.deadline.into_iter().chain(limit).min();
+        let progress_token = request.progress_token().map(Into::into);
+        let has_terms = deadline.is_some() || progress_token.is_some();
+        let terms = has_terms.then(|| Box::new(Terms { deadline, progress_token }));
+        let Request { key, id, payload, .. } = request;
         let work = Self { shared, key, id, kind, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
     }

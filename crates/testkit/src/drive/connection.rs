@@ -169,6 +169,7 @@ impl Held {
             parent: pick(chooser, &self.works)?.copied(),
             deadline: None,
             since: None,
+            is_watched: chooser.choose(2)? == 0,
         };
         if let Ok(key) = self.conn.request(self.now, method, params.as_bytes(), &options) {
             self.calls.push(key);
@@ -271,6 +272,7 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
         deadline_travels: chooser.choose(2)? == 0,
         drain_on_eof: [None, Some(Duration::from_secs(2))][chooser.choose(2)?],
+        reports_cancels: chooser.choose(2)? == 0,
         ..Config::new(role)
     })
 }

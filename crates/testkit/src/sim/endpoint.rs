@@ -134,6 +134,7 @@ impl Endpoint {
                     parent: None,
                     deadline: None,
                     since: None,
+                    is_watched: false,
                 };
                 let params = text::params(dialect, method.name, model.calls.len());
                 match conn.request(now, method.name, params.as_bytes(), &options) {
