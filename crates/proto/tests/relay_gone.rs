@@ -42,6 +42,28 @@ fn what_a_client_asked_is_cancelled_when_it_goes_and_what_was_not_written_never_
     assert_eq!(rig.relay.in_flight(Side::Client), 0);
 }
 
+// MCP-P03.
+#[test]
+fn progress_that_was_not_written_when_its_client_went_never_is() {
+    let mut rig = rig(&mcp::LATEST_LEGACY);
+    for id in [1, 2] {
+        let meta = format!(r#""_meta":{{"progressToken":{id}}}"#);
+        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{{meta}}}}}"#));
+    }
+    rig.at_server();
+    let progress = |token: u32| {
+        let params = format!(r#"{{"progressToken":{token},"progress":1}}"#);
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
+    };
+    rig.from_server(&progress(1));
+    rig.from_server(&progress(2));
+    let begun = 10;
+    rig.relay.handle_written(rig.now, Side::Client, begun);
+    rig.relay.handle_gone(rig.now, Side::Client);
+    let heard = rig.at_client();
+    assert_eq!(heard, [&progress(1)[begun..]], "what has begun is finished, and nothing else begins");
+}
+
 #[test]
 fn where_a_cancel_is_answered_a_client_that_only_closed_its_output_is() {
     let mut rig = rig(&acp::V1);

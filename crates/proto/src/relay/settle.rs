@@ -54,7 +54,8 @@ impl Relay {
         if is_timed {
             self.disarm_clocks(request);
         }
-        if let (Some(notices), Settled::Silent) = (notices, how) {
+        // Whoever wants no answer wants to hear nothing of it (MCP-P03, MCP-H04).
+        if let (Some(notices), Settled::Silent | Settled::Gone) = (notices, how) {
             for ticket in notices.waiting {
                 self.links[request.from].outbox.withdraw(ticket);
             }

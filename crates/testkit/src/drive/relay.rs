@@ -102,6 +102,7 @@ fn act(chooser: &mut ByteChooser<'_>, relay: &mut Relay, now: &mut Instant, keys
             14 => match chooser.choose(16)? {
                 0 => relay.handle_end(*now, side, &End::Exited(1)),
                 1 => relay.handle_deaf(*now, side),
+                2 => relay.handle_gone(*now, side),
                 _ => {}
             },
             _ => {

@@ -37,6 +37,8 @@ pub struct RelayModel {
     nameless: usize,
     /// Cancels for requests that nobody has seen yet (D9).
     held: Vec<(Side, &'static str, Instant)>,
+    /// Which side has gone away.
+    pub away: Sides<bool>,
     /// Which side has ended its output.
     pub ended: Sides<bool>,
     /// Which side can no longer be written to.
@@ -80,6 +82,7 @@ impl RelayModel {
             refusals: Sides::from_fn(|_| Vec::new()),
             nameless: 0,
             held: Vec::new(),
+            away: Sides::from_fn(|_| false),
             ended: Sides::from_fn(|_| false),
             deaf: Sides::from_fn(|_| false),
             finishing: Sides::from_fn(|_| None),
@@ -268,6 +271,21 @@ impl RelayModel {
                 }
                 self.asks[at].deadline = None;
                 self.asks[at].ended_here = true;
+            }
+        }
+    }
+
+    /// `side` has gone away: what it asked is given up, and one that wants silence has it (D27).
+    pub fn went_away(&mut self, now: Instant, side: Side, begun: &Begun<'_>) {
+        self.away[side] = true;
+        if let Some(Heard::Progress { generation }) = begun(side).as_deref().and_then(text::read) {
+            self.finishing[side] = Some(generation);
+        }
+        for at in 0..self.asks.len() {
+            if self.asks[at].from == side && self.asks[at].waits() && !self.asks[at].cancelled {
+                self.give_up(at, begun);
+                self.asks[at].cancelled = true;
+                self.asks[at].over_at = self.dialect(side).is_silent().then_some(now);
             }
         }
     }
@@ -561,7 +579,7 @@ impl RelayModel {
         for side in Side::BOTH {
             (&self.owed[side], &self.refusals[side], self.finishing[side]).hash(state);
         }
-        (self.ended, self.deaf, self.plains, self.nameless).hash(state);
+        (self.away, self.ended, self.deaf, self.plains, self.nameless).hash(state);
         (&self.turn_cancels, self.turn_cancels_said, self.updates).hash(state);
         for (side, id, until) in &self.held {
             (side, id, until.since(now)).hash(state);

@@ -55,6 +55,8 @@ pub enum Action {
     Timeout,
     /// An operator stops a request.
     Stop(u8),
+    /// A side has gone away, as a driver that stands for it says.
+    Gone(Side),
     /// A side sends nothing more.
     End(Side),
     /// Nothing more can be written to a side.
@@ -308,6 +310,13 @@ impl RelayWorld {
                     return Err(Broken(format!("stopping request {ask} says {stopped}")));
                 }
             }
+            Action::Gone(side) => {
+                self.deliver_all();
+                self.note(|| format!("{} has gone away", side.word()));
+                let Self { relay, hops, model, .. } = self;
+                model.went_away(now, side, &|side| hops[side].begun(relay.pending(side)));
+                self.relay.handle_gone(now, side);
+            }
             Action::End(side) => {
                 self.deliver_all();
                 self.note(|| format!("{} ends", side.word()));
@@ -429,13 +438,14 @@ impl World for RelayWorld {
             out.extend([Action::Wait(100), Action::Wait(3000)]);
         }
         if scene.ends {
+            out.extend(Side::BOTH.into_iter().filter(|side| !self.model.away[*side]).map(Action::Gone));
             out.extend(Side::BOTH.into_iter().filter(|side| !self.model.ended[*side]).map(Action::End));
             out.extend(Side::BOTH.into_iter().filter(|side| !self.model.deaf[*side]).map(Action::Deaf));
         }
     }
 
     fn is_rare(action: Action) -> bool {
-        matches!(action, Action::End(_) | Action::Deaf(_))
+        matches!(action, Action::Gone(_) | Action::End(_) | Action::Deaf(_))
     }
 
     fn step(&mut self, action: Action) -> Result<(), Broken> {
