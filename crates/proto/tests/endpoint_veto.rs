@@ -7,6 +7,7 @@ use rescind_proto::{
     connection::{Refusal, Settlement},
     dialect::{CancelResult, acp, mcp},
     receipt::Outcome,
+    side::Side,
 };
 
 /// Takes every frame, and lets those pass that `passes` lets.
@@ -34,6 +35,30 @@ fn a_vetoed_request_of_the_peer_is_answered_and_a_vetoed_answer_fails_its_call()
     let said = rig.say();
     assert!(matches!(&said[..], [answer] if answer.contains(r#""id":7,"error""#)), "{said:?}");
     rig.leaves_nothing();
+}
+
+// Case 11: the id is free again, although the handler of its cancelled request still runs.
+#[test]
+fn what_is_not_taken_in_is_answered_under_the_id_of_a_request_cancelled_into_silence() {
+    let refused: [fn(&mut Rig); 3] = [
+        |rig| rig.conn.handle_vetoed(rig.now, call("1", "work").as_bytes()),
+        |rig| rig.hear(&[&call("1", &"x".repeat(200))]),
+        |rig| rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"method":"work","method":"other"}"#]),
+    ];
+    for refuse in refused {
+        let mut config = config(Side::Server, &mcp::LATEST);
+        config.max_message = 100;
+        let mut rig = Rig::new(config);
+        let key = rig.serve("1", "work");
+        refuse(&mut rig);
+        let under_it = |said: &[String]| said.iter().filter(|said| said.contains(r#""id":1,"error""#)).count();
+        assert_eq!(under_it(&rig.say()), 0, "an error under the id of a request in flight would end that one");
+        rig.hear(&[&mcp_cancel("1")]);
+        refuse(&mut rig);
+        assert_eq!(under_it(&rig.say()), 1);
+        rig.end(key, OK);
+        rig.leaves_nothing();
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::{
     error_code,
     frame::{self, Frame, Kind, Malformed, Notification, Params},
     id::RequestId,
+    incoming::Incoming,
     json, message,
     method::Method,
     outgoing::Part,
@@ -187,7 +188,7 @@ impl Connection {
         match kind {
             Kind::Request => {
                 // Under the id of a request in flight the error would end that one.
-                let name = id.filter(|id| self.incoming.by_id(id).is_none());
+                let name = id.filter(|id| !self.is_in_flight(id));
                 match name {
                     Some(id) => self.refuse(&id, error_code::INVALID_REQUEST, reason.as_str(), batch),
                     None => self.refuse_nameless(error_code::INVALID_REQUEST, reason.as_str(), batch),
@@ -221,7 +222,7 @@ impl Connection {
         match (message.kind, &message.id) {
             (Kind::Response, Some(id)) => self.fail_call(now, id, Refusal::TooLarge),
             // Under the id of a request in flight the error would end that one.
-            (Kind::Request, Some(id)) if self.incoming.by_id(id).is_none() => {
+            (Kind::Request, Some(id)) if !self.is_in_flight(id) => {
                 self.refuse(id, error_code::TOO_LARGE, &text, None);
             }
             (Kind::Request | Kind::Batch | Kind::Unknown, _) => {
@@ -229,6 +230,11 @@ impl Connection {
             }
             (Kind::Response | Kind::Notification, _) => {}
         }
+    }
+
+    /// Whether a request of the peer with this id has still to be answered; one that was cancelled into silence has not.
+    pub(super) fn is_in_flight(&self, id: &RequestId) -> bool {
+        self.incoming.by_id(id).and_then(|key| self.incoming.get(key)).is_some_and(Incoming::is_live)
     }
 
     /// Answers a request that was not taken in.

@@ -33,7 +33,7 @@ impl Connection {
         }
         self.counters.received += 1;
         match frame::parse(body) {
-            Ok(Frame::Request(request)) if self.incoming.by_id(&request.id).is_none() => {
+            Ok(Frame::Request(request)) if !self.is_in_flight(&request.id) => {
                 self.refuse(&request.id, error_code::INVALID_REQUEST, "refused by policy", None);
             }
             Ok(Frame::Response(response)) => {

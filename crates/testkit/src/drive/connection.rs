@@ -4,9 +4,11 @@ use core::time::Duration;
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Config, Connection, Event, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply},
+    connection::{CallOptions, Config, Connection, Event, Grace, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply},
+    dialect::CancelResult,
     side::Side,
     time::Instant,
+    wire::{Chunk, Decoder, Framing},
 };
 
 use super::{phrases::phrase, relay::dialect};
@@ -54,6 +56,10 @@ fn text<A: core::fmt::Debug>(found: &Counterexample<A>) -> String {
     found.to_text()
 }
 
+/// What a route may answer when it was cancelled.
+static CANCEL_RESULT: CancelResult =
+    CancelResult { method: "tools/call", path: &["outcome"], value: "cancelled", json: r#"{"outcome":"cancelled"}"# };
+
 /// What the driver of an endpoint holds.
 struct Held {
     conn: Connection,
@@ -97,7 +103,7 @@ impl Held {
     fn act(&mut self, chooser: &mut ByteChooser<'_>) -> Option<()> {
         loop {
             let now = self.now;
-            match chooser.choose(20)? {
+            match chooser.choose(24)? {
                 0..=6 => {
                     let mut bytes = phrase(chooser)?;
                     bytes.push(b'\n');
@@ -140,15 +146,45 @@ impl Held {
                     2 => self.conn.shutdown(now),
                     _ => {}
                 },
-                _ => {
+                19 => {
                     let _ = self.conn.notify(now, "session/cancel", br#"{"sessionId":"s"}"#);
                 }
+                20 => self.conn.stop_turn(now, br#""s""#),
+                21 | 22 => self.filtered_in(chooser)?,
+                _ => self.filtered_out(chooser)?,
             }
             if chooser.choose(3)? > 0 {
                 self.poll();
             }
             self.conn.check_invariants();
         }
+    }
+
+    /// What a driver with filters does instead of `handle_input`.
+    fn filtered_in(&mut self, chooser: &mut ByteChooser<'_>) -> Option<()> {
+        let body = phrase(chooser)?;
+        match chooser.choose(4)? {
+            0 => self.conn.handle_vetoed(self.now, &body),
+            1 => self.conn.handle_garbage(self.now, &body),
+            2 => {
+                let mut decoder = Decoder::new(Some(Framing::Line), body.len() / 2);
+                let line = [&body[..], b"\n"].concat();
+                if let Some(Chunk::Overlong(message)) = decoder.decode(&mut &line[..]) {
+                    self.conn.handle_overlong(self.now, &message);
+                }
+            }
+            _ => self.conn.handle_message(self.now, &body),
+        }
+        Some(())
+    }
+
+    /// … and instead of `handle_written`.
+    fn filtered_out(&mut self, chooser: &mut ByteChooser<'_>) -> Option<()> {
+        let passes = chooser.choose(2)? == 0;
+        if let Some((_, taken)) = self.conn.take_frame() {
+            self.conn.handle_taken(self.now, taken, passes);
+        }
+        Some(())
     }
 
     fn make(&mut self, chooser: &mut ByteChooser<'_>) -> Option<()> {
@@ -194,7 +230,7 @@ impl Held {
     fn handle(&mut self, chooser: &mut ByteChooser<'_>, key: IncomingKey) -> Option<()> {
         let now = self.now;
         let result = Reply::Result(b"{}");
-        match chooser.choose(10)? {
+        match chooser.choose(13)? {
             0 => {
                 self.conn.respond(now, key, result);
             }
@@ -208,6 +244,12 @@ impl Held {
                 self.conn.shield(key);
             }
             4 => self.conn.unshield(key),
+            5 => {
+                let graces = [Grace::Default, Grace::After(Duration::from_millis(100)), Grace::Never];
+                self.conn.set_grace(key, graces[chooser.choose(graces.len())?]);
+            }
+            6 => self.conn.limit(now, key, Duration::from_millis(500)),
+            7 => self.conn.set_cancel_result(key, &CANCEL_RESULT),
             end => {
                 let ends = [
                     HandlerEnd::Returned(result),
@@ -216,7 +258,7 @@ impl Held {
                     HandlerEnd::GaveUp,
                     HandlerEnd::Panicked,
                 ];
-                self.conn.ended(now, key, ends[end - 5]);
+                self.conn.ended(now, key, ends[end - 8]);
                 self.works.retain(|work| *work != key);
             }
         }

@@ -22,6 +22,8 @@ pub enum Ending {
     TimedOut,
     /// With the connection.
     Closed,
+    /// By a filter, which kept it or its answer back.
+    Vetoed,
 }
 
 /// One of our requests.

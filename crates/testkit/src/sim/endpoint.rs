@@ -32,6 +32,8 @@ pub struct Endpoint {
     arrived: Hop,
     scene: Arc<Scene>,
     plains: usize,
+    /// The next message that arrives is vetoed.
+    pub vetoes: bool,
 }
 
 /// Something that an application does.
@@ -69,6 +71,7 @@ impl Endpoint {
             arrived: Hop::default(),
             scene: Arc::clone(scene),
             plains: 0,
+            vetoes: false,
         }
     }
 
@@ -210,9 +213,19 @@ impl Endpoint {
     pub fn input(&mut self, now: Instant, bytes: &[u8]) -> Result<(), Broken> {
         let begun = self.begun();
         for frame in self.arrived.take(bytes) {
+            if core::mem::take(&mut self.vetoes) {
+                self.model.vetoed_in(&frame);
+                self.conn.handle_vetoed(now, frame.as_bytes());
+                continue;
+            }
             self.model.received(now, &frame, begun.as_deref());
+            if self.scene.filtered {
+                self.conn.handle_message(now, frame.as_bytes());
+            }
         }
-        self.conn.handle_input(now, bytes);
+        if !self.scene.filtered {
+            self.conn.handle_input(now, bytes);
+        }
         self.poll(now)
     }
 
@@ -222,6 +235,9 @@ impl Endpoint {
     ///
     /// The rule that is broken by it.
     pub fn write(&mut self, now: Instant, cut: Cut) -> Result<(Vec<u8>, Vec<String>), Broken> {
+        if self.scene.filtered {
+            return self.write_whole(now, cut);
+        }
         let len = cut.len(self.conn.pending());
         let bytes = self.conn.pending()[..len].to_vec();
         self.conn.handle_written(now, len);
@@ -231,6 +247,35 @@ impl Endpoint {
         }
         self.poll(now)?;
         Ok((bytes, frames))
+    }
+
+    /// Whole frames are taken out, and pass the filter.
+    fn write_whole(&mut self, now: Instant, cut: Cut) -> Result<(Vec<u8>, Vec<String>), Broken> {
+        let (mut bytes, mut frames) = (Vec::new(), Vec::new());
+        while let Some((frame, taken)) = self.conn.take_frame() {
+            bytes.extend_from_slice(&frame);
+            let frame = String::from_utf8_lossy(&frame).trim_end().to_owned();
+            self.model.sent(now, &frame)?;
+            self.conn.handle_taken(now, taken, true);
+            frames.push(frame);
+            if cut != Cut::All {
+                break;
+            }
+        }
+        self.poll(now)?;
+        Ok((bytes, frames))
+    }
+
+    /// The first frame that waits is kept back by a filter.
+    ///
+    /// # Errors
+    ///
+    /// The rule that is broken by it.
+    pub fn keep_back(&mut self, now: Instant) -> Result<(), Broken> {
+        let Some((frame, taken)) = self.conn.take_frame() else { return Ok(()) };
+        self.model.vetoed_out(now, String::from_utf8_lossy(&frame).trim_end())?;
+        self.conn.handle_taken(now, taken, false);
+        self.poll(now)
     }
 
     /// Timers that are due fire.
@@ -254,6 +299,9 @@ impl Endpoint {
         let begun = self.begun();
         if let Some(last) = self.last_line() {
             self.model.received(now, &last, begun.as_deref());
+            if self.scene.filtered {
+                self.conn.handle_message(now, last.as_bytes());
+            }
         }
         self.model.input_ends(now, begun.as_deref());
         self.conn.handle_closed(now);
@@ -266,7 +314,8 @@ impl Endpoint {
     ///
     /// The rule that is broken by what comes of it.
     pub fn link_is_lost(&mut self, now: Instant) -> Result<(), Broken> {
-        let last = self.last_line();
+        // A driver with filters has the last bytes itself, and drops them.
+        let last = self.last_line().filter(|_| !self.scene.filtered);
         self.model.link_is_lost(now, last.as_deref());
         self.conn.handle_lost(now);
         self.left.clear();
@@ -323,7 +372,7 @@ impl Endpoint {
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         self.conn.hash_state(now, state);
         self.model.hash_state(now, state);
-        (&self.left, &self.arrived, self.plains).hash(state);
+        (&self.left, &self.arrived, self.plains, self.vetoes).hash(state);
     }
 
     /// A last line without its line break, which counts if it is whole.

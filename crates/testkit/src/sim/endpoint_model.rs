@@ -7,7 +7,7 @@ use core::{
 use std::{collections::VecDeque, sync::Arc};
 
 use rescind_proto::{
-    connection::{Event, IncomingKey, OutgoingKey, Settlement},
+    connection::{Event, IncomingKey, OutgoingKey, Refusal, Settlement},
     dialect::{self, Dialect, StrayError},
     error_code,
     receipt::Outcome,
@@ -35,8 +35,8 @@ pub struct EndpointModel {
     out: VecDeque<Out>,
     /// What the application must be told, in this order (D11).
     told: VecDeque<Told>,
-    /// Ids whose requests must be refused, and whether that is for being a duplicate.
-    refusals: Vec<(String, bool)>,
+    /// Ids whose requests must be refused, and what for.
+    refusals: Vec<(String, Refused)>,
     /// Errors without an id that the peer must be told for its garbage.
     nameless: usize,
     /// Cancels for requests that have not arrived (D9).
@@ -65,6 +65,14 @@ enum Told {
     Plain(usize),
     Progress(usize),
     Settled(usize),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Refused {
+    Duplicate,
+    ShuttingDown,
+    Vetoed,
 }
 
 /// How a handler ends.
@@ -225,6 +233,67 @@ impl EndpointModel {
             }
             Some(Heard::Plain { number }) => self.told.push_back(Told::Plain(number)),
             Some(Heard::Answer { id: None, .. } | Heard::TurnCancel { .. } | Heard::Update { .. }) | None => {}
+        }
+    }
+
+    /// A whole frame has arrived, and a filter keeps it back: nobody is left waiting for what it was.
+    pub fn vetoed_in(&mut self, frame: &str) {
+        if self.input_ended {
+            return;
+        }
+        match text::read(frame) {
+            // Under the id of a request in flight the refusal would end that one.
+            Some(Heard::Request { id, .. }) if !self.newest(id).is_some_and(|at| self.works[at].is_live()) => {
+                if !self.deaf {
+                    self.refusals.push((id.to_owned(), Refused::Vetoed));
+                }
+            }
+            Some(Heard::Answer { id: Some(id), .. }) => {
+                let found = self.calls.iter_mut().rfind(|call| call.id.as_deref() == Some(id) && !call.answered);
+                let Some(call) = found else { return };
+                call.answered = true;
+                call.deadline = None;
+                call.patience = None;
+                call.disarmed = call.cancels == 0;
+                if call.waits() {
+                    call.due = Some(Ending::Vetoed);
+                }
+            }
+            Some(
+                Heard::Request { .. }
+                | Heard::Cancel { .. }
+                | Heard::Answer { id: None, .. }
+                | Heard::Progress { .. }
+                | Heard::Plain { .. }
+                | Heard::TurnCancel { .. }
+                | Heard::Update { .. },
+            )
+            | None => {}
+        }
+    }
+
+    /// A whole frame was to leave, and a filter keeps it back: as if it had left, but nobody waits for more.
+    ///
+    /// # Errors
+    ///
+    /// The rule that it breaks.
+    pub fn vetoed_out(&mut self, now: Instant, frame: &str) -> Verdict {
+        match text::read(frame) {
+            Some(Heard::Request { generation, .. }) if generation < self.calls.len() => {
+                self.take(Out::Request(generation))?;
+                let call = &mut self.calls[generation];
+                call.answered = true;
+                call.deadline = None;
+                call.due = Some(Ending::Vetoed);
+                Ok(())
+            }
+            Some(Heard::Cancel { id, .. }) => {
+                let call = self.calls.iter_mut().find(|call| call.id.as_deref() == Some(id) && call.cancel_due);
+                let Some(call) = call else { return broken(format!("a cancel for {id} that is not due: {frame}")) };
+                call.cancel_due = false;
+                Ok(())
+            }
+            _ => self.sent(now, frame),
         }
     }
 
@@ -448,7 +517,8 @@ impl EndpointModel {
         let duplicate = self.newest(id).is_some_and(|at| self.works[at].is_live());
         if duplicate || self.shutting_down {
             if !self.deaf {
-                self.refusals.push((id.to_owned(), duplicate));
+                let why = if duplicate { Refused::Duplicate } else { Refused::ShuttingDown };
+                self.refusals.push((id.to_owned(), why));
             }
             return;
         }
@@ -596,8 +666,12 @@ impl EndpointModel {
             return Ok(());
         }
         let Some(id) = id else { return broken(format!("an answer to nobody: {frame}")) };
-        let is_refusal = |(refused, duplicate): &(String, bool)| {
-            let words = if *duplicate { r#""code":-32600"# } else { r#""message":"shutting down""# };
+        let is_refusal = |(refused, why): &(String, Refused)| {
+            let words = match why {
+                Refused::Duplicate => r#""code":-32600"#,
+                Refused::ShuttingDown => r#""message":"shutting down""#,
+                Refused::Vetoed => r#""message":"refused by policy""#,
+            };
             refused == id && frame.contains(words)
         };
         if let Some(place) = self.refusals.iter().position(is_refusal) {
@@ -696,6 +770,7 @@ impl EndpointModel {
             Settlement::Cancelled(_) => Ending::Cancelled,
             Settlement::TimedOut { .. } => Ending::TimedOut,
             Settlement::Closed => Ending::Closed,
+            Settlement::Unreadable(Refusal::Vetoed) => Ending::Vetoed,
             Settlement::Ended { .. } | Settlement::Unreadable(_) => {
                 return broken(format!("our request {at} is ended by the peer: {how:?} (invariant 5)"));
             }
@@ -715,7 +790,7 @@ impl EndpointModel {
             Outcome::Asked => call.given_up && call.cancels == 0,
             Outcome::NeverSent => call.withdrawn && call.id.is_none(),
             Outcome::NotSendable => call.given_up && call.cancels == 0 && !call.cancel_due,
-            Outcome::Sent => call.given_up && call.id.is_some(),
+            Outcome::Sent => call.cancels == 1,
             Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. } => call.answered && call.cancels == 1,
             Outcome::CompletedFirst => call.answered && call.cancels == 0,
             Outcome::Unknown => self.input_ended || self.deaf,

@@ -148,7 +148,9 @@ impl World for PairWorld {
                 if Cut::Frame.len(pending) < pending.len() {
                     out.push(Action::Write(side, Cut::Frame));
                 }
-                if self.scene.wild {
+                if self.scene.filtered {
+                    // A driver with filters writes whole frames.
+                } else if self.scene.wild {
                     out.extend(PIECES.map(|cut| Action::Write(side, cut)));
                 } else if !self.ends[side].is_cut() {
                     out.push(Action::Write(side, Cut::Half));

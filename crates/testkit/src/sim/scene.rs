@@ -58,6 +58,8 @@ pub struct Scene {
     pub turn: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
     pub wild: bool,
+    /// Whether endpoints are driven as one with filters is: message by message, and some are vetoed.
+    pub filtered: bool,
     /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
     pub wire_only: bool,
     /// Settings of the relay.
@@ -100,6 +102,7 @@ impl Scene {
             progress: true,
             turn: false,
             wild: false,
+            filtered: false,
             wire_only: false,
             config: Config::default(),
             #[cfg(feature = "seeded-bugs")]

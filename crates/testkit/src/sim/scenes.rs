@@ -78,6 +78,8 @@ pub fn endpoint() -> Vec<Scene> {
         Scene { operator: true, plains: 1, ..both("MCP legacy", legacy) },
         Scene { patient: true, clock, resets: true, ends: false, plains: 1, ..both("MCP legacy, clocks", legacy) },
         both("MCP modern", &mcp::LATEST),
+        Scene { filtered: true, ..both("MCP legacy, filters", legacy) },
+        Scene { filtered: true, ..both("ACP v1, filters", &acp::V1) },
         Scene { operator: true, ..both("ACP v1", &acp::V1) },
         Scene { operator: true, ..both("LSP", &lsp::LSP) },
         Scene { patient: true, clock, ends: false, ..both("LSP, clocks", &lsp::LSP) },

@@ -24,6 +24,10 @@ pub enum Action {
     App(Do),
     /// Some of what waits is written.
     Write(Cut),
+    /// A filter keeps back the first message that waits.
+    KeepBack,
+    /// A filter keeps back the next message that arrives.
+    Veto,
     /// The peer asks under the id of this place in the scene.
     Ask(u8),
     /// The peer asks and cancels in the same read.
@@ -191,7 +195,9 @@ impl World for SoloWorld {
             if Cut::Frame.len(pending) < pending.len() {
                 out.push(Action::Write(Cut::Frame));
             }
-            if self.scene.wild {
+            if self.scene.filtered {
+                out.push(Action::KeepBack);
+            } else if self.scene.wild {
                 out.extend(PIECES.map(Action::Write));
             } else if !self.end.is_cut() {
                 out.push(Action::Write(Cut::Half));
@@ -229,6 +235,9 @@ impl World for SoloWorld {
             if scene.wild {
                 out.push(Action::Garbage);
             }
+            if scene.filtered && !self.end.vetoes {
+                out.push(Action::Veto);
+            }
             if scene.ends {
                 out.push(Action::End);
             }
@@ -255,6 +264,17 @@ impl World for SoloWorld {
                 self.end.act(self.now, what)
             }
             Action::Write(cut) => self.write(cut),
+            Action::KeepBack => {
+                let pending = self.end.conn.pending();
+                let frame = String::from_utf8_lossy(&pending[..Cut::Frame.len(pending)]).into_owned();
+                self.note(|| format!("        {} is kept back", frame.trim_end()));
+                self.end.keep_back(self.now)
+            }
+            Action::Veto => {
+                self.note(|| "the next message is kept back".to_owned());
+                self.end.vetoes = true;
+                Ok(())
+            }
             Action::Ask(id) => {
                 let frame = self.ask(id);
                 self.say(&[frame])
