@@ -4,6 +4,7 @@ mod endpoint_rig;
 
 use endpoint_rig::*;
 use rescind_proto::{
+    cause::CauseCode,
     connection::{Config, HandlerEnd, Refusal, Settlement, Verdict},
     dialect::{Dialect, acp, lsp, mcp},
     id::RequestId,
@@ -178,6 +179,19 @@ fn the_spelling_of_a_cancel_tells_the_dialect_of_its_request() {
     assert_eq!(rig.conn.dialect(), &acp::V1);
     rig.end(key, HandlerEnd::Cancelled);
     assert_eq!(rig.say().len(), 1, "ACP wants an answer");
+}
+
+#[test]
+fn the_first_cancel_tells_the_dialect_of_every_request_in_flight() {
+    let mut rig = Rig::new(Config { deadline_travels: false, ..Config::new(Side::Server) });
+    for (id, key) in ["1", "2"].map(|id| (id, rig.serve(id, "work"))) {
+        rig.hear(&[&acp_cancel(id)]);
+        assert_eq!(rig.fired(), [(key, CauseCode::Caller)]);
+        rig.end(key, HandlerEnd::Cancelled);
+        let said = rig.say();
+        assert!(matches!(&said[..], [one] if one.contains(r#""code":-32800"#)), "ACP-01: {said:?}");
+    }
+    rig.leaves_nothing();
 }
 
 // D2.

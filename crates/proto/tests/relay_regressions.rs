@@ -142,3 +142,27 @@ fn what_the_first_message_leads_to_is_framed_as_it_is() {
     let pending = relay.pending(Side::Server);
     assert_eq!(core::str::from_utf8(pending), Ok(&*framed("2147483647")));
 }
+
+/// Without a handshake the dialect is a guess until a cancel is spelled, and every request in flight was in the one that
+/// the spelling tells.
+#[test]
+fn the_first_cancel_tells_the_dialect_of_every_request_in_flight() {
+    let mut rig = RelayRig::new(Config::default());
+    for id in [1, 2] {
+        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"work"}}"#));
+    }
+    rig.from_server(r#"{"jsonrpc":"2.0","id":7,"method":"ask"}"#);
+    rig.at_server();
+    rig.at_client();
+    let cancel = |id: u32| format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#);
+    for id in [1, 2] {
+        rig.from_client(&cancel(id));
+        assert_eq!(rig.at_server(), [cancel(id)]);
+        let answer =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32800,"message":"Request cancelled"}}}}"#);
+        rig.from_server(&answer);
+        assert_eq!(rig.at_client(), [answer], "in this dialect a cancelled request is answered (ACP-01)");
+    }
+    rig.from_server(&cancel(7));
+    assert_eq!(rig.at_client(), [cancel(7)]);
+}

@@ -96,10 +96,10 @@ impl Connection {
         };
         self.counters.dropped_reasons += u64::from(cancel.reason_dropped);
         let cancel::Cancel { id, reason, form, .. } = cancel;
-        let guessed = !self.era.is_settled();
+        let guess = (!self.era.is_settled()).then(|| self.spoken());
         self.era.saw_cancel(self.peer(), self.config.framing, form);
-        if guessed && self.era.is_settled() {
-            self.reread_dialect(&id);
+        if let Some(guess) = guess.filter(|_| self.era.is_settled()) {
+            self.reread_dialect(guess);
         }
         let (method, verdict) = self.judge_cancel(now, &id, reason.as_deref());
         if let Verdict::Forbidden(rule) = verdict {
@@ -108,10 +108,13 @@ impl Connection {
         self.report_cancel(Some(id), method, reason.as_deref(), verdict);
     }
 
-    /// The spelling of a cancel has told which dialect the request it names was in all along (D2).
-    fn reread_dialect(&mut self, id: &RequestId) {
+    /// The spelling of a cancel has told which dialect was spoken all along (D2): in every request of the peer that
+    /// was taken to be in this one.
+    fn reread_dialect(&mut self, guess: &Dialect) {
         let spoken = self.spoken();
-        if let Some(request) = self.incoming.by_id(id).and_then(|key| self.incoming.get_mut(key)) {
+        let guessed = self.incoming.iter().filter(|(_, request)| request.dialect.name == guess.name);
+        for key in guessed.map(|(key, _)| key).collect::<Vec<_>>() {
+            let Some(request) = self.incoming.get_mut(key) else { continue };
             request.dialect = spoken;
             request.set_own(spoken.cancel_result(self.methods.name(request.method)));
         }

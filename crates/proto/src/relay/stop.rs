@@ -14,7 +14,7 @@ use crate::{
     message,
     receipt::Outcome,
     rule::Rule,
-    side::Side,
+    side::{Side, Sides},
     sticky::Hold,
     time::Instant,
 };
@@ -27,10 +27,10 @@ impl Relay {
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(now, from, None, None, None, Verdict::Malformed);
         };
-        let guessed = !self.era.is_settled();
+        let guess = (!self.era.is_settled()).then(|| self.dialects());
         self.era.saw_cancel(from, self.framing, cancel.form);
-        if guessed && self.era.is_settled() {
-            self.reread_dialect(from, &cancel.id);
+        if let Some(guess) = guess.filter(|_| self.era.is_settled()) {
+            self.reread_dialects(guess);
         }
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
         let verdict = match request {
@@ -54,13 +54,24 @@ impl Relay {
         }
     }
 
-    /// The spelling of a cancel has told which dialect the request it names was in all along (D2).
-    fn reread_dialect(&mut self, from: Side, id: &RequestId) {
-        let (dialect, onward) = (self.era.of(from, self.framing), self.era.of(from.other(), self.framing));
-        let table = &mut self.tables[from];
-        if let Some(exchange) = table.by_requester(id).and_then(|key| table.get_mut(key)) {
-            (exchange.dialect, exchange.onward) = (dialect, onward);
+    /// The spelling of a cancel has told which dialects were spoken all along (D2): in every request in flight whose
+    /// own were this guess.
+    fn reread_dialects(&mut self, guess: Sides<&'static Dialect>) {
+        let found = self.dialects();
+        for from in Side::BOTH {
+            let (was, now) = ((guess[from], guess[from.other()]), (found[from], found[from.other()]));
+            let guessed = |ex: &Exchange| ex.is_live() && ex.dialect.name == was.0.name && ex.onward.name == was.1.name;
+            for key in self.tables[from].by_age(guessed) {
+                if let Some(exchange) = self.tables[from].get_mut(key) {
+                    (exchange.dialect, exchange.onward) = now;
+                }
+            }
         }
+    }
+
+    /// What both sides speak, as far as it is known.
+    fn dialects(&self) -> Sides<&'static Dialect> {
+        Sides::from_fn(|side| self.era.of(side, self.framing))
     }
 
     fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
