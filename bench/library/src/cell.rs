@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contender::{
     Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rescind, RescindTyped, Rmcp, RmcpDropped, Tarpc,
-    TowerLsp,
+    TowerLsp, Wrapped,
 };
 use crate::measure;
 use crate::watchdog;
@@ -132,7 +132,10 @@ impl Cell {
             Contender::RescindTyped => calls::<RescindTyped>(self.task, self.patience).await,
             Contender::Rmcp => calls::<Rmcp>(self.task, self.patience).await,
             Contender::RmcpDropped => calls::<RmcpDropped>(self.task, self.patience).await,
+            Contender::RmcpWrapped => calls::<Wrapped<Rmcp>>(self.task, self.patience).await,
+            Contender::RmcpDroppedWrapped => calls::<Wrapped<RmcpDropped>>(self.task, self.patience).await,
             Contender::Acp => calls::<Acp>(self.task, self.patience).await,
+            Contender::AcpWrapped => calls::<Wrapped<Acp>>(self.task, self.patience).await,
             Contender::AsyncLsp => calls::<AsyncLsp>(self.task, self.patience).await,
             Contender::TowerLsp => calls::<TowerLsp>(self.task, self.patience).await,
             Contender::Tarpc => calls::<Tarpc>(self.task, self.patience).await,

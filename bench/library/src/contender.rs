@@ -9,6 +9,7 @@ mod rescind;
 mod rmcp;
 mod tarpc;
 mod tower_lsp_server;
+mod wrapped;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) use self::rescind::{Rescind, RescindTyped};
 pub(crate) use self::rmcp::{Rmcp, RmcpDropped};
 pub(crate) use self::tarpc::Tarpc;
 pub(crate) use self::tower_lsp_server::TowerLsp;
+pub(crate) use self::wrapped::Wrapped;
 use crate::wire::End;
 use crate::work::{Verb, Work};
 
@@ -47,14 +49,20 @@ pub(crate) enum Contender {
     Rmcp,
     /// `rmcp` again, cancelled by dropping the future of the call.
     RmcpDropped,
+    /// `rmcp`, the client behind a wrap.
+    RmcpWrapped,
+    /// Both of these.
+    RmcpDroppedWrapped,
     Acp,
+    /// `agent-client-protocol`, the client behind a wrap.
+    AcpWrapped,
     AsyncLsp,
     TowerLsp,
     Tarpc,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::L0,
         Self::L1,
         Self::L2,
@@ -65,8 +73,11 @@ impl Contender {
         Self::AsyncLsp,
         Self::TowerLsp,
         Self::Rmcp,
+        Self::RmcpWrapped,
         Self::RmcpDropped,
+        Self::RmcpDroppedWrapped,
         Self::Acp,
+        Self::AcpWrapped,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -78,8 +89,11 @@ impl Contender {
             Self::Rescind => "rescind",
             Self::RescindTyped => "rescind, typed",
             Self::Rmcp => "rmcp",
+            Self::RmcpWrapped => "rmcp, wrapped",
             Self::RmcpDropped => "rmcp, dropped",
+            Self::RmcpDroppedWrapped => "rmcp, dropped, wrapped",
             Self::Acp => "agent-client-protocol",
+            Self::AcpWrapped => "agent-client-protocol, wrapped",
             Self::AsyncLsp => "async-lsp",
             Self::TowerLsp => "tower-lsp-server",
             Self::Tarpc => "tarpc",
@@ -98,7 +112,28 @@ impl Contender {
 
     /// Whether its echo is another's, so that there is nothing more to measure in it.
     pub(crate) const fn echoes_as_another(self) -> bool {
-        matches!(self, Self::RmcpDropped)
+        matches!(self, Self::RmcpDropped | Self::RmcpDroppedWrapped)
+    }
+
+    /// The same without the wrap, if it has one.
+    pub(crate) const fn unwrapped(self) -> Option<Self> {
+        match self {
+            Self::RmcpWrapped => Some(Self::Rmcp),
+            Self::RmcpDroppedWrapped => Some(Self::RmcpDropped),
+            Self::AcpWrapped => Some(Self::Acp),
+            Self::L0
+            | Self::L1
+            | Self::L2
+            | Self::L2Inline
+            | Self::Rescind
+            | Self::RescindTyped
+            | Self::Rmcp
+            | Self::RmcpDropped
+            | Self::Acp
+            | Self::AsyncLsp
+            | Self::TowerLsp
+            | Self::Tarpc => None,
+        }
     }
 }
 

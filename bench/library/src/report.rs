@@ -39,7 +39,8 @@ impl Report {
             out,
             "\nEcho of a tools/call: µs per round trip / thousands a second with 64 / with 1024 outstanding"
         )?;
-        header(out, &SETTINGS.map(|(wire, threads)| format!("{}, {}", wire.name(), threads.name())))?;
+        let columns = SETTINGS.map(|(wire, threads)| format!("{}, {}", wire.name(), threads.name()));
+        header(out, &columns)?;
         for &contender in self.contenders.iter().filter(|one| !one.echoes_as_another()) {
             let cells = SETTINGS.map(|setting| {
                 WINDOWS.map(|window| {
@@ -51,7 +52,7 @@ impl Report {
             row(out, contender, &cells.map(|cell| cell.join(" / ")))?;
         }
         writeln!(out, "\nThe same, times L1's")?;
-        header(out, &SETTINGS.map(|(wire, threads)| format!("{}, {}", wire.name(), threads.name())))?;
+        header(out, &columns)?;
         for &contender in self.contenders.iter().filter(|one| !one.echoes_as_another()) {
             let cells = SETTINGS.map(|setting| {
                 WINDOWS.map(|window| {
@@ -62,16 +63,45 @@ impl Report {
             });
             row(out, contender, &cells.map(|cell| cell.join(" / ")))?;
         }
+        self.wraps(out, "times the same library's without one", &columns, |contender, base| {
+            SETTINGS.map(|setting| {
+                let ratios = WINDOWS.map(|window| {
+                    let figure = if window == 1 { Figure::RoundTrip } else { Figure::PerSecond };
+                    let task = self.plan.echoes(setting, window);
+                    or_dash(self.samples.ratio(contender, base, task, figure), 2)
+                });
+                ratios.join(" / ")
+            })
+        })
+    }
+
+    /// What a wrap adds to each library that takes part with and without one.
+    fn wraps<const N: usize>(
+        &self,
+        out: &mut fmt::Formatter<'_>,
+        title: &str,
+        columns: &[String],
+        cells: impl Fn(Contender, Contender) -> [String; N],
+    ) -> fmt::Result {
+        let measured = |one: &&Contender| one.unwrapped().is_some_and(|base| self.contenders.contains(&base));
+        let mut titled = false;
+        for &contender in self.contenders.iter().filter(measured) {
+            let cells = contender.unwrapped().map(|base| cells(contender, base));
+            let Some(cells) = cells.filter(|cells| cells.iter().any(|cell| cell.contains('.'))) else { continue };
+            if !std::mem::replace(&mut titled, true) {
+                writeln!(out, "\nWith a wrap, {title}")?;
+                header(out, columns)?;
+            }
+            row(out, contender, &cells)?;
+        }
         Ok(())
     }
 
     fn cancels(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "\nFrom the caller's cancel to the handler, Unix socket: µs p50/p99")?;
-        header(
-            out,
-            &CANCEL_SETTINGS
-                .map(|(threads, is_busy)| format!("{}, {}", threads.name(), if is_busy { "64 busy" } else { "idle" })),
-        )?;
+        let columns = CANCEL_SETTINGS
+            .map(|(threads, is_busy)| format!("{}, {}", threads.name(), if is_busy { "64 busy" } else { "idle" }));
+        header(out, &columns)?;
         for &contender in self.contenders.iter().filter(|one| one.has_calls()) {
             let cells = CANCEL_SETTINGS.map(|setting| {
                 let task = self.plan.cancels(setting);
@@ -84,7 +114,13 @@ impl Report {
             });
             row(out, contender, &cells)?;
         }
-        Ok(())
+        self.wraps(out, "times the same library's without one: p50/p99", &columns, |contender, base| {
+            CANCEL_SETTINGS.map(|setting| {
+                let task = self.plan.cancels(setting);
+                let ratio = |figure| or_dash(self.samples.ratio(contender, base, task, figure), 2);
+                [Figure::CancelP50, Figure::CancelP99].map(ratio).join("/")
+            })
+        })
     }
 
     fn scale(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,7 +208,7 @@ impl fmt::Display for Report {
 }
 
 fn header(out: &mut fmt::Formatter<'_>, columns: &[String]) -> fmt::Result {
-    write!(out, "{:<22}", "")?;
+    write!(out, "{:<30}", "")?;
     for column in columns {
         write!(out, " {column:>28}")?;
     }
@@ -180,7 +216,7 @@ fn header(out: &mut fmt::Formatter<'_>, columns: &[String]) -> fmt::Result {
 }
 
 fn row(out: &mut fmt::Formatter<'_>, contender: Contender, cells: &[String]) -> fmt::Result {
-    write!(out, "{:<22}", contender.name())?;
+    write!(out, "{:<30}", contender.name())?;
     for cell in cells {
         write!(out, " {cell:>28}")?;
     }

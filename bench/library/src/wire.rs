@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use rescind::relay::wrap;
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, ReadHalf, WriteHalf};
@@ -80,12 +81,16 @@ impl From<UnixStream> for End {
 pub(crate) enum Reader {
     Duplex(ReadHalf<DuplexStream>),
     Unix(OwnedReadHalf),
+    /// Either, behind a wrap.
+    Wrapped(wrap::Reader),
 }
 
 /// What one end says.
 pub(crate) enum Writer {
     Duplex(WriteHalf<DuplexStream>),
     Unix(OwnedWriteHalf),
+    /// Either, behind a wrap.
+    Wrapped(wrap::Writer),
 }
 
 impl AsyncRead for Reader {
@@ -93,6 +98,7 @@ impl AsyncRead for Reader {
         match self.get_mut() {
             Self::Duplex(half) => Pin::new(half).poll_read(cx, buf),
             Self::Unix(half) => Pin::new(half).poll_read(cx, buf),
+            Self::Wrapped(half) => Pin::new(half).poll_read(cx, buf),
         }
     }
 }
@@ -102,6 +108,7 @@ impl AsyncWrite for Writer {
         match self.get_mut() {
             Self::Duplex(half) => Pin::new(half).poll_write(cx, buf),
             Self::Unix(half) => Pin::new(half).poll_write(cx, buf),
+            Self::Wrapped(half) => Pin::new(half).poll_write(cx, buf),
         }
     }
 
@@ -109,6 +116,7 @@ impl AsyncWrite for Writer {
         match self.get_mut() {
             Self::Duplex(half) => Pin::new(half).poll_flush(cx),
             Self::Unix(half) => Pin::new(half).poll_flush(cx),
+            Self::Wrapped(half) => Pin::new(half).poll_flush(cx),
         }
     }
 
@@ -116,6 +124,7 @@ impl AsyncWrite for Writer {
         match self.get_mut() {
             Self::Duplex(half) => Pin::new(half).poll_shutdown(cx),
             Self::Unix(half) => Pin::new(half).poll_shutdown(cx),
+            Self::Wrapped(half) => Pin::new(half).poll_shutdown(cx),
         }
     }
 
@@ -127,6 +136,7 @@ impl AsyncWrite for Writer {
         match self.get_mut() {
             Self::Duplex(half) => Pin::new(half).poll_write_vectored(cx, bufs),
             Self::Unix(half) => Pin::new(half).poll_write_vectored(cx, bufs),
+            Self::Wrapped(half) => Pin::new(half).poll_write_vectored(cx, bufs),
         }
     }
 
@@ -134,6 +144,7 @@ impl AsyncWrite for Writer {
         match self {
             Self::Duplex(half) => half.is_write_vectored(),
             Self::Unix(half) => half.is_write_vectored(),
+            Self::Wrapped(half) => half.is_write_vectored(),
         }
     }
 }
