@@ -89,10 +89,11 @@ impl Cause {
         Self { code: CauseCode::Parent, root: Some(root), text: None }
     }
 
-    /// Adds words that a person or caller chose; they go on the wire, cut at [`MAX_REASON`].
+    /// Adds words that a person or caller chose; they go on the wire, cut at [`MAX_REASON`]. The phrase of the code
+    /// itself, as it comes from the wire of a peer of ours, adds nothing.
     #[must_use]
     pub fn with_text(mut self, text: &str) -> Self {
-        self.text = Some(cut(text, MAX_REASON).into());
+        self.text = (text != self.code.phrase()).then(|| cut(text, MAX_REASON).into());
         self
     }
 
@@ -135,6 +136,13 @@ mod tests {
         let long = "é".repeat(MAX_REASON);
         let cause = Cause::new(CauseCode::Caller).with_text(&long);
         assert_eq!(cause.text().map(str::len), Some(MAX_REASON));
+    }
+
+    #[test]
+    fn the_phrase_of_a_code_is_nobodys_words() {
+        let cause = Cause::new(CauseCode::Caller).with_text(CauseCode::Caller.phrase());
+        assert_eq!(cause, Cause::new(CauseCode::Caller));
+        assert_eq!(cause.wire_reason(), CauseCode::Caller.phrase());
     }
 
     #[test]
