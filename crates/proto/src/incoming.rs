@@ -245,7 +245,7 @@ impl Requests {
     /// The newest request of this id.
     pub(crate) fn by_id(&self, id: &RequestId) -> Option<Key> {
         let is = |&at: &u32| self.slab.at(at).is_some_and(|request| request.id.0 == *id);
-        self.slab.key_at(*self.ids.find(self.seed.hash(id), is)?)
+        self.slab.key_at(*self.ids.find(self.seed.id(id), is)?)
     }
 
     /// Takes a request in; one with the same id must have been [superseded](Self::supersede).
@@ -257,9 +257,9 @@ impl Requests {
         }
         let waits = matches!(request.work, Work::Waiting(_));
         let Self { slab, ids, seed, .. } = self;
-        let hash = seed.hash(&request.id.0);
+        let hash = seed.id(&request.id.0);
         let key = slab.insert(request);
-        ids.insert_unique(hash, key.index(), |&at| slab.at(at).map_or(0, |other| seed.hash(&other.id.0)));
+        ids.insert_unique(hash, key.index(), |&at| slab.at(at).map_or(0, |other| seed.id(&other.id.0)));
         if waits {
             self.line.push_back(key);
         }
@@ -340,7 +340,7 @@ impl Requests {
 
     fn unindex(&mut self, key: Key) {
         let Some(request) = self.slab.get(key) else { return };
-        if let Ok(entry) = self.ids.find_entry(self.seed.hash(&request.id.0), |&at| at == key.index()) {
+        if let Ok(entry) = self.ids.find_entry(self.seed.id(&request.id.0), |&at| at == key.index()) {
             entry.remove();
         }
     }

@@ -70,7 +70,7 @@ impl Memory {
             return None;
         }
         let Self { stones, first, index, seed, .. } = self;
-        let number = index.find(seed.hash(id), |&number| stone(stones, *first, number).id == *id)?;
+        let number = index.find(seed.id(id), |&number| stone(stones, *first, number).id == *id)?;
         Some(stone(stones, *first, *number).fate)
     }
 
@@ -81,9 +81,9 @@ impl Memory {
         stones.push_back(Stone { id, at: now, fate });
         let id = &stone(stones, *first, number).id;
         let entry = index.entry(
-            seed.hash(id),
+            seed.id(id),
             |&other| stone(stones, *first, other).id == *id,
-            |&other| seed.hash(&stone(stones, *first, other).id),
+            |&other| seed.id(&stone(stones, *first, other).id),
         );
         match entry {
             Entry::Occupied(mut older) => *older.get_mut() = number,
@@ -103,7 +103,7 @@ impl Memory {
                 return;
             }
             let Self { stones, first, index, seed, .. } = self;
-            let found = index.find_entry(seed.hash(&stones[0].id), |&number| number == *first);
+            let found = index.find_entry(seed.id(&stones[0].id), |&number| number == *first);
             if let Ok(entry) = found {
                 entry.remove();
             }

@@ -215,9 +215,9 @@ impl Calls {
         let (id, has_token) = (call.id, call.token.is_some());
         let key = slab.insert(call);
         let at = key.index();
-        ids.insert_unique(seed.hash(&id), at, |&at| slab.at(at).map_or(0, |call| seed.hash(&call.id)));
+        ids.insert_unique(seed.integer(id), at, |&at| slab.at(at).map_or(0, |call| seed.integer(call.id)));
         if has_token {
-            let hash = |&at: &u32| token_at(slab, at).map_or(0, |token| seed.hash(token));
+            let hash = |&at: &u32| token_at(slab, at).map_or(0, |token| seed.id(token));
             tokens.insert_unique(hash(&at), at, hash);
         }
         self.waiting += 1;
@@ -225,7 +225,7 @@ impl Calls {
     }
 
     pub(crate) fn by_id(&self, id: i64) -> Option<Key> {
-        let found = self.ids.find(self.seed.hash(&id), |&at| self.slab.at(at).is_some_and(|call| call.id == id))?;
+        let found = self.ids.find(self.seed.integer(id), |&at| self.slab.at(at).is_some_and(|call| call.id == id))?;
         self.slab.key_at(*found)
     }
 
@@ -235,7 +235,7 @@ impl Calls {
             return None;
         }
         let is = |&at: &u32| token_at(&self.slab, at) == Some(token);
-        self.slab.key_at(*self.tokens.find(self.seed.hash(token), is)?)
+        self.slab.key_at(*self.tokens.find(self.seed.id(token), is)?)
     }
 
     /// The caller has its settlement: nobody waits, and its token is no longer active (MCP-P03).
@@ -244,7 +244,7 @@ impl Calls {
         call.settled = true;
         self.waiting -= 1;
         let token = call.token.as_deref()?;
-        if let Ok(entry) = self.tokens.find_entry(self.seed.hash(token), |&at| at == key.index()) {
+        if let Ok(entry) = self.tokens.find_entry(self.seed.id(token), |&at| at == key.index()) {
             entry.remove();
         }
         self.slab.get_mut(key)?.token.take()
@@ -266,7 +266,7 @@ impl Calls {
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<Outgoing> {
         let call = self.slab.remove(key)?;
-        if let Ok(entry) = self.ids.find_entry(self.seed.hash(&call.id), |&at| at == key.index()) {
+        if let Ok(entry) = self.ids.find_entry(self.seed.integer(call.id), |&at| at == key.index()) {
             entry.remove();
         }
         if call.is_ghost {

@@ -120,7 +120,7 @@ impl Table {
 
     /// What is known under `id` before a new request takes it, for the price of one look.
     pub(super) fn probe(&self, id: &RequestId) -> Probe {
-        let hash = self.seed.hash(id);
+        let hash = self.seed.id(id);
         let namesake = self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id));
         if namesake.is_none() {
             return Probe { hash, namesake: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
@@ -135,7 +135,7 @@ impl Table {
         if id.is_falsy() {
             return true;
         }
-        let is_open = |id: &RequestId| self.is_open_upstream(self.seed.hash(id), id);
+        let is_open = |id: &RequestId| self.is_open_upstream(self.seed.id(id), id);
         match id.as_integer() {
             Some(value) => self.numeric_strings > 0 && is_open(&RequestId::string(&value.to_string())),
             None => id.loose().is_some_and(|value| is_open(&RequestId::integer(value))),
@@ -156,14 +156,14 @@ impl Table {
         let key = slab.insert(exchange);
         let Some(exchange) = slab.get(key) else { return key };
         let at = key.index();
-        ids.insert_unique(hash, at, |&at| slab.at(at).map_or(0, |ex| seed.hash(&ex.id)));
+        ids.insert_unique(hash, at, |&at| slab.at(at).map_or(0, |ex| seed.id(&ex.id)));
         if let Some(id) = &exchange.renamed {
-            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.renamed.as_ref()).map_or(0, |id| seed.hash(id));
-            renamed.insert_unique(seed.hash(id), at, rehash);
+            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.renamed.as_ref()).map_or(0, |id| seed.id(id));
+            renamed.insert_unique(seed.id(id), at, rehash);
         }
         if let Some(token) = &exchange.token {
-            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.token.as_ref()).map_or(0, |token| seed.hash(token));
-            tokens.insert_unique(seed.hash(token), at, rehash);
+            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.token.as_ref()).map_or(0, |token| seed.id(token));
+            tokens.insert_unique(seed.id(token), at, rehash);
         }
         key
     }
@@ -173,13 +173,13 @@ impl Table {
         let Some(exchange) = self.slab.get(key) else { return };
         remove(&mut self.ids, hash, key);
         if let Some(id) = &exchange.renamed {
-            remove(&mut self.renamed, self.seed.hash(id), key);
+            remove(&mut self.renamed, self.seed.id(id), key);
         }
         self.numeric_strings -= usize::from(is_numeric_string(&exchange.id));
         if let Some(token) = &exchange.token {
-            remove(&mut self.tokens, self.seed.hash(token), key);
+            remove(&mut self.tokens, self.seed.id(token), key);
         }
-        let spent = exchange.is_open_upstream().then(|| self.seed.hash(exchange.upstream()));
+        let spent = exchange.is_open_upstream().then(|| self.seed.id(exchange.upstream()));
         self.slab.discard(key);
         if let Some(hash) = spent {
             self.spend(hash);
@@ -188,7 +188,7 @@ impl Table {
 
     /// The newest exchange that its requester calls `id`.
     pub(super) fn by_requester(&self, id: &RequestId) -> Option<Key> {
-        self.newest(self.seed.hash(id), id)
+        self.newest(self.seed.id(id), id)
     }
 
     fn newest(&self, hash: u64, id: &RequestId) -> Option<Key> {
@@ -197,7 +197,7 @@ impl Table {
 
     /// The exchange that the other side calls `id`.
     pub(super) fn by_upstream(&self, id: &RequestId) -> Option<Key> {
-        self.known_upstream(self.seed.hash(id), id)
+        self.known_upstream(self.seed.id(id), id)
     }
 
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
@@ -220,7 +220,7 @@ impl Table {
         if self.tokens.is_empty() {
             return None;
         }
-        let hash = self.seed.hash(token);
+        let hash = self.seed.id(token);
         let is = |ex: &Exchange| ex.token.as_ref() == Some(token);
         self.find(&self.tokens, hash, |ex| is(ex) && ex.is_live()).or_else(|| self.find(&self.tokens, hash, is))
     }
@@ -255,7 +255,7 @@ impl Table {
             } else {
                 RequestId::integer(number)
             };
-            if self.by_upstream(&id).is_none() && !self.is_spent(self.seed.hash(&id)) {
+            if self.by_upstream(&id).is_none() && !self.is_spent(self.seed.id(&id)) {
                 return id;
             }
         }
@@ -263,7 +263,7 @@ impl Table {
 
     /// Whether a forgotten request with this id on the other side was never answered there.
     pub(super) fn has_spent(&self, id: &RequestId) -> bool {
-        !self.spent.is_empty() && self.is_spent(self.seed.hash(id))
+        !self.spent.is_empty() && self.is_spent(self.seed.id(id))
     }
 
     fn is_spent(&self, hash: u64) -> bool {
@@ -285,7 +285,7 @@ impl Table {
     pub(super) fn settle(&mut self, key: Key, now: Instant, how: Settled) -> Option<&mut Exchange> {
         let exchange = self.slab.get_mut(key).filter(|exchange| exchange.is_live())?;
         exchange.down = Down::Done(how);
-        let stone = Tombstone { key, at: now, hash: self.seed.hash(&exchange.id) };
+        let stone = Tombstone { key, at: now, hash: self.seed.id(&exchange.id) };
         if exchange.is_open_upstream() { &mut self.abandoned } else { &mut self.over }.push_back(stone);
         Some(exchange)
     }
