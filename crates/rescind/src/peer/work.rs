@@ -32,6 +32,9 @@ pub(crate) struct Work {
     links: Mutex<Option<Box<Links>>>,
 }
 
+#[cfg(all(target_pointer_width = "64", not(feature = "tracing")))]
+const _: () = assert!(size_of::<Work>() <= 104);
+
 /// What the requests of one route have in common.
 #[derive(Debug)]
 pub(crate) struct Kind {
