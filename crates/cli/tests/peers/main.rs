@@ -16,3 +16,4 @@ mod raw;
 mod recording;
 mod story;
 mod table;
+mod tasks;

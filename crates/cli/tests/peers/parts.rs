@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy)]
 pub(crate) enum Client {
     McpTypeScript,
+    /// The same SDK with tasks, which are experimental there.
+    McpTypeScriptTasks,
     McpPython,
     /// The Python client made to open with `initialize` instead of probing for the newest revision.
     McpPythonLegacy,
@@ -20,6 +22,8 @@ pub(crate) enum Client {
 #[derive(Clone, Copy)]
 pub(crate) enum Server {
     McpTypeScript,
+    /// The same SDK with its task store in memory.
+    McpTypeScriptTasks,
     McpPython,
     /// The official sample server, which ignores cancels.
     Everything,
@@ -33,6 +37,7 @@ impl Client {
     pub(crate) fn name(self) -> String {
         match self {
             Self::McpTypeScript => "MCP TypeScript 1.x client".to_owned(),
+            Self::McpTypeScriptTasks => "MCP TypeScript 1.x client of tasks".to_owned(),
             Self::McpPython => "MCP Python 2.x client".to_owned(),
             Self::McpPythonLegacy => "MCP Python 2.x client, legacy era".to_owned(),
             Self::AcpTypeScript => "ACP TypeScript 2.x client".to_owned(),
@@ -45,6 +50,7 @@ impl Client {
     pub(crate) fn command(self) -> Vec<String> {
         match self {
             Self::McpTypeScript => node("mcp1/client.mjs"),
+            Self::McpTypeScriptTasks => node("mcp1/tasks-client.mjs"),
             Self::McpPython => python("client.py"),
             Self::McpPythonLegacy => [python("client.py"), vec!["--legacy".to_owned()]].concat(),
             Self::AcpTypeScript => node("acp2/client.mjs"),
@@ -55,7 +61,7 @@ impl Client {
 
     fn folder(self) -> Option<&'static str> {
         match self {
-            Self::McpTypeScript => Some("node/mcp1/node_modules"),
+            Self::McpTypeScript | Self::McpTypeScriptTasks => Some("node/mcp1/node_modules"),
             Self::McpPython | Self::McpPythonLegacy => Some("python/.venv"),
             Self::AcpTypeScript => Some("node/acp2/node_modules"),
             Self::VscodeJsonrpc => Some("node/lsp/node_modules"),
@@ -68,6 +74,7 @@ impl Server {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::McpTypeScript => "MCP TypeScript 1.x server",
+            Self::McpTypeScriptTasks => "MCP TypeScript 1.x server of tasks",
             Self::McpPython => "MCP Python 2.x server",
             Self::Everything => "server-everything",
             Self::AcpTypeScript => "ACP TypeScript 2.x agent",
@@ -79,6 +86,7 @@ impl Server {
     pub(crate) fn command(self) -> Vec<String> {
         match self {
             Self::McpTypeScript => node("mcp1/server.mjs"),
+            Self::McpTypeScriptTasks => node("mcp1/tasks-server.mjs"),
             Self::McpPython => python("server.py"),
             Self::Everything => node("mcp1/node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
             Self::AcpTypeScript => node("acp2/agent.mjs"),
@@ -89,7 +97,7 @@ impl Server {
 
     fn folder(self) -> &'static str {
         match self {
-            Self::McpTypeScript | Self::Everything => "node/mcp1/node_modules",
+            Self::McpTypeScript | Self::McpTypeScriptTasks | Self::Everything => "node/mcp1/node_modules",
             Self::McpPython => "python/.venv",
             Self::AcpTypeScript => "node/acp2/node_modules",
             Self::AcpExample => "node/acp1/node_modules",

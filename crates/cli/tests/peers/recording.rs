@@ -25,6 +25,11 @@ impl Recording {
         self.of_kind("frame").filter(|line| line["hop"] == hop).map(message).collect()
     }
 
+    /// The frames that passed a point, in order and byte for byte.
+    pub(crate) fn frames(&self, hop: &str) -> Vec<&str> {
+        self.of_kind("frame").filter(|line| line["hop"] == hop).filter_map(|line| line["frame"].as_str()).collect()
+    }
+
     /// How far the progress for `token` had come that passed a point, message by message.
     pub(crate) fn progress(&self, hop: &str, token: &Value) -> Vec<u64> {
         let mut messages = self.messages(hop);
@@ -61,6 +66,11 @@ impl Recording {
     /// What was swallowed because its request was over: `result`, `error`, `progress`.
     pub(crate) fn swallowed(&self) -> Vec<&str> {
         self.of_kind("late").filter_map(|line| line["what"].as_str()).collect()
+    }
+
+    /// The rules that somebody broke, in order.
+    pub(crate) fn violations(&self) -> Vec<&str> {
+        self.of_kind("violation").filter_map(|line| line["rule"].as_str()).collect()
     }
 
     /// The recording up to its first line about a cancel.

@@ -1,0 +1,140 @@
+//! MCP tasks (2025-11-25): the TypeScript SDK at both ends. Its work learns of a cancel only by asking its store.
+
+use serde_json::Value;
+
+use crate::expect::nothing_is_stray_or_missed;
+use crate::parts::{Client, Server};
+use crate::play::Scenario;
+use crate::story::Story;
+
+fn play(name: &'static str) -> Option<Story> {
+    Scenario::new(name, Client::McpTypeScriptTasks, Server::McpTypeScriptTasks).play()
+}
+
+// TASK-10.
+#[test]
+fn a_task_and_the_metadata_of_its_result_pass_byte_for_byte() {
+    let Some(story) = play("task-completes") else { return };
+    results(&story, &[("A", "working"), ("A now", "working")]);
+    results(&story, &[("A in the end", "finished related"), ("A then", "completed")]);
+    assert_eq!(story.events("A"), ["started", "finished"]);
+    let recording = story.recording();
+    assert_eq!(recording.frames("to_server"), recording.frames("from_client"));
+    assert_eq!(recording.frames("to_client"), recording.frames("from_server"));
+    assert_eq!(recording.violations(), Vec::<&str>::new());
+    the_session_goes_on(&story);
+}
+
+// TASK-10. The SDK shows the task that asks as `input_required` from the beginning, its handle included.
+#[test]
+fn a_question_of_a_task_passes_with_its_metadata() {
+    let Some(story) = play("task-asks") else { return };
+    results(&story, &[("question", "related"), ("A in the end", "finished related"), ("A then", "completed")]);
+    assert_eq!(story.events("A"), ["started", "answered", "finished"]);
+    assert_eq!(story.reason("A"), Some("accept"));
+    the_session_goes_on(&story);
+}
+
+// Case 52, 54. TASK-02, TASK-03.
+#[test]
+fn a_cancel_of_a_task_passes_and_stops_the_work_that_looks() {
+    let Some(story) = play("task-cancelled") else { return };
+    assert_eq!(story.events("A"), ["started", "stopped", "refused"]);
+    results(&story, &[("cancel A", "cancelled"), ("A then", "cancelled"), ("C then", "working")]);
+    assert_eq!(code(&story, "cancel A again"), Some(-32602));
+    // The SDK has no result for a cancelled task, and calls that an error of its own.
+    assert_eq!(code(&story, "A in the end"), Some(-32603));
+    results(&story, &[("C in the end", "finished related")]);
+    assert_eq!(story.events("C"), ["started", "finished"]);
+    assert_eq!(story.recording().violations(), Vec::<&str>::new());
+    the_session_goes_on(&story);
+}
+
+// Case 53. TASK-04. In the SDK a cancel is a status: nobody tells the work, which comes to its end.
+#[test]
+fn the_sdk_lets_the_work_of_a_cancelled_task_run_to_its_end_and_throws_away_what_it_made() {
+    let Some(story) = play("task-plods") else { return };
+    results(&story, &[("cancel A", "cancelled"), ("A then", "cancelled")]);
+    assert_eq!(story.running(), ["A"]);
+    assert_eq!(story.events("A"), ["started", "finished", "refused"]);
+    the_session_goes_on(&story);
+}
+
+// Case 56. MCP-C13. The signal of the SDK's stream sends notifications for every request that the stream made, the one
+// that became the task included, and never `tasks/cancel`.
+#[test]
+fn a_notification_for_a_task_goes_no_further_and_its_work_goes_on() {
+    let Some(story) = play("task-notified") else { return };
+    let recording = story.recording();
+    let call = id_of_call(&story);
+    assert!(recording.cancelled("from_client").contains(&call), "{story:?}");
+    assert!(!recording.cancelled("to_server").contains(&call), "{story:?}");
+    assert_eq!(recording.violations(), ["MCP-C13"]);
+    assert!(recording.messages("from_client").iter().all(|message| message["method"] != "tasks/cancel"));
+    assert_eq!(story.running(), ["A"]);
+    assert_eq!(story.events("A"), ["started", "finished"]);
+    results(&story, &[("A now", "working"), ("A in the end", "finished related")]);
+    the_session_goes_on(&story);
+}
+
+// Case 59. MCP-C13, D38. The SDK's client forgets the request and complains of its handle; its server, cancelled
+// directly, keeps the handle to itself and works on. Either way the task is one that only a list finds.
+#[test]
+fn a_notification_before_the_handle_came_goes_no_further_either() {
+    let Some(story) = play("task-notified-early") else { return };
+    let recording = story.recording();
+    let call = id_of_call(&story);
+    assert_eq!(recording.cancelled("from_client"), [call]);
+    assert_eq!(recording.cancelled("to_server"), [Value::Null; 0]);
+    assert_eq!(recording.violations(), ["MCP-C13"]);
+    assert_eq!(story.running(), ["A"]);
+    results(&story, &[("what is left", "working"), ("B", "echo")]);
+    let callbacks = story.callbacks();
+    assert!(matches!(callbacks[..], [handle] if handle.contains("unknown message ID")), "{callbacks:?}");
+}
+
+// TASK-06: the wait for a result is a request like any other (TASK-11).
+#[test]
+fn a_wait_for_a_result_is_cancelled_alone() {
+    let Some(story) = play("task-wait-cancelled") else { return };
+    assert_eq!(story.outcomes("wait for A").len(), 1, "{story:?}");
+    assert_eq!(story.recording().cancelled("to_server").len(), 1, "{story:?}");
+    assert_eq!(story.recording().outcomes(), ["asked", "sent"]);
+    assert_eq!(story.recording().violations(), Vec::<&str>::new());
+    results(&story, &[("A now", "working"), ("A in the end", "finished related")]);
+    the_session_goes_on(&story);
+}
+
+// Case 58. The SDK leaves the question of a cancelled task open, and the work that asked it waiting.
+#[test]
+fn the_sdk_leaves_the_question_of_a_cancelled_task_open() {
+    let Some(story) = play("task-asks-cancelled") else { return };
+    results(&story, &[("A now", "input_required"), ("cancel A", "cancelled"), ("A then", "cancelled")]);
+    assert_eq!(story.running(), ["question"]);
+    assert_eq!(story.events("A"), ["started"]);
+    the_session_goes_on(&story);
+}
+
+/// What each of these steps came to, once.
+fn results(story: &Story, steps: &[(&str, &str)]) {
+    for (step, result) in steps {
+        assert_eq!(story.outcomes(step), [format!("result {result}")], "{step}: {story:?}");
+    }
+}
+
+/// The code of the error that a step came to.
+fn code(story: &Story, step: &str) -> Option<i64> {
+    story.error(step)?["code"].as_i64()
+}
+
+/// The id of the call that asked for a task.
+fn id_of_call(story: &Story) -> Value {
+    let messages = story.recording().messages("from_client");
+    let call = messages.iter().find(|message| message["params"]["task"].is_object());
+    call.unwrap_or_else(|| panic!("no task was asked for: {story:?}"))["id"].clone()
+}
+
+fn the_session_goes_on(story: &Story) {
+    results(story, &[("B", "echo")]);
+    nothing_is_stray_or_missed(story);
+}
