@@ -325,7 +325,7 @@ impl Connection {
             Tag::Owed => self.owed -= len,
             Tag::Answer(key) => {
                 self.owed -= len;
-                self.answer_written(now, key);
+                self.answer_over(now, key, true);
             }
             Tag::Cancel(key) => self.cancel_written(now, key),
         }
@@ -379,7 +379,7 @@ impl Connection {
             self.owed = 0;
             for (tag, _) in left.drain(..) {
                 if let Tag::Answer(key) = tag {
-                    self.answer_written(now, key);
+                    self.answer_over(now, key, false);
                 }
             }
             self.left = left;

@@ -15,6 +15,8 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL_ERROR: i32 = -32603;
 /// A request before `initialize` was answered (LSP).
 pub const SERVER_NOT_INITIALIZED: i32 = -32002;
+/// A request needs a capability that its client did not declare (MCP 2026-07-28, TASK-24); `data` names it.
+pub const MISSING_CLIENT_CAPABILITY: i32 = -32021;
 /// A request names a revision that the server does not speak (MCP 2026-07-28); `data` lists those it does.
 pub const UNSUPPORTED_PROTOCOL_VERSION: i32 = -32022;
 /// The client cancelled the request (ACP-01, LSP-01). Does not exist in MCP.

@@ -63,6 +63,17 @@ pub(crate) struct Extras {
     batch: Option<Key>,
     /// Frames written for it that may not have left yet (MCP-P03).
     pub(crate) frames: VecDeque<Ticket>,
+    pub(crate) delivery: Delivery,
+}
+
+/// Whether somebody wants to know that the answer has left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Delivery {
+    #[default]
+    Unwatched,
+    Watched,
+    /// It has left.
+    Made,
 }
 
 impl Extras {

@@ -249,6 +249,61 @@ fn a_duplicate_id_is_refused_and_the_first_request_stays_cancellable() {
     }
 }
 
+// Case 59.
+#[test]
+fn who_watches_an_answer_is_told_once_whether_it_left() {
+    let told = |rig: &mut Rig| {
+        rig.take(|event| if let Event::Delivered { key, answered } = event { Some((*key, *answered)) } else { None })
+    };
+    let mut rig = server(&mcp::LATEST);
+    let unwatched = rig.serve("0", "work");
+    rig.end(unwatched, OK);
+    rig.say();
+    assert_eq!(told(&mut rig), []);
+
+    let written = rig.serve("1", "work");
+    assert!(rig.conn.watch_answer(written));
+    rig.end(written, OK);
+    assert_eq!(told(&mut rig), [], "not a byte of it has left");
+    rig.say();
+    assert_eq!(told(&mut rig), [(written, true)]);
+    assert!(!rig.conn.watch_answer(written), "it is over");
+
+    let withheld = rig.serve("2", "work");
+    assert!(rig.conn.watch_answer(withheld));
+    rig.hear(&[&mcp_cancel("2")]);
+    rig.end(withheld, OK);
+    assert_eq!(told(&mut rig), [(withheld, false)]);
+
+    let taken_back = rig.serve("3", "work");
+    assert!(rig.conn.watch_answer(taken_back));
+    rig.end(taken_back, OK);
+    rig.hear(&[&mcp_cancel("3")]);
+    assert_eq!(rig.say(), [""; 0]);
+    assert_eq!(told(&mut rig), [(taken_back, false)]);
+
+    let (queued, running) = (rig.serve("4", "work"), rig.serve("5", "work"));
+    assert!(rig.conn.watch_answer(queued) && rig.conn.watch_answer(running));
+    rig.end(queued, OK);
+    rig.conn.handle_lost(rig.now);
+    assert_eq!(told(&mut rig), [(queued, false)], "the link is dead");
+    rig.end(running, OK);
+    assert_eq!(told(&mut rig), [(running, false)]);
+}
+
+// Case 59.
+#[test]
+fn an_answer_that_a_filter_kept_back_has_not_left() {
+    let mut rig = server(&mcp::LATEST);
+    let key = rig.serve("1", "work");
+    assert!(rig.conn.watch_answer(key));
+    rig.end(key, OK);
+    let (_, taken) = rig.conn.take_frame().unwrap();
+    rig.conn.handle_taken(rig.now, taken, false);
+    let told = rig.take(|event| if let Event::Delivered { answered, .. } = event { Some(*answered) } else { None });
+    assert_eq!(told, [false]);
+}
+
 // Case 11.
 #[test]
 fn an_id_is_served_again_after_its_answer() {

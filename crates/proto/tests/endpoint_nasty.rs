@@ -191,6 +191,7 @@ impl Driver {
                 Event::Notification(_)
                 | Event::Progress { .. }
                 | Event::Cancelled { .. }
+                | Event::Delivered { .. }
                 | Event::Stopped(_)
                 | Event::Receipt(_)
                 | Event::Cancel(_)

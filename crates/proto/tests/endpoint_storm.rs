@@ -216,6 +216,7 @@ impl World {
                 Event::Notification(_)
                 | Event::Progress { .. }
                 | Event::Cancelled { .. }
+                | Event::Delivered { .. }
                 | Event::Stopped(_)
                 | Event::Receipt(_)
                 | Event::Cancel(_)

@@ -48,6 +48,13 @@ pub enum Event {
         /// The request.
         key: IncomingKey,
     },
+    /// A request that is [watched](super::Connection::watch_answer) is over, exactly once.
+    Delivered {
+        /// The request.
+        key: IncomingKey,
+        /// Its answer has left as a whole; otherwise nothing of it will.
+        answered: bool,
+    },
     /// What came of a cancel of one of the peer's requests (D28).
     Stopped(Box<Stopped>),
     /// What is known of a cancel of one of our requests changed (D28).

@@ -224,6 +224,7 @@ impl Connection {
                 .hash(state);
             let frames = request.extras.as_ref().map(|extras| &extras.frames);
             frames.map(|frames| frames.iter().filter(|frame| self.outbox.holds(**frame)).count()).hash(state);
+            request.extras.as_ref().map(|extras| extras.delivery).unwrap_or_default().hash(state);
             match request.work {
                 Work::Stopping(drop_at) => hash_due(drop_at, now, state),
                 Work::Waiting(_) | Work::Offered(_) | Work::Running | Work::Dropping | Work::Ended => {

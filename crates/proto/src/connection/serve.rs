@@ -7,7 +7,7 @@ use crate::{
     dialect::{Cancellers, Dialect, IdReuse, Settlement},
     error_code, frame,
     id::{IncomingId, RequestId},
-    incoming::{Extras, Incoming, Told, Work},
+    incoming::{Delivery, Extras, Incoming, Told, Work},
     json,
     lanes::{Armed, NEVER},
     memory::Fate,
@@ -222,6 +222,17 @@ impl Connection {
         owed && !self.phase.deaf
     }
 
+    /// Has [`Event::Delivered`] say whether the answer to this request leaves: for work that outlives its request, and
+    /// is an orphan if nobody hears of it (D38). `false` if the request is over.
+    pub fn watch_answer(&mut self, key: IncomingKey) -> bool {
+        let Some(request) = self.incoming.get_mut(key.0).filter(|request| request.runs()) else { return false };
+        if request.told == Told::Answered {
+            return false;
+        }
+        request.extras().delivery = Delivery::Watched;
+        true
+    }
+
     /// Sends a notification that belongs to a request: progress, a log line, an update.
     ///
     /// `false` if it is withheld: the request was answered, or cancelled where that demands silence
@@ -365,6 +376,7 @@ impl Connection {
             Reply::Error { code, message, data } => message::error(Some(&id), code, message, data, out),
         };
         if let Some(batch) = batch {
+            self.note_delivery(key);
             self.add_to_batch(batch, write);
             self.leave_batch(batch);
         } else if !self.phase.deaf {
@@ -376,12 +388,23 @@ impl Connection {
     }
 
     /// The answer has left, or never will.
-    pub(super) fn answer_written(&mut self, now: Instant, key: Key) {
+    pub(super) fn answer_over(&mut self, now: Instant, key: Key, has_left: bool) {
         let Some(request) = self.incoming.get_mut(key) else { return };
         if matches!(request.told, Told::Answering(_)) {
             request.told = Told::Answered;
+            if has_left {
+                self.note_delivery(key);
+            }
         }
         self.conclude(now, key);
+    }
+
+    /// The answer has left; one within a batch is as good as that, for it is never taken back.
+    fn note_delivery(&mut self, key: Key) {
+        let extras = self.incoming.get_mut(key).and_then(|request| request.extras.as_mut());
+        if let Some(extras) = extras.filter(|extras| extras.delivery == Delivery::Watched) {
+            extras.delivery = Delivery::Made;
+        }
     }
 
     /// Removes a request that has ended and of which nothing is to be said any more.
@@ -391,6 +414,7 @@ impl Connection {
             return;
         }
         let (batch, in_turn) = (request.take_batch(), request.in_turn);
+        let delivery = request.extras.as_ref().map(|extras| extras.delivery).unwrap_or_default();
         let fate = if request.told == Told::Silence { Fate::Silenced } else { Fate::Answered };
         // An id that was taken over belongs to its new request.
         let id = (!request.superseded).then(|| request.id.0.clone());
@@ -400,6 +424,12 @@ impl Connection {
         }
         if in_turn {
             self.turns.remove_incoming(self.config.role, key);
+        }
+        match delivery {
+            Delivery::Unwatched => {}
+            Delivery::Watched | Delivery::Made => {
+                self.tell(Event::Delivered { key: IncomingKey(key), answered: delivery == Delivery::Made });
+            }
         }
         if let Some(id) = id {
             self.remembered.remember(now, id, fate);

@@ -88,6 +88,10 @@ impl Connection {
         self.counters.sent += u64::from(written);
         match tag {
             Tag::Cancel(key) if !written => self.cancel_vetoed(now, key),
+            Tag::Answer(key) if !written => {
+                self.owed -= len;
+                self.answer_over(now, key, false);
+            }
             Tag::Plain | Tag::Owed | Tag::Answer(_) | Tag::Cancel(_) => self.frame_left(now, tag, len),
         }
         if let (Some(id), false) = (request, written) {

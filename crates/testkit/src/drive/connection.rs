@@ -277,6 +277,7 @@ impl Held {
                 | Event::Settled { .. }
                 | Event::Progress { .. }
                 | Event::Cancelled { .. }
+                | Event::Delivered { .. }
                 | Event::Stopped(_)
                 | Event::Receipt(_)
                 | Event::Cancel(_)

@@ -426,6 +426,7 @@ impl EndpointModel {
                 Ok(())
             }
             Event::Notification(_)
+            | Event::Delivered { .. }
             | Event::Stopped(_)
             | Event::Cancel(_)
             | Event::Late { .. }
