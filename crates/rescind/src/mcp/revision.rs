@@ -58,10 +58,11 @@ impl Revision {
         }
     }
 
-    /// The revision whose dialect this is; of a foreign dialect, the newest with a handshake.
+    /// The revision whose dialect this is, or is a variant of by the same name; of a foreign dialect, the newest with a handshake.
     #[must_use]
     pub fn of(dialect: &Dialect) -> Self {
-        Self::ALL.into_iter().find(|revision| revision.dialect() == dialect).unwrap_or(Self::LATEST_LEGACY)
+        let is_its = |revision: &Self| revision.dialect().name == dialect.name;
+        Self::ALL.into_iter().find(is_its).unwrap_or(Self::LATEST_LEGACY)
     }
 
     /// Whether every request names its revision, instead of a handshake.

@@ -10,7 +10,7 @@ use super::{Implementation, Revision, SERVER_INFO, Tool};
 use crate::peer::{
     Builder, Context, Driver, ErrorObject, Params, Peer, Transport,
     extract::{OnRequest, Scope},
-    handler::{Branches, Routes},
+    handler::{Branches, Guard, Routes},
 };
 
 /// A server of tools that speaks all five revisions: whichever its client asks for, request by request (D2).
@@ -23,6 +23,7 @@ pub struct Server {
     builder: Builder,
     face: Face,
     tools: Vec<Tool>,
+    guards: Vec<Guard>,
 }
 
 /// What the server says of itself.
@@ -30,14 +31,16 @@ struct Face {
     info: Implementation,
     instructions: Option<Box<str>>,
     capabilities: Map<String, Value>,
+    /// Capabilities that clients of one revision are told of.
+    capabilities_in: Vec<(Revision, String, Value)>,
 }
 
 impl Server {
     /// A server of this name and version, without tools.
     pub fn new(name: &str, version: &str) -> Self {
         let info = Implementation { name: name.to_owned(), version: version.to_owned() };
-        let face = Face { info, instructions: None, capabilities: Map::new() };
-        Self { builder: Peer::builder(None), face, tools: Vec::new() }
+        let face = Face { info, instructions: None, capabilities: Map::new(), capabilities_in: Vec::new() };
+        Self { builder: Peer::builder(None), face, tools: Vec::new(), guards: Vec::new() }
     }
 
     /// How the server is to be used, in words for the model.
@@ -49,6 +52,18 @@ impl Server {
     /// One more capability, whose routes are added by [`with`](Self::with).
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.face.capabilities.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same for clients of that revision alone. Of two objects of the same name both count.
+    pub fn capability_in(mut self, revision: Revision, name: &str, value: impl Into<Value>) -> Self {
+        self.face.capabilities_in.push((revision, name.to_owned(), value.into()));
+        self
+    }
+
+    /// Has `guard` look at each request before its handler is called; an error is its answer.
+    pub fn guard(mut self, guard: impl Fn(&OnRequest) -> Result<(), ErrorObject> + Send + Sync + 'static) -> Self {
+        self.guards.push(Arc::new(guard));
         self
     }
 
@@ -90,19 +105,15 @@ impl Server {
     }
 
     fn into_builder(self) -> Builder {
-        let Self { builder, mut face, tools } = self;
-        let mut declarations = Vec::new();
-        let mut routes = Routes::default();
-        for Tool { name, declaration, route } in tools {
-            declarations.push(Value::Object(declaration));
-            routes.insert(name, route);
-        }
+        let Self { builder, mut face, tools, guards } = self;
+        let declared = |revision| tools.iter().map(|tool| tool.declaration(revision)).collect::<Vec<_>>();
+        let declarations: Arc<[_]> = Revision::ALL.map(|revision| (revision, declared(revision))).into();
+        let routes: Routes = tools.into_iter().map(|tool| (tool.name, tool.route)).collect();
         if !routes.is_empty() {
             face.capabilities.entry("tools").or_insert_with(|| json!({}));
         }
         let greeter = Arc::new(face);
         let herald = Arc::clone(&greeter);
-        let declarations: Arc<[Value]> = declarations.into();
         let mut builder = builder
             .request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
             .request("initialize", move |Params(hello): Params<Hello>| {
@@ -115,15 +126,19 @@ impl Server {
                 async move { Ok::<_, ErrorObject>(introduction) }
             })
             .request("tools/list", move |Params(page): Params<Option<Page>>, cx: Context| {
-                let list = list(&declarations, page, Revision::of(cx.dialect()));
+                let revision = Revision::of(cx.dialect());
+                let tools = declarations.iter().find(|(of, _)| *of == revision).map_or(&[][..], |(_, tools)| tools);
+                let list = list(tools, page, revision);
                 async move { list }
             })
             .request("tools/call", |Params(call): Params<Call>| async move {
                 Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
             });
         builder.service.branches.insert("tools/call".into(), Branches { member: "name", routes });
-        let speaks: crate::peer::handler::Guard = Arc::new(speaks);
-        builder.service.guard(&speaks);
+        let speaks: Guard = Arc::new(speaks);
+        for guard in guards.iter().chain([&speaks]) {
+            builder.service.guard(guard);
+        }
         builder
     }
 }
@@ -131,9 +146,10 @@ impl Server {
 impl Face {
     /// The answer to `initialize`.
     fn greeting(&self, hello: &Hello) -> Value {
+        let revision = Revision::agreed(&hello.protocol_version);
         let mut greeting = json!({
-            "protocolVersion": Revision::agreed(&hello.protocol_version).date(),
-            "capabilities": self.capabilities,
+            "protocolVersion": revision.date(),
+            "capabilities": self.capabilities(revision),
             "serverInfo": self.info,
         });
         self.add_instructions(&mut greeting);
@@ -145,13 +161,25 @@ impl Face {
         let mut introduction = json!({
             "resultType": "complete",
             "supportedVersions": Revision::ALL.map(Revision::date),
-            "capabilities": self.capabilities,
+            "capabilities": self.capabilities(Revision::V2026_07_28),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": { SERVER_INFO: self.info },
         });
         self.add_instructions(&mut introduction);
         introduction
+    }
+
+    /// What clients of that revision are told that it can do.
+    fn capabilities(&self, revision: Revision) -> Map<String, Value> {
+        let mut capabilities = self.capabilities.clone();
+        for (_, name, value) in self.capabilities_in.iter().filter(|(of, ..)| *of == revision) {
+            match (capabilities.get_mut(name), value) {
+                (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
+                (Some(_) | None, value) => drop(capabilities.insert(name.clone(), value.clone())),
+            }
+        }
+        capabilities
     }
 
     fn add_instructions(&self, answer: &mut Value) {

@@ -1,6 +1,6 @@
 //! Tools: async functions of typed arguments.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use rescind_proto::json;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -14,12 +14,14 @@ use crate::peer::{
     route,
 };
 
-/// A tool: its name, what clients are told of it, its function, and how its calls are stopped.
-#[derive(Debug)]
+/// A tool: its name, what clients are told of it, its function, and how its calls are stopped. Clones share the function.
+#[derive(Clone, Debug)]
 #[must_use = "a tool is nothing until a server has it"]
 pub struct Tool {
     pub(super) name: Box<str>,
     pub(super) declaration: Map<String, Value>,
+    /// Members of the declaration for clients of one revision.
+    pub(super) declared_in: Vec<(Revision, String, Value)>,
     pub(super) route: Route,
 }
 
@@ -46,7 +48,32 @@ impl Tool {
         declaration.insert("name".to_owned(), name.into());
         declaration.insert("description".to_owned(), description.into());
         declaration.insert("inputSchema".to_owned(), schema.into());
-        Self { name: name.into(), declaration, route: route(ErasedTool(handler.erased())) }
+        let route = route(ErasedTool(handler.erased()));
+        Self { name: name.into(), declaration, declared_in: Vec::new(), route }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same tool with another function: its name, its declaration and how its calls are stopped stay.
+    pub fn handled_by<Args>(mut self, handler: impl ToolHandler<Args>) -> Self {
+        self.route.handler = handler.erased().0;
+        self
+    }
+
+    /// Has `take` look at each call first, and answer those that it gives a future for, with any JSON; the others are
+    /// the tool's. An error is the call's answer.
+    pub fn intercepted<F, Fut, T>(mut self, take: F) -> Self
+    where
+        F: Fn(&OnRequest) -> Result<Option<Fut>, ErrorObject> + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, ErrorObject>> + Send + 'static,
+        T: Serialize + 'static,
+    {
+        self.route = self.route.intercepted(take);
+        self
     }
 
     /// How its calls are stopped: their grace, a shield, a time limit (D22).
@@ -59,6 +86,20 @@ impl Tool {
     pub fn declare(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.declaration.insert(member.to_owned(), value.into());
         self
+    }
+
+    /// The same for clients of that revision alone.
+    pub fn declare_in(mut self, revision: Revision, member: &str, value: impl Into<Value>) -> Self {
+        self.declared_in.push((revision, member.to_owned(), value.into()));
+        self
+    }
+
+    /// What clients of that revision are told of it.
+    pub(super) fn declaration(&self, revision: Revision) -> Value {
+        let mut declaration = self.declaration.clone();
+        let added = self.declared_in.iter().filter(|(of, ..)| *of == revision);
+        declaration.extend(added.map(|(_, member, value)| (member.clone(), value.clone())));
+        declaration.into()
     }
 }
 
@@ -102,7 +143,7 @@ macro_rules! tools {
             type Arguments = T;
 
             fn erased(self) -> Erased {
-                Erased(Box::new(move |scope| {
+                Erased(Arc::new(move |scope| {
                     let revision = Revision::of(scope.context().dialect());
                     match arguments(scope) {
                         Ok(arguments) => {

@@ -135,6 +135,22 @@ impl Context {
         super::command::OwnedChild::start(&self.work, command)
     }
 
+    /// Whether the answer to the request leaves: `true` once all of it was written, `false` as soon as none ever will
+    /// be, since the requester cancelled or the connection ended.
+    ///
+    /// For work that outlives its request and that nobody could name if the answer were lost (D38). To be asked for
+    /// before the handler ends; the last who asks is told.
+    pub fn delivered(&self) -> impl Future<Output = bool> + Send + 'static {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        {
+            let mut state = self.work.shared.lock();
+            if !state.is_over && state.conn.watch_answer(self.work.key) {
+                state.deliveries.insert(self.work.key, tell);
+            }
+        }
+        async move { told.await.unwrap_or(false) }
+    }
+
     /// Sends a notification that belongs to the request: an update, a log line.
     ///
     /// `false` if it is withheld: the request was answered, or cancelled where that demands silence (MCP-H04).

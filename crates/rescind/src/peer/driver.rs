@@ -360,6 +360,12 @@ impl Driver {
                         contained(|| observer(&notice));
                     }
                 }
+                Event::Delivered { key, answered } => {
+                    let watcher = lock.take().deliveries.remove(&key);
+                    lock.release();
+                    // Whoever asked may have stopped waiting.
+                    let _ = watcher.map(|watcher| watcher.send(answered));
+                }
                 Event::Stopped(_) | Event::Late { .. } | Event::Refused { .. } | Event::Violation { .. } => {}
                 Event::GivenUp { .. } => {
                     self.error = Some(io::ErrorKind::TimedOut.into());
@@ -441,6 +447,7 @@ impl Driver {
             work.fire(Cause::new(CauseCode::Disconnect));
             work.force();
         }
+        drop(std::mem::take(&mut shared.lock().deliveries));
         let slips = std::mem::take(&mut shared.lock().slips);
         for slip in slips.into_values() {
             self.turn.wakers.extend(slip.forget());
@@ -519,6 +526,7 @@ impl Turn {
                 Event::Notification(_)
                 | Event::Settled { .. }
                 | Event::Progress { .. }
+                | Event::Delivered { .. }
                 | Event::Stopped(_)
                 | Event::Receipt(_)
                 | Event::Cancel(_)

@@ -36,7 +36,7 @@ pub(crate) enum Outcome {
 pub(crate) type Handling = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Calls a handler. Errors are those of its extractors.
-pub(crate) type StartHandler = Box<dyn Fn(&OnRequest) -> Result<Handling, ErrorObject> + Send + Sync>;
+pub(crate) type StartHandler = Arc<dyn Fn(&OnRequest) -> Result<Handling, ErrorObject> + Send + Sync>;
 
 pub(crate) type OnNotice = Box<dyn Fn(&Arc<Shared>, Payload) -> Result<(), ErrorObject> + Send + Sync>;
 
@@ -117,7 +117,7 @@ macro_rules! handlers {
             $($arg: Extract<OnRequest>,)*
         {
             fn erased(self) -> Erased {
-                Erased(Box::new(move |scope| {
+                Erased(Arc::new(move |scope| {
                     let _ = scope;
                     Ok(Answered::boxed(self($($arg::extract(scope)?),*), outcome))
                 }))
@@ -153,7 +153,8 @@ handlers!(A B C D E1 G H I);
 
 /// A handler and how its requests are stopped.
 ///
-/// Made from a handler by [`route`]; a bare handler stands for a route with the defaults.
+/// Made from a handler by [`route`]; a bare handler stands for a route with the defaults. Clones share the handler.
+#[derive(Clone)]
 pub struct Route {
     pub(crate) handler: StartHandler,
     pub(crate) settings: Settings,
@@ -253,9 +254,25 @@ impl Route {
     #[cfg(any(feature = "mcp", feature = "lsp"))]
     pub(crate) fn guarded(self, guard: &Guard) -> Self {
         let (handler, guard) = (self.handler, Arc::clone(guard));
-        let handler: StartHandler = Box::new(move |scope| {
+        let handler: StartHandler = Arc::new(move |scope| {
             guard(scope)?;
             handler(scope)
+        });
+        Self { handler, ..self }
+    }
+
+    /// Has `take` look at each request first, and answer those that it gives a future for.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn intercepted<F, Fut, T>(self, take: F) -> Self
+    where
+        F: Fn(&OnRequest) -> Result<Option<Fut>, ErrorObject> + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, ErrorObject>> + Send + 'static,
+        T: Serialize + 'static,
+    {
+        let handler = self.handler;
+        let handler: StartHandler = Arc::new(move |scope| match take(scope)? {
+            Some(answer) => Ok(Answered::boxed(answer, outcome)),
+            None => handler(scope),
         });
         Self { handler, ..self }
     }
@@ -264,7 +281,7 @@ impl Route {
     #[cfg(any(feature = "acp", feature = "lsp"))]
     pub(crate) fn wrapped(self, wrap: impl Fn(&OnRequest, Handling) -> Handling + Send + Sync + 'static) -> Self {
         let handler = self.handler;
-        let handler: StartHandler = Box::new(move |scope| Ok(wrap(scope, handler(scope)?)));
+        let handler: StartHandler = Arc::new(move |scope| Ok(wrap(scope, handler(scope)?)));
         Self { handler, ..self }
     }
 }

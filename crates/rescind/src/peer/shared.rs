@@ -18,6 +18,7 @@ use rescind_proto::{
     connection::{Config, Connection, HandlerEnd, IncomingKey, OutgoingKey},
     time::Instant,
 };
+use tokio::sync::oneshot;
 
 use super::{handler::Service, receipt::Slip, slots::Slots, sync::Bell, trace::LinkTrace, work::Work};
 
@@ -38,6 +39,8 @@ pub(crate) struct State {
     works: Vec<Option<Arc<Work>>>,
     /// Calls somebody holds a stop handle of.
     pub(crate) slips: HashMap<OutgoingKey, Arc<Slip>>,
+    /// Those who wait to hear that an answer has left.
+    pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
     /// Handlers that wait until the peer has read what it is owed.
     pub(crate) behind: Vec<Waker>,
     /// Those who wait for the end.
@@ -55,6 +58,7 @@ impl Shared {
             calls: Slots::default(),
             works: Vec::new(),
             slips: HashMap::new(),
+            deliveries: HashMap::new(),
             behind: Vec::new(),
             closing: Vec::new(),
             is_ending: false,

@@ -242,6 +242,7 @@ pub(crate) fn event(shared: &Shared, event: &Event) {
         | Event::Settled { .. }
         | Event::Progress { .. }
         | Event::Cancelled { .. }
+        | Event::Delivered { .. }
         | Event::Drop { .. }
         | Event::Closed => {}
     }
