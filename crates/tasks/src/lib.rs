@@ -65,6 +65,8 @@ mod memory;
 mod outcome;
 mod owner;
 mod run;
+#[cfg(feature = "server")]
+mod server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod status;
@@ -73,6 +75,8 @@ mod store;
 mod task;
 mod time;
 
+#[cfg(feature = "server")]
+pub use crate::server::{AsTask, TaskSupport, TaskTool, Tasks, TasksBuilder};
 #[cfg(feature = "sqlite")]
 pub use crate::sqlite::{SqliteOptions, SqliteStore};
 pub use crate::{

@@ -54,6 +54,12 @@ impl Run {
         self.signal.borrow().clone()
     }
 
+    /// Carries the cancel to whoever holds no run.
+    #[cfg(feature = "server")]
+    pub(crate) fn signal(&self) -> watch::Receiver<Option<Cancel>> {
+        self.signal.clone()
+    }
+
     /// Waits for the cancel, from whatever process; at once, if it came before. Never ends if none comes, nor if the
     /// run ends before it: to be raced against the work.
     ///

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const LAYERS: [(&str, &[&str]); 5] = [
     ("rescind-proto", &[]),
     ("rescind", &["rescind-proto"]),
-    ("rescind-tasks", &["rescind-proto"]),
+    ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-testkit", &["rescind-proto"]),
     ("rescind-cli", &["rescind-proto", "rescind", "rescind-testkit"]),
 ];
