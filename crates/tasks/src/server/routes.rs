@@ -207,7 +207,8 @@ impl Tasks {
     async fn find(&self, owner: &Owner, dialect: Dialect, id: &TaskId) -> Result<Task, ErrorObject> {
         self.shared.stirred.notify_one();
         let found = self.shared.store.task(owner, id).await;
-        let found = found.and_then(|task| if task.summary.dialect == dialect { Ok(task) } else { Err(TaskError::NotFound) });
+        let found =
+            found.and_then(|task| if task.summary.dialect == dialect { Ok(task) } else { Err(TaskError::NotFound) });
         found.map_err(|error| wire::refusal(&error))
     }
 

@@ -32,11 +32,8 @@ pub trait AsTask {
 
 impl AsTask for Tool {
     fn task(self, support: TaskSupport) -> TaskTool {
-        let declared = self.declare_in(
-            Revision::V2025_11_25,
-            "execution",
-            serde_json::json!({ "taskSupport": support.word() }),
-        );
+        let declared =
+            self.declare_in(Revision::V2025_11_25, "execution", serde_json::json!({ "taskSupport": support.word() }));
         TaskTool { tool: declared, support, ttl: None, resumed_by: None }
     }
 }

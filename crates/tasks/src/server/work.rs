@@ -51,12 +51,8 @@ const STOPPED: ErrorText =
 
 /// What the work of a task hears: its revision, except that a stopped request is answered, and that whoever asked may
 /// take a question back.
-static NOVEMBER_2025: Spoken = Spoken {
-    settlement: Settlement::Answered(STOPPED),
-    gave_up: STOPPED,
-    tasks: false,
-    ..mcp::REVISION_2025_11_25
-};
+static NOVEMBER_2025: Spoken =
+    Spoken { settlement: Settlement::Answered(STOPPED), gave_up: STOPPED, tasks: false, ..mcp::REVISION_2025_11_25 };
 static EXTENSION: Spoken = Spoken {
     settlement: Settlement::Answered(STOPPED),
     gave_up: STOPPED,
@@ -117,9 +113,15 @@ enum End {
 
 /// What the work's end of its connection tells this end.
 enum Ask {
-    Put { key: String, question: Json, reply: oneshot::Sender<Go> },
+    Put {
+        key: String,
+        question: Json,
+        reply: oneshot::Sender<Go>,
+    },
     /// Whoever asked has its answer, or wants none any more.
-    Over { key: String },
+    Over {
+        key: String,
+    },
 }
 
 /// How a question goes on.
@@ -173,12 +175,7 @@ impl Work {
     }
 
     /// Until the work has ended: what it asks, what it is told.
-    async fn follow(
-        &mut self,
-        call: Call<Box<RawValue>>,
-        mut asked: mpsc::UnboundedReceiver<Ask>,
-        ends: &Ends,
-    ) -> End {
+    async fn follow(&mut self, call: Call<Box<RawValue>>, mut asked: mpsc::UnboundedReceiver<Ask>, ends: &Ends) -> End {
         let (mut call, mut cancelled) = (pin!(call), pin!(self.run.cancelled()));
         let mut closed = pin!(self.place.shared().closed());
         let mut is_lost = false;
@@ -211,10 +208,13 @@ impl Work {
             Ask::Put { key, question, reply } => {
                 let is_extension = self.run.task().summary.dialect == Dialect::Extension;
                 let inputs = if is_extension { vec![(key.clone(), question)] } else { Vec::new() };
+                let words = self.words.borrow().clone();
                 // Refused, the asker hears it by the reply that is dropped here.
-                if self.run.ask_input(None, inputs).await.is_err() {
+                if self.run.ask_input(words.as_deref(), inputs).await.is_err() {
                     return;
                 }
+                // The client knows the status before it is asked.
+                self.tell_status().await;
                 let waits = if is_extension {
                     Some(reply)
                 } else {
@@ -222,13 +222,15 @@ impl Work {
                     None
                 };
                 self.open.insert(key, waits);
-                self.tell_status().await;
             }
             Ask::Over { key } => {
                 let was_open = self.open.remove(&key).is_some();
                 let still_asks = self.run.task().summary.status == Status::InputRequired;
-                if was_open && self.open.is_empty() && still_asks && self.run.work(None).await.is_ok() {
-                    self.tell_status().await;
+                if was_open && self.open.is_empty() && still_asks {
+                    let words = self.words.borrow().clone();
+                    if self.run.work(words.as_deref()).await.is_ok() {
+                        self.tell_status().await;
+                    }
                 }
             }
         }
@@ -260,7 +262,9 @@ impl Work {
 
     async fn finish(mut self, outcome: Outcome) {
         let words = match &outcome {
-            Outcome::Error(error) => serde_json::from_str::<ErrorObject>(error.as_str()).ok().map(|error| error.message),
+            Outcome::Error(error) => {
+                serde_json::from_str::<ErrorObject>(error.as_str()).ok().map(|error| error.message)
+            }
             Outcome::Result(_) | Outcome::ToolError(_) | Outcome::Stopped => None,
         };
         let mut finished = self.run.finish(outcome, words.as_deref()).await;

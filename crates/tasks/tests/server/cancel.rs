@@ -6,7 +6,9 @@ use rescind::peer::{CauseCode, Rule};
 use rescind_tasks::{AsTask, Status, TaskSupport, Tasks};
 use serde_json::json;
 
-use crate::rig::{Client, Rig, STYLES, Style, ends_as, notification, on_every_store, partial, settled, stubborn, watch};
+use crate::rig::{
+    Client, Rig, STYLES, Style, ends_as, notification, on_every_store, partial, settled, stubborn, watch,
+};
 
 // Case 52. TASK-03, TASK-05, TASK-21.
 #[test]
@@ -180,11 +182,13 @@ async fn a_notification_for_a_request_that_asks_for_a_task_is_a_violation_and_it
     let tasks = Rig::memory().tasks(&witness);
     let mut client = Client::of(&tasks, Style::November).await;
     let call = json!({ "name": "patient", "arguments": { "name": "work" }, "task": {} });
-    client.wire.say_all(&[
-        crate::rig::request(77, "tools/call", call),
-        notification("notifications/cancelled", json!({ "requestId": 77 })),
-    ])
-    .await;
+    client
+        .wire
+        .say_all(&[
+            crate::rig::request(77, "tools/call", call),
+            notification("notifications/cancelled", json!({ "requestId": 77 })),
+        ])
+        .await;
     let id = crate::rig::task_id(&client.answer(77).await);
     watch.started("work").await;
     client.barrier().await;
@@ -202,11 +206,13 @@ fn a_call_cancelled_before_its_handle_left_leaves_no_work() {
         let tasks = rig.tasks(&witness);
         let mut client = Client::of(&tasks, Style::Extension).await;
         let call = crate::rig::modern(json!({ "name": "patient", "arguments": { "name": "work" } }), true);
-        client.wire.say_all(&[
-            crate::rig::request(77, "tools/call", call),
-            notification("notifications/cancelled", json!({ "requestId": 77 })),
-        ])
-        .await;
+        client
+            .wire
+            .say_all(&[
+                crate::rig::request(77, "tools/call", call),
+                notification("notifications/cancelled", json!({ "requestId": 77 })),
+            ])
+            .await;
         client.barrier().await;
         tasks.idle().await;
         assert!(watch.is_quiet(), "it never began");
@@ -222,7 +228,7 @@ fn a_client_that_is_gone_before_its_handle_left_leaves_no_work() {
             let (mut watch, witness) = watch();
             let tasks = rig.tasks(&witness);
             // A pipe too small for a handle: some of it waits to be written.
-            let mut client = Client::connect(tasks.serve_on(crate::rig::server()), style, 600).await;
+            let mut client = Client::connect(tasks.serve_on(crate::rig::server()), style, 64).await;
             client.send_call("patient", "work").await;
             while client.server.in_flight().theirs.is_empty() {
                 tokio::task::yield_now().await;
@@ -262,7 +268,11 @@ async fn a_tools_route_counts_for_the_work_of_its_tasks() {
     let rig = Rig::memory();
     let tasks = Tasks::builder(Arc::clone(&rig.store))
         .tool(stubborn(&witness).route(|route| route.shielded()).task(TaskSupport::Required))
-        .tool(partial(&witness).route(|route| route.time_limit(std::time::Duration::from_secs(60))).task(TaskSupport::Optional))
+        .tool(
+            partial(&witness)
+                .route(|route| route.time_limit(std::time::Duration::from_secs(60)))
+                .task(TaskSupport::Optional),
+        )
         .start();
     let mut client = Client::of(&tasks, Style::November).await;
     let id = client.begin("stubborn", "shielded").await;

@@ -256,7 +256,8 @@ impl Client {
     }
 
     pub(crate) async fn greet(&mut self, revision: &str) -> Value {
-        let hello = json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": "t", "version": "0" } });
+        let hello =
+            json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": "t", "version": "0" } });
         let greeting = self.ask_raw("initialize", hello).await;
         self.wire.say(&notification("notifications/initialized", json!({}))).await;
         greeting["result"].clone()
