@@ -21,6 +21,31 @@
 //! - Whoever runs the work holds a [`Run`]: dropped before its end, the task has failed; if the process dies, the task
 //!   is handed out again, once, by [`TaskStore::recover`].
 //!
+//! With the feature `server`, [`Tasks`] makes tasks of the tools of an MCP server:
+//!
+//! ```no_run
+//! # #[cfg(feature = "server")]
+//! # mod example {
+//! use std::{error::Error, sync::Arc};
+//!
+//! use rescind::{mcp::{NoArguments, Server, Tool}, peer::{Context, ErrorObject, Transport}};
+//! use rescind_tasks::{AsTask, MemoryStore, TaskSupport, Tasks};
+//!
+//! async fn build(_: NoArguments, cx: Context) -> Result<&'static str, ErrorObject> {
+//!     cx.unless_cancelled(tokio::time::sleep(std::time::Duration::from_secs(3600))).await?;
+//!     Ok("built")
+//! }
+//!
+//! async fn serve(transport: Transport) -> Result<(), Box<dyn Error>> {
+//!     let tool = Tool::with_schema("build", "Builds everything", serde_json::json!({}), build);
+//!     let tasks = Tasks::builder(Arc::new(MemoryStore::default())).tool(tool.task(TaskSupport::Optional)).start();
+//!     tasks.serve_on(Server::new("builder", "1.0.0")).serve(transport).await?;
+//!     tasks.shutdown().await;
+//!     Ok(())
+//! }
+//! # }
+//! ```
+//!
 //! Two stores: [`MemoryStore`], which ends with its process, and [`SqliteStore`], one file shared by the processes of
 //! a machine.
 

@@ -1,4 +1,8 @@
 //! Tasks of a server: its tools' calls, as work that outlives their request.
+//!
+//! A call becomes a task in [`routes`]: its task lasts, then its handle is answered, then its work begins ([`work`]),
+//! on a connection of its own. Whoever cancels it does so in the store, from whatever process; the work hears of it
+//! through its [`Run`](crate::Run).
 
 mod asked;
 mod line;
