@@ -72,7 +72,7 @@ pub(super) fn begin(
     let place = Place::enter(shared, &run.task().summary.id, client);
     tokio::spawn(async move {
         if delivered.await {
-            Work::of(run, place).to_its_end(&tool).await;
+            Work::of(run, place).run_to_end(&tool).await;
         } else {
             let id = run.task().summary.id.clone();
             let recorded = place.store().cancel(Access::Operator, &id, Cause::new(CauseCode::Disconnect)).await;
@@ -137,7 +137,7 @@ impl Work {
         Self { run, place, open: BTreeMap::new(), words, stopped: None }
     }
 
-    async fn to_its_end(mut self, tool: &Tool) {
+    async fn run_to_end(mut self, tool: &Tool) {
         if self.run.is_cancelled() {
             return self.finish(Outcome::Stopped).await;
         }
