@@ -7,6 +7,7 @@
 
 mod call;
 mod cancel;
+mod conformance;
 mod input;
 mod life;
 mod restart;
