@@ -41,6 +41,7 @@ soak SECONDS="60":
 # Real SDKs through the shim, and with a Peer in both roles; needs Node 18 and Python 3.11, or later.
 peers:
     peers/install
+    cargo build -p rescind-cli --examples
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test interop
 

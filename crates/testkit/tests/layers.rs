@@ -10,7 +10,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     ("rescind", &["rescind-proto"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-testkit", &["rescind-proto"]),
-    ("rescind-cli", &["rescind-proto", "rescind", "rescind-testkit"]),
+    ("rescind-cli", &["rescind-proto", "rescind", "rescind-tasks", "rescind-testkit"]),
 ];
 
 /// Any crate's tests may use the sample peers.

@@ -24,6 +24,8 @@ pub(crate) enum Server {
     McpTypeScript,
     /// The same SDK with its task store in memory.
     McpTypeScriptTasks,
+    /// A server of tasks of ours, `examples/peer_task_server.rs`, on the named store.
+    OurTasks(&'static str),
     McpPython,
     /// The official sample server, which ignores cancels.
     Everything,
@@ -71,15 +73,16 @@ impl Client {
 }
 
 impl Server {
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Self::McpTypeScript => "MCP TypeScript 1.x server",
-            Self::McpTypeScriptTasks => "MCP TypeScript 1.x server of tasks",
-            Self::McpPython => "MCP Python 2.x server",
-            Self::Everything => "server-everything",
-            Self::AcpTypeScript => "ACP TypeScript 2.x agent",
-            Self::AcpExample => "ACP 1.2.1 example agent",
-            Self::VscodeJsonrpc => "vscode-jsonrpc server",
+            Self::McpTypeScript => "MCP TypeScript 1.x server".to_owned(),
+            Self::McpTypeScriptTasks => "MCP TypeScript 1.x server of tasks".to_owned(),
+            Self::OurTasks(store) => format!("our server of tasks, {store}"),
+            Self::McpPython => "MCP Python 2.x server".to_owned(),
+            Self::Everything => "server-everything".to_owned(),
+            Self::AcpTypeScript => "ACP TypeScript 2.x agent".to_owned(),
+            Self::AcpExample => "ACP 1.2.1 example agent".to_owned(),
+            Self::VscodeJsonrpc => "vscode-jsonrpc server".to_owned(),
         }
     }
 
@@ -87,6 +90,7 @@ impl Server {
         match self {
             Self::McpTypeScript => node("mcp1/server.mjs"),
             Self::McpTypeScriptTasks => node("mcp1/tasks-server.mjs"),
+            Self::OurTasks(store) => vec![example("peer_task_server"), store.to_owned()],
             Self::McpPython => python("server.py"),
             Self::Everything => node("mcp1/node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
             Self::AcpTypeScript => node("acp2/agent.mjs"),
@@ -95,13 +99,14 @@ impl Server {
         }
     }
 
-    fn folder(self) -> &'static str {
+    fn folder(self) -> Option<&'static str> {
         match self {
-            Self::McpTypeScript | Self::McpTypeScriptTasks | Self::Everything => "node/mcp1/node_modules",
-            Self::McpPython => "python/.venv",
-            Self::AcpTypeScript => "node/acp2/node_modules",
-            Self::AcpExample => "node/acp1/node_modules",
-            Self::VscodeJsonrpc => "node/lsp/node_modules",
+            Self::McpTypeScript | Self::McpTypeScriptTasks | Self::Everything => Some("node/mcp1/node_modules"),
+            Self::OurTasks(_) => None,
+            Self::McpPython => Some("python/.venv"),
+            Self::AcpTypeScript => Some("node/acp2/node_modules"),
+            Self::AcpExample => Some("node/acp1/node_modules"),
+            Self::VscodeJsonrpc => Some("node/lsp/node_modules"),
         }
     }
 }
@@ -112,7 +117,13 @@ pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
     if commands.iter().any(|command| command[0] == "node") && !runs("node") {
         return Some("node is not installed".to_owned());
     }
-    [client.folder(), Some(server.folder())]
+    let programs = commands.iter().filter_map(|command| command.first());
+    if let Some(program) =
+        programs.into_iter().find(|program| program.contains("/examples/") && !Path::new(program).exists())
+    {
+        return Some(format!("{program} is not built (cargo build -p rescind-cli --examples)"));
+    }
+    [client.folder(), server.folder()]
         .into_iter()
         .flatten()
         .find(|folder| !folder_is_there(folder))
@@ -138,6 +149,11 @@ fn peers() -> PathBuf {
 
 fn node(script: &str) -> Vec<String> {
     vec!["node".to_owned(), text(&peers().join("node").join(script))]
+}
+
+/// A program of ours, which `cargo test` builds beside the shim.
+fn example(name: &str) -> String {
+    text(&Path::new(env!("CARGO_BIN_EXE_rescind")).with_file_name("examples").join(name))
 }
 
 fn python(script: &str) -> Vec<String> {

@@ -43,11 +43,17 @@ impl Scenario {
         Self { flags, ..self }
     }
 
-    /// Runs it both ways and prints both. `None`, after a line that says so, if a part is not installed.
+    /// Runs it both ways, prints both, and gives the run through the shim; as [`both`](Self::both) otherwise.
+    pub(crate) fn play(&self) -> Option<Story> {
+        self.both().map(|[_, shim]| shim)
+    }
+
+    /// Runs it without the shim and through it, and prints both. `None`, after a line that says so, if a part is not
+    /// installed.
     ///
     /// Panics if a run had to be killed or its client failed, and for a missing part if
     /// `RESCIND_REQUIRE_PEERS` is set.
-    pub(crate) fn play(&self) -> Option<Story> {
+    pub(crate) fn both(&self) -> Option<[Story; 2]> {
         let title = format!("{}: {}, {}", self.name, self.client.name(), self.server.name());
         if let Some(part) = missing(self.client, self.server) {
             assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{title}: {part}");
@@ -65,7 +71,7 @@ impl Scenario {
             assert!(story.ended(), "{title}: did not run {way}: {story:?}");
         }
         assert!(shim.recording().is_complete(), "{title}: the shim did not come to its own end: {shim:?}");
-        Some(shim)
+        Some([direct, shim])
     }
 
     fn run_through_shim(&self) -> Story {
