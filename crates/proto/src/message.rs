@@ -33,6 +33,17 @@ pub(crate) fn cancel(form: CancelForm, id: &RequestId, reason: Option<&str>, out
     });
 }
 
+/// A request whose params object has the members that `members` writes.
+pub(crate) fn request(id: &RequestId, method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    id.write(out);
+    out.extend_from_slice(br#","method":"#);
+    json::write_string(out, method);
+    out.extend_from_slice(br#","params":{"#);
+    members(out);
+    out.extend_from_slice(b"}}");
+}
+
 /// A notification whose params object has the members that `members` writes.
 pub(crate) fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);

@@ -143,7 +143,7 @@ impl Connection {
             (Side::Client | Side::Server, _) => Part::Plain,
         };
         // Only `tasks/cancel` may cancel a task, which is not ours to send (MCP-C13, D38).
-        let is_task = dialect.tasks && look.has_task && self.era.takes_tasks(peer, method);
+        let is_task = dialect.asks_for_tasks() && look.has_task && self.era.takes_tasks(peer, method);
         let key = self.outgoing.insert(Outgoing {
             id,
             dialect,

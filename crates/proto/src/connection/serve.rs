@@ -78,7 +78,8 @@ impl Connection {
             self.violated(Rule::McpM03, Some(id.clone()));
         }
 
-        let is_task = dialect.tasks && params.task.is_some() && self.era.takes_tasks(self.config.role, &method);
+        let is_task =
+            dialect.asks_for_tasks() && params.task.is_some() && self.era.takes_tasks(self.config.role, &method);
         let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
             Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(now, meta),

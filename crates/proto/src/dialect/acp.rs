@@ -23,7 +23,7 @@ pub const V1: Dialect = Dialect {
     gave_up: CANCELLED,                          // ACP-05: the same, whatever the source
     cancellers: Cancellers::Both,
     uncancellable: &[("initialize", Rule::Acp21)],
-    tasks: false,
+    tasks: None,
     disconnect: Disconnect::Cancels,
     gate: None,
     batches: false,

@@ -21,7 +21,7 @@ pub struct Era {
     handshake: Handshake,
     /// Whether the side declared that it understands cancels (ACP-20).
     declared: Sides<bool>,
-    /// What a side declared of the requests that it runs as tasks: a raw object (TASK-11).
+    /// What a side declared of tasks: a raw object (TASK-11).
     tasks: Sides<Option<Box<[u8]>>>,
     /// The spelling a side used itself, if it was not the current one (D3).
     spelling: Sides<Option<CancelForm>>,
@@ -143,13 +143,21 @@ impl Era {
     /// Whether `side` runs requests of this method as tasks when asked: the capability is exhaustive (TASK-11).
     #[must_use]
     pub fn takes_tasks(&self, side: Side, method: &str) -> bool {
+        self.task_capability(side, core::iter::once("requests").chain(method.split('/')))
+    }
+
+    /// Whether `side` lets tasks be cancelled (TASK-11, D38).
+    #[must_use]
+    pub fn cancels_tasks(&self, side: Side) -> bool {
+        self.task_capability(side, ["cancel"])
+    }
+
+    /// Whether `side` declared this member of its `tasks` capability, `requests/tools/call` or `cancel`, in its
+    /// handshake.
+    #[must_use]
+    pub fn task_capability<'a>(&self, side: Side, path: impl IntoIterator<Item = &'a str>) -> bool {
         let Some(declared) = &self.tasks[side] else { return false };
-        let mut value: &[u8] = declared;
-        for part in method.split('/') {
-            let Some(inner) = json::member(value, part) else { return false };
-            value = inner;
-        }
-        true
+        path.into_iter().try_fold(&**declared, json::member).is_some()
     }
 
     /// The rule that keeps a cancel from `from` off the wire to the other side at this moment.
@@ -191,9 +199,9 @@ fn by_version(version: &[u8]) -> Option<&'static Dialect> {
     json::is_integer(version).then_some(if version == b"2" { &acp::V2_DRAFT } else { &acp::V1 })
 }
 
-/// The requests that capabilities declare to run as tasks; a declaration of unreasonable size declares nothing.
+/// What capabilities declare of tasks; a declaration of unreasonable size declares nothing.
 fn tasks_of(params: &[u8]) -> Option<Box<[u8]>> {
-    let declared = json::lookup(params, &["capabilities", "tasks", "requests"])?;
+    let declared = json::lookup(params, &["capabilities", "tasks"])?;
     (declared.len() <= MAX_DECLARATION).then(|| declared.into())
 }
 

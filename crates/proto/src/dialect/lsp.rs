@@ -22,7 +22,7 @@ pub const LSP: Dialect = Dialect {
     },
     cancellers: Cancellers::Both,
     uncancellable: &[("initialize", Rule::Lsp06)],
-    tasks: false,
+    tasks: None,
     disconnect: Disconnect::Cancels,
     gate: None,
     batches: false,

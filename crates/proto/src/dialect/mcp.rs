@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     CancelForm, CancelResult, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm,
-    ReportForm, Settlement, StrayError, SubscriptionForm,
+    ReportForm, Settlement, StrayError, SubscriptionForm, TaskForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -31,7 +31,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
     cancellers: Cancellers::Both,   // MCP-C01
     uncancellable: &[("initialize", Rule::McpC03)],
-    tasks: false,
+    tasks: None,
     disconnect: Disconnect::Cancels, // stdio; HTTP detaches (MCP-H01)
     gate: None,
     batches: false,
@@ -71,7 +71,7 @@ pub const REVISION_2025_06_18: Dialect = Dialect { name: "mcp-2025-06-18", ..REV
 /// Revision 2025-11-25: tasks, and errors without an id.
 pub const REVISION_2025_11_25: Dialect = Dialect {
     name: "mcp-2025-11-25",
-    tasks: true, // MCP-C13, TASK-11
+    tasks: Some(TASKS), // MCP-C13, TASK-11
     stray_error: StrayError::NoId,
     ..REVISION_2024_11_05
 };
@@ -81,13 +81,30 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
     name: "mcp-2026-07-28",
     cancellers: Cancellers::Client, // MCP-M01
     uncancellable: &[],
-    reuse: IdReuse::AfterAnswer, // MCP-I03
+    tasks: Some(TASKS_EXTENSION), // TASK-20
+    reuse: IdReuse::AfterAnswer,  // MCP-I03
     stray_error: StrayError::NoId,
     subscription: Some(SubscriptionForm {
         method: "subscriptions/listen", // MCP-M02
         path: &["_meta", "io.modelcontextprotocol/subscriptionId"],
     }),
     ..REVISION_2024_11_05
+};
+
+/// Tasks of 2025-11-25.
+const TASKS: TaskForm =
+    TaskForm { asked: true, mark: None, id: &["task", "taskId"], cancel: "tasks/cancel", meta: None };
+
+/// Tasks of the extension `io.modelcontextprotocol/tasks`: a request that does not declare it gets -32021 (TASK-24).
+const TASKS_EXTENSION: TaskForm = TaskForm {
+    asked: false,
+    mark: Some(("resultType", "task")),
+    id: &["taskId"],
+    cancel: "tasks/cancel",
+    meta: Some(concat!(
+        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+        r#""io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#,
+    )),
 };
 
 /// A person dismissed the dialog.

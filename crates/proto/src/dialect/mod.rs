@@ -13,7 +13,7 @@ use core::{fmt, time::Duration};
 
 pub use progress::{ProgressForm, Report, ReportForm};
 
-use crate::rule::Rule;
+use crate::{json, rule::Rule};
 
 /// One protocol revision's answers about cancellation.
 #[derive(Debug, Clone)]
@@ -34,8 +34,8 @@ pub struct Dialect {
     pub cancellers: Cancellers,
     /// Methods whose requests are never cancelled on the wire, with the rule that says so.
     pub uncancellable: &'static [(&'static str, Rule)],
-    /// Whether a `task` in the params makes the request a task, which only `tasks/cancel` may cancel (MCP-C13).
-    pub tasks: bool,
+    /// How a request becomes a task, which only `tasks/cancel` may cancel (MCP-C13); `None` where there are none.
+    pub tasks: Option<TaskForm>,
     /// What the end of input means for requests received on the connection (D27).
     pub disconnect: Disconnect,
     /// The capability a side must declare before it may be sent a cancel (ACP-20).
@@ -209,7 +209,48 @@ pub struct SubscriptionForm {
     pub path: &'static [&'static str],
 }
 
+/// How a request becomes a task, how its answer names that, and how a task is cancelled (D38).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskForm {
+    /// Whether a `task` in the params asks for it, of a side that declared to take tasks (TASK-11). Otherwise the
+    /// answer alone tells (TASK-20).
+    pub asked: bool,
+    /// A member of the result, and its value, without which it is no handle.
+    pub mark: Option<(&'static str, &'static str)>,
+    /// Where in the result that is a handle the task's id stands.
+    pub id: &'static [&'static str],
+    /// The request that cancels a task.
+    pub cancel: &'static str,
+    /// The `_meta` that this request must have, as JSON.
+    pub meta: Option<&'static str>,
+}
+
+impl TaskForm {
+    /// The longest result that is looked at: a handle is small, and a large result is not read twice.
+    const MAX_HANDLE: usize = 16 * 1024;
+
+    /// The id of the task whose handle this result is, as JSON.
+    #[must_use]
+    pub fn handle<'a>(&self, result: &'a [u8]) -> Option<&'a [u8]> {
+        if result.len() > Self::MAX_HANDLE {
+            return None;
+        }
+        if let Some((member, value)) = self.mark
+            && json::member(result, member).and_then(json::text).as_deref() != Some(value)
+        {
+            return None;
+        }
+        json::lookup(result, self.id).filter(|id| id.starts_with(b"\""))
+    }
+}
+
 impl Dialect {
+    /// Whether a `task` in the params of a request makes it one.
+    #[must_use]
+    pub const fn asks_for_tasks(&self) -> bool {
+        matches!(self.tasks, Some(TaskForm { asked: true, .. }))
+    }
+
     /// The error or silence that ends a request its requester cancelled.
     #[must_use]
     pub const fn is_silent(&self) -> bool {
@@ -275,7 +316,6 @@ impl fmt::Display for Dialect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
 
     #[test]
     fn every_dialect_is_found_by_its_name() {

@@ -3,7 +3,14 @@
 use core::time::Duration;
 
 use super::{Clock, RequestKey};
-use crate::{cause::CauseCode, id::RequestId, receipt::Receipt, rule::Rule, side::Side, time::Instant};
+use crate::{
+    cause::CauseCode,
+    id::RequestId,
+    receipt::{Outcome, Receipt},
+    rule::Rule,
+    side::Side,
+    time::Instant,
+};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +53,21 @@ pub enum Event {
         method: Box<str>,
         /// What is known now.
         receipt: Receipt,
+        /// When.
+        at: Instant,
+    },
+    /// A request became a task, or what came of one whose handle nobody received (D38).
+    Task {
+        /// The request.
+        request: RequestKey,
+        /// Who sent it.
+        from: Side,
+        /// Its id, as that side knows it.
+        id: RequestId,
+        /// The task's id, in the words of whoever runs it: untrusted.
+        task: Box<str>,
+        /// What is new.
+        news: TaskNews,
         /// When.
         at: Instant,
     },
@@ -178,6 +200,28 @@ pub enum Settled {
     Silent,
     /// The requester went away.
     Gone,
+}
+
+/// What is new of a request that is a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaskNews {
+    /// Its answer is the handle of a task: from now on only that task can be cancelled (MCP-C13).
+    Made,
+    /// The handle came after its requester, a clock or an operator had cancelled, and was swallowed: the relay cancels
+    /// the task itself, and this is what is known of that. `Asked` is the request of its own, `Sent` a bare
+    /// acknowledgement of it, which promises nothing (TASK-21).
+    Orphaned(Outcome),
+}
+
+impl TaskNews {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::Orphaned(_) => "orphaned",
+        }
+    }
 }
 
 /// What arrived late.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Clock, Settled};
+use super::{Clock, Settled, task::TaskPart};
 use crate::{
     cause::Cause,
     dialect::{Dialect, Settlement},
@@ -27,6 +27,8 @@ pub(super) struct Exchange {
     pub(super) clocks: Option<Box<Clocks>>,
     pub(super) cancel: Option<Box<Cancelling>>,
     pub(super) notices: Option<Box<Notices>>,
+    /// The task that it became, or that it cancels in our name (D38).
+    pub(super) task: Option<Box<TaskPart>>,
     /// What the requester speaks, for this request (D2).
     pub(super) dialect: &'static Dialect,
     /// What the other side speaks, for this request.
@@ -136,6 +138,15 @@ impl Exchange {
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
         matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent)
+    }
+
+    /// Whether its requester knows that it is a task: by having asked for one, or by the handle, once that has left.
+    pub(super) const fn is_known_task(&self) -> bool {
+        let asked = match self.onward.tasks {
+            Some(form) => form.asked,
+            None => false,
+        };
+        self.is_task && (asked || !self.is_live())
     }
 
     /// Whether silence is what its requester expects after cancelling.

@@ -16,7 +16,7 @@
 //!
 //! Files: `pass` takes in what a side sends; `stop` is every cancel, whoever
 //! asked; `settle` is every answer of our own and what remains afterwards;
-//! `turn` is what ACP sessions add; `view` shows what is in flight; `proof` is for
+//! `task` is about requests that became tasks; `turn` is what ACP sessions add; `view` shows what is in flight; `proof` is for
 //! those who check the machine.
 
 mod batch;
@@ -28,6 +28,7 @@ mod proof;
 mod settle;
 mod stop;
 mod table;
+mod task;
 mod turn;
 mod view;
 
@@ -35,7 +36,7 @@ use core::hint::cold_path;
 use std::collections::VecDeque;
 
 pub use config::{Clock, ClockRule, Config};
-pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, Verdict};
+pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
 pub use view::{RequestState, RequestView};
 
 use crate::{

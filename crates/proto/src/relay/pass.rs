@@ -72,7 +72,7 @@ impl Relay {
             self.report_violation(now, from, Rule::McpM03, Some(id.clone()));
         }
 
-        let is_task = dialect.tasks && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
+        let is_task = dialect.asks_for_tasks() && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
         let table = &mut self.tables[from];
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
         let confusable = table.is_confusable(&id) && onward.uncancellable(&method).is_none();
@@ -84,6 +84,7 @@ impl Relay {
             clocks: self.clocks_for(now, from, &method, params.name, dialect.clocks.unclocked),
             cancel: None,
             notices: None,
+            task: None,
             dialect,
             onward,
             up: Up::Assembling,
@@ -304,6 +305,10 @@ impl Relay {
             Said::Error(_) => (Answer::Error, LateKind::Error),
         };
         let exchange = self.tables[request.from].get_mut(request.key)?;
+        if exchange.task.is_some() && self.ends_errand(now, request, said) {
+            return None;
+        }
+        let exchange = self.tables[request.from].get_mut(request.key)?;
         if exchange.up != Up::Sent {
             let id = exchange.upstream().clone();
             self.report_late(now, from, id, late);
@@ -312,6 +317,8 @@ impl Relay {
         exchange.up = Up::Answered;
         let id = (exchange.renamed.is_some() || loosely).then(|| exchange.id.clone());
         let passes = exchange.down == Down::Waiting || self.config.has(SeededBug::DoubleAnswer);
+        let may_be_task = exchange.onward.tasks.is_some_and(|form| exchange.is_task || !form.asked);
+        let is_cancelled = exchange.cancel.is_some();
         let is_watched = exchange.cancel.is_some() || exchange.clocks.is_some();
         if let Said::Result(result) = said
             && request.from == Side::Client
@@ -324,7 +331,13 @@ impl Relay {
             self.disarm_all(request);
         }
         self.unmute(request);
+        if may_be_task {
+            self.note_task(now, request, said);
+        }
         if !passes {
+            if is_cancelled {
+                self.cancel_orphan(now, request);
+            }
             let id = self.exchange(request)?.upstream().clone();
             self.report_late(now, from, id, late);
             return None;

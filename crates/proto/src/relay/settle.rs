@@ -232,7 +232,7 @@ impl Relay {
         }
     }
 
-    fn prune(&mut self, now: Instant, side: Side) {
+    pub(super) fn prune(&mut self, now: Instant, side: Side) {
         if self.config.has(SeededBug::LeakedTombstone) {
             return;
         }

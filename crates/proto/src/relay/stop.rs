@@ -103,6 +103,7 @@ impl Relay {
                     exchange.cancel = Some(Box::new(Cancelling::new(cause, now, Outcome::CompletedFirst)));
                 }
                 self.settle(now, request, Settled::Silent);
+                self.cancel_orphan(now, request);
                 Verdict::Accepted
             }
             Down::Done(Settled::Silent) => Verdict::Repeated,
@@ -119,7 +120,7 @@ impl Relay {
         }
         dialect
             .uncancellable(self.methods.name(exchange.method))
-            .or_else(|| exchange.is_task.then_some(Rule::McpC13))
+            .or_else(|| exchange.is_known_task().then_some(Rule::McpC13))
             .or_else(|| self.era.forbids_cancel(request.from, dialect))
     }
 

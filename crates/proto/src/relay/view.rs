@@ -19,6 +19,8 @@ pub struct RequestView<'a> {
     pub since: Instant,
     /// How far it is.
     pub state: RequestState,
+    /// It is to become a task, or has: only `tasks/cancel` may cancel it (MCP-C13).
+    pub is_task: bool,
     /// Who cancelled it, and what is known of that.
     pub cancel: Option<&'a Receipt>,
 }
@@ -59,6 +61,7 @@ impl Relay {
             method: self.methods.name(exchange.method),
             since: exchange.asked,
             state: state(exchange),
+            is_task: exchange.is_task,
             cancel: exchange.cancel.as_deref().map(|cancel| &cancel.receipt),
         })
     }

@@ -295,6 +295,7 @@ impl Drive {
                 | Event::Settled { .. }
                 | Event::Cancel(_)
                 | Event::Receipt { .. }
+                | Event::Task { .. }
                 | Event::TimedOut { .. }
                 | Event::Late { .. }
                 | Event::Dropped { .. }

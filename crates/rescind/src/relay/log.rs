@@ -15,7 +15,7 @@ use rescind_proto::{
     cause::{CauseCode, sanitised},
     id::RequestId,
     receipt::Outcome,
-    relay::{CancelNotice, End, Event, Settled, Verdict},
+    relay::{CancelNotice, End, Event, Settled, TaskNews, Verdict},
     rule::Violations,
     side::{Side, Sides},
 };
@@ -127,6 +127,20 @@ impl Log {
                         .word("outcome", receipt.outcome.word())
                         .words("means", &receipt.outcome.to_string())
                         .word("in_flight", in_flight[*from])
+                });
+            }
+            Event::Task { from, id, task, news, .. } => {
+                let (level, text) = match news {
+                    TaskNews::Made => (Level::Debug, "became a task"),
+                    TaskNews::Orphaned(Outcome::NotSendable) => (Level::Warn, "a task that nobody can cancel"),
+                    TaskNews::Orphaned(_) => (Level::Info, "cancelling a task whose handle came too late"),
+                };
+                self.line(level, text, |line| {
+                    let line = line.request(*from, Some(id), None).words("task", task);
+                    match news {
+                        TaskNews::Made => line,
+                        TaskNews::Orphaned(outcome) => line.word("outcome", outcome.word()),
+                    }
                 });
             }
             Event::TimedOut { request, clock, after } => {

@@ -19,7 +19,7 @@ use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
     receipt::{Answer, Outcome, Receipt},
-    relay::{CancelNotice, Drop, End, Event, Hop, LateKind, Settled, StuckSign, Verdict},
+    relay::{CancelNotice, Drop, End, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict},
     side::{Side, Sides},
     time::Instant,
 };
@@ -203,6 +203,15 @@ impl Recording {
                 let mut line = Object::event(out, *at, "receipt");
                 write_request(&mut line, *from, Some(id), Some(method));
                 write_receipt(&mut line, receipt);
+            }
+            Event::Task { from, id, task, news, at, .. } => {
+                let mut line = Object::event(out, *at, "task");
+                write_request(&mut line, *from, Some(id), None);
+                line.text("task", task);
+                line.text("news", news.word());
+                if let TaskNews::Orphaned(outcome) = news {
+                    line.text("outcome", outcome.word());
+                }
             }
             Event::TimedOut { request, clock, after } => {
                 let mut line = Object::event(out, now, "timed_out");
