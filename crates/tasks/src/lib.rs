@@ -79,6 +79,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "client")]
+pub mod client;
 mod cursor;
 mod error;
 mod hub;

@@ -155,6 +155,13 @@ impl Connection {
         self.spoken()
     }
 
+    /// Whether the other side declared this member of its `tasks` capability, `requests/tools/call` or `cancel`
+    /// (TASK-11).
+    #[must_use]
+    pub fn peer_task_capability(&self, path: &str) -> bool {
+        self.era.task_capability(self.peer(), path.split('/'))
+    }
+
     /// When this request's requester stops waiting (D17).
     #[must_use]
     pub fn deadline(&self, key: IncomingKey) -> Option<Instant> {

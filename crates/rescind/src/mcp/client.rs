@@ -228,8 +228,10 @@ impl Client {
         &self.peer
     }
 
-    /// Params that name the revision, where requests do.
-    fn named(&self, mut params: Value) -> Value {
+    /// Params of a request of your own, given what every request has in the revision that was agreed on: since
+    /// 2026-07-28 that, and who asks with which capabilities, in `_meta`.
+    #[must_use]
+    pub fn named(&self, mut params: Value) -> Value {
         if let Some(revision) = self.agreed.get().filter(|revision| revision.is_modern()) {
             params["_meta"] = self.meta(*revision);
         }

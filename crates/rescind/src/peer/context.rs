@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{ErrorObject, Peer, linked, peer::to_params, work::Work};
+use super::{ErrorObject, Peer, current, linked, peer::to_params, work::Work};
 
 /// The request being handled: its cause to stop, its time, and what is done in its name.
 ///
@@ -31,6 +31,13 @@ pub struct Context {
 impl Context {
     pub(crate) const fn new(work: Arc<Work>) -> Self {
         Self { work }
+    }
+
+    /// The request that is being handled where this is called: in its handler, or in what is linked to it (D26).
+    /// `None` outside.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        current::current().map(Self::new)
     }
 
     /// The request's id, as the peer sent it.

@@ -151,6 +151,13 @@ impl Peer {
         self.shared.lock().conn.dialect()
     }
 
+    /// Whether the other side declared this member of its `tasks` capability, such as `requests/tools/call` or
+    /// `cancel`, in the handshake of MCP 2025-11-25: what is not declared is not there (TASK-11).
+    #[must_use]
+    pub fn declares_task(&self, path: &str) -> bool {
+        self.shared.lock().conn.peer_task_capability(path)
+    }
+
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {
         shared.add_handle();
         Self { shared: Arc::clone(shared) }

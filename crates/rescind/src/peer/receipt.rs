@@ -82,6 +82,12 @@ impl StopHandle {
         self.ask(cause, None)
     }
 
+    /// Both: for a cause other than the caller, and with a caller who waits for the answer, no longer than `grace`.
+    #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
+    pub fn cancel_for_and_wait(&self, cause: Cause, grace: Duration) -> ReceiptFuture {
+        self.ask(cause, Some(grace))
+    }
+
     /// What is known of the cancel so far; `None` if there was none.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
