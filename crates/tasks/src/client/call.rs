@@ -251,7 +251,10 @@ impl<R> TaskCall<R> {
 
     fn cause(&self) -> Cause {
         let cause = Cause::new(CauseCode::Caller);
-        self.reason.as_deref().map_or(cause.clone(), |reason| cause.with_text(reason))
+        match self.reason.as_deref() {
+            Some(reason) => cause.with_text(reason),
+            None => cause,
+        }
     }
 
     /// Looks whether anything is to stop the call now.

@@ -276,13 +276,13 @@ impl Course {
         if matches!(error, CallError::Closed) {
             return TaskCallError::Call { task: Some(task.clone()), error }.into();
         }
-        let (cause, why) = match error {
+        let (cause, why) = if let CallError::Cancelled(cause) = error {
             // The request that this one serves was cancelled (D26).
-            CallError::Cancelled(cause) => (cause.clone(), TaskCallError::Cancelled(cause)),
-            CallError::TimedOut { clock, after } => {
-                (Cause::new(CauseCode::Timeout), TaskCallError::TimedOut { clock, after })
-            }
-            error => (Cause::new(CauseCode::Policy), TaskCallError::Call { task: Some(task.clone()), error }),
+            (cause.clone(), TaskCallError::Cancelled(cause))
+        } else if let CallError::TimedOut { clock, after } = error {
+            (Cause::new(CauseCode::Timeout), TaskCallError::TimedOut { clock, after })
+        } else {
+            (Cause::new(CauseCode::Policy), TaskCallError::Call { task: Some(task.clone()), error })
         };
         self.slip.stop(cause, why);
         Off::Stopped
