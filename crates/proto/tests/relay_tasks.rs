@@ -134,6 +134,24 @@ fn a_cancelled_notification_after_the_handle_of_the_extension_is_a_violation() {
     assert_eq!(news(&rig), [TaskNews::Made]);
 }
 
+/// MCP-P01, and MCP-H04 where nobody wants it any more.
+#[test]
+fn progress_of_a_task_passes_beyond_its_handle_until_it_is_given_up() {
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
+    let asks = AUGMENTED.replace(r#""task""#, r#""_meta":{"progressToken":"p"},"task""#);
+    for is_stopped in [false, true] {
+        let mut rig = asked(november(Config::default(), ALL), &asks);
+        if is_stopped {
+            let key = rig.key(Side::Client, "1").unwrap();
+            assert!(rig.relay.stop(rig.now, key, None));
+        }
+        rig.from_server(CREATED);
+        rig.at_client();
+        rig.from_server(progress);
+        assert_eq!(rig.at_client().len(), usize::from(!is_stopped));
+    }
+}
+
 /// TASK-11: without the capability it is no task, whatever its params say.
 #[test]
 fn a_request_that_the_server_does_not_take_as_a_task_is_cancelled_as_any_other() {

@@ -140,13 +140,15 @@ impl Exchange {
         matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent)
     }
 
+    /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01), while anybody wants it.
+    /// The extension has none.
+    pub(super) const fn keeps_token(&self) -> bool {
+        self.is_task && self.dialect.asks_for_tasks() && self.cancel.is_none()
+    }
+
     /// Whether its requester knows that it is a task: by having asked for one, or by the handle, once that has left.
     pub(super) const fn is_known_task(&self) -> bool {
-        let asked = match self.onward.tasks {
-            Some(form) => form.asked,
-            None => false,
-        };
-        self.is_task && (asked || !self.is_live())
+        self.is_task && (self.dialect.asks_for_tasks() || !self.is_live())
     }
 
     /// Whether silence is what its requester expects after cancelling.

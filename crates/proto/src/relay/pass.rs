@@ -205,8 +205,7 @@ impl Relay {
         let Some(key) = self.tables[from.other()].by_token(&token) else { return Some(Passed::PLAIN) };
         let request = RequestKey { from: from.other(), key };
         let Some(exchange) = self.exchange_mut(request) else { return Some(Passed::PLAIN) };
-        // A task keeps its token beyond the answer (MCP-P01).
-        if exchange.is_task {
+        if exchange.keeps_token() {
             return Some(Passed::PLAIN);
         }
         // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).

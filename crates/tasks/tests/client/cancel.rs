@@ -156,6 +156,9 @@ async fn a_detached_call_leaves_its_task_alone() {
     assert!(rig.wire.is_quiet().await);
     drop(call);
     assert!(rig.wire.is_quiet().await);
+    // Nor does it hold the connection.
+    drop((rig.tasks, rig.client));
+    rig.driver.await.unwrap().unwrap();
 }
 
 /// D16, and a token of the caller's.

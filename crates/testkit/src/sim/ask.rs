@@ -41,6 +41,12 @@ pub struct Ask {
     pub answers_said: u8,
     /// The requester has its answer.
     pub heard: bool,
+    /// The requester has the other side's own answer.
+    pub heard_theirs: bool,
+    /// The other side's first answer came while it was remembered.
+    pub answered_in_time: bool,
+    /// How many cancels of its task the other side has seen.
+    pub task_cancels: u8,
     /// Since when the requester has all it may ever hear.
     pub over_at: Option<Instant>,
     /// When the clock of the relay runs out.
@@ -68,6 +74,9 @@ impl Ask {
             cancels_seen: 0,
             answers_said: 0,
             heard: false,
+            heard_theirs: false,
+            answered_in_time: false,
+            task_cancels: 0,
             over_at: None,
             deadline: None,
         }
@@ -98,6 +107,9 @@ impl Ask {
             self.cancel_due,
             self.disarmed,
             self.heard,
+            self.heard_theirs,
+            self.answered_in_time,
+            self.task_cancels > 0,
         ];
         let bits = flags.iter().fold(0_u32, |bits, flag| bits << 1 | u32::from(*flag));
         state.write_u32(bits << 8 | u32::from(self.cancels_seen) << 4 | u32::from(self.answers_said));

@@ -232,7 +232,13 @@ impl EndpointModel {
                 }
             }
             Some(Heard::Plain { number }) => self.told.push_back(Told::Plain(number)),
-            Some(Heard::Answer { id: None, .. } | Heard::TurnCancel { .. } | Heard::Update { .. }) | None => {}
+            Some(
+                Heard::Answer { id: None, .. }
+                | Heard::TurnCancel { .. }
+                | Heard::Update { .. }
+                | Heard::TaskCancel { .. },
+            )
+            | None => {}
         }
     }
 
@@ -266,6 +272,7 @@ impl EndpointModel {
                 | Heard::Progress { .. }
                 | Heard::Plain { .. }
                 | Heard::TurnCancel { .. }
+                | Heard::TaskCancel { .. }
                 | Heard::Update { .. },
             )
             | None => {}
@@ -359,7 +366,7 @@ impl EndpointModel {
     /// The rule that it breaks.
     pub fn sent(&mut self, now: Instant, frame: &str) -> Verdict {
         match text::read(frame) {
-            None | Some(Heard::TurnCancel { .. } | Heard::Update { .. }) => {
+            None | Some(Heard::TurnCancel { .. } | Heard::Update { .. } | Heard::TaskCancel { .. }) => {
                 broken(format!("{} says what it cannot: {frame}", self.role.word()))
             }
             Some(Heard::Plain { number }) => self.take(Out::Plain(number)),

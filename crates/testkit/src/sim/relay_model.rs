@@ -186,6 +186,7 @@ impl RelayModel {
         if ask.answers_said > 1 {
             return;
         }
+        ask.answered_in_time = !forgotten;
         if ask.cancels_seen == 0 && !cancelling && !forgotten {
             ask.disarmed = true;
         }
@@ -354,6 +355,7 @@ impl RelayModel {
             Some(Heard::TurnCancel { number }) => self.heard_turn_cancel(to, frame, number),
             Some(Heard::Request { id, generation, .. }) => self.heard_request(to, frame, id, generation),
             Some(Heard::Cancel { method, id }) => self.heard_cancel(to, frame, method, id),
+            Some(Heard::TaskCancel { id, generation }) => self.heard_task_cancel(to, frame, id, generation),
             Some(Heard::Progress { generation }) => {
                 let ask = self.ask(generation, to)?;
                 if ask.heard {
@@ -394,6 +396,28 @@ impl RelayModel {
         }
         self.asks[generation].seen = Some(id.to_owned());
         self.take(to, Owed::Request(generation))
+    }
+
+    /// A task whose handle nobody received is cancelled, once, under an id that nothing else has (D38).
+    fn heard_task_cancel(&mut self, to: Side, frame: &str, id: &str, generation: usize) -> Verdict {
+        let origin = to.other();
+        let away = self.away[origin] || self.deaf[origin];
+        let taken = self.asks.iter().any(|ask| ask.from == origin && ask.seen.as_deref() == Some(id));
+        let ask = self.ask(generation, origin)?;
+        let given_up = ask.cancelled || ask.ended_here || away;
+        if ask.answers_said == 0 || ask.heard_theirs || !given_up {
+            return broken(format!("the task of request {generation} is cancelled, which is its requester's affair"));
+        }
+        if ask.task_cancels > 0 {
+            return broken(format!("the task of request {generation} is cancelled twice (D38)"));
+        }
+        if taken {
+            return broken(format!(
+                "the cancel of the task of request {generation} has the id {id} of a request (D32)"
+            ));
+        }
+        self.asks[generation].task_cancels += 1;
+        same(frame, &text::task_cancel(self.dialect(to), id, generation).unwrap_or_default())
     }
 
     fn heard_cancel(&mut self, to: Side, frame: &str, method: &str, id: &str) -> Verdict {
@@ -472,6 +496,10 @@ impl RelayModel {
         }
         let expected = match code {
             Some(_) => text::cancelled(ask.id, generation),
+            None if self.scene.tasks && ask.task_cancels > 0 => {
+                return broken(format!("request {generation} gets the handle of a task that was cancelled (D38)"));
+            }
+            None if self.scene.tasks => text::handle(ask.id, generation),
             None => text::result(ask.id, generation),
         };
         if self.newest(to, ask.id) != Some(generation) {
@@ -479,6 +507,7 @@ impl RelayModel {
         }
         self.take(to, Owed::Answer(generation))?;
         self.asks[generation].heard = true;
+        self.asks[generation].heard_theirs = true;
         self.asks[generation].over_at = Some(now);
         same(frame, &expected)
     }
@@ -563,6 +592,11 @@ impl RelayModel {
             let due = ask.ended_here || ask.gone || ask.answers_said > 0 || (ask.cancelled && !silent);
             if ask.is_live() && due && !self.deaf[ask.from] {
                 return broken(format!("request {at} is never answered (D34)"));
+            }
+            let orphan = self.scene.tasks && ask.answered_in_time && (ask.cancelled || ask.ended_here);
+            let to = ask.from.other();
+            if orphan && !ask.heard_theirs && ask.task_cancels == 0 && !self.deaf[to] && !self.ended[to] {
+                return broken(format!("the task of request {at} is nobody's and goes on (D38)"));
             }
             if ask.cancel_due && ask.seen.is_some() && ask.answers_said == 0 {
                 return broken(format!("the cancel of request {at} never reaches the other side"));

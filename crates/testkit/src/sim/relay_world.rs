@@ -20,7 +20,7 @@ use super::{
     hop::{Cut, Hop, PIECES},
     relay_model::RelayModel,
     scene::Scene,
-    text,
+    text::{self, Heard},
     world::{Broken, World},
 };
 
@@ -73,6 +73,8 @@ enum Said {
     Plain(usize),
     TurnCancel(usize),
     Update(usize),
+    /// Of a cancel of a task.
+    Acknowledged,
     Garbage,
 }
 
@@ -155,6 +157,7 @@ impl RelayWorld {
             Said::Plain(number) => model.said_plain(from, number),
             Said::TurnCancel(number) => model.said_turn_cancel(number),
             Said::Update(number) => model.said_update(*now, number),
+            Said::Acknowledged => {}
             Said::Garbage => model.said_garbage(from),
         }
     }
@@ -185,6 +188,11 @@ impl RelayWorld {
         for frame in frames {
             self.note(|| format!("          {frame} -> {}", to.word()));
             self.model.heard(self.now, to, &frame)?;
+            if let Some(Heard::TaskCancel { id, .. }) = text::read(&frame)
+                && self.may_say(to)
+            {
+                self.send(to, Said::Acknowledged, &text::acknowledged(id));
+            }
         }
         Ok(())
     }
@@ -264,7 +272,7 @@ impl RelayWorld {
                 let id = scene.ids[usize::from(id)];
                 self.send(from, Said::Cancel(id), &text::cancel(scene.dialects[from].cancel, id));
             }
-            Action::Answer(ask) => self.answer(ask, text::result),
+            Action::Answer(ask) => self.answer(ask, result_of(&scene)),
             Action::AnswerCancelled(ask) => self.answer(ask, text::cancelled),
             Action::Progress(ask) => {
                 let by = self.model.asks[usize::from(ask)].from.other();
@@ -464,7 +472,7 @@ impl World for RelayWorld {
             let ask = &world.model.asks[at];
             let by = ask.from.other();
             if ask.seen.is_some() && ask.answers_said == 0 && world.may_say(by) {
-                world.answer(at as u8, text::result);
+                world.answer(at as u8, result_of(&world.scene));
                 world.deliver_all();
                 world.watch()?;
             }
@@ -515,3 +523,8 @@ impl RelayWorld {
 
 /// More timers than any small world can have.
 const MOST_TIMERS: usize = 200;
+
+/// How the server of a scene answers.
+const fn result_of(scene: &Scene) -> fn(&str, usize) -> String {
+    if scene.tasks { text::handle } else { text::result }
+}

@@ -56,6 +56,8 @@ pub struct Scene {
     pub progress: bool,
     /// Whether the session's turn is cancelled and updated (D37).
     pub turn: bool,
+    /// Whether the server answers with handles of tasks (D38).
+    pub tasks: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
     pub wild: bool,
     /// Whether endpoints are driven as one with filters is: message by message, and some are vetoed.
@@ -101,6 +103,7 @@ impl Scene {
             patient: false,
             progress: true,
             turn: false,
+            tasks: false,
             wild: false,
             filtered: false,
             wire_only: false,

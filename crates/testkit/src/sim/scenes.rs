@@ -7,7 +7,7 @@ use rescind_proto::{
     side::Sides,
 };
 
-use super::scene::{PERMISSION, PROMPT, Scene};
+use super::scene::{CALL, PERMISSION, PROMPT, Scene};
 
 /// The scene in which two silent sides are joined.
 pub const SILENT: &str = "silent, silent (MCP legacy)";
@@ -39,6 +39,15 @@ pub fn relay() -> Vec<Scene> {
             methods: Sides { client: &[PROMPT], server: &[PERMISSION] },
             plains: 0,
             ..Scene::new("turns (ACP v1)", &acp::V1, &acp::V1)
+        },
+        Scene {
+            tasks: true,
+            operator: true,
+            clock: Some(Duration::from_secs(60)),
+            methods: Sides { client: &[CALL], server: &[] },
+            asks: Sides { client: 2, server: 0 },
+            plains: 0,
+            ..Scene::new("tasks (MCP modern)", modern, modern)
         },
         gated("gate: both declared", true, true),
         gated("gate: client declared", true, false),

@@ -24,6 +24,13 @@ pub enum Heard<'a> {
         /// The id that it names.
         id: &'a str,
     },
+    /// A relay's own cancel of a task.
+    TaskCancel {
+        /// The id that the relay gave it.
+        id: &'a str,
+        /// Which request became the task.
+        generation: usize,
+    },
     /// Progress of a request.
     Progress {
         /// Which request.
@@ -91,6 +98,28 @@ pub fn result(id: &str, generation: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation}}}}}"#)
 }
 
+/// The handle of the task that the request of this generation became, as the tasks extension has it.
+#[must_use]
+pub fn handle(id: &str, generation: usize) -> String {
+    let task = format!(r#""resultType":"task","taskId":"k{generation}","status":"working""#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation},{task}}}}}"#)
+}
+
+/// The cancel of that task, with what its dialect demands.
+#[must_use]
+pub fn task_cancel(dialect: &Dialect, id: &str, generation: usize) -> Option<String> {
+    let form = dialect.tasks?;
+    let meta = form.meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
+    let params = format!(r#"{{"taskId":"k{generation}"{meta}}}"#);
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, form.cancel))
+}
+
+/// Its acknowledgement.
+#[must_use]
+pub fn acknowledged(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete"}}}}"#)
+}
+
 /// The error that says "cancelled" in the dialects that answer.
 #[must_use]
 pub fn cancelled(id: &str, generation: usize) -> String {
@@ -144,6 +173,10 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
     };
     if method == PLAIN {
         return Some(Heard::Plain { number: member(frame, "n")?.parse().ok()? });
+    }
+    if method == "tasks/cancel" {
+        let task = unquote(member(frame, "taskId")?);
+        return Some(Heard::TaskCancel { id: envelope_id(frame)?, generation: task.strip_prefix('k')?.parse().ok()? });
     }
     if method == "session/cancel" {
         return Some(Heard::TurnCancel { number: member(frame, "c").and_then(|text| text.parse().ok()) });
@@ -229,6 +262,8 @@ mod tests {
                 assert_eq!(read(&text), Some(Heard::Progress { generation: 3 }));
             }
         }
+        let text = task_cancel(&mcp::LATEST, "7", 2).unwrap();
+        assert_eq!(read(&text), Some(Heard::TaskCancel { id: "7", generation: 2 }));
         let text = result("5", 2);
         assert_eq!(read(&text), Some(Heard::Answer { id: Some("5"), generation: Some(2), code: None }));
         let text = cancelled("5", 2);
