@@ -233,6 +233,19 @@ fn a_handle_that_is_taken_back_from_the_client_is_cancelled() {
     assert_eq!(at_server, [OURS_MODERN], "the request has its answer, only the task can be cancelled");
 }
 
+/// Case 59: whatever is taken back afterwards.
+#[test]
+fn an_orphan_is_cancelled_once_though_the_answer_of_ours_is_taken_back_too() {
+    let mut rig = asked(modern(), MODERN);
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    rig.from_server(HANDLE);
+    rig.from_client(CANCEL_1);
+    assert_eq!(rig.at_client(), [""; 0]);
+    let ours = rig.at_server().into_iter().filter(|message| message.contains("tasks/cancel"));
+    assert_eq!(ours.collect::<Vec<_>>(), [OURS_MODERN]);
+}
+
 /// Whose answer is no handle has left no task behind.
 #[test]
 fn an_ordinary_answer_that_comes_late_cancels_nothing() {

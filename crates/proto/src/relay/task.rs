@@ -21,7 +21,7 @@ use crate::{
 /// What an exchange has to do with a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TaskPart {
-    /// Its answer was the handle of this task, an id as JSON.
+    /// Its answer was the handle of this task, an id as JSON, which has not been cancelled here.
     Became(Box<[u8]>),
     /// It is a request of ours: to cancel this task, which that request became.
     Cancels(RequestKey, Box<[u8]>),
@@ -52,10 +52,11 @@ impl Relay {
     /// The handle that answered `request` does not reach its requester, who has cancelled: nobody else can cancel
     /// the task.
     pub(super) fn cancel_orphan(&mut self, now: Instant, request: RequestKey) {
-        let Some(exchange) = self.exchange(request) else { return };
-        let Some(TaskPart::Became(task)) = exchange.task.as_deref() else { return };
+        let Some(exchange) = self.exchange_mut(request) else { return };
+        // Taken, so that it happens once: an answer of our own to the same request may be taken back later.
+        let Some(TaskPart::Became(task)) = exchange.task.take().map(|part| *part) else { return };
         let Some(form) = exchange.onward.tasks else { return };
-        let (task, to, like) = (task.clone(), request.from.other(), exchange.id.clone());
+        let (to, like) = (request.from.other(), exchange.id.clone());
         let (dialect, onward) = (exchange.dialect, exchange.onward);
         if self.links[to].deaf {
             return;
