@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, Sleep};
 
 use super::{
-    Question, TaskCallError, TaskState, TaskStop, Tasks,
+    Question, TaskCallError, TaskClient, TaskState, TaskStop,
     course::{Course, Errand, OnInput, OnStatus},
     slip::Slip,
     tasks::{Form, asking},
@@ -40,7 +40,7 @@ use super::{
 /// # Giving up
 ///
 /// A clock that runs out, a question that nobody answers and a server that cannot be asked any more cancel the task as
-/// well, except after the connection's end: then the task goes on, and can be [followed](Tasks::follow) by its id.
+/// well, except after the connection's end: then the task goes on, and can be [followed](TaskClient::follow) by its id.
 ///
 /// # Inside a handler
 ///
@@ -63,7 +63,7 @@ type Stopper = Pin<Box<dyn Future<Output = Option<Cause>> + Send>>;
 
 /// A call that was not sent.
 pub(super) struct Draft {
-    tasks: Tasks,
+    tasks: TaskClient,
     errand: Errand,
     form: Option<Form>,
     ttl: Option<Duration>,
@@ -87,7 +87,7 @@ struct Clocks {
 }
 
 impl Draft {
-    pub(super) fn new(tasks: Tasks, errand: Errand, form: Option<Form>) -> Self {
+    pub(super) fn new(tasks: TaskClient, errand: Errand, form: Option<Form>) -> Self {
         Self { tasks, errand, form, ttl: None, on_input: None, on_status: None }
     }
 }

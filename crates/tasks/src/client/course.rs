@@ -17,7 +17,7 @@ use rescind::peer::{Answer, Call, CallError, Cause, CauseCode, ErrorObject, Outc
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{TaskCallError, TaskState, Tasks, slip::Slip, tasks::Form, watch::Ringing};
+use super::{TaskCallError, TaskClient, TaskState, slip::Slip, tasks::Form, watch::Ringing};
 use crate::{Status, TaskId};
 
 /// How often to ask a server that does not say.
@@ -63,7 +63,7 @@ pub(super) enum Errand {
 }
 
 pub(super) struct Course {
-    pub(super) tasks: Tasks,
+    pub(super) tasks: TaskClient,
     pub(super) slip: Arc<Slip>,
     pub(super) form: Option<Form>,
     pub(super) on_input: Option<OnInput>,

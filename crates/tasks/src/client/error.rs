@@ -45,7 +45,7 @@ pub enum TaskCallError {
     #[error("the task asks what nobody here answers: {0}")]
     Unanswered(#[source] ErrorObject),
     /// A call about the task failed, its making included. After [`CallError::Closed`] the task goes on: it can be
-    /// [followed](super::Tasks::follow) by its id from another connection.
+    /// [followed](super::TaskClient::follow) by its id from another connection.
     #[error("a call about the task failed: {error}")]
     Call {
         /// The task, if it is known.

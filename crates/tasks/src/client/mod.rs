@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use rescind::mcp::Client;
-//! use rescind_tasks::client::{TaskWatch, Tasks};
+//! use rescind_tasks::client::{TaskWatch, TaskClient};
 //!
 //! # async fn run(transport: rescind::peer::Transport) -> Result<(), Box<dyn std::error::Error>> {
 //! let watch = TaskWatch::new();
@@ -12,7 +12,7 @@
 //! client.open().await?;
 //!
 //! // One future, whether the server makes a task of it or not.
-//! let tasks = Tasks::of(&client).watching(&watch);
+//! let tasks = TaskClient::of(&client).watching(&watch);
 //! let build = tasks.call_tool("build", &serde_json::json!({ "target": "all" }));
 //! let stop = build.handle();
 //! tokio::spawn(async move {
@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! A task outlives its connection. Whoever keeps the id ([`TaskStop::task`]) can [follow](Tasks::follow) it from
+//! A task outlives its connection. Whoever keeps the id ([`TaskStop::task`]) can [follow](TaskClient::follow) it from
 //! another.
 
 mod call;
@@ -44,5 +44,5 @@ pub use course::Question;
 pub use error::TaskCallError;
 pub use slip::{TaskReceipt, TaskReceiptFuture, TaskStop};
 pub use state::TaskState;
-pub use tasks::{TaskPage, Tasks};
+pub use tasks::{TaskClient, TaskPage};
 pub use watch::TaskWatch;

@@ -12,7 +12,7 @@ use crate::{Status, TaskId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskState {
-    /// Its name, by which it can be [followed](super::Tasks::follow) from any connection.
+    /// Its name, by which it can be [followed](super::TaskClient::follow) from any connection.
     pub id: TaskId,
     /// How far it is.
     pub status: Status,

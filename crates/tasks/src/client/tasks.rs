@@ -54,7 +54,7 @@ impl Form {
 /// Which dialect is spoken, and whether the server takes tasks at all, is what the connection knows at the time of
 /// each call; so [open](Client::open) the session first.
 #[derive(Clone, Debug)]
-pub struct Tasks {
+pub struct TaskClient {
     pub(super) peer: Peer,
     client: Option<Client>,
     pub(super) watch: TaskWatch,
@@ -71,7 +71,7 @@ pub struct TaskPage {
     pub next_cursor: Option<String>,
 }
 
-impl Tasks {
+impl TaskClient {
     /// The tasks of this client's server.
     #[must_use]
     pub fn of(client: &Client) -> Self {

@@ -52,7 +52,7 @@ const STOPPED: ErrorText =
 /// What the work of a task hears: its revision, except that a stopped request is answered, and that whoever asked may
 /// take a question back.
 static NOVEMBER_2025: Spoken =
-    Spoken { settlement: Settlement::Answered(STOPPED), gave_up: STOPPED, tasks: false, ..mcp::REVISION_2025_11_25 };
+    Spoken { settlement: Settlement::Answered(STOPPED), gave_up: STOPPED, tasks: None, ..mcp::REVISION_2025_11_25 };
 static EXTENSION: Spoken = Spoken {
     settlement: Settlement::Answered(STOPPED),
     gave_up: STOPPED,

@@ -1,7 +1,7 @@
 //! A task is cancelled by its id, whoever asks, and never by a notification.
 
 use rescind::peer::{CauseCode, Clock, Context, ErrorObject, Outcome, Peer, dialect::mcp, transport};
-use rescind_tasks::client::{TaskCallError, TaskStop, Tasks};
+use rescind_tasks::client::{TaskCallError, TaskClient, TaskStop};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -188,7 +188,7 @@ async fn whatever_the_caller_waits_for_can_end_it() {
 async fn a_task_made_in_a_handler_is_cancelled_with_the_handlers_request() {
     for detached in [false, true] {
         let mut rig = november(all()).await;
-        let tasks: Tasks = rig.tasks.clone();
+        let tasks: TaskClient = rig.tasks.clone();
         let server = Peer::builder(&mcp::LATEST_LEGACY).request("outer", move |cx: Context| {
             let call = tasks.request::<Value>("tools/call", &json!({ "name": "build" }));
             let call = if detached { call.detach() } else { call };

@@ -1,10 +1,10 @@
-//! Tasks of the extension, followed to their end.
+//! TaskClient of the extension, followed to their end.
 
 use rescind::{
     mcp::ToolResult,
     peer::{ErrorObject, Peer, dialect::mcp},
 };
-use rescind_tasks::client::{TaskCallError, Tasks};
+use rescind_tasks::client::{TaskCallError, TaskClient};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -176,7 +176,7 @@ async fn a_bare_peer_declares_the_extension_too() {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
     driver.spawn();
-    let tasks = Tasks::of_peer(&peer);
+    let tasks = TaskClient::of_peer(&peer);
     let params = json!({ "name": "build", "arguments": { "exact": 1 }, "_meta": { "progressToken": "mine" } });
     let call = tasks.request::<Value>("tools/call", &params).send();
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Tasks of 2025-11-25, followed to their end.
+//! TaskClient of 2025-11-25, followed to their end.
 
 use rescind::{
     mcp::{Client, ToolInfo, ToolResult},
@@ -6,7 +6,7 @@ use rescind::{
 };
 use rescind_tasks::{
     Status, TaskId,
-    client::{TaskCallError, Tasks},
+    client::{TaskCallError, TaskClient},
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -264,7 +264,7 @@ async fn params_that_are_no_object_are_refused_here() {
     let call = rig.tasks.request::<Value>("tools/call", &[1, 2]);
     assert!(matches!(call.await, Err(TaskCallError::Params(_))));
     assert!(rig.wire.is_quiet().await);
-    let plain = Tasks::of_peer(rig.client.peer());
+    let plain = TaskClient::of_peer(rig.client.peer());
     let call = tokio::spawn(plain.request::<Value>("tools/call", &json!({ "name": "x" })));
     let asked = rig.wire.asked("tools/call").await;
     assert_eq!(asked["params"]["task"], json!({}));

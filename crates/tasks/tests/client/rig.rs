@@ -1,7 +1,7 @@
 //! A client of ours whose server is the test.
 
 use rescind::{mcp::Client, peer::Builder};
-use rescind_tasks::client::{TaskWatch, Tasks};
+use rescind_tasks::client::{TaskClient, TaskWatch};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
@@ -31,7 +31,7 @@ pub(crate) struct Wire {
 pub(crate) struct Rig {
     pub(crate) wire: Wire,
     pub(crate) client: Client,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskClient,
     pub(crate) driver: JoinHandle<std::io::Result<()>>,
 }
 
@@ -69,7 +69,7 @@ fn connect(builder: Builder) -> Rig {
     let (peer, driver) = watch.listen(builder).connect(theirs);
     let driver = driver.spawn();
     let client = Client::new(peer, "tester", "1");
-    let tasks = Tasks::of(&client).watching(&watch);
+    let tasks = TaskClient::of(&client).watching(&watch);
     let (input, output) = tokio::io::split(ours);
     Rig { wire: Wire { input: BufReader::new(input), output, barriers: 0 }, client, tasks, driver }
 }
