@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rescind::peer::{CauseCode, Rule};
+use rescind::peer::{CauseCode, Context, ErrorObject, Rule};
 use rescind_tasks::{AsTask, Status, TaskSupport, Tasks};
 use serde_json::json;
 
@@ -259,6 +259,67 @@ async fn stubborn_work_is_dropped_when_its_grace_is_over() {
         assert_eq!(begun.elapsed().as_secs(), 5);
         ends_as(&*rig.store, &id, Status::Cancelled).await;
     }
+}
+
+// Case 57. TASK-02, TASK-03, TASK-04: what the client was told is what stays.
+#[test]
+fn of_a_cancel_and_the_end_of_the_work_one_wins_and_the_client_knows_which() {
+    on_every_store(async |rig| {
+        let (mut watch, witness) = watch();
+        let tasks = rig.tasks(&witness);
+        let mut client = Client::of(&tasks, Style::November).await;
+        for round in 0..40 {
+            let id = client.begin("patient", "work").await;
+            watch.started("work").await;
+            let cancel = client.send("tasks/cancel", json!({ "taskId": id })).await;
+            for _ in 0..round % 8 {
+                tokio::task::yield_now().await;
+            }
+            watch.release();
+            let answer = client.answer(cancel).await;
+            let stays = if answer["error"]["code"] == -32602 { Status::Completed } else { Status::Cancelled };
+            ends_as(&*rig.store, &id, stays).await;
+            let is_fired = matches!(watch.next().await, crate::rig::Seen::Fired(..));
+            if is_fired {
+                watch.gone("work").await;
+                // The release that it did not take.
+                witness.released().await;
+            }
+        }
+    });
+}
+
+// D22: what the work started ends with it.
+#[tokio::test]
+async fn a_cancel_ends_the_processes_and_linked_tasks_of_the_work() {
+    let (mut watch, witness) = watch();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let writer = Arc::new(std::sync::Mutex::new(Some(writer)));
+    let linked = witness.clone();
+    let tool = rescind::mcp::Tool::new("owner", "Owns a process", move |piece: crate::rig::Piece, cx: Context| {
+        let (writer, linked) = (writer.lock().unwrap().take().unwrap(), linked.guard(&piece));
+        async move {
+            let mut sleep = tokio::process::Command::new("sleep");
+            sleep.arg("1000").stdout(writer);
+            let mut child = cx.command(sleep).map_err(|error| ErrorObject::internal(error.to_string()))?;
+            cx.spawn(async move {
+                let _linked = linked;
+                std::future::pending::<()>().await;
+            });
+            child.wait().await.map_err(|error| ErrorObject::internal(error.to_string()))?;
+            Ok::<_, ErrorObject>("it ended")
+        }
+    });
+    let rig = Rig::memory();
+    let tasks = Tasks::builder(Arc::clone(&rig.store)).tool(tool.task(TaskSupport::Required)).start();
+    let mut client = Client::of(&tasks, Style::Extension).await;
+    let id = client.begin("owner", "work").await;
+    watch.started("work").await;
+    client.cancel(&id).await;
+    // The process held the other end.
+    tokio::task::spawn_blocking(move || std::io::read_to_string(reader)).await.unwrap().unwrap();
+    watch.gone("work").await;
+    ends_as(&*rig.store, &id, Status::Completed).await;
 }
 
 // D22: the tool's own route counts for the work; TASK-04: the shield protects the work and never the status.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use rescind::{
     mcp::Tool,
-    peer::{CauseCode, Context},
+    peer::{CauseCode, Context, ErrorObject},
 };
 use rescind_tasks::{
     AsTask, Clock, Limits, MemoryStore, Owner, Status, TaskError, TaskId, TaskStore, TaskSupport, Tasks, Timestamp,
@@ -60,6 +60,34 @@ async fn progress_of_a_task_names_it_and_stops_with_its_cancel() {
     client.barrier().await;
     let late: Vec<_> = client.heard.iter().filter(|message| message["method"] == "notifications/progress").collect();
     assert_eq!(late, Vec::<&Value>::new());
+}
+
+// MCP-P01: no token, no progress.
+#[tokio::test]
+async fn a_client_that_did_not_ask_for_progress_gets_none() {
+    let (mut watch, witness) = watch();
+    let tasks = Tasks::builder(Rig::memory().store).tool(reporting(&witness).task(TaskSupport::Optional)).start();
+    let mut client = Client::of(&tasks, Style::November).await;
+    client.begin("reporting", "work").await;
+    watch.started("work").await;
+    watch.release();
+    let told = client.next_heard().await;
+    assert_eq!(
+        (&told["method"], &told["params"]["status"]),
+        (&json!("notifications/tasks/status"), &json!("completed"))
+    );
+}
+
+#[tokio::test]
+async fn work_that_panics_has_failed() {
+    let rig = Rig::memory();
+    let broken = Tool::new("broken", "Panics", async |_: Piece| -> Result<&str, ErrorObject> { panic!("as expected") });
+    let tasks = Tasks::builder(Arc::clone(&rig.store)).tool(broken.task(TaskSupport::Required)).start();
+    for style in STYLES {
+        let mut client = Client::of(&tasks, style).await;
+        let id = client.begin("broken", "work").await;
+        ends_as(&*rig.store, &id, Status::Failed).await;
+    }
 }
 
 #[tokio::test]
