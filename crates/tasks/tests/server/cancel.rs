@@ -1,6 +1,6 @@
 //! A cancel of a task stops its work, and nothing else does.
 
-use std::sync::Arc;
+use std::{process::Stdio, sync::Arc};
 
 use rescind::peer::{CauseCode, Context, ErrorObject, Rule};
 use rescind_tasks::{AsTask, Status, TaskSupport, Tasks};
@@ -300,7 +300,7 @@ async fn a_cancel_ends_the_processes_and_linked_tasks_of_the_work() {
         let (writer, linked) = (writer.lock().unwrap().take().unwrap(), linked.guard(&piece));
         async move {
             let mut sleep = tokio::process::Command::new("sleep");
-            sleep.arg("1000").stdout(writer);
+            sleep.arg("1000").stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
             let mut child = cx.command(sleep).map_err(|error| ErrorObject::internal(error.to_string()))?;
             cx.spawn(async move {
                 let _linked = linked;
