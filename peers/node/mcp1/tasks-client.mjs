@@ -163,6 +163,15 @@ const table = {
     await echo("B");
   },
 
+  // Whoever stands between gives the call up; its handle comes afterwards.
+  async "task-given-up"() {
+    const params = { name: "looks", arguments: { work: "A", late: true } };
+    await step("A", client.request({ method: "tools/call", params }, CreateTaskResultSchema, { task: { ttl: TTL } }), ({ task }) => task.status);
+    await release("handle of A");
+    await happened("A", "stopped");
+    await echo("B");
+  },
+
   async "task-wait-cancelled"() {
     const task = await create("A", "plods");
     const abort = new AbortController();

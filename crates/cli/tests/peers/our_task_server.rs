@@ -1,11 +1,10 @@
 //! MCP tasks (2025-11-25): the TypeScript SDK's client with a server of ours, on each store. What holds, holds without
 //! the shim and through it.
 
-use crate::expect::nothing_is_stray_or_missed;
 use crate::parts::{Client, Server};
 use crate::play::Scenario;
 use crate::story::Story;
-use crate::tasks::{code, results};
+use crate::tasks::{code, nothing_crosses_but_polls, results};
 
 /// Plays the scenario on every store, checks each run, and gives those through the shim.
 fn play(name: &'static str, check: impl Fn(&Story)) -> Vec<Story> {
@@ -17,7 +16,7 @@ fn play(name: &'static str, check: impl Fn(&Story)) -> Vec<Story> {
             check(story);
             results(story, &[("B", "echo")]);
         }
-        nothing_is_stray_or_missed(&shim);
+        nothing_crosses_but_polls(&shim);
         through_shim.push(shim);
     }
     through_shim

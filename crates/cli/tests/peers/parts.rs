@@ -9,6 +9,8 @@ pub(crate) enum Client {
     McpTypeScript,
     /// The same SDK with tasks, which are experimental there.
     McpTypeScriptTasks,
+    /// A client of tasks of ours, `examples/peer_task_client.rs`.
+    OurTasks,
     McpPython,
     /// The Python client made to open with `initialize` instead of probing for the newest revision.
     McpPythonLegacy,
@@ -40,6 +42,7 @@ impl Client {
         match self {
             Self::McpTypeScript => "MCP TypeScript 1.x client".to_owned(),
             Self::McpTypeScriptTasks => "MCP TypeScript 1.x client of tasks".to_owned(),
+            Self::OurTasks => "our client of tasks".to_owned(),
             Self::McpPython => "MCP Python 2.x client".to_owned(),
             Self::McpPythonLegacy => "MCP Python 2.x client, legacy era".to_owned(),
             Self::AcpTypeScript => "ACP TypeScript 2.x client".to_owned(),
@@ -53,6 +56,7 @@ impl Client {
         match self {
             Self::McpTypeScript => node("mcp1/client.mjs"),
             Self::McpTypeScriptTasks => node("mcp1/tasks-client.mjs"),
+            Self::OurTasks => vec![example("peer_task_client")],
             Self::McpPython => python("client.py"),
             Self::McpPythonLegacy => [python("client.py"), vec!["--legacy".to_owned()]].concat(),
             Self::AcpTypeScript => node("acp2/client.mjs"),
@@ -67,7 +71,7 @@ impl Client {
             Self::McpPython | Self::McpPythonLegacy => Some("python/.venv"),
             Self::AcpTypeScript => Some("node/acp2/node_modules"),
             Self::VscodeJsonrpc => Some("node/lsp/node_modules"),
-            Self::Raw(_) => None,
+            Self::OurTasks | Self::Raw(_) => None,
         }
     }
 }

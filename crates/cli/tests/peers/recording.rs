@@ -73,6 +73,12 @@ impl Recording {
         self.of_kind("violation").filter_map(|line| line["rule"].as_str()).collect()
     }
 
+    /// What became of tasks whose handle nobody waited for any more, in order.
+    pub(crate) fn orphans(&self) -> Vec<&str> {
+        let orphaned = self.of_kind("task").filter(|line| line["news"] == "orphaned");
+        orphaned.filter_map(|line| line["outcome"].as_str()).collect()
+    }
+
     /// The recording up to its first line about a cancel.
     pub(crate) fn before_cancel(&self) -> Self {
         let lines = self.lines.iter().take_while(|line| line["kind"] != "cancel");

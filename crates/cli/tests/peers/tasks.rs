@@ -1,5 +1,6 @@
 //! MCP tasks (2025-11-25): the TypeScript SDK at both ends. Its work learns of a cancel only by asking its store.
 
+use rescind_proto::error_code;
 use serde_json::Value;
 
 use crate::expect::nothing_is_stray_or_missed;
@@ -75,7 +76,8 @@ fn a_notification_for_a_task_goes_no_further_and_its_work_goes_on() {
     assert_eq!(story.running(), ["A"]);
     assert_eq!(story.events("A"), ["started", "finished"]);
     results(&story, &[("A now", "working"), ("A in the end", "finished related")]);
-    the_session_goes_on(&story);
+    results(&story, &[("B", "echo")]);
+    nothing_crosses_but_polls(&story);
 }
 
 // Case 59. MCP-C13, D38. The SDK's client forgets the request and complains of its handle; its server, cancelled
@@ -91,6 +93,17 @@ fn a_notification_before_the_handle_came_goes_no_further_either() {
     results(&story, &[("what is left", "working"), ("B", "echo")]);
     let callbacks = story.callbacks();
     assert!(matches!(callbacks[..], [handle] if handle.contains("unknown message ID")), "{callbacks:?}");
+}
+
+// Case 59. D38: the handle comes after the shim has given the call up, and so nobody else can cancel the task.
+#[test]
+fn a_task_whose_handle_came_too_late_is_cancelled_by_the_shim() {
+    let scenario = Scenario::new("task-given-up", Client::McpTypeScriptTasks, Server::McpTypeScriptTasks);
+    let Some(story) = scenario.with(&["--timeout", "tools/call:looks=1s"]).play() else { return };
+    assert_eq!(code(&story, "A"), Some(error_code::TIMED_OUT.into()));
+    assert_eq!(story.events("A"), ["started", "stopped", "refused"]);
+    assert_eq!(story.recording().orphans(), ["asked", "confirmed"]);
+    the_session_goes_on(&story);
 }
 
 // TASK-06: the wait for a result is a request like any other (TASK-11).
@@ -133,6 +146,14 @@ pub(crate) fn calls_of_tasks(story: &Story) -> Vec<Value> {
     let calls =
         messages.iter().filter(|message| message["method"] == "tools/call" && message["params"]["task"].is_object());
     calls.map(|call| call["id"].clone()).collect()
+}
+
+/// The SDK complained about nothing but the answer to a poll that had passed the shim when its cancel came, and
+/// everything that was waited for came.
+pub(crate) fn nothing_crosses_but_polls(story: &Story) {
+    let is_poll = |message: &&str| message.contains("unknown message ID") && message.contains("pollInterval");
+    assert!(story.callbacks().iter().all(is_poll), "{story:?}");
+    assert_eq!(story.missed(), Vec::<&str>::new(), "{story:?}");
 }
 
 fn the_session_goes_on(story: &Story) {
