@@ -268,6 +268,25 @@ async fn a_task_whose_ttl_is_over_is_stopped_and_forgotten() {
     }
 }
 
+// TASK-09: though nobody asks for it any more.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_ended_is_deleted_when_its_ttl_is_over() {
+    let (mut watch, witness) = watch();
+    let clock = Arc::new(Tokio(tokio::time::Instant::now()));
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::with_clock(Limits::default(), clock));
+    let short = crate::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
+    let tasks = Tasks::builder(Arc::clone(&store)).tool(short).start();
+    let mut client = Client::of(&tasks, Style::November).await;
+    let id = client.begin("patient", "work").await;
+    watch.started("work").await;
+    watch.release();
+    ends_as(&*store, &id, Status::Completed).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let cause = rescind_tasks::Cause::new(CauseCode::Operator);
+    let gone = store.cancel(rescind_tasks::Access::Operator, &TaskId::received(&id), cause).await;
+    assert!(matches!(gone, Err(TaskError::NotFound)));
+}
+
 // D17: the time that its request had is not the task's.
 #[tokio::test(start_paused = true)]
 async fn a_task_outlives_the_deadline_of_its_request() {
