@@ -173,6 +173,7 @@ fn what_fails_is_told_as_its_dialect_has_it() {
         assert_eq!((&task["error"], &task["statusMessage"]), (&error, &json!("it broke")));
         let task = newest.about("tasks/get", &quitter).await["result"].clone();
         assert_eq!(task["error"]["code"], -32603, "nobody cancelled it (D24): {task}");
+        assert_eq!(task["error"]["message"], "the server cancelled this request");
     });
 }
 
