@@ -252,7 +252,10 @@ fn who_did_not_declare_the_extension_can_ask_nothing_of_tasks() {
 fn each_call_becomes_a_task_by_its_own_declaration() {
     on_every_store(async |rig| {
         let (mut client, _watch) = client(&rig).await;
-        let plain = client.ask_raw("tools/call", modern(call("instant", "work"), false)).await["result"].clone();
+        // The wish of the older dialect is none in this one (TASK-27).
+        let mut wish = call("instant", "work");
+        wish["task"] = json!({ "ttl": 60_000 });
+        let plain = client.ask_raw("tools/call", modern(wish, false)).await["result"].clone();
         assert_eq!(
             (plain["resultType"].as_str(), plain["content"][0]["text"].as_str()),
             (Some("complete"), Some("at once"))
