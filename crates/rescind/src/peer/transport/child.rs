@@ -216,6 +216,12 @@ impl Bond {
 }
 
 impl Ties {
+    /// What is still to be waited for. The connection closes stdin only after what it owed was written, and reads no
+    /// more then: nobody would empty the pipe.
+    const fn open(&self) -> Open {
+        Open { owed_server: false, owed_client: false, server_output: !self.silent && !self.parted }
+    }
+
     fn wait(&mut self, cx: &Context<'_>) {
         if !self.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             self.waiting.push(cx.waker().clone());
@@ -320,8 +326,7 @@ impl Keeper {
         if ties.silent {
             self.lifecycle.server_silent(now);
         }
-        // The connection closes stdin only after what it owed was written.
-        Open { owed_server: false, owed_client: false, server_output: !ties.silent }
+        ties.open()
     }
 }
 
@@ -368,5 +373,18 @@ impl Drop for Keeper {
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper").field("leader", &self.leader).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_child_still_says_is_waited_for_while_somebody_reads_it() {
+        let mut ties = Ties::default();
+        assert!(ties.open().server_output);
+        ties.parted = true;
+        assert!(!ties.open().server_output, "its stdin is closed: the connection reads no more");
     }
 }
