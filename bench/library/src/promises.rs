@@ -14,6 +14,7 @@ pub(crate) fn judge(ours: Contender, samples: &Samples, plan: &Plan) -> Vec<Verd
     let smallest = plan.scales.iter().min().map(|&requests| Task::Scale { requests });
     let largest = plan.scales.iter().max().map(|&requests| Task::Scale { requests });
     let scale = |task: Option<Task>, figure| samples.median(ours, task?, figure);
+    let beside_l2 = |figure| samples.ratio(ours, Contender::L2, largest?, figure);
     let trip = plan.echoes((Wire::Unix, Threads::One), 1);
     let wedged = samples.failures().filter(|(contender, ..)| *contender == ours).count();
     let mut verdicts: Vec<Verdict> = [
@@ -27,8 +28,9 @@ pub(crate) fn judge(ours: Contender, samples: &Samples, plan: &Plan) -> Vec<Verd
             samples.ratio(ours, Contender::L1, trip, Figure::RoundTrip),
         ),
         (Promise::at_most("resident bytes per waiting request", 1200.0, 600.0), scale(smallest, Figure::Bytes)),
-        (Promise::at_most("most waiting: µs to cancel each", 2.0, 0.9), scale(largest, Figure::CancelAll)),
-        (Promise::at_most("most waiting: µs to drain each", 2.0, 0.9), scale(largest, Figure::DrainAll)),
+        // 2 µs and 0.9 µs, where L2 cancels at 1.0: machines differ by more than that.
+        (Promise::at_most("most waiting: to cancel all, times L2's", 2.0, 0.9), beside_l2(Figure::CancelAll)),
+        (Promise::at_most("most waiting: to drain all, times L2's", 2.0, 0.9), beside_l2(Figure::DrainAll)),
         (Promise::at_most("cancels lost", 0.0, 0.0), samples.most(ours, Figure::Lost)),
         (Promise::at_most("sessions wedged or failed", 0.0, 0.0), Some(wedged as f64)),
     ]
