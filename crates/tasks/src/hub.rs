@@ -9,7 +9,9 @@ use rescind_proto::cause::{Cause, CauseCode};
 use tokio::sync::watch;
 
 use crate::{
+    error::TaskError,
     id::TaskId,
+    store::Reply,
     task::{Cancel, Revision, Task},
 };
 
@@ -130,8 +132,24 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
+    /// The task, as `look` finds it, once it has a later revision than `seen` or nothing of it can change any more.
+    /// Whoever looks has been listening before, and so misses no change between two looks.
+    pub(crate) async fn change<'a>(
+        mut self,
+        look: impl Fn() -> Reply<'a, Task>,
+        seen: Revision,
+    ) -> Result<Task, TaskError> {
+        loop {
+            let task = look().await?;
+            if task.revision > seen || task.is_settled() {
+                return Ok(task);
+            }
+            self.heard().await;
+        }
+    }
+
     /// The next change after the last that was heard.
-    pub(crate) async fn heard(&mut self) {
+    async fn heard(&mut self) {
         if let Some(receiver) = &mut self.receiver {
             // The hub keeps the sender as long as there is a listener.
             let _ = receiver.changed().await;

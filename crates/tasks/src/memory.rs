@@ -151,14 +151,8 @@ impl TaskStore for MemoryStore {
 
     fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: Revision) -> Reply<'a, Task> {
         Box::pin(async move {
-            let mut listener = self.0.hub.listen(id);
-            loop {
-                let task = self.task(owner, id).await?;
-                if task.revision > seen || task.is_settled() {
-                    return Ok(task);
-                }
-                listener.heard().await;
-            }
+            let listener = self.0.hub.listen(id);
+            listener.change(|| self.task(owner, id), seen).await
         })
     }
 

@@ -233,15 +233,9 @@ impl TaskStore for SqliteStore {
 
     fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: Revision) -> Reply<'a, Task> {
         Box::pin(async move {
-            let mut listener = self.0.core.hub.listen(id);
+            let listener = self.0.core.hub.listen(id);
             self.0.core.stir();
-            loop {
-                let task = self.task(owner, id).await?;
-                if task.revision > seen || task.is_settled() {
-                    return Ok(task);
-                }
-                listener.heard().await;
-            }
+            listener.change(|| self.task(owner, id), seen).await
         })
     }
 
