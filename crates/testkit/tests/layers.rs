@@ -5,8 +5,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 5] = [
+const LAYERS: [(&str, &[&str]); 6] = [
     ("rescind-proto", &[]),
+    ("rescind-feed", &[]),
     ("rescind", &["rescind-proto"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-testkit", &["rescind-proto"]),

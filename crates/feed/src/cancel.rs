@@ -1,0 +1,162 @@
+//! A cancel and what is known of it, in the words that people are shown (D28).
+
+use serde::{Deserialize, Serialize};
+
+use crate::Late;
+
+/// A cancel of a request: its receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cancel {
+    /// Who asked: `caller`, `timeout`, `parent`, `disconnect`, `shutdown`, `operator` or `policy` (D20).
+    pub cause: String,
+    /// Why, in somebody's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it was asked for, in microseconds on the session's clock.
+    pub asked: u64,
+    /// When it was written to the other side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
+    /// What is known of it.
+    pub outcome: Outcome,
+    /// From asking to the answer, in microseconds, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// What that answer was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Whether the other side's protocol answers a cancelled request at all.
+    pub confirms: bool,
+    /// The name of that protocol, as people say it: `MCP`.
+    pub protocol: String,
+    /// The request is over for its requester, but its progress still arrived past the cancel.
+    pub works_on: bool,
+    /// The above, in words that claim no more than was seen.
+    pub words: String,
+}
+
+/// What is known of a cancel (D28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It waits to be written.
+    Asked,
+    /// Its request was withdrawn before a byte of it was written.
+    NeverSent,
+    /// The protocol has no way to say it here.
+    NotSendable,
+    /// Written, and nothing known since.
+    Sent,
+    /// The other side answered that the request is cancelled.
+    Confirmed,
+    /// The answer arrived before the cancel was written.
+    CompletedFirst,
+    /// The other side answered as if it had not been cancelled.
+    AnsweredAfter,
+    /// The connection ended before anything was learnt.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether more may still be learnt where the protocol answers cancelled requests.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::Asked | Self::Sent)
+    }
+}
+
+/// The kind of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// A result.
+    Result,
+    /// An error.
+    Error,
+}
+
+impl Cancel {
+    /// Fills in `words` and `works_on` from the rest and what came late.
+    #[must_use]
+    pub fn in_words(mut self, late: Option<&Late>) -> Self {
+        self.works_on = late.is_some_and(|late| late.notices > 0 && late.answers == 0) && self.after.is_none();
+        self.words = self.tell();
+        self
+    }
+
+    fn tell(&self) -> String {
+        let after = self.after.map(duration).unwrap_or_default();
+        match self.outcome {
+            Outcome::Asked => "cancelling…".into(),
+            Outcome::NeverSent => "never sent; the server has not heard of the request".into(),
+            Outcome::NotSendable => format!("cannot be sent; {} has no way to say it here", self.protocol),
+            Outcome::Sent if self.works_on => "progress still arriving".into(),
+            Outcome::Sent if self.confirms => "sent; not confirmed yet".into(),
+            Outcome::Sent => format!("sent; {} does not confirm", self.protocol),
+            Outcome::Confirmed => format!("confirmed after {after}"),
+            Outcome::CompletedFirst => "answered before the cancel was sent".into(),
+            Outcome::AnsweredAfter => match self.answer {
+                Some(Answer::Error) => format!("answered with an error after {after}"),
+                Some(Answer::Result) | None => format!("answered after {after}"),
+            },
+            Outcome::Unknown => "connection ended".into(),
+        }
+    }
+}
+
+/// A time as people read it: `12 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`.
+#[must_use]
+pub fn duration(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..10_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        10_000..1_000_000 => format!("{} ms", micros / 1_000),
+        1_000_000..60_000_000 => format!("{}.{} s", micros / 1_000_000, micros % 1_000_000 / 100_000),
+        60_000_000..3_600_000_000 => format!("{} min {} s", micros / 60_000_000, micros % 60_000_000 / 1_000_000),
+        _ => format!("{} h {} min", micros / 3_600_000_000, micros % 3_600_000_000 / 60_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(outcome: Outcome, confirms: bool, after: Option<u64>, late: Option<Late>) -> String {
+        let (cause, protocol) = ("operator".into(), "MCP".into());
+        let cancel = Cancel {
+            cause,
+            reason: None,
+            asked: 0,
+            written: None,
+            outcome,
+            after,
+            answer: None,
+            confirms,
+            protocol,
+            works_on: false,
+            words: String::new(),
+        };
+        cancel.in_words(late.as_ref()).words
+    }
+
+    #[test]
+    fn the_words_claim_no_more_than_was_seen() {
+        assert_eq!(words(Outcome::Asked, false, None, None), "cancelling…");
+        assert_eq!(words(Outcome::Sent, false, None, None), "sent; MCP does not confirm");
+        assert_eq!(words(Outcome::Sent, true, None, None), "sent; not confirmed yet");
+        assert_eq!(words(Outcome::Confirmed, true, Some(12_400), None), "confirmed after 12 ms");
+        assert_eq!(words(Outcome::AnsweredAfter, false, Some(3_200_000), None), "answered after 3.2 s");
+        assert_eq!(words(Outcome::Unknown, true, None, None), "connection ended");
+        let late = Late { at: 1, answers: 0, notices: 1 };
+        assert_eq!(words(Outcome::Sent, false, None, Some(late)), "progress still arriving");
+        let late = Late { at: 1, answers: 1, notices: 1 };
+        assert_eq!(words(Outcome::Sent, false, None, Some(late)), "sent; MCP does not confirm");
+    }
+
+    #[test]
+    fn a_time_is_as_long_as_it_needs() {
+        let said = [999, 1_234, 12_345, 3_250_000, 250_000_000, 7_500_000_000].map(duration);
+        assert_eq!(said, ["999 µs", "1.2 ms", "12 ms", "3.2 s", "4 min 10 s", "2 h 5 min"]);
+    }
+}
