@@ -178,8 +178,13 @@ fn dialect(table: Table) -> Result<Dialect, DialectError> {
     if let Some(Progress { method, token, asked_at }) = table.progress {
         // A relay passes progress on and never writes any.
         let report = ReportForm::Counted;
-        let progress =
-            ProgressForm { method: text(method), token: text(token), asked_at: list(asked_at, text), report };
+        let progress = ProgressForm {
+            method: text(method),
+            token: text(token),
+            asked_at: list(asked_at, text),
+            partial_at: None,
+            report,
+        };
         dialect.progress = Some(progress);
     }
     dialect.batches = table.batches.unwrap_or(base.batches);

@@ -5,8 +5,9 @@
 //! request that names its revision in `_meta` beats the handshake. Whatever a
 //! caller pinned beats everything.
 
-use super::{CancelForm, Dialect, Family, acp, lsp, mcp};
+use super::{CancelForm, Cancellers, Dialect, Family, acp, lsp, mcp};
 use crate::{
+    frame::Params,
     json,
     rule::Rule,
     side::{Side, Sides},
@@ -105,6 +106,25 @@ impl Era {
         self.choose_proposal();
     }
 
+    /// `from` sent a request of this method. The dialect that it is of, which is also what both sides speak if nothing
+    /// else has said so before.
+    pub fn saw_request_from(
+        &mut self,
+        from: Side,
+        framing: Framing,
+        method: &str,
+        params: &Params<'_>,
+    ) -> &'static Dialect {
+        if from == Side::Client && method == "initialize" {
+            self.saw_initialize(framing, params.raw);
+        }
+        let dialect = self.of_request(from, framing, params.meta);
+        if params.meta.is_some() && !self.is_settled() && dialect != self.of(from, framing) {
+            self.saw_request(dialect);
+        }
+        dialect
+    }
+
     /// A request named its revision while nothing else had been said.
     pub const fn saw_request(&mut self, dialect: &'static Dialect) {
         if self.settled.is_none() {
@@ -158,6 +178,29 @@ impl Era {
     pub fn task_capability<'a>(&self, side: Side, path: impl IntoIterator<Item = &'a str>) -> bool {
         let Some(declared) = &self.tasks[side] else { return false };
         path.into_iter().try_fold(&**declared, json::member).is_some()
+    }
+
+    /// Whether a request from `from` with a `task` in its params becomes one: the other side has declared that (TASK-11).
+    #[must_use]
+    pub fn asks_for_task(&self, from: Side, dialect: &Dialect, method: &str, params: &Params<'_>) -> bool {
+        dialect.asks_for_tasks() && params.task.is_some() && self.takes_tasks(from.other(), method)
+    }
+
+    /// The rule that a cancel breaks which `from` sends for a request of its own (D30): `request` is its method, and
+    /// whether its requester knows that it is a task; `None` where no such request is known.
+    #[must_use]
+    pub fn forbids_requester(
+        &self,
+        from: Side,
+        dialect: &'static Dialect,
+        request: Option<(&str, bool)>,
+    ) -> Option<Rule> {
+        if dialect.cancellers == Cancellers::Client && from == Side::Server {
+            return Some(Rule::McpM01);
+        }
+        request
+            .and_then(|(method, is_task)| dialect.uncancellable(method).or_else(|| is_task.then_some(Rule::McpC13)))
+            .or_else(|| self.forbids_cancel(from, dialect))
     }
 
     /// The rule that keeps a cancel from `from` off the wire to the other side at this moment.

@@ -36,6 +36,7 @@ pub const LSP: Dialect = Dialect {
         method: "$/progress", // LSP-05
         token: "token",
         asked_at: &["workDoneToken"],
+        partial_at: Some(&["partialResultToken"]),
         report: ReportForm::WorkDone,
     }),
     turn: None,

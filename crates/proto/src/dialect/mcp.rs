@@ -49,6 +49,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
         method: "notifications/progress",
         token: "progressToken",
         asked_at: &["_meta", "progressToken"], // MCP-P00
+        partial_at: None,
         report: ReportForm::Counted,
     }),
     turn: None,

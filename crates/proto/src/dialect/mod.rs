@@ -11,9 +11,9 @@ mod progress;
 
 use core::{fmt, time::Duration};
 
-pub use progress::{ProgressForm, Report, ReportForm};
+pub use progress::{ProgressForm, Reading, Report, ReportForm};
 
-use crate::{json, rule::Rule};
+use crate::{frame::Outcome, json, rule::Rule};
 
 /// One protocol revision's answers about cancellation.
 #[derive(Debug, Clone)]
@@ -266,6 +266,20 @@ impl Dialect {
     #[must_use]
     pub fn uncancellable(&self, method: &str) -> Option<Rule> {
         self.uncancellable.iter().find(|(name, _)| *name == method).map(|(_, rule)| *rule)
+    }
+
+    /// Whether an answer to a request of this method says "cancelled": this dialect's error, or the method's own result.
+    #[must_use]
+    pub fn says_cancelled(&self, method: &str, said: &Outcome<'_>) -> bool {
+        match said {
+            Outcome::Error(error) => {
+                let code = json::member(error, "code");
+                matches!(self.settlement, Settlement::Answered(text) if code == Some(text.code.to_string().as_bytes()))
+            }
+            Outcome::Result(result) => self
+                .cancel_result(method)
+                .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
+        }
     }
 
     /// The method's own cancellation result.

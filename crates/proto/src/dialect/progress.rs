@@ -1,6 +1,12 @@
-//! Progress: how it names its request, and how a report of it is written.
+//! Progress: how it names its request, and how a report of it is written and read.
 
-use crate::json;
+use std::borrow::Cow;
+
+use crate::{
+    frame::Params,
+    id::RequestId,
+    json::{self, lookup},
+};
 
 /// How progress names its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +17,8 @@ pub struct ProgressForm {
     pub token: &'static str,
     /// Where in the params of a request its token stands.
     pub asked_at: &'static [&'static str],
+    /// Where in those params the token of partial results stands, if there are any (LSP-04).
+    pub partial_at: Option<&'static [&'static str]>,
     /// What its params hold beside the token.
     pub report: ReportForm,
 }
@@ -35,7 +43,53 @@ pub struct Report<'a> {
     pub message: Option<&'a str>,
 }
 
+/// What a message of progress says, as it was received: no more than that is true of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading<'a> {
+    /// What is done, a finite number.
+    pub done: Option<f64>,
+    /// Of how much, a finite number.
+    pub total: Option<f64>,
+    /// In the sender's words: untrusted, and of any length.
+    pub message: Option<Cow<'a, str>>,
+}
+
 impl ProgressForm {
+    /// The token under which a request with these params asked for progress.
+    #[must_use]
+    pub fn asked(&self, params: &Params<'_>) -> Option<RequestId> {
+        token(self.asked_at, params)
+    }
+
+    /// The token under which a request with these params asked for partial results.
+    #[must_use]
+    pub fn asked_partial(&self, params: &Params<'_>) -> Option<RequestId> {
+        token(self.partial_at?, params)
+    }
+
+    /// What the params of progress say beside the token. Partial results say nothing that can be read here.
+    #[must_use]
+    pub fn read<'a>(&self, params: &'a [u8]) -> Reading<'a> {
+        let number = |object, name| json::member(object, name).and_then(number);
+        let words = |object, name| json::member(object, name).and_then(json::text);
+        match self.report {
+            ReportForm::Counted => Reading {
+                done: number(params, "progress"),
+                total: number(params, "total"),
+                message: words(params, "message"),
+            },
+            ReportForm::WorkDone => {
+                let Some(value) = json::member(params, "value") else { return Reading::default() };
+                let done = number(value, "percentage");
+                Reading {
+                    done,
+                    total: done.map(|_| 100.0),
+                    message: words(value, "message").or_else(|| words(value, "title")),
+                }
+            }
+        }
+    }
+
     /// The params of `report` under `token`, which is JSON; `None` for a number that JSON does not have.
     #[must_use]
     pub fn params(&self, token: &[u8], report: &Report<'_>) -> Option<Vec<u8>> {
@@ -67,6 +121,21 @@ impl ProgressForm {
         out.push(b'}');
         Some(out)
     }
+}
+
+fn token(path: &[&str], params: &Params<'_>) -> Option<RequestId> {
+    let value = match path {
+        ["_meta", rest @ ..] => lookup(params.meta?, rest)?,
+        path => lookup(params.raw?, path)?,
+    };
+    RequestId::from_json(value)
+}
+
+/// A JSON number, unless it is too large for one.
+fn number(text: &[u8]) -> Option<f64> {
+    let is_number = matches!(text.first(), Some(b'-' | b'0'..=b'9'));
+    let value: f64 = is_number.then(|| core::str::from_utf8(text).ok()?.parse().ok()).flatten()?;
+    value.is_finite().then_some(value)
 }
 
 fn key(name: &str, out: &mut Vec<u8>) {
@@ -111,6 +180,28 @@ mod tests {
         assert_eq!(lsp(&BEGUN), r#"{"token":"a","value":{"kind":"report"}}"#);
         let over = Report { done: 7.0, total: Some(3.0), message: None };
         assert_eq!(lsp(&over), r#"{"token":"a","value":{"kind":"report","percentage":100}}"#);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for (form, total) in [(mcp::LATEST.progress, 3.0), (lsp::LSP.progress, 100.0)] {
+            let params = written(form, &HALF).unwrap();
+            let reading = form.unwrap().read(params.as_bytes());
+            let part = reading.done.unwrap() / reading.total.unwrap();
+            assert_eq!((part, reading.total, reading.message.as_deref()), (0.5, Some(total), Some("half\n")));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let read = |form: Option<ProgressForm>, params: &'static str| form.unwrap().read(params.as_bytes());
+        for odd in [r#"{"progress":"1","total":null,"message":7}"#, r#"{"progress":1e999,"total":-inf}"#, "[]", "{}"] {
+            assert_eq!(read(mcp::LATEST.progress, odd), Reading::default(), "{odd}");
+        }
+        let begun = read(lsp::LSP.progress, r#"{"token":1,"value":{"kind":"begin","title":"Indexing"}}"#);
+        assert_eq!(begun, Reading { message: Some("Indexing".into()), ..Reading::default() });
+        let partial = read(lsp::LSP.progress, r#"{"token":1,"value":[{"percentage":7}]}"#);
+        assert_eq!(partial, Reading::default());
     }
 
     #[test]

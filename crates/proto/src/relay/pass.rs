@@ -40,14 +40,8 @@ impl Relay {
 
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) -> Option<Passed> {
         let Request { id, id_span, method, params } = request;
-        if from == Side::Client && method == "initialize" {
-            self.era.saw_initialize(self.framing, params.raw);
-        }
-        let dialect = self.era.of_request(from, self.framing, params.meta);
+        let dialect = self.era.saw_request_from(from, self.framing, &method, &params);
         let onward = self.era.of_request(from.other(), self.framing, params.meta);
-        if params.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(from, self.framing) {
-            self.era.saw_request(dialect);
-        }
         if id.is_null() && !dialect.null_ids {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request id must not be null");
             self.report_drop(now, from, Drop::Garbage, method.as_bytes());
@@ -72,14 +66,14 @@ impl Relay {
             self.report_violation(now, from, Rule::McpM03, Some(id.clone()));
         }
 
-        let is_task = dialect.asks_for_tasks() && params.task.is_some() && self.era.takes_tasks(from.other(), &method);
+        let is_task = self.era.asks_for_task(from, dialect, &method, &params);
         let table = &mut self.tables[from];
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
         let confusable = table.is_confusable(&id) && onward.uncancellable(&method).is_none();
         let renamed = (dialect.reuse != onward.reuse || taken || confusable).then(|| table.own_id(&id));
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let exchange = Exchange {
-            token: dialect.progress.and_then(|form| token_of(form.asked_at, &params)),
+            token: dialect.progress.and_then(|form| form.asked(&params)),
             session: turn.and(params.session_id).map(Into::into),
             clocks: self.clocks_for(now, from, &method, params.name, dialect.clocks.unclocked),
             cancel: None,
@@ -352,7 +346,7 @@ impl Relay {
         let method = self.methods.name(exchange.method);
         let outcome = match cancel.receipt.outcome {
             Outcome::Asked => Outcome::CompletedFirst,
-            Outcome::Sent if says_cancelled(exchange.onward, method, said) => Outcome::Confirmed { after },
+            Outcome::Sent if exchange.onward.says_cancelled(method, said) => Outcome::Confirmed { after },
             Outcome::Sent => Outcome::AnsweredAfter { after, answer },
             settled @ (Outcome::NeverSent
             | Outcome::NotSendable
@@ -505,26 +499,4 @@ impl Relay {
         let (text, data) = self.epitaph();
         self.answer_error(now, request, error_code::UPSTREAM_GONE, &text, Some(&data));
     }
-}
-
-/// Whether an answer says "cancelled": the dialect's error, or the method's own result.
-fn says_cancelled(dialect: &crate::dialect::Dialect, method: &str, said: &Said<'_>) -> bool {
-    match said {
-        Said::Error(error) => {
-            let code = json::member(error, "code");
-            matches!(dialect.settlement, crate::dialect::Settlement::Answered(text)
-                if code == Some(text.code.to_string().as_bytes()))
-        }
-        Said::Result(result) => dialect
-            .cancel_result(method)
-            .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
-    }
-}
-
-fn token_of(path: &[&str], params: &frame::Params<'_>) -> Option<RequestId> {
-    let value = match path {
-        ["_meta", rest @ ..] => json::lookup(params.meta?, rest)?,
-        path => json::lookup(params.raw?, path)?,
-    };
-    RequestId::from_json(value)
 }

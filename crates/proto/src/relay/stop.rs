@@ -114,21 +114,12 @@ impl Relay {
     /// The rule that forbids the requester to cancel this request (D30).
     fn forbids_requester(&self, request: RequestKey) -> Option<Rule> {
         let exchange = self.exchange(request)?;
-        let dialect = exchange.dialect;
-        if dialect.cancellers == Cancellers::Client && request.from == Side::Server {
-            return Some(Rule::McpM01);
-        }
-        dialect
-            .uncancellable(self.methods.name(exchange.method))
-            .or_else(|| exchange.is_known_task().then_some(Rule::McpC13))
-            .or_else(|| self.era.forbids_cancel(request.from, dialect))
+        let known = (self.methods.name(exchange.method), exchange.is_known_task());
+        self.era.forbids_requester(request.from, exchange.dialect, Some(known))
     }
 
     fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
-        if dialect.cancellers == Cancellers::Client && from == Side::Server {
-            return Verdict::Refused(Rule::McpM01);
-        }
-        if let Some(rule) = self.era.forbids_cancel(from, dialect) {
+        if let Some(rule) = self.era.forbids_requester(from, dialect, None) {
             return Verdict::Refused(rule);
         }
         if !dialect.sticky {
