@@ -5,13 +5,17 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("rescind-proto", &[]),
     ("rescind-feed", &[]),
     ("rescind", &["rescind-proto"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
-    ("rescind-testkit", &["rescind-proto"]),
-    ("rescind-cli", &["rescind-proto", "rescind", "rescind-tasks", "rescind-testkit"]),
+    ("rescind-console", &["rescind-proto", "rescind-feed"]),
+    ("rescind-testkit", &["rescind-proto", "rescind-feed"]),
+    (
+        "rescind-cli",
+        &["rescind-proto", "rescind-feed", "rescind", "rescind-console", "rescind-tasks", "rescind-testkit"],
+    ),
 ];
 
 /// Any crate's tests may use the sample peers.

@@ -1,0 +1,141 @@
+//! What lies behind the door.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderMap},
+};
+use percent_encoding::percent_decode_str;
+use rescind_feed::CancelOrder;
+use tokio::time::timeout;
+
+use super::{
+    answer::{self, Content},
+    door::{Door, Wish},
+    events, multiplex,
+    sources::{Source, Sources},
+};
+use crate::{
+    page,
+    shims::{DirectoryError, ShimError},
+};
+
+/// The longest order: a thousand keys and a reason.
+const MAX_BODY: usize = 64 << 10;
+
+/// How long a body may take.
+const BODY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers one request; nothing about it is told before the door has let it in.
+pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request<Incoming>) -> Response<Content> {
+    let (head, body) = request.into_parts();
+    let inside = match door.admit(&head.method, head.uri.path(), head.uri.query(), &head.headers) {
+        Ok(Wish::Launch) => return answer::see(&door.inside()),
+        Ok(Wish::Inside(inside)) => inside,
+        Err(refusal) => return answer::text(refusal.status, refusal.words),
+    };
+    let steps: Vec<&str> = inside.split('/').collect();
+    let read = head.method == Method::GET || head.method == Method::HEAD;
+    match (read, steps.as_slice()) {
+        (true, [""]) => answer::of_type("text/html; charset=utf-8", page::INDEX),
+        (true, ["events"]) => answer::stream(multiplex::open(Arc::clone(sources), last_seen(&head.headers))),
+        (true, ["sessions", session, "requests", key]) => details(sources, session, key).await,
+        (false, ["sessions", session, "cancel"]) if head.method == Method::POST => {
+            match order(&head.headers, body).await {
+                Ok(order) => cancel(sources, session, &order).await,
+                Err(refused) => refused,
+            }
+        }
+        (true, [name]) => match page::asset(name) {
+            Some((kind, text)) => answer::of_type(kind, text),
+            None => answer::text(StatusCode::NOT_FOUND, "There is nothing of this name here.\n"),
+        },
+        (true, _) => answer::text(StatusCode::NOT_FOUND, "There is nothing of this name here.\n"),
+        (false, _) => answer::text(StatusCode::METHOD_NOT_ALLOWED, "This cannot be done here.\n"),
+    }
+}
+
+fn last_seen(headers: &HeaderMap) -> events::Numbers {
+    let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    seen.map(events::numbers).unwrap_or_default()
+}
+
+async fn details(sources: &Sources, session: &str, key: &str) -> Response<Content> {
+    let source = match find(sources, session) {
+        Ok(source) => source,
+        Err(refused) => return refused,
+    };
+    let Ok(key) = percent_decode_str(key).decode_utf8() else {
+        return answer::problem(StatusCode::BAD_REQUEST, "the request's key is no text", "use the key of a request");
+    };
+    match source.details(&key).await {
+        Ok(Some(details)) => answer::json(StatusCode::OK, &details),
+        Ok(None) => answer::problem(StatusCode::NOT_FOUND, "nothing is kept of this request", "it is long over"),
+        Err(error) => failed(&error),
+    }
+}
+
+async fn cancel(sources: &Sources, session: &str, order: &CancelOrder) -> Response<Content> {
+    match find(sources, session) {
+        Ok(Source::Shim(shim)) => match shim.cancel(order).await {
+            Ok(reply) => answer::json(StatusCode::OK, &reply),
+            Err(error) => failed(&error),
+        },
+        Ok(Source::Recording(_)) => {
+            answer::problem(StatusCode::CONFLICT, "a recording cannot be cancelled", "what it shows is past")
+        }
+        Err(refused) => refused,
+    }
+}
+
+#[expect(clippy::result_large_err, reason = "the error is the answer")]
+fn find<'a>(sources: &'a Sources, session: &str) -> Result<Source<'a>, Response<Content>> {
+    match sources.find(session) {
+        Ok(Some(source)) => Ok(source),
+        Ok(None) => Err(answer::problem(StatusCode::NOT_FOUND, "no such session", "it has ended")),
+        Err(error) => Err(unusable(&error)),
+    }
+}
+
+fn unusable(error: &DirectoryError) -> Response<Content> {
+    answer::problem(StatusCode::BAD_GATEWAY, format!("the directory of sockets {error}"), error.hint())
+}
+
+fn failed(error: &ShimError) -> Response<Content> {
+    let (status, hint) = match error {
+        ShimError::Refused { status, problem } => {
+            return answer::json(StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_GATEWAY), problem);
+        }
+        ShimError::Silent => (StatusCode::GATEWAY_TIMEOUT, "is its process stopped? It may do it once it goes on"),
+        ShimError::Gone(_) => (StatusCode::BAD_GATEWAY, "its session has ended"),
+        ShimError::Foreign(_) | ShimError::Unreachable(_) => {
+            (StatusCode::BAD_GATEWAY, "check the directory of sockets")
+        }
+        ShimError::Unreadable(_) => (StatusCode::BAD_GATEWAY, "use a console of the shim's version"),
+    };
+    answer::problem(status, format!("the shim is or has {error}"), hint)
+}
+
+/// What is to be cancelled, from a body of bounded length and time.
+async fn order(headers: &HeaderMap, body: Incoming) -> Result<CancelOrder, Response<Content>> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        let hint = "send it as application/json";
+        return Err(answer::problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not JSON", hint));
+    }
+    let bytes = match timeout(BODY_PATIENCE, Limited::new(body, MAX_BODY).collect()).await {
+        Ok(Ok(whole)) => whole.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let hint = "a thousand keys and a reason of 1 KiB fit into 64 KiB";
+            return Err(answer::problem(StatusCode::PAYLOAD_TOO_LARGE, "longer than 64 KiB", hint));
+        }
+        Ok(Err(_)) => Bytes::new(),
+        Err(_) => return Err(answer::problem(StatusCode::REQUEST_TIMEOUT, "not all of it came", "send it at once")),
+    };
+    let order = serde_json::from_slice(&bytes);
+    order.map_err(|error| answer::problem(StatusCode::BAD_REQUEST, error.to_string(), "send a CancelOrder"))
+}

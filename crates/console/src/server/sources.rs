@@ -1,0 +1,58 @@
+//! What is shown: shims that run, and recordings.
+
+use rescind_feed::Details;
+
+use crate::{
+    Recording,
+    shims::{Directory, DirectoryError, Look, Shim, ShimError},
+};
+
+/// Where sessions come from.
+#[derive(Debug)]
+pub(super) struct Sources {
+    directory: Option<Directory>,
+    pub(super) recordings: Vec<Recording>,
+}
+
+/// One session's source.
+#[derive(Debug)]
+pub(super) enum Source<'a> {
+    /// A shim that runs.
+    Shim(Shim),
+    /// A recording.
+    Recording(&'a Recording),
+}
+
+impl Sources {
+    pub(super) const fn new(directory: Option<Directory>, recordings: Vec<Recording>) -> Self {
+        Self { directory, recordings }
+    }
+
+    /// The shims whose sockets there are now.
+    pub(super) fn look(&self) -> Result<Look, DirectoryError> {
+        self.directory.as_ref().map_or_else(|| Ok(Look::default()), Directory::look)
+    }
+
+    /// The source of that session.
+    pub(super) fn find(&self, session: &str) -> Result<Option<Source<'_>>, DirectoryError> {
+        if let Some(recording) = self.recordings.iter().find(|recording| recording.name() == session) {
+            return Ok(Some(Source::Recording(recording)));
+        }
+        let shim = self.directory.as_ref().map_or(Ok(None), |directory| directory.shim(session))?;
+        Ok(shim.map(Source::Shim))
+    }
+}
+
+impl Source<'_> {
+    /// Everything that is kept of one request.
+    pub(super) async fn details(&self, key: &str) -> Result<Option<Details>, ShimError> {
+        match self {
+            Self::Recording(recording) => Ok(recording.details(key)),
+            Self::Shim(shim) => match shim.details(key).await {
+                Ok(details) => Ok(Some(details)),
+                Err(ShimError::Refused { status: 404, .. }) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}

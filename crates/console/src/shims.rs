@@ -1,0 +1,13 @@
+//! The user's shims: where their sockets lie, and what can be asked of one.
+
+mod directory;
+mod error;
+mod query;
+mod shim;
+mod stream;
+
+pub use directory::{Directory, DirectoryError, Look};
+pub use error::ShimError;
+pub use query::Query;
+pub use shim::Shim;
+pub use stream::{Events, Message};

@@ -1,0 +1,225 @@
+//! The directory of the user's sockets, and whether it is safe to use.
+
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use rescind_feed::SOCKET_SUFFIX;
+
+use super::Shim;
+
+/// The directory in which the sockets of a user's shims lie.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    path: PathBuf,
+    user: u32,
+}
+
+/// What lies in a [`Directory`].
+#[derive(Debug, Default)]
+pub struct Look {
+    /// The shims, in the order of their names; at most [`Look::LIMIT`]. Whether they answer is not known.
+    pub shims: Vec<Shim>,
+    /// Sockets that are not used, and why.
+    pub refused: Vec<(PathBuf, &'static str)>,
+}
+
+impl Look {
+    /// How many sockets are looked at.
+    pub const LIMIT: usize = 1024;
+}
+
+/// Why a directory of sockets is not used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// It is no directory, or a link to one.
+    #[error("is not a directory of its own, but something else or a link")]
+    NotADirectory,
+    /// It belongs to another user.
+    #[error("belongs to user {owner}, not to user {user}")]
+    Foreign {
+        /// Whose it is.
+        owner: u32,
+        /// Who looks.
+        user: u32,
+    },
+    /// Others may enter it.
+    #[error("is open to other users (mode {0:03o})")]
+    Loose(u32),
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+impl DirectoryError {
+    /// What to do about it.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::NotADirectory | Self::Foreign { .. } => {
+                "set RESCIND_RUNTIME_DIR to a directory of your own, for the shims as well"
+            }
+            Self::Loose(_) => "close it with chmod 700, if you know who opened it",
+            Self::Unreadable(_) => "check that you may read it",
+        }
+    }
+}
+
+impl Directory {
+    /// That of the user who runs this program, as the environment says.
+    #[must_use]
+    pub fn of_this_user() -> Self {
+        let user = rustix::process::geteuid().as_raw();
+        Self { path: rescind_feed::directory(|name| std::env::var_os(name), user), user }
+    }
+
+    /// The one at `path`, of the user who runs this program.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, user: rustix::process::geteuid().as_raw() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The shims whose sockets lie there now; none where there is no directory yet.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError`], where others could have put sockets there.
+    pub fn look(&self) -> Result<Look, DirectoryError> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) => self.judge(&found)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Look::default()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut look = Look::default();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let Some(name) = entry.file_name().to_str().and_then(session_name).map(str::to_owned) else { continue };
+            let Ok(found) = fs::symlink_metadata(entry.path()) else { continue };
+            match self.objection(&found) {
+                None => look.shims.push(Shim::new(name, entry.path(), self.user)),
+                Some(objection) => look.refused.push((entry.path(), objection)),
+            }
+            if look.shims.len() + look.refused.len() == Look::LIMIT {
+                break;
+            }
+        }
+        // Process ids in the order of their numbers, as a person would list them.
+        look.shims.sort_by(|a, b| (a.name().len(), a.name()).cmp(&(b.name().len(), b.name())));
+        look.refused.sort();
+        Ok(look)
+    }
+
+    /// The shim of that name, if a socket of it may be used.
+    ///
+    /// # Errors
+    ///
+    /// As [`look`](Self::look).
+    pub fn shim(&self, name: &str) -> Result<Option<Shim>, DirectoryError> {
+        Ok(self.look()?.shims.into_iter().find(|shim| shim.name() == name))
+    }
+
+    fn judge(&self, found: &Metadata) -> Result<(), DirectoryError> {
+        if !found.is_dir() {
+            return Err(DirectoryError::NotADirectory);
+        }
+        if found.uid() != self.user {
+            return Err(DirectoryError::Foreign { owner: found.uid(), user: self.user });
+        }
+        match found.mode() & 0o777 {
+            mode if mode & 0o077 != 0 => Err(DirectoryError::Loose(mode)),
+            _ => Ok(()),
+        }
+    }
+
+    fn objection(&self, found: &Metadata) -> Option<&'static str> {
+        if !found.file_type().is_socket() {
+            return Some("is not a socket");
+        }
+        if found.uid() != self.user {
+            return Some("belongs to another user");
+        }
+        (found.mode() & 0o077 != 0).then_some("is open to other users")
+    }
+}
+
+/// The session that a file of this name would be the socket of.
+fn session_name(file: &str) -> Option<&str> {
+    let name = file.strip_suffix(SOCKET_SUFFIX)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (!name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(plain)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{
+        fs::{DirBuilderExt, PermissionsExt, symlink},
+        net::UnixListener,
+    };
+
+    use super::*;
+
+    /// A directory as a shim makes it, in one that is removed when the test ends.
+    fn directory() -> (tempfile::TempDir, Directory) {
+        let around = tempfile::tempdir().unwrap();
+        let path = around.path().join("sockets");
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        (around, Directory::at(path))
+    }
+
+    fn socket(directory: &Directory, file: &str, mode: u32) {
+        let path = directory.path().join(file);
+        drop(UnixListener::bind(&path).unwrap());
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_sockets_that_are_closed_to_others_are_used() {
+        let (_around, directory) = directory();
+        socket(&directory, "4711.sock", 0o600);
+        socket(&directory, "99.sock", 0o600);
+        socket(&directory, "4712.sock", 0o606);
+        socket(&directory, "a b.sock", 0o600);
+        socket(&directory, ".sock", 0o600);
+        fs::write(directory.path().join("4713.sock"), "").unwrap();
+        symlink(directory.path().join("4711.sock"), directory.path().join("4714.sock")).unwrap();
+        let look = directory.look().unwrap();
+        assert_eq!(look.shims.iter().map(Shim::name).collect::<Vec<_>>(), ["99", "4711"]);
+        let refused = look.refused.iter().map(|(path, why)| (path.file_name().unwrap().to_str().unwrap(), *why));
+        let expected = [
+            ("4712.sock", "is open to other users"),
+            ("4713.sock", "is not a socket"),
+            ("4714.sock", "is not a socket"),
+        ];
+        assert_eq!(refused.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_directory_that_others_could_have_written_to_is_not_used() {
+        let (around, directory) = directory();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o750)).unwrap();
+        assert_eq!(directory.look().unwrap_err().to_string(), "is open to other users (mode 750)");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let link = around.path().join("link");
+        symlink(directory.path(), &link).unwrap();
+        assert!(matches!(Directory::at(link).look(), Err(DirectoryError::NotADirectory)));
+        let user = directory.user + 1;
+        let foreign = Directory { user, ..directory };
+        assert!(matches!(foreign.look(), Err(DirectoryError::Foreign { owner, .. }) if owner + 1 == user));
+    }
+
+    #[test]
+    fn where_no_shim_ever_ran_there_are_none() {
+        let around = tempfile::tempdir().unwrap();
+        assert!(Directory::at(around.path().join("nothing")).look().unwrap().shims.is_empty());
+    }
+}

@@ -1,0 +1,170 @@
+//! Server-sent events, read.
+
+use std::{collections::VecDeque, time::Duration};
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use rescind_feed::Event;
+use tokio::time::timeout;
+
+use super::ShimError;
+
+/// How long a stream may be silent: three times the interval in which a shim shows that it is there.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// The longest event that is read.
+const MAX_EVENT: usize = 16 << 20;
+
+/// What a shim tells as it happens.
+#[derive(Debug)]
+pub struct Events {
+    body: Incoming,
+    parser: Parser,
+    read: VecDeque<Message>,
+}
+
+/// One event as it came: its data is not looked into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Its kind: `snapshot`, `changes`, `ended`, or what newer shims tell.
+    pub kind: String,
+    /// Its number, where it has one.
+    pub number: Option<u64>,
+    /// Its data, JSON.
+    pub data: String,
+}
+
+impl Message {
+    /// What it tells.
+    ///
+    /// # Errors
+    ///
+    /// [`ShimError::Unreadable`].
+    pub fn event(&self) -> Result<Event, ShimError> {
+        serde_json::from_str(&self.data).map_err(ShimError::unreadable)
+    }
+}
+
+impl Events {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, parser: Parser::default(), read: VecDeque::new() }
+    }
+
+    /// The next event; none where the shim closed the stream.
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ShimError`]; then the stream is of no more use.
+    pub async fn next(&mut self) -> Result<Option<Message>, ShimError> {
+        loop {
+            if let Some(message) = self.read.pop_front() {
+                return Ok(Some(message));
+            }
+            let frame = match timeout(SILENCE, self.body.frame()).await {
+                Err(_) => return Err(ShimError::Silent),
+                Ok(None) => return Ok(None),
+                Ok(Some(frame)) => frame.map_err(|error| ShimError::from_hyper(&error))?,
+            };
+            if let Ok(data) = frame.into_data() {
+                self.parser.read(&data, &mut self.read)?;
+            }
+        }
+    }
+}
+
+/// Bytes in, messages out. Lines end with LF, CR LF or CR, as the format says.
+#[derive(Debug, Default)]
+struct Parser {
+    line: Vec<u8>,
+    after_cr: bool,
+    message: Message,
+    has_data: bool,
+}
+
+impl Parser {
+    fn read(&mut self, bytes: &[u8], messages: &mut VecDeque<Message>) -> Result<(), ShimError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
+                rest = &rest[1..];
+                continue;
+            }
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            self.line.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+            if self.line.len() + self.message.data.len() > MAX_EVENT {
+                return Err(ShimError::unreadable("an event longer than 16 MiB"));
+            }
+            let Some(end) = end else { break };
+            self.after_cr = rest[end] == b'\r';
+            rest = &rest[end + 1..];
+            let line = std::mem::take(&mut self.line);
+            let line = std::str::from_utf8(&line).map_err(ShimError::unreadable)?;
+            messages.extend(self.take_line(line));
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, line: &str) -> Option<Message> {
+        if line.is_empty() {
+            let message = std::mem::take(&mut self.message);
+            return std::mem::take(&mut self.has_data).then_some(message);
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut self.message.kind),
+            "id" => self.message.number = value.parse().ok(),
+            "data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.message.data.push('\n');
+                }
+                self.message.data.push_str(value);
+            }
+            // A comment, `retry`, and what is not known.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(chunks: &[&[u8]]) -> Vec<Message> {
+        let (mut parser, mut messages) = (Parser::default(), VecDeque::new());
+        for chunk in chunks {
+            parser.read(chunk, &mut messages).unwrap();
+        }
+        messages.into()
+    }
+
+    fn message(kind: &str, number: Option<u64>, data: &str) -> Message {
+        Message { kind: kind.into(), number, data: data.into() }
+    }
+
+    #[test]
+    fn events_are_the_same_however_they_are_cut() {
+        let text = ": hello\r\n\r\nevent: changes\nid: 17\ndata: {\"a\":\ndata: \"\u{e9}\"}\n\nretry: 5\rid:18\rdata\r\rdata: x\n";
+        let expected = [message("changes", Some(17), "{\"a\":\n\"\u{e9}\"}"), message("", Some(18), "")];
+        assert_eq!(read(&[text.as_bytes()]), expected);
+        let one_by_one: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(read(&one_by_one), expected);
+    }
+
+    #[test]
+    fn an_event_without_an_end_is_not_collected_for_ever() {
+        let (mut parser, mut messages) = (Parser::default(), VecDeque::new());
+        let mebibyte = vec![b'x'; 1 << 20];
+        let refused = (0..17).find_map(|_| parser.read(&mebibyte, &mut messages).err());
+        assert!(matches!(refused, Some(ShimError::Unreadable(_))));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused() {
+        let mut messages = VecDeque::new();
+        assert!(Parser::default().read(b"data: \xff\n", &mut messages).is_err());
+    }
+}
