@@ -4,6 +4,7 @@
 //! after a signal, and 125 to 127 for what went wrong before (as `env` and
 //! `timeout` do); everything else 0 for done and 2 for could not.
 
+mod console;
 mod demo;
 mod exec;
 mod failure;
@@ -29,6 +30,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Console(console::Arguments),
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(arguments) => run::main(arguments),
+        Command::Console(arguments) => console::main(arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Watch => watch::main(),

@@ -1,6 +1,7 @@
 //! Sample and broken peers, and a simulated network, for tests.
 
 pub mod drive;
+pub mod fake_shim;
 pub mod puppet;
 pub mod relay_rig;
 pub mod sim;

@@ -42,7 +42,6 @@ pub(super) fn open(sources: Arc<Sources>, numbers: Numbers) -> mpsc::Receiver<By
 }
 
 async fn follow_all(sources: &Arc<Sources>, stream: &Stream) -> Result<(), Closed> {
-    stream.breathe().await?;
     // Dropped with this future, and then nobody follows any more.
     let mut followers = JoinSet::new();
     for n in 0..sources.recordings.len() {

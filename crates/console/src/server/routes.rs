@@ -117,7 +117,7 @@ fn failed(error: &ShimError) -> Response<Content> {
         }
         ShimError::Unreadable(_) => (StatusCode::BAD_GATEWAY, "use a console of the shim's version"),
     };
-    answer::problem(status, format!("the shim is or has {error}"), hint)
+    answer::problem(status, format!("the session's shim: {error}"), hint)
 }
 
 /// What is to be cancelled, from a body of bounded length and time.

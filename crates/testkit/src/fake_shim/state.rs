@@ -1,0 +1,227 @@
+//! What a fake shim holds, and what it says of it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+};
+
+use rescind_feed::{
+    CancelOrder, CancelReply, Changes, Counters, Details, End, Ended, Event, FrameView, Listing, Problem, Request,
+    Session, Snapshot, State, Stopped,
+};
+use serde::Serialize;
+
+use super::http::{Asked, decoded};
+
+/// How many events are kept for those who come back.
+const KEPT: usize = 256;
+
+/// How many requests a snapshot and a listing hold.
+const LISTED: usize = 1000;
+
+/// What was asked so far.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The path and query of every request.
+    pub paths: Vec<String>,
+    /// The orders to cancel.
+    pub orders: Vec<CancelOrder>,
+    /// For every subscription, the number after which it went on.
+    pub subscriptions: Vec<Option<u64>>,
+}
+
+type Obey = Box<dyn FnMut(&mut Request, Option<&str>) + Send>;
+
+pub(super) struct Script {
+    pub(super) now: u64,
+    pub(super) frames: HashMap<String, Vec<FrameView>>,
+    pub(super) counters: Counters,
+    pub(super) obey: Obey,
+    pub(super) frozen: bool,
+    pub(super) closed: bool,
+    pub(super) seen: Seen,
+    session: Session,
+    requests: Vec<Request>,
+    places: HashMap<String, usize>,
+    seq: u64,
+    kept: VecDeque<(u64, Event)>,
+    ended: bool,
+}
+
+impl Script {
+    pub(super) fn new(session: Session) -> Self {
+        Self {
+            now: 0,
+            frames: HashMap::new(),
+            counters: Counters::default(),
+            obey: Box::new(|request, reason| {
+                request.state = State::Cancelling;
+                request.cancel = Some(super::asked(request.since, reason));
+            }),
+            frozen: false,
+            closed: false,
+            seen: Seen::default(),
+            session,
+            requests: Vec::new(),
+            places: HashMap::new(),
+            seq: 1,
+            kept: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    pub(super) fn request(&self, key: &str) -> Option<&Request> {
+        self.places.get(key).map(|&place| &self.requests[place])
+    }
+
+    pub(super) fn put(&mut self, requests: Vec<Request>) {
+        for request in &requests {
+            match self.places.get(&request.key) {
+                Some(&place) => self.requests[place] = request.clone(),
+                None => {
+                    self.places.insert(request.key.clone(), self.requests.len());
+                    self.requests.push(request.clone());
+                }
+            }
+        }
+        self.seq += 1;
+        let (seq, now, in_flight) = (self.seq, self.now, self.in_flight());
+        self.keep(Event::Changes(Changes { seq, now, requests, brief: 0, in_flight, session: None }));
+    }
+
+    pub(super) fn end(&mut self, how: End) {
+        self.seq += 1;
+        self.ended = true;
+        self.keep(Event::Ended(Ended { seq: self.seq, now: self.now, how }));
+    }
+
+    fn keep(&mut self, event: Event) {
+        self.kept.push_back((self.seq, event));
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.requests.iter().filter(|request| request.is_open()).count() as u64
+    }
+
+    pub(super) fn is_told(&self, told: Option<u64>) -> bool {
+        told == Some(self.seq)
+    }
+
+    /// The next events as text, the number of the last of them, and whether more can come.
+    pub(super) fn after(&self, told: Option<u64>) -> (u64, String, bool) {
+        let missed = told.filter(|&told| self.kept.front().is_some_and(|(first, _)| *first <= told + 1));
+        let mut text = String::new();
+        match missed {
+            Some(told) => {
+                let missed = self.kept.iter().filter(|(number, _)| *number > told);
+                missed.for_each(|(number, event)| text.push_str(&written(*number, event)));
+            }
+            None => text.push_str(&written(self.seq, &self.snapshot())),
+        }
+        (self.seq, text, !self.ended)
+    }
+
+    fn snapshot(&self) -> Event {
+        let open = self.requests.iter().filter(|request| request.is_open()).take(LISTED);
+        let recent = self.requests.iter().rev().filter(|request| !request.is_open()).take(LISTED);
+        Event::Snapshot(Snapshot {
+            seq: self.seq,
+            now: self.now,
+            session: self.session.clone(),
+            requests: open.chain(recent).cloned().collect(),
+            in_flight: self.in_flight(),
+        })
+    }
+
+    pub(super) fn answer(&mut self, asked: &Asked) -> (u16, String) {
+        match (asked.method.as_str(), asked.path()) {
+            ("GET", "/v1/session") => said(&self.session),
+            ("GET", "/v1/counters") => said(&self.counters),
+            ("GET", "/v1/requests") => said(&self.list(asked)),
+            ("POST", "/v1/cancel") => match serde_json::from_slice(&asked.body) {
+                Ok(order) => said(&self.cancel(order)),
+                Err(error) => problem(400, &error.to_string()),
+            },
+            ("GET", path) => match path.strip_prefix("/v1/requests/").map(decoded).and_then(|key| self.details(&key)) {
+                Some(details) => said(&details),
+                None => problem(404, "no such request"),
+            },
+            _ => problem(405, "cannot be done"),
+        }
+    }
+
+    fn list(&self, asked: &Asked) -> Listing {
+        let state = asked.query("state").unwrap_or_else(|| "open".into());
+        let (from, method) = (asked.query("from"), asked.query("method"));
+        let older_than = asked.query("older_than").and_then(|age| age.parse().ok()).unwrap_or(0);
+        let limit = asked.query("limit").and_then(|limit| limit.parse().ok()).unwrap_or(LISTED);
+        let wanted = |request: &&Request| {
+            (state == "all" || (state == "open") == request.is_open())
+                && from.as_ref().is_none_or(|from| from == request.from.word())
+                && method.as_ref().is_none_or(|method| names(method, request))
+                && self.now.saturating_sub(request.since) >= older_than
+        };
+        let mut requests: Vec<Request> = self.requests.iter().filter(wanted).cloned().collect();
+        requests.sort_by_key(|request| request.since);
+        let more = requests.len().saturating_sub(limit) as u64;
+        requests.truncate(limit);
+        Listing { now: self.now, requests, more }
+    }
+
+    fn details(&self, key: &str) -> Option<Details> {
+        let request = self.request(key)?.clone();
+        let frames = self.frames.get(key).cloned().unwrap_or_default();
+        Some(Details { request, frames, kept_since: Some(0) })
+    }
+
+    fn cancel(&mut self, order: CancelOrder) -> CancelReply {
+        let reason = order.reason.as_deref();
+        let stopped: Vec<Stopped> = order.requests.iter().map(|key| self.stop(key, reason)).collect();
+        let changed = stopped.iter().filter(|stopped| stopped.accepted);
+        self.put(changed.filter_map(|stopped| stopped.request.clone()).collect());
+        self.seen.orders.push(order);
+        CancelReply { requests: stopped }
+    }
+
+    fn stop(&mut self, key: &str, reason: Option<&str>) -> Stopped {
+        let mut request = self.request(key).cloned();
+        let accepted = request.as_ref().is_some_and(|request| request.is_open() && request.cancel.is_none());
+        if let Some(request) = request.as_mut().filter(|_| accepted) {
+            (self.obey)(request, reason);
+        }
+        Stopped { key: key.to_owned(), accepted, request }
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").field("session", &self.session.name).field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// Whether `METHOD` or `METHOD:TOOL` names the request.
+fn names(method: &str, request: &Request) -> bool {
+    let tool = method.strip_prefix(&request.method).and_then(|rest| rest.strip_prefix(':'));
+    method == request.method || tool.is_some_and(|tool| request.name.as_deref() == Some(tool))
+}
+
+fn written(number: u64, event: &Event) -> String {
+    let kind = match event {
+        Event::Snapshot(_) => "snapshot",
+        Event::Changes(_) => "changes",
+        Event::Ended(_) => "ended",
+    };
+    format!("event: {kind}\nid: {number}\ndata: {}\n\n", serde_json::to_string(event).unwrap_or_default())
+}
+
+fn said(value: &impl Serialize) -> (u16, String) {
+    (200, serde_json::to_string(value).unwrap_or_default())
+}
+
+fn problem(status: u16, error: &str) -> (u16, String) {
+    let (_, body) = said(&Problem { error: error.into(), hint: None });
+    (status, body)
+}
