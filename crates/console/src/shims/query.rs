@@ -10,6 +10,8 @@ pub struct Query {
     pub state: Option<&'static str>,
     /// Only those of one side.
     pub from: Option<Side>,
+    /// Only those with this id: its JSON text, or its characters where it is a string.
+    pub id: Option<String>,
     /// Only those of this method, or with a colon behind it of this tool: `tools/call:index`.
     pub method: Option<String>,
     /// Only those older than this, in microseconds.
@@ -21,10 +23,11 @@ pub struct Query {
 impl Query {
     /// The path and query to ask for.
     pub(super) fn path(&self) -> String {
-        let Self { state, from, method, older_than, limit } = self;
+        let Self { state, from, id, method, older_than, limit } = self;
         let members = [
             ("state", state.map(str::to_owned)),
             ("from", from.map(|side| side.word().to_owned())),
+            ("id", id.as_ref().map(|id| encoded(id))),
             ("method", method.as_ref().map(|method| encoded(method))),
             ("older_than", older_than.map(|age| age.to_string())),
             ("limit", limit.map(|limit| limit.to_string())),

@@ -155,12 +155,13 @@ impl Script {
 
     fn list(&self, asked: &Asked) -> Listing {
         let state = asked.query("state").unwrap_or_else(|| "open".into());
-        let (from, method) = (asked.query("from"), asked.query("method"));
+        let (from, id, method) = (asked.query("from"), asked.query("id"), asked.query("method"));
         let older_than = asked.query("older_than").and_then(|age| age.parse().ok()).unwrap_or(0);
         let limit = asked.query("limit").and_then(|limit| limit.parse().ok()).unwrap_or(LISTED);
         let wanted = |request: &&Request| {
             (state == "all" || (state == "open") == request.is_open())
                 && from.as_ref().is_none_or(|from| from == request.from.word())
+                && id.as_ref().is_none_or(|id| *id == request.id || format!("\"{id}\"") == request.id)
                 && method.as_ref().is_none_or(|method| names(method, request))
                 && self.now.saturating_sub(request.since) >= older_than
         };
