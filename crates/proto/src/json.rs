@@ -14,7 +14,7 @@ mod scan;
 mod text;
 
 pub use members::{Elements, Member, Members, lookup, member};
-pub use number::{is_integer, write_integer};
+pub use number::{integer, is_integer, write_integer};
 pub use scan::{MAX_DEPTH, value_end};
 pub use text::{is_string, text, unescape, write_string};
 

@@ -4,9 +4,9 @@ use hashbrown::HashTable;
 
 use crate::hash::Seed;
 
-/// A method name in a [`Methods`] table: four bytes instead of an allocation per request.
+/// A name in a [`Methods`] table: two bytes instead of an allocation per request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Method(u32);
+pub(crate) struct Method(u16);
 
 /// Names beyond this many are all called [`OTHER`]: the peer chooses them, so they must be bounded.
 const MAX_NAMES: usize = 4096;
@@ -16,12 +16,17 @@ const MAX_NAME: usize = 256;
 
 const OTHER: &str = "(other)";
 
+impl Method {
+    /// [`OTHER`], and the name of what has none.
+    pub(crate) const OTHER: Self = Self(0);
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Methods {
     names: Vec<Box<str>>,
-    index: HashTable<u32>,
+    index: HashTable<u16>,
     /// The name asked for last: most links send one method most of the time.
-    last: u32,
+    last: u16,
     seed: Seed,
 }
 
@@ -41,13 +46,26 @@ impl Methods {
             return Method(found);
         }
         if self.names.len() >= MAX_NAMES {
-            return Method(0);
+            return Method::OTHER;
         }
-        let at = self.names.len() as u32;
+        let at = self.names.len() as u16;
         self.names.push(name.into());
         let Self { names, index, seed, .. } = self;
         index.insert_unique(hash, at, |&at| seed.hash(names[at as usize].as_bytes()));
         Method(at)
+    }
+
+    /// Interns a JSON string as it stands, quotes and escapes included; what is no string, or too long to be a name,
+    /// is [`OTHER`].
+    #[inline]
+    pub(crate) fn intern_json(&mut self, value: &[u8]) -> Method {
+        if *self.names[self.last as usize].as_bytes() == *value {
+            return Method(self.last);
+        }
+        match core::str::from_utf8(value) {
+            Ok(text) if text.starts_with('"') && text.len() <= MAX_NAME => self.intern(text),
+            Ok(_) | Err(_) => Method::OTHER,
+        }
     }
 
     pub(crate) fn name(&self, method: Method) -> &str {

@@ -14,6 +14,16 @@ impl Key {
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
+
+    /// How many entries had the place before it, and one.
+    pub(crate) const fn generation(self) -> NonZeroU32 {
+        self.generation
+    }
+
+    /// A key that was written down: it finds its entry, or nothing.
+    pub(crate) const fn from_parts(index: u32, generation: NonZeroU32) -> Self {
+        Self { index, generation }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +101,11 @@ impl<T> Slab<T> {
     pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
         let place = self.places.get(index as usize)?;
         place.entry.is_some().then_some(Key { index, generation: place.generation })
+    }
+
+    /// All entries, to be changed, in index order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.entry.as_mut())
     }
 
     /// All entries in index order: the same order on every run.

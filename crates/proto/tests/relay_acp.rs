@@ -130,8 +130,26 @@ fn an_operator_ends_a_turn_as_its_method_does() {
     let mut rig = prompted();
     let key = rig.key(Side::Client, "1").unwrap();
     assert!(rig.relay.stop(rig.now, key, None));
-    assert_eq!(rig.at_client(), [STOPPED], "an error on a prompt makes some clients kill the agent");
+    assert_eq!(rig.at_client(), [""; 0], "the agent is asked to end its turn itself");
     assert_eq!(rig.at_server(), [SESSION_CANCEL]);
+    assert!(!rig.relay.stop(rig.now, key, None), "once");
+    rig.from_server(UPDATE);
+    rig.from_server(STOPPED);
+    assert_eq!(rig.at_client(), [UPDATE, STOPPED], "its own words, to the end");
+    assert_eq!(rig.at_server(), [""; 0]);
+}
+
+#[test]
+fn a_turn_that_its_agent_does_not_end_is_ended_for_the_operator() {
+    let mut rig = prompted();
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, Some("too \"dear\"")));
+    assert_eq!(rig.at_server().len(), 1);
+    rig.pass(Duration::from_secs(30));
+    let receipt = r#"{"cause":"operator","reason":"too \"dear\"","outcome":"sent"}"#;
+    let meta = format!(r#","_meta":{{"rescind/receipt":{receipt}}}"#);
+    let stopped = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"stopReason":"cancelled"{meta}}}}}"#);
+    assert_eq!(rig.at_client(), [stopped], "an error on a prompt makes some clients kill the agent");
     rig.from_server(UPDATE);
     rig.from_server(STOPPED);
     assert_eq!(rig.at_client(), [""; 0]);

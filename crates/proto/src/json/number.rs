@@ -30,6 +30,12 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[first..]);
 }
 
+/// The value of an integer that fits.
+#[must_use]
+pub fn integer(text: &[u8]) -> Option<i64> {
+    if is_integer(text) { core::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
 /// The short integer that `text` starts with, and its length; `None` for anything that needs a closer look.
 #[inline]
 pub(crate) fn small_integer(text: &[u8]) -> Option<(i64, usize)> {

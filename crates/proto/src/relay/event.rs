@@ -186,6 +186,22 @@ pub enum Verdict {
     Refused(Rule),
 }
 
+impl Verdict {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Repeated => "repeated",
+            Self::Completed => "completed",
+            Self::Held => "held",
+            Self::Unknown => "unknown",
+            Self::Malformed => "malformed",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
 /// How a request ended for its requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
@@ -200,6 +216,19 @@ pub enum Settled {
     Silent,
     /// The requester went away.
     Gone,
+}
+
+impl Settled {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::AnsweredHere { .. } => "answered_here",
+            Self::Silent => "silent",
+            Self::Gone => "gone",
+        }
+    }
 }
 
 /// What is new of a request that is a task.
@@ -237,6 +266,19 @@ pub enum LateKind {
     Subscription,
 }
 
+impl LateKind {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Error => "error",
+            Self::Progress => "progress",
+            Self::Subscription => "subscription",
+        }
+    }
+}
+
 /// What shows that a cancelled request is still being worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StuckSign {
@@ -244,6 +286,17 @@ pub enum StuckSign {
     Progress,
     /// Its dialect owes an answer and none has come.
     NoAnswer,
+}
+
+impl StuckSign {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Progress => "progress",
+            Self::NoAnswer => "no_answer",
+        }
+    }
 }
 
 /// Why a message is not passed on.
@@ -265,6 +318,22 @@ pub enum Drop {
     Unfinished,
 }
 
+impl Drop {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Garbage => "garbage",
+            Self::TooLarge => "too_large",
+            Self::UnknownResponse => "unknown_response",
+            Self::StrayError => "stray_error",
+            Self::DuplicateId => "duplicate_id",
+            Self::Overloaded => "overloaded",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
 /// The four points where a frame can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hop {
@@ -272,4 +341,17 @@ pub enum Hop {
     From(Side),
     /// Left for a side: its last byte was written.
     To(Side),
+}
+
+impl Hop {
+    /// The word for logs and recordings.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::From(Side::Client) => "from_client",
+            Self::From(Side::Server) => "from_server",
+            Self::To(Side::Client) => "to_client",
+            Self::To(Side::Server) => "to_server",
+        }
+    }
 }

@@ -9,7 +9,8 @@ use crate::{
     id::RequestId,
     method::Method,
     outbox::Ticket,
-    receipt::{Outcome, Receipt},
+    receipt::{Answer, Outcome, Receipt},
+    slab::Key,
     time::Instant,
 };
 
@@ -26,9 +27,7 @@ pub(super) struct Exchange {
     pub(super) session: Option<Box<[u8]>>,
     pub(super) clocks: Option<Box<Clocks>>,
     pub(super) cancel: Option<Box<Cancelling>>,
-    pub(super) notices: Option<Box<Notices>>,
-    /// The task that it became, or that it cancels in our name (D38).
-    pub(super) task: Option<Box<TaskPart>>,
+    pub(super) aside: Option<Box<Aside>>,
     /// What the requester speaks, for this request (D2).
     pub(super) dialect: &'static Dialect,
     /// What the other side speaks, for this request.
@@ -37,10 +36,16 @@ pub(super) struct Exchange {
     pub(super) down: Down,
     pub(super) asked: Instant,
     pub(super) method: Method,
+    /// The tool or prompt that it names, as JSON.
+    pub(super) name: Method,
+    /// What the other side's answer was.
+    pub(super) answer: Option<Answer>,
     /// It is a task: only `tasks/cancel` may cancel it (MCP-C13).
     pub(super) is_task: bool,
     /// A later request of the requester has taken the id over; this one is known by its other id only.
     pub(super) superseded: bool,
+    /// It waits among the changes for whoever watches.
+    pub(super) touched: bool,
 }
 
 /// What the other side knows of the request.
@@ -71,8 +76,8 @@ pub(super) enum Down {
     Answering(Ticket, Settled),
     /// An answer waits to be written, with others in one frame.
     Bundled(Settled),
-    /// All it will ever be told.
-    Done(Settled),
+    /// All it will ever be told, and since when.
+    Done(Settled, Instant),
 }
 
 /// Clocks of one request (D16).
@@ -99,11 +104,52 @@ impl Clocks {
     }
 }
 
-/// Notifications about a request that wait to be written: taken back where silence becomes due (MCP-H04, D23).
+/// What most requests never have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Notices {
-    /// In the order in which they leave.
-    pub(super) waiting: VecDeque<Ticket>,
+pub(super) struct Aside {
+    /// Notifications about the request that wait to be written, in the order in which they leave: taken back where
+    /// silence becomes due (MCP-H04, D23).
+    pub(super) notices: VecDeque<Ticket>,
+    pub(super) progress: Progress,
+    pub(super) late: Late,
+    /// The request of the other side during which this one was made, where that is certain.
+    pub(super) parent: Option<Key>,
+    /// The code of the other side's error.
+    pub(super) code: Option<i64>,
+    /// The task that it became, or that it cancels in our name (D38).
+    pub(super) task: Option<TaskPart>,
+}
+
+/// Progress that has passed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    pub(super) count: u64,
+    pub(super) at: Instant,
+    /// The params of the last, unless they were too long to keep.
+    pub(super) params: Vec<u8>,
+}
+
+/// Params of progress that are longer are counted and not kept.
+const MAX_PROGRESS: usize = 1024;
+
+impl Progress {
+    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
+        self.count += 1;
+        self.at = now;
+        self.params.clear();
+        self.params.extend_from_slice(params.filter(|params| params.len() <= MAX_PROGRESS).unwrap_or_default());
+    }
+}
+
+/// What came for a request that was over, and was swallowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// When the last of it came.
+    pub at: Instant,
+    /// Results and errors.
+    pub answers: u64,
+    /// Progress, updates of a turn, messages of a subscription.
+    pub notices: u64,
 }
 
 /// A cancel of the request, from asking to the last that is learnt of it.
@@ -116,15 +162,26 @@ pub(super) struct Cancelling {
     pub(super) grace: Option<Instant>,
     /// It was shown that the work goes on past the grace; said once.
     pub(super) stuck: bool,
+    /// The outcome under which it is counted.
+    pub(super) counted: Option<&'static str>,
 }
 
 impl Cancelling {
     pub(super) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
-        Self { receipt: Receipt { cause, asked, written: None, outcome }, frame: None, grace: None, stuck: false }
+        let receipt = Receipt { cause, asked, written: None, outcome };
+        Self { receipt, frame: None, grace: None, stuck: false, counted: None }
     }
 }
 
+/// A million of them are in flight at once: what few have stands in a box.
+const _: () = assert!(size_of::<Exchange>() <= 160);
+
 impl Exchange {
+    /// The task that it became, or that it cancels in our name (D38).
+    pub(super) fn task(&self) -> Option<&TaskPart> {
+        self.aside.as_deref()?.task.as_ref()
+    }
+
     /// Its id on the other side.
     pub(super) fn upstream(&self) -> &RequestId {
         self.renamed.as_ref().unwrap_or(&self.id)
@@ -132,7 +189,7 @@ impl Exchange {
 
     /// Whether the requester still has something to wait for or to receive.
     pub(super) const fn is_live(&self) -> bool {
-        !matches!(self.down, Down::Done(_))
+        !matches!(self.down, Down::Done(..))
     }
 
     /// Whether the other side still owes something that could come late.

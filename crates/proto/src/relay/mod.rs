@@ -16,18 +16,23 @@
 //!
 //! Files: `pass` takes in what a side sends; `stop` is every cancel, whoever
 //! asked; `settle` is every answer of our own and what remains afterwards;
-//! `task` is about requests that became tasks; `turn` is what ACP sessions add; `view` shows what is in flight; `proof` is for
-//! those who check the machine.
+//! `task` is about requests that became tasks; `turn` is what ACP sessions add; `view`
+//! shows what is in flight, `changes` what of it has changed, `tally` what has been; `proof` is for those who check the
+//! machine.
 
 mod batch;
+mod changes;
 mod config;
 mod event;
 mod exchange;
+mod key;
+mod party;
 mod pass;
 mod proof;
 mod settle;
 mod stop;
 mod table;
+mod tally;
 mod task;
 mod turn;
 mod view;
@@ -37,7 +42,11 @@ use std::collections::VecDeque;
 
 pub use config::{Clock, ClockRule, Config};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
-pub use view::{RequestState, RequestView};
+pub use exchange::Late;
+pub use key::{NoKey, RequestKey};
+pub use party::Party;
+pub use tally::{Counts, Histogram, Tally};
+pub use view::{Ended, ProgressView, RequestState, RequestView};
 
 use crate::{
     cause::{Cause, CauseCode},
@@ -56,16 +65,9 @@ use crate::{
     timer::Timers,
     wire::{Chunk, Decoder, Framed, Framing, Leftover},
 };
+use changes::Changes;
 use exchange::{Down, Exchange, Up};
 use table::Table;
-
-/// Names one request in a relay; never reused while the relay lives.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RequestKey {
-    /// Who sent the request.
-    pub from: Side,
-    pub(crate) key: Key,
-}
 
 /// A relay between a client and a server.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ pub struct Relay {
     /// By who sent the requests.
     tables: Sides<Table>,
     methods: Methods,
+    /// The tools and prompts that requests name, as JSON.
+    names: Methods,
     /// Cancels that overtook their request (D9).
     held: Sides<Sticky>,
     /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
@@ -87,6 +91,13 @@ pub struct Relay {
     events: VecDeque<Event>,
     /// By who broke them.
     violations: Sides<Violations>,
+    tally: Tally,
+    /// What each side calls itself.
+    parties: Sides<Option<Party>>,
+    /// Turns and what belongs to them, in flight, the oldest first (D37).
+    turns: Vec<RequestKey>,
+    /// What has changed since whoever watches last asked; absent when nobody does.
+    changes: Option<Changes>,
     /// How the server's input ended.
     server_end: Option<End>,
     /// Frames that have just left, with their lengths; empty between calls.
@@ -191,6 +202,11 @@ impl Relay {
             tombstones_due: None,
             events: VecDeque::new(),
             violations: Sides::default(),
+            names: Methods::new(seed),
+            tally: Tally::default(),
+            parties: Sides::default(),
+            turns: Vec::new(),
+            changes: None,
             server_end: None,
             left: Vec::new(),
             config,
@@ -291,7 +307,8 @@ impl Relay {
 
     /// Cancels a request that is in flight, for whoever operates this relay, and ends it for its requester
     /// as its dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own
-    /// cancellation result elsewhere. The receipt follows as events. `false` if it is over already.
+    /// cancellation result elsewhere; the turn of an ACP session when its agent answers, or after the turn's own limit
+    /// (D34, D37). The receipt follows as events. `false` if it is over already, or is such a turn and cancelled.
     pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let mut cause = Cause::new(CauseCode::Operator);
         if let Some(reason) = reason {
@@ -354,6 +371,21 @@ impl Relay {
     #[must_use]
     pub fn violations(&self, side: Side) -> &Violations {
         &self.violations[side]
+    }
+
+    /// What has been counted since the start.
+    #[must_use]
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// What `side` called itself in its handshake: untrusted.
+    #[must_use]
+    pub const fn party(&self, side: Side) -> Option<&Party> {
+        match side {
+            Side::Client => self.parties.client.as_ref(),
+            Side::Server => self.parties.server.as_ref(),
+        }
     }
 
     /// The dialect spoken with `side`; a guess until something telling has passed.
@@ -432,7 +464,7 @@ impl Relay {
             }
             Tag::Notice(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
-                    exchange.notices.get_or_insert_default().waiting.push_back(ticket);
+                    exchange.aside.get_or_insert_default().notices.push_back(ticket);
                 }
             }
             Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => {}
@@ -449,6 +481,7 @@ impl Relay {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Sent;
                 }
+                self.touch(request);
             }
             Tag::Answer(request) => {
                 if let Some(Down::Answering(_, how) | Down::Bundled(how)) = self.exchange(request).map(|ex| ex.down) {
@@ -457,8 +490,8 @@ impl Relay {
             }
             Tag::Cancel(request) => self.cancel_written(now, request),
             Tag::Notice(request) => {
-                if let Some(notices) = self.exchange_mut(request).and_then(|ex| ex.notices.as_deref_mut()) {
-                    notices.waiting.pop_front();
+                if let Some(aside) = self.exchange_mut(request).and_then(|ex| ex.aside.as_deref_mut()) {
+                    aside.notices.pop_front();
                 }
             }
             Tag::Many(tags) => self.handle_all_left(now, to, tags),
@@ -547,8 +580,8 @@ impl Relay {
             }
             Tag::Answer(request) => self.settle(now, request, Settled::Gone),
             Tag::Notice(request) => {
-                if let Some(exchange) = self.exchange_mut(request) {
-                    exchange.notices = None;
+                if let Some(aside) = self.exchange_mut(request).and_then(|ex| ex.aside.as_deref_mut()) {
+                    aside.notices.clear();
                 }
             }
             Tag::Cancel(request) => {

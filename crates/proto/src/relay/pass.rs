@@ -1,8 +1,8 @@
 //! What a side sends, taken in: each message is passed on, answered here, or swallowed.
 
 use super::{
-    Clock, ClockRule, Drop, LateKind, Passed, Relay, RequestKey, Settled, Tag, Timer,
-    exchange::{Cancelling, Clocks, Down, Exchange, Running, Up},
+    Clock, ClockRule, Drop, LateKind, Party, Passed, Relay, RequestKey, Settled, Tag, Timer,
+    exchange::{Aside, Cancelling, Clocks, Down, Exchange, Running, Up},
 };
 use crate::{
     bug::SeededBug,
@@ -12,6 +12,7 @@ use crate::{
     frame::{self, Frame, Kind, Malformed, Notification, Outcome as Said, Request, Response, ResponseId},
     id::RequestId,
     json,
+    method::Method,
     receipt::{Answer, Outcome},
     rule::Rule,
     side::Side,
@@ -41,6 +42,9 @@ impl Relay {
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) -> Option<Passed> {
         let Request { id, id_span, method, params } = request;
         let dialect = self.era.saw_request_from(from, self.framing, &method, &params);
+        if from == Side::Client && method == "initialize" {
+            self.parties.client = params.raw.and_then(Party::of);
+        }
         let onward = self.era.of_request(from.other(), self.framing, params.meta);
         if id.is_null() && !dialect.null_ids {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request id must not be null");
@@ -71,20 +75,23 @@ impl Relay {
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
         let confusable = table.is_confusable(&id) && onward.uncancellable(&method).is_none();
         let renamed = (dialect.reuse != onward.reuse || taken || confusable).then(|| table.own_id(&id));
+        let parent = self.parent_of(from, &method, params.session_id);
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let exchange = Exchange {
             token: dialect.progress.and_then(|form| form.asked(&params)),
             session: turn.and(params.session_id).map(Into::into),
             clocks: self.clocks_for(now, from, &method, params.name, dialect.clocks.unclocked),
             cancel: None,
-            notices: None,
-            task: None,
+            aside: parent.map(|parent| Box::new(Aside { parent: Some(parent), ..Aside::default() })),
             dialect,
             onward,
             up: Up::Assembling,
             down: Down::Waiting,
             asked: now,
             method: self.methods.intern(&method),
+            name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
+            answer: None,
+            touched: false,
             is_task,
             superseded: false,
             renamed: renamed.clone(),
@@ -92,6 +99,9 @@ impl Relay {
         };
         let key = self.tables[from].insert(probe.hash, exchange);
         let request = RequestKey { from, key };
+        if turn.is_some_and(|turn| method == turn.prompt) {
+            self.turns.push(request);
+        }
         self.arm_clocks(request);
         self.report_opened(now, request);
         if self.take_held(now, request) {
@@ -185,7 +195,7 @@ impl Relay {
             && method == form.method
             && let Some(token) = notification.params.raw.and_then(|params| json::member(params, form.token))
         {
-            return self.handle_progress(now, from, token);
+            return self.handle_progress(now, from, token, notification.params.raw);
         }
         if from == Side::Server && notification.params.meta.is_some() {
             return self.handle_subscription(now, body, notification.params.raw?);
@@ -194,20 +204,23 @@ impl Relay {
     }
 
     /// Whether progress goes on: not for a request that is over (MCP-P03). It resets the clock of one that is not.
-    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8]) -> Option<Passed> {
+    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8], params: Option<&[u8]>) -> Option<Passed> {
         let Some(token) = RequestId::from_json(token) else { return Some(Passed::PLAIN) };
         let Some(key) = self.tables[from.other()].by_token(&token) else { return Some(Passed::PLAIN) };
         let request = RequestKey { from: from.other(), key };
         let Some(exchange) = self.exchange_mut(request) else { return Some(Passed::PLAIN) };
+        exchange.aside.get_or_insert_default().progress.note(now, params);
         if exchange.keeps_token() {
+            self.touch(request);
             return Some(Passed::PLAIN);
         }
         // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
         let passes = exchange.down == Down::Waiting;
         if passes {
             self.reset_response_clock(now, request);
+            self.touch(request);
         } else {
-            self.report_late(now, from, token, LateKind::Progress);
+            self.report_late(now, from, request, token, LateKind::Progress);
         }
         self.note_alive(now, request);
         passes.then_some(Passed { tag: Tag::Notice(request), ..Passed::PLAIN })
@@ -234,7 +247,8 @@ impl Relay {
         })();
         let Some((value, id, key, exchange)) = found else { return Some(Passed::PLAIN) };
         if exchange.down != Down::Waiting {
-            self.report_late(now, Side::Server, id, LateKind::Subscription);
+            let request = RequestKey { from: Side::Client, key };
+            self.report_late(now, Side::Server, request, id, LateKind::Subscription);
             return None;
         }
         let splice = if exchange.renamed.is_some() {
@@ -298,16 +312,21 @@ impl Relay {
             Said::Error(_) => (Answer::Error, LateKind::Error),
         };
         let exchange = self.tables[request.from].get_mut(request.key)?;
-        if exchange.task.is_some() && self.ends_errand(now, request, said) {
+        if exchange.task().is_some() && self.ends_errand(now, request, said) {
             return None;
         }
         let exchange = self.tables[request.from].get_mut(request.key)?;
         if exchange.up != Up::Sent {
             let id = exchange.upstream().clone();
-            self.report_late(now, from, id, late);
+            self.report_late(now, from, request, id, late);
             return None;
         }
         exchange.up = Up::Answered;
+        exchange.answer = Some(kind);
+        if let Said::Error(error) = said {
+            let code = json::member(error, "code").and_then(json::integer);
+            exchange.aside.get_or_insert_default().code = code;
+        }
         let id = (exchange.renamed.is_some() || loosely).then(|| exchange.id.clone());
         let passes = exchange.down == Down::Waiting || self.config.has(SeededBug::DoubleAnswer);
         let may_be_task = exchange.onward.tasks.is_some_and(|form| exchange.is_task || !form.asked);
@@ -318,6 +337,7 @@ impl Relay {
             && self.methods.name(exchange.method) == "initialize"
         {
             self.era.saw_initialize_result(result);
+            self.parties.server = Party::of(result);
         }
         if is_watched {
             self.learn_answer(now, request, kind, said);
@@ -332,7 +352,7 @@ impl Relay {
                 self.cancel_orphan(now, request);
             }
             let id = self.exchange(request)?.upstream().clone();
-            self.report_late(now, from, id, late);
+            self.report_late(now, from, request, id, late);
             return None;
         }
         Some(id)
@@ -344,7 +364,8 @@ impl Relay {
         let Some(cancel) = &exchange.cancel else { return };
         let after = now.since(cancel.receipt.asked);
         let method = self.methods.name(exchange.method);
-        let outcome = match cancel.receipt.outcome {
+        let cancel_outcome = cancel.receipt.outcome;
+        let outcome = match cancel_outcome {
             Outcome::Asked => Outcome::CompletedFirst,
             Outcome::Sent if exchange.onward.says_cancelled(method, said) => Outcome::Confirmed { after },
             Outcome::Sent => Outcome::AnsweredAfter { after, answer },
@@ -359,6 +380,9 @@ impl Relay {
         let unwritten = cancel.frame;
         if let Some(ticket) = unwritten {
             self.links[request.from.other()].outbox.withdraw(ticket);
+        }
+        if outcome != cancel_outcome && matches!(outcome, Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. }) {
+            self.tally.cancel_to_answer.record(after);
         }
         if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
             cancel.frame = None;

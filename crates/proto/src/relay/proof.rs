@@ -75,14 +75,16 @@ impl Relay {
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, &ex.session, ex.method).hash(state);
                 (ex.dialect.name, ex.onward.name, ex.is_task, ex.superseded).hash(state);
-                match ex.task.as_deref() {
+                match ex.task() {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
                     None => 0_u8.hash(state),
                 }
                 match ex.down {
                     Down::Answering(ticket, how) => (self.links[side].outbox.place(ticket), how).hash(state),
-                    Down::Waiting | Down::Bundled(_) | Down::Done(_) => ex.down.hash(state),
+                    Down::Waiting | Down::Bundled(_) => ex.down.hash(state),
+                    // When it was settled stands with the tombstones below.
+                    Down::Done(how, _) => (9_u8, how).hash(state),
                 }
                 match ex.up {
                     Up::Queued(ticket) => self.links[side.other()].outbox.place(ticket).hash(state),

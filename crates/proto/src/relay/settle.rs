@@ -50,16 +50,23 @@ impl Relay {
     pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
         let Some(exchange) = self.tables[request.from].settle(request.key, now, how) else { return };
         let is_timed = exchange.clocks.is_some();
-        let notices = exchange.notices.take();
+        let notices = exchange.aside.as_deref_mut().map(|aside| core::mem::take(&mut aside.notices));
+        let asked = exchange.cancel.as_deref().map(|cancel| cancel.receipt.asked);
+        let is_prompt = exchange.session.is_some();
         if is_timed {
             self.disarm_clocks(request);
         }
         // Whoever wants no answer wants to hear nothing of it (MCP-P03, MCP-H04).
         if let (Some(notices), Settled::Silent | Settled::Gone) = (notices, how) {
-            for ticket in notices.waiting {
+            for ticket in notices {
                 self.links[request.from].outbox.withdraw(ticket);
             }
         }
+        self.tally.settled(how, asked.map(|asked| now.since(asked)));
+        if is_prompt {
+            self.turns.retain(|key| *key != request);
+        }
+        self.touch(request);
         if self.config.observe {
             self.events.push_back(Event::Settled { request, how, at: now });
         }
@@ -71,8 +78,9 @@ impl Relay {
         let Some(exchange) = self.exchange(request) else { return };
         let dialect = exchange.dialect;
         if let Some(own) = dialect.cancel_result(self.methods.name(exchange.method)) {
+            let result = self.cancelled_result(request, own.json);
             return self.answer(now, request, Settled::AnsweredHere { code: None }, |id, out| {
-                message::result(id, own.json.as_bytes(), out);
+                message::result(id, &result, out);
             });
         }
         let (code, text) = match dialect.settlement {
@@ -83,6 +91,21 @@ impl Relay {
         let unconfirmed = exchange.is_open_upstream() || exchange.up == Up::Lost;
         let data = self.error_data(request, None);
         self.answer_error(now, request, code, if unconfirmed { UNCONFIRMED } else { text }, Some(&data));
+    }
+
+    /// The method's own cancellation result; one that an operator caused says so in its `_meta`.
+    fn cancelled_result(&self, request: RequestKey, own: &str) -> Vec<u8> {
+        let cancel = self.exchange(request).and_then(|ex| ex.cancel.as_deref());
+        match (cancel.filter(|cancel| cancel.receipt.cause.code == CauseCode::Operator), own.strip_suffix('}')) {
+            (Some(cancel), Some(members)) => {
+                let mut out = members.as_bytes().to_vec();
+                out.extend_from_slice(br#","_meta":{"rescind/receipt":"#);
+                write_receipt(&cancel.receipt, &mut out);
+                out.extend_from_slice(b"}}");
+                out
+            }
+            _ => own.into(),
+        }
     }
 
     pub(super) fn answer_error(
@@ -118,6 +141,7 @@ impl Relay {
         if let Some(exchange) = self.exchange_mut(request) {
             exchange.down = Down::Answering(ticket, how);
         }
+        self.touch(request);
     }
 
     /// Queues a message of our own for `to`, unless nothing can be written there.
@@ -272,6 +296,8 @@ impl Relay {
     }
 
     pub(super) fn report_opened(&mut self, now: Instant, request: RequestKey) {
+        self.tally.requests[request.from] += 1;
+        self.touch(request);
         if !self.config.observe {
             return;
         }
@@ -287,13 +313,28 @@ impl Relay {
         self.events.push_back(event);
     }
 
-    pub(super) fn report_late(&mut self, now: Instant, from: Side, id: RequestId, what: LateKind) {
+    pub(super) fn report_late(&mut self, now: Instant, from: Side, request: RequestKey, id: RequestId, what: LateKind) {
+        self.tally.late.count(what.word());
+        if let Some(exchange) = self.exchange_mut(request) {
+            let late = &mut exchange.aside.get_or_insert_default().late;
+            late.at = now;
+            match what {
+                LateKind::Result | LateKind::Error => late.answers += 1,
+                LateKind::Progress | LateKind::Subscription => late.notices += 1,
+            }
+        }
+        self.touch(request);
         if self.config.notices {
             self.events.push_back(Event::Late { from, id, what, at: now });
         }
     }
 
     pub(super) fn report_receipt(&mut self, now: Instant, request: RequestKey) {
+        let Self { tables, tally, .. } = self;
+        if let Some(cancel) = tables[request.from].get_mut(request.key).and_then(|ex| ex.cancel.as_deref_mut()) {
+            tally.receipt(cancel);
+        }
+        self.touch(request);
         if !self.config.notices {
             return;
         }
@@ -311,6 +352,8 @@ impl Relay {
     }
 
     pub(super) fn report_stuck(&mut self, now: Instant, request: RequestKey, sign: StuckSign) {
+        self.tally.stuck += 1;
+        self.touch(request);
         let Some(exchange) = self.exchange(request) else { return };
         let event = Event::Stuck {
             request,
@@ -324,6 +367,7 @@ impl Relay {
     }
 
     pub(super) fn report_drop(&mut self, now: Instant, from: Side, why: Drop, bytes: &[u8]) {
+        self.tally.dropped += 1;
         if self.config.notices {
             let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
             self.events.push_back(Event::Dropped { from, why, excerpt, at: now });

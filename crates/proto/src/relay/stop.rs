@@ -106,8 +106,8 @@ impl Relay {
                 self.cancel_orphan(now, request);
                 Verdict::Accepted
             }
-            Down::Done(Settled::Silent) => Verdict::Repeated,
-            Down::Answering(..) | Down::Bundled(_) | Down::Done(_) => Verdict::Completed,
+            Down::Done(Settled::Silent, _) => Verdict::Repeated,
+            Down::Answering(..) | Down::Bundled(_) | Down::Done(..) => Verdict::Completed,
         }
     }
 
@@ -156,7 +156,7 @@ impl Relay {
         let (id, dialect) = (exchange.id.clone(), exchange.dialect);
         if !waiting {
             let what = LateKind::Subscription;
-            self.report_late(now, from, cancel.id.clone(), what);
+            self.report_late(now, from, request, cancel.id.clone(), what);
             return true;
         }
         let to_client = self.era.cancel_form(Side::Client, dialect);
@@ -215,6 +215,7 @@ impl Relay {
             }
             exchange.cancel = Some(Box::new(cancelling));
         }
+        self.touch(request);
     }
 
     /// Queues the cancel behind its own request and before whatever else it may pass (D13).
@@ -278,6 +279,7 @@ impl Relay {
         if let Some(clocks) = exchange.clocks.as_deref_mut() {
             *clocks.get_mut(clock) = None;
         }
+        self.tally.timeouts.count(clock.word());
         self.events.push_back(Event::TimedOut { request, clock, after: limit });
         self.cancel_upstream(now, request, Cause::new(CauseCode::Timeout));
         let data = self.error_data(request, Some((clock, limit)));
@@ -329,8 +331,14 @@ impl Relay {
             return false;
         }
         let silent = exchange.settles_silently();
+        let is_prompt = exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt);
+        if is_prompt && self.awaits_answer(request) {
+            return false;
+        }
         self.cancel_upstream(now, request, cause);
-        if silent {
+        if is_prompt && self.awaits_answer(request) {
+            // The agent's own answer ends the turn, and what it still reports until then is passed on (D34, D37).
+        } else if silent {
             let data = self.error_data(request, None);
             self.answer_error(now, request, error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));
         } else {
@@ -339,6 +347,12 @@ impl Relay {
         }
         self.report_decided(now, request);
         true
+    }
+
+    /// Whether a cancelled request will still be answered: by the other side, or by its grace.
+    fn awaits_answer(&self, request: RequestKey) -> bool {
+        let cancel = self.exchange(request).and_then(|ex| ex.cancel.as_deref());
+        cancel.is_some_and(|cancel| cancel.grace.is_some())
     }
 
     pub(super) fn cancel_for_disconnect(&mut self, now: Instant, from: Side) {
@@ -357,7 +371,7 @@ impl Relay {
     /// Tells of a cancel that was decided here rather than received.
     pub(super) fn report_decided(&mut self, now: Instant, request: RequestKey) {
         if !self.config.notices {
-            return;
+            return self.report_receipt(now, request);
         }
         let Some(exchange) = self.exchange(request) else { return };
         let Some(cancel) = &exchange.cancel else { return };
@@ -384,6 +398,9 @@ impl Relay {
         reason: Option<Box<str>>,
         verdict: Verdict,
     ) {
+        if verdict != Verdict::Accepted && verdict != Verdict::Held {
+            self.tally.unheeded.count(verdict.word());
+        }
         if !self.config.notices {
             return;
         }

@@ -53,6 +53,8 @@ pub(super) struct Table {
     next_own: i64,
     /// Exchanges whose id is a string that a careless peer could take for an integer.
     numeric_strings: usize,
+    /// The places of all requests in flight, combined by exclusive or: the place of the only one, if there is one.
+    live_places: u32,
     seed: Seed,
 }
 
@@ -89,6 +91,7 @@ impl Table {
             highest: i64::MIN,
             next_own: FIRST_OWN,
             numeric_strings: 0,
+            live_places: 0,
             seed,
         }
     }
@@ -98,12 +101,22 @@ impl Table {
         self.slab.len() - self.over.len() - self.abandoned.len()
     }
 
+    /// The request in flight, if it is the only one.
+    pub(super) fn only_live(&self) -> Option<Key> {
+        if self.live() == 1 { self.slab.key_at(self.live_places) } else { None }
+    }
+
     pub(super) fn get(&self, key: Key) -> Option<&Exchange> {
         self.slab.get(key)
     }
 
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
         self.slab.get_mut(key)
+    }
+
+    /// Forgets of every exchange that it waits among the changes.
+    pub(super) fn untouch(&mut self) {
+        self.slab.iter_mut().for_each(|exchange| exchange.touched = false);
     }
 
     /// All exchanges, in the order of their places.
@@ -156,6 +169,7 @@ impl Table {
         let key = slab.insert(exchange);
         let Some(exchange) = slab.get(key) else { return key };
         let at = key.index();
+        self.live_places ^= at;
         ids.insert_unique(hash, at, |&at| slab.at(at).map_or(0, |ex| seed.id(&ex.id)));
         if let Some(id) = &exchange.renamed {
             let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.renamed.as_ref()).map_or(0, |id| seed.id(id));
@@ -284,7 +298,8 @@ impl Table {
     /// Makes a tombstone of an exchange that is in flight, and gives it for what else its end asks for.
     pub(super) fn settle(&mut self, key: Key, now: Instant, how: Settled) -> Option<&mut Exchange> {
         let exchange = self.slab.get_mut(key).filter(|exchange| exchange.is_live())?;
-        exchange.down = Down::Done(how);
+        exchange.down = Down::Done(how, now);
+        self.live_places ^= key.index();
         let stone = Tombstone { key, at: now, hash: self.seed.id(&exchange.id) };
         if exchange.is_open_upstream() { &mut self.abandoned } else { &mut self.over }.push_back(stone);
         Some(exchange)

@@ -6,7 +6,7 @@
 
 use super::{
     Event, Relay, RequestKey, Settled, Tag, TaskNews,
-    exchange::{Down, Exchange, Up},
+    exchange::{Aside, Down, Exchange, Up},
 };
 use crate::{
     dialect::TaskForm,
@@ -14,6 +14,7 @@ use crate::{
     frame::Outcome as Said,
     id::RequestId,
     json, message,
+    method::Method,
     receipt::{Answer, Outcome},
     time::Instant,
 };
@@ -44,8 +45,9 @@ impl Relay {
         };
         if let Some(exchange) = self.exchange_mut(request) {
             exchange.is_task = true;
-            exchange.task = Some(Box::new(TaskPart::Became(task.into())));
+            exchange.aside.get_or_insert_default().task = Some(TaskPart::Became(task.into()));
         }
+        self.touch(request);
         self.report_task(event);
     }
 
@@ -54,7 +56,9 @@ impl Relay {
     pub(super) fn cancel_orphan(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange_mut(request) else { return };
         // Taken, so that it happens once: an answer of our own to the same request may be taken back later.
-        let Some(TaskPart::Became(task)) = exchange.task.take().map(|part| *part) else { return };
+        let Some(TaskPart::Became(task)) = exchange.aside.as_deref_mut().and_then(|aside| aside.task.take()) else {
+            return;
+        };
         let Some(form) = exchange.onward.tasks else { return };
         let (to, like) = (request.from.other(), exchange.id.clone());
         let (dialect, onward) = (exchange.dialect, exchange.onward);
@@ -73,14 +77,16 @@ impl Relay {
             session: None,
             clocks: None,
             cancel: None,
-            notices: None,
-            task: Some(Box::new(TaskPart::Cancels(request, task.clone()))),
+            aside: Some(Box::new(Aside { task: Some(TaskPart::Cancels(request, task.clone())), ..Aside::default() })),
             dialect,
             onward,
             up: Up::Assembling,
             down: Down::Waiting,
             asked: now,
             method: self.methods.intern(form.cancel),
+            name: Method::OTHER,
+            answer: None,
+            touched: false,
             is_task: false,
             // No requester calls it by its id.
             superseded: true,
@@ -100,7 +106,7 @@ impl Relay {
     /// Whether this is the answer to a request of ours: then it goes no further.
     pub(super) fn ends_errand(&mut self, now: Instant, own: RequestKey, said: &Said<'_>) -> bool {
         let Some(exchange) = self.exchange_mut(own) else { return false };
-        let Some(TaskPart::Cancels(request, task)) = exchange.task.as_deref().cloned() else { return false };
+        let Some(TaskPart::Cancels(request, task)) = exchange.task().cloned() else { return false };
         if exchange.up != Up::Sent {
             return false;
         }

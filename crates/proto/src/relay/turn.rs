@@ -31,6 +31,7 @@ impl Relay {
             cancelling.grace = Some(until);
             exchange.cancel = Some(Box::new(cancelling));
         }
+        self.touch(request);
         self.disarm_clocks(request);
         self.report_decided(now, request);
         Passed { tag: Tag::Cancel(request), urgent: sent, splice: None }
@@ -42,14 +43,16 @@ impl Relay {
         if let Some((_, key)) = self.muted.iter().find(|(muted, _)| **muted == *session) {
             let request = RequestKey { from: Side::Client, key: *key };
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
-            self.report_late(now, Side::Server, id, LateKind::Progress);
+            self.report_late(now, Side::Server, request, id, LateKind::Progress);
             self.note_alive(now, request);
             return false;
         }
-        if !self.config.clocks.is_empty()
-            && let Some(request) = self.open_prompt(session)
-        {
+        if let Some(request) = self.open_prompt(session) {
+            if let Some(exchange) = self.exchange_mut(request) {
+                exchange.aside.get_or_insert_default().progress.note(now, None);
+            }
             self.reset_response_clock(now, request);
+            self.touch(request);
         }
         true
     }
@@ -93,14 +96,11 @@ impl Relay {
     }
 
     /// The prompt of this session that waits for its answer.
-    fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
-        let methods = &self.methods;
-        let wanted = |ex: &Exchange| {
-            ex.down == Down::Waiting
-                && ex.session.as_deref() == Some(session)
-                && ex.dialect.turn.is_some_and(|turn| methods.name(ex.method) == turn.prompt)
+    pub(super) fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
+        let is_open = |request: &&RequestKey| {
+            let exchange = self.exchange(**request);
+            exchange.is_some_and(|ex| ex.down == Down::Waiting && ex.session.as_deref() == Some(session))
         };
-        let key = self.tables[Side::Client].by_age(wanted).pop()?;
-        Some(RequestKey { from: Side::Client, key })
+        self.turns.iter().rev().find(is_open).copied()
     }
 }

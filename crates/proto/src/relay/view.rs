@@ -1,28 +1,83 @@
-//! What is in flight, for whoever shows it.
+//! What is in flight and what has been, for whoever shows it.
+
+use std::borrow::Cow;
 
 use super::{
-    Relay, RequestKey,
-    exchange::{Down, Exchange, Up},
+    Late, Relay, RequestKey, Settled,
+    exchange::{Aside, Down, Exchange, Up},
+    task::TaskPart,
 };
-use crate::{id::RequestId, receipt::Receipt, side::Side, time::Instant};
+use crate::{
+    dialect::{Dialect, Reading},
+    id::RequestId,
+    json,
+    method::Method,
+    receipt::{Answer, Receipt},
+    side::Side,
+    time::Instant,
+};
 
-/// One request in flight through a relay.
+/// One request in a relay, in flight or remembered.
 #[derive(Clone, Debug)]
 pub struct RequestView<'a> {
     /// Names it, and says who sent it.
     pub key: RequestKey,
     /// Its id, as its requester knows it.
     pub id: &'a RequestId,
+    /// Its id on the other side.
+    pub upstream: &'a RequestId,
     /// Its method.
     pub method: &'a str,
+    /// The tool or prompt that it names: untrusted.
+    pub name: Option<Cow<'a, str>>,
+    /// The request of the other side during which it was made, where that is certain.
+    pub parent: Option<RequestKey>,
     /// When it arrived.
     pub since: Instant,
     /// How far it is.
     pub state: RequestState,
+    /// When a clock ends it, unless progress comes (D16).
+    pub deadline: Option<Instant>,
+    /// Its last progress.
+    pub progress: Option<ProgressView<'a>>,
     /// It is to become a task, or has: only `tasks/cancel` may cancel it (MCP-C13).
     pub is_task: bool,
+    /// The task that it became: untrusted.
+    pub task: Option<Cow<'a, str>>,
     /// Who cancelled it, and what is known of that.
     pub cancel: Option<&'a Receipt>,
+    /// It was cancelled, and showed past its grace that it is still being worked on. No answer has come.
+    pub is_stuck: bool,
+    /// What the other side speaks: whether it would confirm a cancel, for one.
+    pub onward: &'static Dialect,
+    /// How it ended.
+    pub ended: Option<Ended>,
+    /// What came after that.
+    pub late: Option<Late>,
+}
+
+/// How a request ended for its requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When.
+    pub at: Instant,
+    /// How.
+    pub how: Settled,
+    /// What the other side answered, if it has, also if the requester never saw it.
+    pub answer: Option<Answer>,
+    /// The code of the error that its requester was given.
+    pub code: Option<i64>,
+}
+
+/// Progress that has passed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgressView<'a> {
+    /// When the last came.
+    pub at: Instant,
+    /// How many came.
+    pub count: u64,
+    /// What it said; `None` where it holds no numbers, or was too long to keep (1 KiB).
+    pub said: Option<Reading<'a>>,
 }
 
 /// How far a request is.
@@ -36,6 +91,8 @@ pub enum RequestState {
     Cancelling,
     /// Its answer waits to be written.
     Answering,
+    /// Its requester has all it will ever get.
+    Ended,
 }
 
 impl RequestState {
@@ -47,6 +104,7 @@ impl RequestState {
             Self::Sent => "sent",
             Self::Cancelling => "cancelling",
             Self::Answering => "answering",
+            Self::Ended => "ended",
         }
     }
 }
@@ -54,22 +112,91 @@ impl RequestState {
 impl Relay {
     /// The requests of `side` in flight: the same order on every run, not that of their arrival.
     pub fn requests(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
-        let live = self.tables[side].iter().filter(|(_, exchange)| exchange.is_live());
-        live.map(move |(key, exchange)| RequestView {
-            key: RequestKey { from: side, key },
+        self.views(side, Exchange::is_live)
+    }
+
+    /// The requests of `side` that are over and still remembered (D8), in no telling order.
+    pub fn recent(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+        self.views(side, |exchange| !exchange.is_live())
+    }
+
+    /// One request, in flight or remembered.
+    #[must_use]
+    pub fn view(&self, request: RequestKey) -> Option<RequestView<'_>> {
+        self.exchange(request).filter(|exchange| is_theirs(exchange)).map(|exchange| self.show(request, exchange))
+    }
+
+    fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
+        let found = self.tables[side].iter().filter(move |(_, exchange)| wanted(exchange) && is_theirs(exchange));
+        found.map(move |(key, exchange)| self.show(RequestKey { from: side, key }, exchange))
+    }
+
+    fn show<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
+        let aside = exchange.aside.as_deref();
+        let clocks = exchange.clocks.as_deref().map(|clocks| [clocks.response, clocks.total]);
+        let named = exchange.name != Method::OTHER;
+        RequestView {
+            key,
             id: &exchange.id,
+            upstream: exchange.upstream(),
             method: self.methods.name(exchange.method),
+            name: named.then(|| json::text(self.names.name(exchange.name).as_bytes())).flatten(),
+            parent: aside
+                .and_then(|aside| aside.parent)
+                .map(|parent| RequestKey { from: key.from.other(), key: parent }),
             since: exchange.asked,
             state: state(exchange),
+            deadline: clocks.into_iter().flatten().flatten().map(|running| running.until).min(),
+            progress: aside.filter(|aside| aside.progress.count > 0).map(|aside| progress(aside, exchange.onward)),
             is_task: exchange.is_task,
+            task: match exchange.task() {
+                Some(TaskPart::Became(task)) => json::text(task),
+                Some(TaskPart::Cancels(..)) | None => None,
+            },
             cancel: exchange.cancel.as_deref().map(|cancel| &cancel.receipt),
-        })
+            is_stuck: exchange.cancel.as_deref().is_some_and(|cancel| cancel.stuck) && exchange.is_open_upstream(),
+            onward: exchange.onward,
+            ended: ended(exchange),
+            late: aside.map(|aside| aside.late).filter(|late| late.answers + late.notices > 0),
+        }
     }
+
+    /// The request of the other side during which `from` sends one: the turn of the session that it names, or the only
+    /// one that there is.
+    pub(super) fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<crate::slab::Key> {
+        if from == Side::Client || method == "ping" {
+            return None;
+        }
+        let turn = session.and_then(|session| self.open_prompt(session));
+        turn.map(|turn| turn.key).or_else(|| self.tables[Side::Client].only_live())
+    }
+}
+
+/// Whether a side asked it, and not the relay itself (D38).
+fn is_theirs(exchange: &Exchange) -> bool {
+    !matches!(exchange.task(), Some(TaskPart::Cancels(..)))
+}
+
+fn progress<'a>(aside: &'a Aside, onward: &'static Dialect) -> ProgressView<'a> {
+    let noted = &aside.progress;
+    let said = onward.progress.map(|form| form.read(&noted.params)).filter(|said| *said != Reading::default());
+    ProgressView { at: noted.at, count: noted.count, said }
+}
+
+fn ended(exchange: &Exchange) -> Option<Ended> {
+    let Down::Done(how, at) = exchange.down else { return None };
+    let code = match how {
+        Settled::AnsweredHere { code } => code.map(i64::from),
+        Settled::Answered => exchange.aside.as_deref().and_then(|aside| aside.code),
+        Settled::Silent | Settled::Gone => None,
+    };
+    Some(Ended { at, how, answer: exchange.answer, code })
 }
 
 const fn state(exchange: &Exchange) -> RequestState {
     match (exchange.down, exchange.up) {
-        (Down::Answering(..) | Down::Bundled(_) | Down::Done(_), _) => RequestState::Answering,
+        (Down::Done(..), _) => RequestState::Ended,
+        (Down::Answering(..) | Down::Bundled(_), _) => RequestState::Answering,
         (Down::Waiting, _) if exchange.cancel.is_some() => RequestState::Cancelling,
         (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Bundled) => RequestState::Queued,
         (Down::Waiting, Up::Sent | Up::Answered | Up::Never | Up::Lost) => RequestState::Sent,

@@ -20,11 +20,7 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-use super::{
-    names::Names,
-    record::{drop_word, hop_word, late_word, settled_word, stuck_word, verdict_word},
-    sink::Sink,
-};
+use super::{names::Names, sink::Sink};
 
 /// How much is logged: each level with those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,14 +148,14 @@ impl Log {
                 });
             }
             Event::Stuck { from, id, method, sign, .. } => self.line(Level::Warn, "stuck after its cancel", |line| {
-                line.request(*from, Some(id), Some(method)).word("sign", stuck_word(*sign))
+                line.request(*from, Some(id), Some(method)).word("sign", sign.word())
             }),
             Event::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
-                line.request(*from, Some(id), None).word("what", late_word(*what))
+                line.request(*from, Some(id), None).word("what", what.word())
             }),
             Event::Dropped { from, why, excerpt, .. } => self.line(Level::Warn, "not passed on", |line| {
                 let excerpt = String::from_utf8_lossy(excerpt);
-                line.word("from", from.word()).word("why", drop_word(*why)).words("excerpt", excerpt.trim_end())
+                line.word("from", from.word()).word("why", why.word()).words("excerpt", excerpt.trim_end())
             }),
             Event::Violation { by, rule, id, .. } => self.line(Level::Warn, "rule broken", |line| {
                 line.request(*by, id.as_ref(), None).word("rule", rule.number()).words("says", rule.text())
@@ -173,12 +169,12 @@ impl Log {
             Event::Settled { request, how, .. } => {
                 let (id, method) = names.of(*request);
                 self.line(Level::Debug, "settled", |line| {
-                    let line = line.request(request.from, id, method).word("how", settled_word(*how));
+                    let line = line.request(request.from, id, method).word("how", how.word());
                     if let Settled::AnsweredHere { code: Some(code) } = how { line.word("code", code) } else { line }
                 });
             }
             Event::Frame { hop, bytes, .. } => {
-                self.line(Level::Trace, "frame", |line| line.word("hop", hop_word(*hop)).word("bytes", bytes.len()))
+                self.line(Level::Trace, "frame", |line| line.word("hop", hop.word()).word("bytes", bytes.len()))
             }
         }
     }
@@ -204,7 +200,7 @@ impl Log {
                 .request(*from, id.as_ref(), method.as_deref())
                 .word("initiator", initiator(*cause, *from))
                 .reason(reason.as_deref())
-                .word("verdict", verdict_word(*verdict));
+                .word("verdict", verdict.word());
             let line = if let Verdict::Refused(rule) = verdict { line.word("rule", rule.number()) } else { line };
             line.word("in_flight", in_flight)
         });

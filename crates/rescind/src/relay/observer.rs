@@ -17,7 +17,7 @@ use rescind_proto::{
 use super::{
     log::{Level, Log},
     names::Names,
-    record::{Recording, stuck_word},
+    record::Recording,
 };
 
 /// What to do about a cancelled request that shows, past its grace, that it is still being worked on.
@@ -74,7 +74,7 @@ impl Observer {
                 (OnStuck::Kill, Side::Client) => "; it is ended",
                 (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
-            let (at_work, sign) = (from.other().word(), stuck_word(*sign));
+            let (at_work, sign) = (from.other().word(), sign.word());
             let (id, method) = (sanitised(&id.to_string()), sanitised(method));
             say(&format!("rescind: the {at_work} still works on a cancelled request: {method} {id} ({sign}){end}\n"));
         }

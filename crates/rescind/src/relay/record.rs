@@ -19,7 +19,7 @@ use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
     receipt::{Answer, Outcome, Receipt},
-    relay::{CancelNotice, Drop, End, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict},
+    relay::{CancelNotice, End, Event, Settled, TaskNews, Verdict},
     side::{Side, Sides},
     time::Instant,
 };
@@ -182,7 +182,7 @@ impl Recording {
         match event {
             Event::Frame { hop, at, bytes } => {
                 let mut line = Object::event(out, *at, "frame");
-                line.text("hop", hop_word(*hop));
+                line.text("hop", hop.word());
                 line.bytes("frame", bytes);
             }
             Event::Opened { from, id, upstream, method, at, .. } => {
@@ -193,7 +193,7 @@ impl Recording {
             Event::Settled { request, how, at } => {
                 let mut line = Object::event(out, *at, "settled");
                 names.write(&mut line, *request);
-                line.text("how", settled_word(*how));
+                line.text("how", how.word());
                 if let Settled::AnsweredHere { code: Some(code) } = how {
                     line.number("code", (*code).into());
                 }
@@ -222,17 +222,17 @@ impl Recording {
             Event::Stuck { from, id, method, sign, at, .. } => {
                 let mut line = Object::event(out, *at, "stuck");
                 write_request(&mut line, *from, Some(id), Some(method));
-                line.text("sign", stuck_word(*sign));
+                line.text("sign", sign.word());
             }
             Event::Late { from, id, what, at } => {
                 let mut line = Object::event(out, *at, "late");
                 write_request(&mut line, *from, Some(id), None);
-                line.text("what", late_word(*what));
+                line.text("what", what.word());
             }
             Event::Dropped { from, why, excerpt, at } => {
                 let mut line = Object::event(out, *at, "dropped");
                 line.text("from", from.word());
-                line.text("why", drop_word(*why));
+                line.text("why", why.word());
                 line.bytes("excerpt", excerpt);
             }
             Event::Violation { by, rule, id, at } => {
@@ -258,7 +258,7 @@ fn write_cancel(out: &mut Vec<u8>, notice: &CancelNotice) {
     write_request(&mut line, *from, id.as_ref(), method.as_deref());
     line.text("cause", cause.word());
     line.text_if("reason", reason.as_deref().map(sanitised).as_deref());
-    line.text("verdict", verdict_word(*verdict));
+    line.text("verdict", verdict.word());
     if let Verdict::Refused(rule) = verdict {
         line.text("rule", rule.number());
     }
@@ -306,63 +306,5 @@ fn write_end(line: &mut Object<'_>, how: &End) {
         End::Closed => {}
         End::Exited(code) => line.number("exitCode", (*code).into()),
         End::Signalled(signal) => line.number("signal", (*signal).into()),
-    }
-}
-
-pub(super) const fn hop_word(hop: Hop) -> &'static str {
-    match hop {
-        Hop::From(Side::Client) => "from_client",
-        Hop::From(Side::Server) => "from_server",
-        Hop::To(Side::Client) => "to_client",
-        Hop::To(Side::Server) => "to_server",
-    }
-}
-
-pub(super) const fn settled_word(how: Settled) -> &'static str {
-    match how {
-        Settled::Answered => "answered",
-        Settled::AnsweredHere { .. } => "answered_here",
-        Settled::Silent => "silent",
-        Settled::Gone => "gone",
-    }
-}
-
-pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Accepted => "accepted",
-        Verdict::Repeated => "repeated",
-        Verdict::Completed => "completed",
-        Verdict::Held => "held",
-        Verdict::Unknown => "unknown",
-        Verdict::Malformed => "malformed",
-        Verdict::Refused(_) => "refused",
-    }
-}
-
-pub(super) const fn late_word(what: LateKind) -> &'static str {
-    match what {
-        LateKind::Result => "result",
-        LateKind::Error => "error",
-        LateKind::Progress => "progress",
-        LateKind::Subscription => "subscription",
-    }
-}
-
-pub(super) const fn stuck_word(sign: StuckSign) -> &'static str {
-    match sign {
-        StuckSign::Progress => "progress",
-        StuckSign::NoAnswer => "no_answer",
-    }
-}
-
-pub(super) const fn drop_word(why: Drop) -> &'static str {
-    match why {
-        Drop::Garbage => "garbage",
-        Drop::TooLarge => "too_large",
-        Drop::UnknownResponse => "unknown_response",
-        Drop::StrayError => "stray_error",
-        Drop::DuplicateId => "duplicate_id",
-        Drop::Overloaded => "overloaded",
-        Drop::Unfinished => "unfinished",
     }
 }

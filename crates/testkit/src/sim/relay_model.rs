@@ -259,7 +259,12 @@ impl RelayModel {
             return None;
         }
         self.give_up(at, begun);
-        self.asks[at].ended_here = true;
+        // The turn of a session is over when its agent says so (D37).
+        if self.asks[at].method == PROMPT && !self.asks[at].withdrawn && !self.deaf[Side::Server] {
+            self.asks[at].cancelled = true;
+        } else {
+            self.asks[at].ended_here = true;
+        }
         Some(true)
     }
 

@@ -1,0 +1,69 @@
+//! Which requests have changed, for whoever shows them.
+//!
+//! A change is noted by its request's key, once until it is asked for, whatever
+//! happened in between: so a busy link costs a watcher one entry a request, and
+//! a link that nobody watches a look at an absent queue.
+
+use std::collections::VecDeque;
+
+use super::{Relay, RequestKey};
+use crate::side::Side;
+
+/// Keys that wait at most; a watcher that asks so rarely starts again.
+const MAX: usize = 1 << 18;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    keys: VecDeque<RequestKey>,
+    lost: bool,
+}
+
+impl Relay {
+    /// Begins or ends noting which requests change. Off at first; turning it on again begins anew.
+    ///
+    /// A key that is noted costs 12 bytes, at most 262,144 of them.
+    pub fn watch(&mut self, on: bool) {
+        self.changes = on.then(Changes::default);
+        for side in Side::BOTH {
+            self.tables[side].untouch();
+        }
+    }
+
+    /// A request that has changed since this last gave its key. What became of it is in [`view`](Self::view); one
+    /// without a view is over and forgotten.
+    pub fn poll_changed(&mut self) -> Option<RequestKey> {
+        let request = self.changes.as_mut()?.keys.pop_front()?;
+        if let Some(exchange) = self.exchange_mut(request) {
+            exchange.touched = false;
+        }
+        Some(request)
+    }
+
+    /// Whether more changed than could be noted: then everything has to be looked at anew. Says so once.
+    pub fn take_lost_changes(&mut self) -> bool {
+        self.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))
+    }
+
+    /// Notes that a request has changed.
+    #[inline]
+    pub(super) fn touch(&mut self, request: RequestKey) {
+        if self.changes.is_some() {
+            self.note_change(request);
+        }
+    }
+
+    fn note_change(&mut self, request: RequestKey) {
+        let Self { changes: Some(changes), tables, .. } = self else { return };
+        let Some(exchange) = tables[request.from].get_mut(request.key) else { return };
+        if core::mem::replace(&mut exchange.touched, true) {
+            return;
+        }
+        changes.keys.push_back(request);
+        if changes.keys.len() > MAX {
+            *changes = Changes { keys: VecDeque::new(), lost: true };
+            for side in Side::BOTH {
+                tables[side].untouch();
+            }
+        }
+    }
+}

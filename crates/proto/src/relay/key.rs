@@ -1,0 +1,75 @@
+//! What a request is called in events and by whoever acts on it.
+
+use core::{fmt, num::NonZeroU32, str::FromStr};
+
+use crate::{side::Side, slab::Key};
+
+/// Names one request in a relay; never reused while the relay lives.
+///
+/// As text it is `c12.3` or `s12.3`: who sent the request, its place, and how many had that place before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestKey {
+    /// Who sent the request.
+    pub from: Side,
+    pub(crate) key: Key,
+}
+
+/// A text that names no request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoKey;
+
+impl fmt::Display for NoKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not the key of a request, such as c12.3")
+    }
+}
+
+impl core::error::Error for NoKey {}
+
+impl fmt::Display for RequestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.from {
+            Side::Client => 'c',
+            Side::Server => 's',
+        };
+        write!(f, "{side}{}.{}", self.key.index(), self.key.generation())
+    }
+}
+
+impl FromStr for RequestKey {
+    type Err = NoKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKey> {
+        let (from, rest) = match text.split_at_checked(1).ok_or(NoKey)? {
+            ("c", rest) => (Side::Client, rest),
+            ("s", rest) => (Side::Server, rest),
+            _ => return Err(NoKey),
+        };
+        let (index, generation) = rest.split_once('.').ok_or(NoKey)?;
+        let generation: NonZeroU32 = number(generation)?;
+        Ok(Self { from, key: Key::from_parts(number(index)?, generation) })
+    }
+}
+
+/// Digits only: `FromStr` of numbers takes a sign, too.
+fn number<T: FromStr>(text: &str) -> Result<T, NoKey> {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(NoKey);
+    }
+    text.parse().map_err(|_| NoKey)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_as_it_is_written() {
+        for text in ["c0.1", "s12.4294967295"] {
+            assert_eq!(text.parse::<RequestKey>().unwrap().to_string(), text);
+        }
+        for text in ["", "c", "c1", "x1.1", "c1.0", "c+1.1", "c1.1.1", "c 1.1", "é1.1", "c4294967296.1"] {
+            assert_eq!(text.parse::<RequestKey>(), Err(NoKey), "{text}");
+        }
+    }
+}

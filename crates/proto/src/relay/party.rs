@@ -1,0 +1,26 @@
+//! What a side calls itself.
+
+use crate::{cause::cut, json};
+
+/// A side's name and version, as its handshake gave them: untrusted text, cut at 256 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its version, if it gave one.
+    pub version: Option<Box<str>>,
+}
+
+/// Where the protocols keep it, in the params and in the result of `initialize`.
+const MEMBERS: [&str; 3] = ["clientInfo", "serverInfo", "agentInfo"];
+
+const MAX: usize = 256;
+
+impl Party {
+    /// Reads the params or the result of a handshake.
+    pub(super) fn of(handshake: &[u8]) -> Option<Self> {
+        let info = MEMBERS.iter().find_map(|member| json::member(handshake, member))?;
+        let text = |member| Some(cut(&json::text(json::member(info, member)?)?, MAX).into());
+        Some(Self { name: text("name")?, version: text("version") })
+    }
+}

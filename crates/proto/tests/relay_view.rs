@@ -1,0 +1,221 @@
+//! What a relay shows of its requests, what it says has changed, and what it has counted.
+
+use core::time::Duration;
+
+use rescind_proto::{
+    dialect::Reading,
+    receipt::{Answer, Outcome},
+    relay::{Clock, ClockRule, Config, End, RequestKey, RequestState, RequestView, Settled},
+    side::Side,
+};
+use rescind_testkit::relay_rig::RelayRig;
+
+const CALL: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"se\u0061rch","_meta":{"progressToken":"t"}}}"#;
+const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+const CANCEL: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":2,"total":8,"message":"in\u0064exing"}}"#;
+const SAMPLE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}"#;
+
+fn mcp_with(config: Config) -> RelayRig {
+    let mut rig = RelayRig::new(config);
+    let asked = r#"{"protocolVersion":"2025-11-25","clientInfo":{"name":"editor","version":"1"}}"#;
+    let given = r#"{"protocolVersion":"2025-11-25","serverInfo":{"name":"tools"}}"#;
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{asked}}}"#));
+    rig.at_server();
+    rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":0,"result":{given}}}"#));
+    rig.at_client();
+    rig
+}
+
+fn mcp() -> RelayRig {
+    mcp_with(Config::default())
+}
+
+fn only(rig: &RelayRig, side: Side) -> RequestView<'_> {
+    let mut found = rig.relay.requests(side);
+    let view = found.next().expect("a request in flight");
+    assert!(found.next().is_none());
+    view
+}
+
+fn changed(rig: &mut RelayRig) -> Vec<RequestKey> {
+    std::iter::from_fn(|| rig.relay.poll_changed()).collect()
+}
+
+#[test]
+fn a_request_is_shown_with_its_tool_its_progress_and_its_deadline() {
+    let limit = Duration::from_secs(60);
+    let clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
+    let mut rig = mcp_with(Config { clocks, ..Config::default() });
+    rig.pass(Duration::from_secs(1));
+    rig.from_client(CALL);
+    let asked = rig.now;
+    assert_eq!(only(&rig, Side::Client).state, RequestState::Queued);
+    rig.at_server();
+    rig.pass(Duration::from_secs(2));
+    rig.from_server(PROGRESS);
+    let view = only(&rig, Side::Client);
+    assert_eq!((view.method, view.name.as_deref()), ("tools/call", Some("search")));
+    assert_eq!((view.state, view.since), (RequestState::Sent, asked));
+    assert_eq!(view.deadline, Some(rig.now + limit));
+    let progress = view.progress.unwrap();
+    assert_eq!((progress.count, progress.at), (1, rig.now));
+    let said = Reading { done: Some(2.0), total: Some(8.0), message: Some("indexing".into()) };
+    assert_eq!(progress.said, Some(said));
+}
+
+#[test]
+fn progress_too_long_to_keep_is_counted() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_server(&PROGRESS.replace("in", &"x".repeat(2000)));
+    let progress = only(&rig, Side::Client).progress.unwrap();
+    assert_eq!((progress.count, progress.said), (1, None));
+}
+
+#[test]
+fn what_ended_is_shown_with_how_it_did() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.pass(Duration::from_secs(1));
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"no"}}"#;
+    rig.from_server(error);
+    assert_eq!(only(&rig, Side::Client).state, RequestState::Answering);
+    assert_eq!(rig.at_client(), [error]);
+    assert_eq!(rig.relay.requests(Side::Client).count(), 0);
+    let key = rig.key(Side::Client, "1").unwrap();
+    let ended = rig.relay.view(key).unwrap().ended.unwrap();
+    assert_eq!((ended.at, ended.how), (rig.now, Settled::Answered));
+    assert_eq!((ended.answer, ended.code), (Some(Answer::Error), Some(-32050)));
+    assert!(rig.relay.recent(Side::Client).any(|view| view.key == key));
+}
+
+#[test]
+fn what_comes_late_is_counted_at_its_request() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_client(CANCEL);
+    rig.at_server();
+    let key = rig.key(Side::Client, "1").unwrap();
+    rig.pass(Duration::from_secs(3));
+    rig.from_server(PROGRESS);
+    let late = rig.relay.view(key).unwrap().late.unwrap();
+    assert_eq!((late.notices, late.answers, late.at), (1, 0, rig.now));
+    assert!(!rig.relay.view(key).unwrap().is_stuck, "within its grace");
+    rig.pass(Duration::from_secs(3));
+    rig.from_server(PROGRESS);
+    assert!(rig.relay.view(key).unwrap().is_stuck);
+    rig.from_server(RESULT);
+    let view = rig.relay.view(key).unwrap();
+    assert!(!view.is_stuck, "it has answered");
+    assert_eq!((view.late.unwrap().notices, view.late.unwrap().answers), (2, 1));
+    assert_eq!(view.ended.unwrap().how, Settled::Silent);
+    let after = Duration::from_secs(6);
+    assert_eq!(view.cancel.unwrap().outcome, Outcome::AnsweredAfter { after, answer: Answer::Result });
+}
+
+#[test]
+fn a_servers_request_belongs_to_the_only_one_it_can() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_server(SAMPLE);
+    let parent = rig.key(Side::Client, "1");
+    assert_eq!(only(&rig, Side::Server).parent, parent);
+    rig.at_client();
+    rig.from_client(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    rig.at_server();
+    rig.from_client(&CALL.replace(r#""id":1"#, r#""id":2"#));
+    rig.from_server(&SAMPLE.replace(r#""id":1"#, r#""id":2"#));
+    assert_eq!(only(&rig, Side::Server).parent, None, "it could be either's");
+}
+
+#[test]
+fn a_question_of_a_session_belongs_to_its_turn() {
+    let mut rig = RelayRig::new(Config::default());
+    rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentInfo":{"name":"agent"}}}"#);
+    for (id, session) in [(1, "s"), (2, "other")] {
+        let params = format!(r#"{{"sessionId":"{session}","prompt":[]}}"#);
+        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{params}}}"#));
+    }
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":9,"method":"fs/read_text_file","params":{"sessionId":"s"}}"#);
+    assert_eq!(only(&rig, Side::Server).parent, rig.key(Side::Client, "1"));
+    assert_eq!(rig.relay.party(Side::Server).map(|party| &*party.name), Some("agent"));
+}
+
+#[test]
+fn each_change_is_told_once_however_much_happened() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    assert_eq!(changed(&mut rig), [], "nobody watches");
+    rig.relay.watch(true);
+    rig.at_server();
+    rig.from_server(PROGRESS);
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert_eq!(changed(&mut rig), [key]);
+    assert_eq!(changed(&mut rig), []);
+    rig.from_client(CANCEL);
+    assert_eq!(changed(&mut rig), [key]);
+    rig.at_server();
+    assert_eq!(changed(&mut rig), [key], "the cancel has left");
+    rig.from_server(RESULT);
+    assert_eq!(changed(&mut rig), [key], "it came late");
+    rig.from_server(SAMPLE);
+    rig.relay.watch(false);
+    rig.relay.watch(true);
+    rig.at_client();
+    rig.from_client(RESULT);
+    rig.at_server();
+    assert_eq!(changed(&mut rig), [rig.key(Side::Server, "1").unwrap()], "watching began anew");
+}
+
+#[test]
+fn a_change_of_something_forgotten_has_no_view() {
+    let mut rig = mcp_with(Config { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..Config::default() });
+    rig.relay.watch(true);
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_server(RESULT);
+    rig.at_client();
+    rig.pass(Duration::from_secs(1));
+    let told = changed(&mut rig);
+    assert_eq!(told.len(), 1);
+    assert!(rig.relay.view(told[0]).is_none());
+}
+
+#[test]
+fn cancels_are_counted_by_who_asked_and_by_what_is_known() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_client(CANCEL);
+    assert_eq!(rig.relay.tally().outcomes.iter().collect::<Vec<_>>(), [("asked", 1)]);
+    rig.at_server();
+    assert_eq!(rig.relay.tally().outcomes.of("sent"), 1);
+    rig.pass(Duration::from_secs(2));
+    rig.from_server(RESULT);
+    rig.from_client(CANCEL);
+    let second = CALL.replace(r#""id":1"#, r#""id":2"#);
+    rig.from_client(&second);
+    rig.at_server();
+    let key = rig.key(Side::Client, "2").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    rig.at_client();
+    rig.end(Side::Server, &End::Exited(1));
+    let tally = rig.relay.tally();
+    assert_eq!(tally.cancels.iter().collect::<Vec<_>>(), [("caller", 1), ("operator", 1)]);
+    assert_eq!((tally.outcomes.of("sent"), tally.outcomes.of("answered_after")), (0, 1));
+    assert_eq!(tally.outcomes.iter().map(|(_, count)| count).sum::<u64>(), 2);
+    assert_eq!(tally.late.iter().collect::<Vec<_>>(), [("result", 1)]);
+    assert_eq!(tally.unheeded.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    assert_eq!((tally.requests.client, tally.answered, tally.answered_here, tally.silent), (3, 1, 1, 1));
+    assert_eq!(tally.cancel_to_settled.counts().iter().sum::<u64>(), 2);
+    assert_eq!(tally.cancel_to_answer.sum(), Duration::from_secs(2));
+}
