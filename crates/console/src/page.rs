@@ -3,10 +3,28 @@
 /// The page itself.
 pub(crate) const INDEX: &str = include_str!("page/index.html");
 
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const ICON: &str = "image/svg+xml";
+
 /// What it loads, by name: the content type and the text.
-const ASSETS: [(&str, &str, &str); 2] = [
-    ("console.css", "text/css; charset=utf-8", include_str!("page/console.css")),
-    ("console.js", "text/javascript; charset=utf-8", include_str!("page/console.js")),
+const ASSETS: [(&str, &str, &str); 16] = [
+    ("console.css", CSS, include_str!("page/console.css")),
+    ("icon.svg", ICON, include_str!("page/icon.svg")),
+    ("bar.js", SCRIPT, include_str!("page/bar.js")),
+    ("console.js", SCRIPT, include_str!("page/console.js")),
+    ("details.js", SCRIPT, include_str!("page/details.js")),
+    ("feed.js", SCRIPT, include_str!("page/feed.js")),
+    ("filter.js", SCRIPT, include_str!("page/filter.js")),
+    ("frames.js", SCRIPT, include_str!("page/frames.js")),
+    ("json.js", SCRIPT, include_str!("page/json.js")),
+    ("keys.js", SCRIPT, include_str!("page/keys.js")),
+    ("lanes.js", SCRIPT, include_str!("page/lanes.js")),
+    ("messages.js", SCRIPT, include_str!("page/messages.js")),
+    ("store.js", SCRIPT, include_str!("page/store.js")),
+    ("table.js", SCRIPT, include_str!("page/table.js")),
+    ("timeline.js", SCRIPT, include_str!("page/timeline.js")),
+    ("words.js", SCRIPT, include_str!("page/words.js")),
 ];
 
 /// The asset of that name: its content type and its text.

@@ -1,10 +1,164 @@
-const list = document.getElementById("sessions");
-const source = new EventSource("events");
-for (const kind of ["snapshot", "changes", "ended", "gone"]) {
-  source.addEventListener(kind, (message) => {
-    const { session } = JSON.parse(message.data);
-    const line = document.createElement("li");
-    line.textContent = `${session}: ${kind}`;
-    list.append(line);
-  });
+// The page of the console. It reads one stream, keeps a bounded copy of what it tells, and draws it once a frame at most.
+
+import { Details } from "./details.js";
+import { follow } from "./feed.js";
+import { Filter, controls } from "./filter.js";
+import { Frames } from "./frames.js";
+import { keys } from "./keys.js";
+import { OPEN_MOST, OVER_MOST, PLAIN_MOST, Store, TOLD_MOST } from "./store.js";
+import { Table } from "./table.js";
+import { Timeline } from "./timeline.js";
+import { count, label, plain, several } from "./words.js";
+
+/** Microseconds between two drawings of the table while only time passes, and between two announcements. */
+const TABLE_EVERY = 250_000;
+const SAY_EVERY = 1_000_000;
+
+const byId = (id) => document.getElementById(id);
+const set = (node, text) => node.textContent !== text && (node.textContent = text);
+
+const store = new Store();
+const filter = new Filter();
+const frames = new Frames();
+let urgent = true;
+const changed = () => (urgent = true);
+
+const parse = (uid) => {
+  // A key has no slash where a session's name may.
+  const session = [...store.sessions.keys()].find((name) => uid.startsWith(`${name}/`) && store.find(name, uid.slice(name.length + 1)));
+  return session === undefined ? null : [session, uid.slice(session.length + 1)];
+};
+const open = (uid, toCancel = false) => {
+  const found = uid && parse(uid);
+  if (found) details.open(...found, toCancel);
+};
+
+const sessions = controls(filter, store, () => {
+  timeline.redraw();
+  changed();
+});
+const table = new Table(store, filter, { open, cancel: (uid) => open(uid, true) });
+const timeline = new Timeline(store, filter, (uid) => {
+  table.current = uid;
+  open(uid);
+});
+const details = new Details(store, {
+  changed: () => {
+    timeline.picked = details.uid;
+    timeline.redraw();
+    table.pick(details.uid);
+  },
+  focus: () => table.focus(),
+});
+
+function pause() {
+  store.setPaused(store.pause === null);
+  byId("pause").setAttribute("aria-pressed", String(store.pause !== null));
+  set(byId("pause"), store.pause ? "Resume" : "Pause");
+  byId("paused").hidden = store.pause === null;
+  say(store.pause ? "Paused" : "Resumed");
+  changed();
 }
+
+function help() {
+  set(byId("help-bounds"), bounds());
+  byId("help").showModal();
+}
+
+const bounds = () =>
+  `Of each session the page keeps ${count(OPEN_MOST)} requests in flight and the last ${count(PLAIN_MOST + TOLD_MOST)} ended ones (${count(TOLD_MOST)} of those with an error, a cancel or something late); further ones are only counted. ${count(OVER_MOST)} ended sessions stay listed.`;
+
+keys({
+  next: () => table.move(1),
+  previous: () => table.move(-1),
+  open: () => open(table.current),
+  cancel: () => open(details.uid ?? table.current, true),
+  close: () => details.close(),
+  search: () => byId("search").focus(),
+  pause,
+  help,
+  nearer: () => timeline.zoom(0.5),
+  farther: () => timeline.zoom(2),
+  earlier: () => timeline.pan(-timeline.span / 4),
+  later: () => timeline.pan(timeline.span / 4),
+  follow: () => timeline.follow(),
+});
+byId("pause").addEventListener("click", pause);
+byId("help-open").addEventListener("click", help);
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  table.focus();
+});
+
+// What is read aloud: cancels of operators and of the open request, one sentence a second.
+let unsaid = [];
+let saidAt = -Infinity;
+const say = (text) => unsaid.push(text);
+store.onCancel = (request) => {
+  if (request.cancel.cause !== "operator" && request.uid !== details.uid) return;
+  const words = plain(request.cancel.words);
+  say(`Cancel of ${label(request)} ${plain(request.name ?? request.method, 60)}: ${words}`);
+};
+function announce(now) {
+  if (!unsaid.length || now - saidAt < SAY_EVERY) return;
+  saidAt = now;
+  set(byId("announce"), unsaid.length > 3 ? `${unsaid.length} cancels have changed; the last: ${unsaid.at(-1)}` : unsaid.join(". "));
+  unsaid = [];
+}
+
+function totals() {
+  const shown = store.shown();
+  const live = shown.filter((session) => !session.isOver);
+  let [stuck, cancelling] = [0, 0];
+  for (const session of live) {
+    for (const { state } of session.open.values()) {
+      if (state === "stuck") stuck += 1;
+      else if (state === "cancelling") cancelling += 1;
+    }
+  }
+  const inFlight = live.reduce((sum, session) => sum + session.inFlight, 0);
+  const over = shown.length - live.length;
+  const words = [
+    several(live.length, "session"), over ? `${count(over)} ended` : null, `${count(inFlight)} in flight`,
+    cancelling ? `${count(cancelling)} cancelling` : null,
+  ];
+  set(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");
+  set(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
+  document.title = stuck ? `(${stuck} stuck) Rescind` : inFlight ? `(${inFlight}) Rescind` : "Rescind";
+  byId("empty").hidden = shown.length > 0;
+  set(byId("bounds"), shown.length ? bounds() : "");
+  if (store.pause) set(byId("paused"), `Paused: ${several(store.pause.changes, "change")} since. The details and cancels stay live.`);
+}
+
+let drawnVersion = -1;
+let drawnAt = -Infinity;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+let movedAt = -Infinity;
+
+function draw(stamp) {
+  const begun = performance.now();
+  const now = stamp * 1e3;
+  // Who wants little motion gets a timeline that steps.
+  if (!calm.matches || urgent || now - movedAt >= 2 * TABLE_EVERY) {
+    movedAt = now;
+    timeline.frame(now);
+  }
+  const ticking = now - drawnAt >= TABLE_EVERY;
+  if (urgent || ticking) {
+    if (urgent || drawnVersion !== store.version || !store.pause) {
+      sessions();
+      table.render();
+    }
+    details.render();
+    totals();
+    drawnVersion = store.version;
+    drawnAt = now;
+    urgent = false;
+  }
+  announce(now);
+  frames.drawn(stamp, performance.now() - begun);
+  requestAnimationFrame(draw);
+}
+
+follow(store, byId("lost"));
+requestAnimationFrame(draw);

@@ -1,0 +1,104 @@
+// Which requests are shown: chips for state, side and session, and words to search for.
+
+import { command, label, plain, shownState } from "./words.js";
+
+const STATES = ["queued", "running", "cancelling", "stuck", "answering", "ended", "unknown"];
+/** How much of a request's text is searched. */
+const SEARCHED = 2000;
+
+/** What is wanted; an empty set wants everything. */
+export class Filter {
+  state = new Set();
+  side = new Set();
+  session = new Set();
+  cancelled = false;
+  words = [];
+
+  get isEmpty() {
+    return !this.state.size && !this.side.size && !this.session.size && !this.cancelled && !this.words.length;
+  }
+
+  has(request) {
+    return (
+      (!this.session.size || this.session.has(request.of.name)) &&
+      (!this.side.size || this.side.has(request.from)) &&
+      (!this.state.size || this.state.has(shownState(request))) &&
+      (!this.cancelled || Boolean(request.cancel)) &&
+      (!this.words.length || this.words.every((word) => searched(request).includes(word)))
+    );
+  }
+}
+
+/** A request's text in small letters, made once for each record. */
+function searched(request) {
+  request.searched ??= [
+    request.method, request.name, `${request.of.name}/${label(request)}`, request.cancel?.reason,
+    request.cancel?.words, request.progress?.message, command(request.of),
+  ].map((text) => (text ?? "").slice(0, SEARCHED)).join("\n").toLowerCase();
+  return request.searched;
+}
+
+/** Ties a filter to its controls; `changed` is called when it wants something else. */
+export function controls(filter, store, changed) {
+  const byId = (id) => document.getElementById(id);
+  const [search, clear] = [byId("search"), byId("clear")];
+  const done = () => {
+    clear.hidden = filter.isEmpty;
+    changed();
+  };
+
+  const chip = (text, set, value) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "chip";
+    button.textContent = text;
+    button.dataset.value = value;
+    button.setAttribute("aria-pressed", String(set.has(value)));
+    button.addEventListener("click", () => {
+      if (!set.delete(value)) set.add(value);
+      button.setAttribute("aria-pressed", String(set.has(value)));
+      done();
+    });
+    return button;
+  };
+
+  const cancelled = chip("has a cancel", new Set(), "cancelled");
+  cancelled.addEventListener("click", () => {
+    filter.cancelled = !filter.cancelled;
+    done();
+  });
+  byId("chips-state").append(...STATES.map((state) => chip(state, filter.state, state)), cancelled);
+  byId("chips-side").append(chip("by client", filter.side, "client"), chip("by server", filter.side, "server"));
+
+  search.addEventListener("input", () => {
+    filter.words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    done();
+  });
+  clear.addEventListener("click", () => {
+    for (const set of [filter.state, filter.side, filter.session]) set.clear();
+    filter.cancelled = false;
+    filter.words = [];
+    search.value = "";
+    for (const button of document.querySelectorAll(".chip")) button.setAttribute("aria-pressed", "false");
+    done();
+    search.focus();
+  });
+
+  /** Follows the sessions that there are. */
+  return function sessions() {
+    const group = byId("chips-session");
+    const names = store.shown().map((session) => session.name);
+    const wanted = names.length > 1 ? names : [];
+    const there = [...group.children].map((button) => button.dataset.value);
+    if (wanted.join() === there.join()) return;
+    for (const button of [...group.children]) if (!wanted.includes(button.dataset.value)) button.remove();
+    for (const session of store.shown()) {
+      if (!wanted.includes(session.name)) continue;
+      const known = [...group.children].find((button) => button.dataset.value === session.name);
+      group.append(known ?? chip(`${command(session)} ${plain(session.name, 40)}`, filter.session, session.name));
+    }
+    let lost = false;
+    for (const name of filter.session) if (!names.includes(name)) lost = filter.session.delete(name) || lost;
+    if (lost) done();
+  };
+}

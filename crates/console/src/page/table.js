@@ -1,0 +1,253 @@
+// The table of requests: the few hundred that matter most, in rows that are kept as long as their request is shown.
+
+import { age, command, count, duration, far, label, outcomeWords, part, plain, shownState, stateWords } from "./words.js";
+
+/** Rows shown at first, added by "Show more", and at most. */
+const ROWS = 100;
+const ROWS_MOST = 1000;
+
+const STATE_ORDER = ["stuck", "cancelling", "unknown", "answering", "running", "queued", "ended"];
+const byText = new Intl.Collator("en", { numeric: true });
+
+const long = (request, at) => (request.state === "ended" && request.settled ? request.settled.at : request.of.clock(at)) - request.since;
+const KEYS = {
+  session: (a, b) => byText.compare(command(a.of), command(b.of)) || byText.compare(a.of.name, b.of.name),
+  id: (a, b) => byText.compare(label(a), label(b)),
+  from: (a, b) => byText.compare(a.from, b.from),
+  method: (a, b) => byText.compare(a.method, b.method) || byText.compare(a.name ?? "", b.name ?? ""),
+  state: (a, b) => STATE_ORDER.indexOf(shownState(a)) - STATE_ORDER.indexOf(shownState(b)),
+  age: (a, b, at) => long(b, at) - long(a, at),
+  progress: (a, b) => (part(b.progress) ?? -1) - (part(a.progress) ?? -1),
+  deadline: (a, b) => (a.deadline ?? Infinity) - a.of.offset - ((b.deadline ?? Infinity) - b.of.offset) || 0,
+  cancel: (a, b) => (b.cancel ? b.cancel.asked - b.of.offset : 0) - (a.cancel ? a.cancel.asked - a.of.offset : 0),
+};
+
+/** What needs somebody first, then what is in flight, the oldest first, then what ended last. */
+function urgent(a, b) {
+  const rank = (request) => (request.state === "ended" ? 3 : request.of.isOver ? 2 : request.state === "stuck" ? 0 : 1);
+  const [first, second] = [rank(a), rank(b)];
+  if (first !== second) return first - second;
+  if (first === 3) return b.of.moment(b.settled?.at ?? b.since) - a.of.moment(a.settled?.at ?? a.since);
+  return a.of.moment(a.since) - b.of.moment(b.since);
+}
+
+export class Table {
+  /** The request that keys act on. */
+  current = null;
+  shown = [];
+  #rows = new Map();
+  #spare = [];
+  #most = ROWS;
+  #sort = null;
+  #down = false;
+
+  constructor(store, filter, { open, cancel }) {
+    const byId = (id) => document.getElementById(id);
+    this.store = store;
+    this.filter = filter;
+    this.section = byId("requests");
+    this.body = byId("rows");
+    this.none = byId("none");
+    this.more = byId("more");
+    this.showMore = byId("show-more");
+    this.template = byId("row-template");
+    this.heads = [...byId("table").querySelectorAll("th button")];
+    for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.dataset.sort));
+    this.showMore.addEventListener("click", () => {
+      this.#most = Math.min(ROWS_MOST, this.#most * 2);
+      this.render();
+    });
+    this.body.addEventListener("click", (event) => {
+      const uid = event.target.closest("tr")?.dataset.uid;
+      if (!uid || String(getSelection())) return;
+      this.current = uid;
+      if (event.target.closest("button")) cancel(uid);
+      else open(uid);
+    });
+    this.body.addEventListener("focusin", (event) => {
+      const row = event.target.closest("tr");
+      if (row?.dataset.uid) this.#mark(row.dataset.uid);
+    });
+  }
+
+  /** By a column, then the other way round, then as it was at first. */
+  #sortBy(key) {
+    if (this.#sort !== key) [this.#sort, this.#down] = [key, false];
+    else if (!this.#down) this.#down = true;
+    else [this.#sort, this.#down] = [null, false];
+    for (const head of this.heads) {
+      const on = head.dataset.sort === this.#sort;
+      const cell = head.closest("th");
+      if (on) cell.setAttribute("aria-sort", this.#down ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    }
+    this.render();
+  }
+
+  /** The first of what is wanted, and how many there are, without sorting all of it. */
+  #first() {
+    const at = this.store.at();
+    const by = this.#sort ? KEYS[this.#sort] : urgent;
+    const sign = this.#down ? -1 : 1;
+    const compare = (a, b) => sign * by(a, b, at) || urgent(a, b);
+    const first = [];
+    let all = 0;
+    for (const session of this.store.shown()) {
+      for (const request of session.requests()) {
+        if (!this.filter.has(request)) continue;
+        all += 1;
+        if (first.length === this.#most && compare(request, first.at(-1)) >= 0) continue;
+        let [low, high] = [0, first.length];
+        while (low < high) {
+          const middle = (low + high) >> 1;
+          if (compare(request, first[middle]) < 0) high = middle;
+          else low = middle + 1;
+        }
+        first.splice(low, 0, request);
+        if (first.length > this.#most) first.pop();
+      }
+    }
+    return { first, all };
+  }
+
+  render() {
+    const { first, all } = this.#first();
+    this.shown = first;
+    this.section.hidden = this.store.shown().length === 0;
+    this.none.hidden = first.length > 0;
+    this.none.textContent = this.filter.isEmpty ? "No requests yet." : "No request matches the filters.";
+    const rest = all - first.length;
+    this.more.textContent = rest ? `${count(rest)} more that are not listed.` : "";
+    this.showMore.hidden = !rest || this.#most >= ROWS_MOST;
+
+    const there = new Set(first.map((request) => request.uid));
+    for (const [uid, row] of this.#rows) {
+      if (there.has(uid) || row.contains(document.activeElement)) continue;
+      this.#rows.delete(uid);
+      row.remove();
+      if (this.#spare.length < ROWS) this.#spare.push(row);
+    }
+    if (!this.current || !there.has(this.current)) this.current = first[0]?.uid ?? null;
+    const focused = document.activeElement?.closest?.("#rows tr");
+    let place = this.body.firstChild;
+    for (const request of first) {
+      let row = this.#rows.get(request.uid);
+      if (!row) {
+        row = this.#spare.pop() ?? this.#make();
+        this.#rows.set(request.uid, row);
+        row.dataset.uid = request.uid;
+      }
+      // A row that has the focus would lose it by being moved: the others are moved around it.
+      while (row === focused && place !== row) {
+        const next = place.nextSibling;
+        place.remove();
+        place = next;
+      }
+      if (place === row) place = row.nextSibling;
+      else this.body.insertBefore(row, place);
+      this.#fill(row, request);
+    }
+    // What is left has the focus, or was moved out of the way and is not wanted.
+    while (place) {
+      const next = place.nextSibling;
+      if (place !== focused) place.remove();
+      place = next;
+    }
+    if (focused && !there.has(focused.dataset.uid)) {
+      this.#rows.delete(focused.dataset.uid);
+      focused.remove();
+      this.focus();
+    }
+  }
+
+  #make() {
+    const row = this.template.content.firstElementChild.cloneNode(true);
+    const of = (name) => [...row.querySelector(`.c-${name}`).children];
+    row.cells_ = {
+      session: [...row.querySelector(".c-session > div").children], id: row.querySelector(".c-id"), from: row.querySelector(".c-from"), method: of("method"),
+      state: of("state"), age: row.querySelector(".c-age"), progress: of("progress"),
+      deadline: row.querySelector(".c-deadline"), cancel: of("cancel"),
+    };
+    row.meter = row.querySelector(".meter i");
+    return row;
+  }
+
+  #fill(row, request) {
+    const at = this.store.at();
+    const clock = request.of.clock(at);
+    const { cells_: cells } = row;
+    const set = (node, text) => node.textContent !== text && (node.textContent = text);
+    const tab = request.uid === this.current ? 0 : -1;
+    if (row.tabIndex !== tab) row.tabIndex = tab;
+    set(cells.age, request.state === "ended" ? duration((request.settled?.at ?? clock) - request.since) : age(clock - request.since));
+    const left = request.deadline === undefined || request.settled ? null : request.deadline - clock;
+    set(cells.deadline, left === null ? "" : left > 0 ? `in ${age(left)}` : "passed");
+    if (row.request === request && row.over === request.of.isOver) return;
+    row.request = request;
+    row.over = request.of.isOver;
+
+    set(cells.session[0], command(request.of));
+    set(cells.session[1], plain(request.of.name, 40));
+    set(cells.id, label(request));
+    set(cells.from, request.from === "client" ? "client →" : "← server");
+    set(cells.method[0], plain(request.method, 120));
+    set(cells.method[1], request.name ? plain(request.name, 120) : "");
+    const state = stateWords(request);
+    set(cells.state[0], state.glyph);
+    set(cells.state[1], state.text);
+    const shown = shownState(request);
+    row.dataset.state = shown;
+    row.className = `is-${state.tone}${row.current ? " is-picked" : ""}`;
+
+    const { progress, cancel } = request;
+    const fraction = part(progress);
+    cells.progress[0].hidden = fraction === null;
+    if (fraction !== null) row.meter.style.width = `${(fraction * 100).toFixed(1)}%`;
+    set(cells.progress[1], progress ? far(progress) : "");
+    set(cells.progress[2], progress?.message ? plain(progress.message, 160) : "");
+
+    const outcome = cancel && outcomeWords(cancel, request.state);
+    set(cells.cancel[0], outcome ? outcome.glyph : "");
+    set(cells.cancel[1], cancel ? plain(cancel.words, 120) : "");
+    const tone = outcome ? ` is-${outcome.tone}` : "";
+    cells.cancel[0].className = `glyph${tone}`;
+    cells.cancel[1].className = `words${tone}`;
+    cells.cancel[2].hidden = Boolean(cancel) || shown === "ended" || shown === "unknown" || shown === "answering";
+    cells.cancel[2].setAttribute("aria-label", `Cancel ${label(request)}…`);
+  }
+
+  /** Marks the row whose details are open. */
+  pick(uid) {
+    for (const [known, row] of this.#rows) {
+      const on = known === uid;
+      row.current = on;
+      row.classList.toggle("is-picked", on);
+      if (on) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+  }
+
+  #mark(uid) {
+    if (this.current === uid) return;
+    const before = this.#rows.get(this.current);
+    if (before) before.tabIndex = -1;
+    this.current = uid;
+    const row = this.#rows.get(uid);
+    if (row) row.tabIndex = 0;
+  }
+
+  /** Moves `by` rows on. */
+  move(by) {
+    const inside = document.activeElement?.closest?.("#rows tr");
+    const index = this.shown.findIndex((request) => request.uid === this.current);
+    const to = !inside && index >= 0 ? index : Math.min(this.shown.length - 1, Math.max(0, index + by));
+    if (this.shown[to]) this.#mark(this.shown[to].uid);
+    this.focus();
+  }
+
+  focus() {
+    const row = this.#rows.get(this.current) ?? this.body.querySelector("tr");
+    if (row) row.focus();
+    else this.section.focus();
+  }
+}

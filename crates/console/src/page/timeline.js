@@ -1,0 +1,353 @@
+// The timeline: a lane for each session, drawn as far as it is in sight.
+
+import { Bar, ROW } from "./bar.js";
+import { choose, ordered, stack } from "./lanes.js";
+import { command, count, moment, over, party, plain } from "./words.js";
+
+/** Microseconds: the shortest and longest span, the time a lane keeps its height, and between two layouts. */
+const SPAN_LEAST = 1e4;
+const SPAN_MOST = 7 * 864e8;
+const HEIGHT_KEPT = 3e6;
+const LAYOUT_EVERY = 1e5;
+/** Pixels of a column of the strip, of a tick at least, and that a finger may move while it clicks. */
+const COLUMN = 4;
+const TICK = 96;
+const SLIP = 4;
+const STEPS = [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1.5e7, 3e7, 6e7, 12e7, 3e8, 6e8, 18e8, 36e8, 108e8, 216e8, 864e8];
+
+export class Timeline {
+  /** What is in sight: so many microseconds up to `end` on the page's clock; null is now. */
+  span = 60e6;
+  all = false;
+  end = null;
+  picked = null;
+  #lanes = new Map();
+  #ticks = [];
+  #laidOut = -Infinity;
+  #version = -1;
+  #drawn = "";
+  #met = false;
+
+  constructor(store, filter, pick) {
+    const byId = (id) => document.getElementById(id);
+    this.store = store;
+    this.filter = filter;
+    this.section = byId("timeline");
+    this.axis = byId("axis");
+    this.list = byId("lanes");
+    this.followButton = byId("follow");
+    this.zoomButtons = [...byId("zoom").children];
+    this.templates = { lane: byId("lane-template"), bar: byId("bar-template") };
+    this.width = 600;
+    new ResizeObserver(() => {
+      this.width = Math.max(50, this.axis.clientWidth);
+      this.#version = -1;
+    }).observe(this.axis);
+    this.#controls(pick);
+  }
+
+  #controls(pick) {
+    for (const button of this.zoomButtons) {
+      button.addEventListener("click", () => this.zoomTo(button.dataset.span));
+    }
+    this.followButton.addEventListener("click", () => this.follow());
+    const zoom = (event, always) => {
+      const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
+      if (sideways) this.pan((sideways / this.width) * this.span);
+      else if (always || event.ctrlKey) this.zoom(Math.exp(event.deltaY / 400), this.#under(event));
+      else return;
+      event.preventDefault();
+    };
+    this.axis.addEventListener("wheel", (event) => zoom(event, true), { passive: false });
+    this.list.addEventListener("wheel", (event) => zoom(event, false), { passive: false });
+
+    let grip = null;
+    this.list.addEventListener("pointerdown", (event) => {
+      if (event.button === 0 && event.target.closest(".track")) grip = { x: event.clientX, end: this.#sight().until, moved: false };
+    });
+    this.list.addEventListener("pointermove", (event) => {
+      if (!grip || event.buttons === 0) return;
+      const by = event.clientX - grip.x;
+      grip.moved ||= Math.abs(by) > SLIP;
+      if (grip.moved) this.#look(grip.end - (by / this.width) * this.span);
+    });
+    this.list.addEventListener("click", (event) => {
+      const bar = event.target.closest(".bar");
+      if (bar && !grip?.moved) pick(bar.dataset.uid);
+      grip = null;
+    });
+  }
+
+  /** Part of the track, from 0 to 1, under a pointer. */
+  #under(event) {
+    const box = this.axis.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (event.clientX - box.left) / this.width));
+  }
+
+  zoomTo(span) {
+    this.all = span === "all";
+    if (!this.all) this.span = Number(span) * 1e6;
+    else this.end = null;
+    this.#changed();
+  }
+
+  /** Makes the span `by` times as long, `around` a place in it. */
+  zoom(by, around = 1) {
+    const { until } = this.#sight();
+    const span = Math.min(SPAN_MOST, Math.max(SPAN_LEAST, this.span * by));
+    const end = until + (span - this.span) * (1 - around);
+    this.span = span;
+    this.all = false;
+    if (this.end !== null) this.#look(end);
+    this.#changed();
+  }
+
+  pan(by) {
+    this.#look(this.#sight().until + by);
+  }
+
+  follow() {
+    this.end = null;
+    this.#changed();
+  }
+
+  /** Something else is wanted: the next frame lays everything out. */
+  redraw() {
+    this.#version = -1;
+  }
+
+  /** Looks at the span that ends at `end`; at now or later it follows. */
+  #look(end) {
+    const span = this.span;
+    this.all = false;
+    this.span = span;
+    this.end = end >= this.#now() ? null : end;
+    this.#changed();
+  }
+
+  #changed() {
+    this.followButton.setAttribute("aria-pressed", String(this.end === null));
+    this.#showSpan();
+    for (const lane of this.#lanes.values()) lane.rows.clear();
+    this.#version = -1;
+  }
+
+  #showSpan() {
+    for (const button of this.zoomButtons) {
+      const on = button.dataset.span === "all" ? this.all : !this.all && Number(button.dataset.span) * 1e6 === this.span;
+      button.setAttribute("aria-pressed", String(on));
+    }
+  }
+
+  /** Now, or where the last clock stopped. */
+  #now() {
+    const at = this.store.at();
+    const sessions = this.store.shown();
+    if (!sessions.length || sessions.some((session) => !session.isOver)) return at;
+    return Math.max(...sessions.map((session) => session.moment(session.clock(at))));
+  }
+
+  #sight() {
+    const now = this.#now();
+    if (this.all) {
+      const first = Math.min(now - 1e6, ...this.store.shown().map(earliest));
+      this.span = Math.min(SPAN_MOST, (now - first) * 1.02);
+    }
+    const until = this.end ?? now + this.span * 0.01;
+    return { from: until - this.span, until };
+  }
+
+  /** Draws a frame: all of it where something changed, else only what moved. */
+  frame(at) {
+    const sight = this.#sight();
+    const scale = this.width / this.span;
+    const due = this.#version === -1 || (this.#version !== this.store.version && at - this.#laidOut >= LAYOUT_EVERY);
+    const stale = at - this.#laidOut >= 5 * LAYOUT_EVERY;
+    const drawn = `${Math.round(sight.until * scale * 2)}/${this.span}/${this.width}`;
+    if (due || stale) this.#layOut(sight, scale, at);
+    else if (drawn === this.#drawn) return;
+    this.#drawn = drawn;
+    this.#drawAxis(sight, scale);
+    for (const lane of this.#lanes.values()) lane.place(sight, scale, this.width, this.store.at());
+  }
+
+  #layOut(sight, scale, at) {
+    this.#laidOut = at;
+    this.#version = this.store.version;
+    const lanes = ordered(this.store.shown());
+    // What is all past is shown whole at first.
+    if (lanes.length && !this.#met) this.all = lanes.every(({ session }) => session.isOver);
+    if (lanes.length && !this.#met) this.#showSpan();
+    this.#met ||= lanes.length > 0;
+    this.section.hidden = lanes.length === 0;
+    const there = new Set(lanes.map(({ session }) => session.name));
+    for (const [name, lane] of this.#lanes) {
+      if (there.has(name)) continue;
+      lane.node.remove();
+      this.#lanes.delete(name);
+    }
+    let before = null;
+    for (const { session, depth, above } of lanes) {
+      let lane = this.#lanes.get(session.name);
+      if (!lane) this.#lanes.set(session.name, (lane = new Lane(this.templates, () => this.store.dismiss(session.name))));
+      const place = before ? before.nextSibling : this.list.firstChild;
+      if (place !== lane.node) this.list.insertBefore(lane.node, place);
+      before = lane.node;
+      lane.tell(session, depth, above);
+      lane.layOut(this.filter, sight, scale, this.store.at(), at, lanes.length, this.picked);
+    }
+  }
+
+  #drawAxis({ from, until }, scale) {
+    const step = STEPS.find((step) => step * scale >= TICK) ?? STEPS.at(-1);
+    // Local midnights and hours: steps count from there, not from 1970's.
+    const shift = new Date(until / 1e3).getTimezoneOffset() * 6e7;
+    let used = 0;
+    for (let time = Math.ceil((from - shift) / step) * step + shift; time <= until; time += step) {
+      const tick = (this.#ticks[used] ??= this.axis.appendChild(document.createElement("span")));
+      used += 1;
+      const digits = step >= 1e6 ? 0 : step >= 1e5 ? 1 : step >= 1e4 ? 2 : 3;
+      const text = moment(time, digits);
+      if (tick.textContent !== text) tick.textContent = text;
+      tick.style.transform = `translateX(${((time - from) * scale).toFixed(1)}px)`;
+      tick.hidden = false;
+    }
+    for (const tick of this.#ticks.slice(used)) tick.hidden = true;
+  }
+}
+
+/** The earliest moment of a session that there is something to see of. */
+function earliest(session) {
+  let first = session.heard;
+  for (const request of session.requests()) first = Math.min(first, request.since);
+  if (session.brief.length) first = Math.min(first, session.brief[0][0]);
+  return session.moment(first);
+}
+
+/** A session's lane. */
+class Lane {
+  rows = new Map();
+  #bars = new Map();
+  #spare = [];
+  #rest = [];
+  #height = 0;
+  #lowSince = null;
+  #stripDrawn = "";
+
+  constructor(templates, dismiss) {
+    this.template = templates.bar;
+    this.node = templates.lane.content.firstElementChild.cloneNode(true);
+    const of = (name) => this.node.querySelector(name);
+    [this.title, this.who, this.facts, this.button] = [of("h3"), of(".who"), of(".facts"), of("button")];
+    [this.bars, this.strip, this.counted] = [of(".bars"), of(".strip"), of(".strip-count")];
+    this.button.addEventListener("click", dismiss);
+  }
+
+  /** Says whose lane it is. */
+  tell(session, depth, above) {
+    this.session = session;
+    const { facts } = session;
+    const set = (node, text) => node.textContent !== text && (node.textContent = text);
+    set(this.title, command(session));
+    set(this.who, `${party(facts.client)} → ${party(facts.server)}`);
+    const protocols = [...new Set([facts.client.protocol, facts.server.protocol])].map((name) => plain(name, 40));
+    const held = session.open.size;
+    const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
+    set(this.facts, [plain(session.name, 40), protocols.join(" / "), over(session), unseen].filter(Boolean).join(" · "));
+    this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
+    this.node.dataset.session = session.name;
+    this.node.classList.toggle("is-over", session.isOver);
+    this.node.classList.toggle("is-under", depth > 0);
+    this.node.style.setProperty("--depth", depth);
+    this.button.hidden = !session.isOver;
+    this.button.setAttribute("aria-label", `Dismiss ${command(session)} ${plain(session.name, 40)}`);
+    this.node.title = above ? `started by ${command(above)}` : "";
+  }
+
+  layOut(filter, { from, until }, scale, at, page, lanes, picked) {
+    const { session } = this;
+    const clock = session.clock(at);
+    const [first, last] = [from + session.offset, until + session.offset];
+    const { chosen, rest } = choose(session, filter, first, last, clock, scale, lanes);
+    const { rows, without } = stack(chosen, this.rows, clock, scale);
+    this.rows = rows;
+    for (const request of without) rest.push(request.since);
+    this.#rest = rest;
+
+    const unused = new Map(this.#bars);
+    for (const request of chosen) {
+      const row = rows.get(request.key);
+      if (row === undefined) continue;
+      let bar = this.#bars.get(request.key);
+      if (bar) unused.delete(request.key);
+      else {
+        bar = this.#spare.pop() ?? new Bar(this.template);
+        this.#bars.set(request.key, bar);
+        if (!bar.node.parentNode) this.bars.append(bar.node);
+      }
+      const up = request.parent && rows.has(request.parent) ? row - rows.get(request.parent) : 0;
+      bar.show(request, row, Math.max(0, up), picked === request.uid);
+    }
+    for (const [key, bar] of unused) {
+      this.#bars.delete(key);
+      bar.node.hidden = bar.node.isOut = true;
+      delete bar.node.dataset.uid;
+      this.#spare.push(bar);
+    }
+    while (this.#spare.length > 50) this.#spare.pop().node.remove();
+
+    this.#fit(Math.max(1, ...[...rows.values()].map((row) => row + 1)), page);
+    this.#stripDrawn = "";
+  }
+
+  /** A lane grows at once and shrinks only when it has had too much room for a while. */
+  #fit(rows, page) {
+    if (rows >= this.#height) this.#lowSince = null;
+    else this.#lowSince ??= page;
+    if (rows > this.#height || (this.#lowSince !== null && page - this.#lowSince > HEIGHT_KEPT)) {
+      this.#height = rows;
+      this.#lowSince = null;
+      this.bars.style.height = `${rows * ROW}px`;
+    }
+  }
+
+  place({ from, until }, scale, width, at) {
+    const { session } = this;
+    const clock = session.clock(at);
+    const x = (time) => (session.moment(time) - from) * scale;
+    for (const bar of this.#bars.values()) bar.place(x, clock, width);
+    this.#drawStrip(x, from + session.offset, until + session.offset, scale, width);
+  }
+
+  /** How many requests there were that have no bar, by columns. */
+  #drawStrip(x, first, last, scale, width) {
+    const drawn = `${Math.round(x(0))}/${width}`;
+    if (drawn === this.#stripDrawn) return;
+    this.#stripDrawn = drawn;
+    const columns = new Map();
+    let sum = 0;
+    const add = (from, many, spread) => {
+      sum += many;
+      const start = Math.floor(x(from) / COLUMN);
+      const wide = Math.max(1, Math.round((spread * scale) / COLUMN));
+      for (let column = start; column < start + wide; column += 1) columns.set(column, (columns.get(column) ?? 0) + many / wide);
+    };
+    for (const [time, many] of this.session.brief) if (time >= first && time <= last) add(time, many, 250_000);
+    for (const time of this.#rest) if (time >= first && time <= last) add(time, 1, 0);
+    this.strip.hidden = this.counted.hidden = sum === 0;
+    if (sum === 0) return;
+    const text = `${count(sum)} more, only counted`;
+    if (this.counted.textContent !== text) this.counted.textContent = text;
+    const ratio = devicePixelRatio || 1;
+    if (this.strip.width !== Math.round(width * ratio)) this.strip.width = Math.round(width * ratio);
+    if (this.strip.height !== Math.round(14 * ratio)) this.strip.height = Math.round(14 * ratio);
+    const pen = this.strip.getContext("2d");
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, 14);
+    pen.fillStyle = this.ink ??= getComputedStyle(this.strip).color;
+    for (const [column, many] of columns) {
+      const high = Math.min(14, 3 + Math.log2(1 + many) * 1.4);
+      pen.fillRect(column * COLUMN, 14 - high, COLUMN - 1, high);
+    }
+  }
+}
