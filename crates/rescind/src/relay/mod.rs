@@ -80,20 +80,19 @@ pub enum LinkError {
 /// Only before anything was relayed. Afterwards every failure is the end of one side.
 pub fn run(link: Link) -> Result<End, LinkError> {
     let origin = std::time::Instant::now();
-    let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LinkError::Setup)?;
     runtime.block_on(async {
         let Link { client_input, client_output, command, launcher, mut config, recording, log, on_stuck } = link;
         Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
         let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
-        let heading = Heading {
-            command: &command,
-            client: pinned(Side::Client),
-            server: pinned(Side::Server),
-            monotonic_nanos: monotonic.tv_sec.saturating_mul(1_000_000_000).saturating_add(monotonic.tv_nsec),
-        };
         let mut observer = Observer::new(on_stuck);
         if let Some(file) = recording {
+            let heading = Heading {
+                command: &command,
+                client: pinned(Side::Client),
+                server: pinned(Side::Server),
+                monotonic_nanos: monotonic_nanos(origin),
+            };
             observer.recording = Some(Recording::begin(file, &heading).map_err(LinkError::Setup)?);
         }
         if let Some((file, level)) = log {
@@ -111,4 +110,12 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         drive.finish();
         Ok(how)
     })
+}
+
+/// The machine's monotonic clock at `origin`. Asked for a recording only: the call reads the kernel's page by itself,
+/// which some profilers do not survive.
+fn monotonic_nanos(origin: std::time::Instant) -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
+    now.saturating_sub(i64::try_from(origin.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
