@@ -39,6 +39,13 @@ impl Relay {
         Some(request)
     }
 
+    /// Whether [`poll_changed`](Self::poll_changed) or [`take_lost_changes`](Self::take_lost_changes) has something to
+    /// say.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.changes.as_ref().is_some_and(|changes| changes.lost || !changes.keys.is_empty())
+    }
+
     /// Whether more changed than could be noted: then everything has to be looked at anew. Says so once.
     pub fn take_lost_changes(&mut self) -> bool {
         self.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))

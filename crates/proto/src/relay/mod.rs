@@ -354,6 +354,12 @@ impl Relay {
         self.events.pop_front()
     }
 
+    /// Whether the next bytes from `side` begin a message, as far as its bytes have been taken in.
+    #[must_use]
+    pub fn is_between_messages(&self, side: Side) -> bool {
+        self.links[side].decoder.as_ref().is_some_and(Decoder::is_between_messages)
+    }
+
     /// Requests of `side` in flight.
     #[must_use]
     pub fn in_flight(&self, side: Side) -> usize {

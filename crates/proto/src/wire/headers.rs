@@ -77,6 +77,10 @@ impl Headers {
         self.buffer.held().len()
     }
 
+    pub(super) fn is_between_messages(&self) -> bool {
+        matches!(self.state, State::Block(_)) && self.buffered() == 0
+    }
+
     pub(super) fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
         self.buffer.recycle();
         loop {

@@ -25,6 +25,10 @@ impl Line {
         self.buffer.held().len()
     }
 
+    pub(super) fn is_between_messages(&self) -> bool {
+        self.overlong.is_none() && self.buffered() == 0
+    }
+
     #[inline(always)]
     pub(super) fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
         self.buffer.recycle();

@@ -177,6 +177,16 @@ impl Decoder {
         }
     }
 
+    /// Whether the next byte begins a message.
+    #[must_use]
+    pub fn is_between_messages(&self) -> bool {
+        match &self.codec {
+            Codec::Unknown(held) => held.is_empty(),
+            Codec::Line(line) => line.is_between_messages(),
+            Codec::Headers(headers) => headers.is_between_messages(),
+        }
+    }
+
     /// The next chunk of `input`, which loses the bytes that were used; `None` when all of it is.
     ///
     /// Call until `None`. Dropping a chunk loses nothing else.
