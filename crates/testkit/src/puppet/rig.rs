@@ -35,6 +35,8 @@ pub struct Rig {
     pub shim: Shim,
     /// The shim's own stdin and stdout, where they were asked for.
     pub theirs: Option<(OwnedFd, OwnedFd)>,
+    /// Where the shim opens its admin socket, unless it was told otherwise.
+    pub sockets: PathBuf,
     listener: UnixListener,
     transcript: Transcript,
     markers: usize,
@@ -49,6 +51,7 @@ pub struct RigBuilder {
     under: Vec<OsString>,
     streams: Streams,
     keeps_theirs: bool,
+    sockets: Option<PathBuf>,
 }
 
 /// What the shim has as stdin and stdout.
@@ -76,6 +79,7 @@ impl Rig {
             under: Vec::new(),
             streams: Streams::Pipes,
             keeps_theirs: false,
+            sockets: None,
         }
     }
 
@@ -136,6 +140,13 @@ impl RigBuilder {
         self
     }
 
+    /// Another directory for the admin socket than one of the rig's own.
+    #[must_use]
+    pub fn sockets(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.sockets = Some(directory.into());
+        self
+    }
+
     /// Other standard streams.
     #[must_use]
     pub const fn streams(mut self, streams: Streams) -> Self {
@@ -163,9 +174,11 @@ impl RigBuilder {
         let mut words = words.chain(["run".as_ref()]).chain(self.flags.iter().map(OsString::as_os_str));
         let mut command = Command::new(words.next().expect("the program at least"));
         command.args(words).arg("--").arg(puppet(&self.program)).arg(&address).stdin(stdin).stdout(stdout);
+        let sockets = self.sockets.unwrap_or_else(|| folder.path().join("sockets"));
+        command.env("RESCIND_RUNTIME_DIR", &sockets);
         let shim = Shim::start(command, &transcript);
         let server = Server::accept(&listener, &transcript);
-        Rig { client: Client(client), server, shim, theirs, listener, transcript, markers: 0, _folder: folder }
+        Rig { client: Client(client), server, shim, theirs, sockets, listener, transcript, markers: 0, _folder: folder }
     }
 
     /// The shim's stdin and stdout, and the client's ends of them.
