@@ -83,6 +83,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
 
+    /// Open no admin socket: `rescind ps`, `rescind cancel` and the console do not see this session
+    #[arg(long)]
+    unlisted: bool,
+
     /// The longest message that is passed on
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = limits::size)]
     max_message: usize,
@@ -128,7 +132,7 @@ fn run(arguments: Arguments) -> Result<End, Failure> {
     let (client_input, client_output) = take_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let config = config(&arguments);
-    let Arguments { on_stuck, record, log, log_file, command, .. } = arguments;
+    let Arguments { on_stuck, record, log, log_file, unlisted, command, .. } = arguments;
     let link = Link {
         client_input,
         client_output,
@@ -138,6 +142,7 @@ fn run(arguments: Arguments) -> Result<End, Failure> {
         recording: record.map(open_recording).transpose()?,
         log: log.map(|level| Ok((open_log(log_file)?, level.into()))).transpose()?,
         on_stuck: on_stuck.map(Into::into),
+        admin: (!unlisted).then(sockets),
     };
     relay::run(link)
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
@@ -185,6 +190,11 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
             })
         }
     }
+}
+
+/// Where the sockets of this user's shims lie.
+fn sockets() -> PathBuf {
+    rescind_feed::directory(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 /// Stdin and stdout, with nothing left in their place, so that the client sees the end when the link closes them.

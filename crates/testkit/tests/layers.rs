@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const LAYERS: [(&str, &[&str]); 7] = [
     ("rescind-proto", &[]),
     ("rescind-feed", &[]),
-    ("rescind", &["rescind-proto"]),
+    ("rescind", &["rescind-proto", "rescind-feed"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-console", &["rescind-proto", "rescind-feed"]),
     ("rescind-testkit", &["rescind-proto", "rescind-feed"]),

@@ -19,6 +19,7 @@ use rescind_proto::{
 use rustix::process::Signal;
 
 use super::{
+    admin::Admin,
     alarm::Alarm,
     group::{Group, Pipes},
     lifecycle::{Lifecycle, Limits, Open, Step},
@@ -48,6 +49,7 @@ pub(crate) struct Drive {
     signals: Signals,
     alarm: Alarm,
     observer: Observer,
+    admin: Admin,
     buffer: Vec<u8>,
 }
 
@@ -84,6 +86,7 @@ impl Drive {
         group: Group,
         signals: Signals,
         observer: Observer,
+        admin: Admin,
     ) -> Self {
         Self {
             origin,
@@ -94,6 +97,7 @@ impl Drive {
             signals,
             alarm: Alarm::new(),
             observer,
+            admin,
             buffer: vec![0; BUFFER],
         }
     }
@@ -103,6 +107,7 @@ impl Drive {
         loop {
             let now = self.now();
             let mut moved = self.poll_signals(cx, now);
+            moved |= self.admin.poll(cx, now, &mut self.relay);
             for side in Side::BOTH {
                 moved |= self.poll_input(cx, now, side);
                 // Written before the next read: an answer must not wait for what comes after it.
@@ -128,6 +133,7 @@ impl Drive {
             let due = [self.relay.poll_timeout(), self.lifecycle.deadline()].into_iter().flatten().min();
             if self.alarm.poll(cx, self.origin, due).is_pending() {
                 self.observer.handle_idle();
+                self.admin.handle_idle(&self.relay);
                 return Poll::Pending;
             }
             let now = self.now();
@@ -136,14 +142,16 @@ impl Drive {
         }
     }
 
-    /// Ends the observer's work; called once, at the end.
-    pub(crate) fn finish(self) {
-        let Self { relay, group, ports, mut observer, origin, .. } = self;
+    /// Ends the work of those who watch; called once, at the end.
+    pub(crate) async fn finish(self, how: &End) {
+        let Self { mut relay, group, ports, mut observer, mut admin, origin, .. } = self;
+        admin.handle_end(Instant::after_origin(origin.elapsed()), &mut relay, how);
         drop(group);
         drop(ports);
         let spoken = Sides::from_fn(|side| relay.dialect(side));
         let broken = Sides::from_fn(|side| relay.violations(side));
         observer.finish(Instant::after_origin(origin.elapsed()), spoken, broken);
+        admin.close().await;
     }
 
     fn now(&self) -> Instant {
@@ -182,6 +190,7 @@ impl Drive {
         match input.poll_read(cx, &mut self.buffer) {
             Poll::Pending => return false,
             Poll::Ready(Ok(read)) if read > 0 => {
+                self.admin.handle_input(now, &self.relay, side, &self.buffer[..read]);
                 self.relay.handle_input(now, side, &self.buffer[..read]);
                 if read == self.buffer.len() {
                     self.widen(side);
@@ -270,6 +279,7 @@ impl Drive {
                 && let Poll::Ready(Ok(read)) = input.poll_read(cx, &mut self.buffer)
                 && read > 0
             {
+                self.admin.handle_input(now, &self.relay, Side::Server, &self.buffer[..read]);
                 self.relay.handle_input(now, Side::Server, &self.buffer[..read]);
                 left = left.saturating_sub(read);
             }

@@ -73,6 +73,11 @@ impl Group {
         Ok((group, Pipes { stdin: stdin.into(), stdout: stdout.into() }))
     }
 
+    /// The server's process id.
+    pub(crate) fn server_id(&self) -> u32 {
+        self.server.id()
+    }
+
     /// Sends a signal to the server's group, and to the group it may have made for itself.
     pub(crate) fn signal(&self, signal: Signal) {
         let group = pid(&self.watcher);

@@ -101,6 +101,11 @@ impl Log {
         });
     }
 
+    #[cfg(feature = "admin")]
+    pub(super) fn unlisted(&mut self, why: &super::admin::SocketError) {
+        self.line(Level::Warn, "no admin socket", |line| line.words("why", &why.to_string()));
+    }
+
     pub(super) fn event(&mut self, event: &Event, names: &Names, in_flight: Sides<usize>) {
         match event {
             Event::Cancel(notice) => self.cancel(notice),

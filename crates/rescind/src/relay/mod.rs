@@ -1,6 +1,11 @@
 //! Relays: between a client on descriptors of this process and a server that it starts ([`run`]), and inside a
 //! process, around any connection ([`wrap()`]).
 
+#[cfg(feature = "admin")]
+mod admin;
+#[cfg(not(feature = "admin"))]
+#[path = "no_admin.rs"]
+mod admin;
 pub(crate) mod alarm;
 mod drive;
 mod group;
@@ -22,6 +27,7 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
+use admin::Admin;
 use drive::{Drive, Port};
 use group::Group;
 use log::Log;
@@ -55,6 +61,10 @@ pub struct Link {
     pub log: Option<(File, Level)>,
     /// What to do about a stuck request; nothing is said or done unless asked for.
     pub on_stuck: Option<OnStuck>,
+    /// The directory in which the admin socket is opened, made if it is not there; without one, no socket is. That it
+    /// cannot be opened is logged and no error.
+    #[cfg(feature = "admin")]
+    pub admin: Option<PathBuf>,
 }
 
 /// Why a link could not be set up.
@@ -82,7 +92,7 @@ pub fn run(link: Link) -> Result<End, LinkError> {
     let origin = std::time::Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LinkError::Setup)?;
     runtime.block_on(async {
-        let Link { client_input, client_output, command, launcher, mut config, recording, log, on_stuck } = link;
+        let Link { client_input, client_output, command, launcher, mut config, recording, log, on_stuck, .. } = link;
         Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
         let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
         let mut observer = Observer::new(on_stuck);
@@ -105,9 +115,20 @@ pub fn run(link: Link) -> Result<End, LinkError> {
             client: Port::to_client(client_input, client_output).map_err(LinkError::Setup)?,
             server: Port::to_server(pipes).map_err(LinkError::Setup)?,
         };
-        let mut drive = Drive::new(origin, config, ports, group, signals, observer);
+        #[cfg(feature = "admin")]
+        let admin = match link.admin.map(|directory| Admin::open(&directory, origin, &command, group.server_id())) {
+            Some(Ok(admin)) => admin,
+            Some(Err(error)) => {
+                observer.handle_unlisted(&error);
+                Admin::default()
+            }
+            None => Admin::default(),
+        };
+        #[cfg(not(feature = "admin"))]
+        let admin = Admin;
+        let mut drive = Drive::new(origin, config, ports, group, signals, observer, admin);
         let how = poll_fn(|cx| drive.poll(cx)).await;
-        drive.finish();
+        drive.finish(&how).await;
         Ok(how)
     })
 }

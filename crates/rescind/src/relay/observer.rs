@@ -90,6 +90,14 @@ impl Observer {
         }
     }
 
+    /// The admin socket could not be opened.
+    #[cfg(feature = "admin")]
+    pub(super) fn handle_unlisted(&mut self, why: &super::admin::SocketError) {
+        if let Some(log) = &mut self.log {
+            log.unlisted(why);
+        }
+    }
+
     /// Nothing happens at the moment: what was gathered is sent off.
     pub(super) fn handle_idle(&mut self) {
         if let Some(log) = &mut self.log {

@@ -1,0 +1,165 @@
+//! The admin socket: what is in flight, for whoever asks, and cancels from whoever operates (`docs/admin.md`).
+//!
+//! Connections are tasks of the runtime that drives the link. They put questions to the [`Desk`]; the drive answers
+//! them between two inputs, so that nothing is shared and nothing of the link is ever seen half done.
+
+mod desk;
+mod frames;
+mod http;
+mod query;
+mod record;
+mod scene;
+mod socket;
+mod stream;
+mod tally;
+mod tape;
+mod watch;
+
+use std::{
+    ffi::OsString,
+    path::Path,
+    sync::Arc,
+    task::{Context, Waker},
+    time::{Duration, SystemTime},
+};
+
+use rescind_proto::{
+    relay::{End, Relay},
+    side::Side,
+    time::Instant,
+};
+use tokio::{task::JoinHandle, time::timeout};
+
+use desk::Desk;
+use scene::{Facts, Keeper, Scene};
+use socket::Socket;
+use stream::Stream;
+
+pub(super) use socket::SocketError;
+
+/// How long the end of a link waits for those who are still being told of it.
+const LAST: Duration = Duration::from_millis(500);
+
+/// Changes that are told at the end, at most: a few thousand requests may end with their link.
+const LAST_EVENTS: usize = 20;
+
+/// A link's admin socket, if it has one.
+#[derive(Debug, Default)]
+pub(super) struct Admin(Option<Box<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    desk: Arc<Desk>,
+    keeper: Keeper,
+    /// Who is woken by questions.
+    drive: Option<Waker>,
+    server: JoinHandle<()>,
+    closing: tokio::sync::watch::Sender<bool>,
+    socket: Socket,
+}
+
+impl Admin {
+    /// Opens the socket of a link that began at `origin`. Called on the runtime that drives the link.
+    pub(super) fn open(
+        directory: &Path,
+        origin: std::time::Instant,
+        command: &[OsString],
+        server_pid: u32,
+    ) -> Result<Self, SocketError> {
+        let (socket, listener) = Socket::open(directory)?;
+        let facts = Facts {
+            name: socket.name.clone(),
+            ancestors: ancestors(),
+            server_pid,
+            command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
+            started: micros_since_1970(SystemTime::now() - origin.elapsed()),
+        };
+        let (desk, stream) = (Arc::new(Desk::default()), Arc::new(Stream::new()));
+        let keeper = Keeper { facts, stream: Arc::clone(&stream), watch: None };
+        let (closing, closes) = tokio::sync::watch::channel(false);
+        let server = tokio::spawn(http::serve(listener, Arc::clone(&desk), stream, closes));
+        Ok(Self(Some(Box::new(Open { desk, keeper, drive: None, server, closing, socket }))))
+    }
+
+    /// Answers what was asked. Whether anything was.
+    #[inline]
+    pub(super) fn poll(&mut self, cx: &Context<'_>, now: Instant, relay: &mut Relay) -> bool {
+        let Some(open) = &mut self.0 else { return false };
+        if !open.drive.as_ref().is_some_and(|drive| drive.will_wake(cx.waker())) {
+            open.drive = Some(cx.waker().clone());
+            open.desk.attend(cx.waker());
+        }
+        let Some(questions) = open.desk.take() else { return false };
+        for question in questions {
+            question(&mut Scene { now, relay, keeper: &mut open.keeper });
+        }
+        true
+    }
+
+    /// `side` sent these bytes, which the relay has not seen yet.
+    #[inline]
+    pub(super) fn handle_input(&mut self, now: Instant, relay: &Relay, side: Side, bytes: &[u8]) {
+        if let Some(watch) = self.0.as_mut().and_then(|open| open.keeper.watch.as_mut()) {
+            watch.tape.record(now, side, relay.is_between_messages(side), bytes);
+        }
+    }
+
+    /// Nothing happens at the moment: what has changed may be told.
+    #[inline]
+    pub(super) fn handle_idle(&mut self, relay: &Relay) {
+        let Some(Keeper { watch: Some(watch), stream, .. }) = self.0.as_mut().map(|open| &mut open.keeper) else {
+            return;
+        };
+        if !watch.stirred && watch.has_news(relay) {
+            watch.stirred = true;
+            stream.stirred.notify_one();
+        }
+    }
+
+    /// The link is over: nothing is answered any more, and subscribers are told how it ended.
+    pub(super) fn handle_end(&mut self, now: Instant, relay: &mut Relay, how: &End) {
+        let Some(open) = &mut self.0 else { return };
+        open.desk.close();
+        let mut left = LAST_EVENTS;
+        while left > 0 && open.keeper.watch.as_ref().is_some_and(|watch| watch.has_news(relay)) {
+            Scene { now, relay, keeper: &mut open.keeper }.tell();
+            left -= 1;
+        }
+        watch::tell_end(now, &open.keeper.stream, end(how));
+    }
+
+    /// Removes the socket, and gives those who are connected a moment to read the rest.
+    pub(super) async fn close(self) {
+        let Some(open) = self.0 else { return };
+        drop(open.socket);
+        let _ = open.closing.send(true);
+        let server = open.server.abort_handle();
+        if timeout(LAST, open.server).await.is_err() {
+            server.abort();
+        }
+    }
+}
+
+fn end(how: &End) -> rescind_feed::End {
+    match how {
+        End::Exited(code) => rescind_feed::End::ExitCode(*code),
+        End::Signalled(signal) => rescind_feed::End::Signal(*signal),
+        End::Closed => rescind_feed::End::Unknown,
+    }
+}
+
+fn micros_since_1970(time: SystemTime) -> u64 {
+    let passed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    passed.as_micros().try_into().unwrap_or(u64::MAX)
+}
+
+/// The processes above this one, its parent first, as far as the system tells.
+fn ancestors() -> Vec<u32> {
+    let parent = rustix::process::getppid().and_then(|pid| pid.as_raw_pid().try_into().ok());
+    let above = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Behind the name, which is in parentheses: the state, and the parent.
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
+    };
+    std::iter::successors(parent, above).take(64).collect()
+}

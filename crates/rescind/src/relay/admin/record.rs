@@ -1,0 +1,149 @@
+//! What the relay shows, in the words of the feed.
+
+use rescind_feed as feed;
+use rescind_proto::{
+    cause::cut,
+    dialect::{Dialect, Family},
+    id::RequestId,
+    receipt::{Answer, Outcome, Receipt},
+    relay::{Ended, Late, ProgressView, RequestState, RequestView, Settled},
+    side::Side,
+    time::Instant,
+};
+
+/// What a peer chose is cut at this many bytes: a message may be megabytes, and so its id.
+const MAX_TEXT: usize = 1024;
+
+/// A request, as a record.
+pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
+    let late = view.late.map(late);
+    let task = view.task.as_deref().map(text);
+    feed::Request {
+        key: view.key.to_string(),
+        from: side(view.key.from),
+        id: id(view.id),
+        upstream: (view.upstream != view.id).then(|| id(view.upstream)),
+        method: view.method.to_owned(),
+        name: view.name.as_deref().map(text),
+        parent: view.parent.map(|parent| parent.to_string()),
+        since: micros(view.since),
+        state: state(view),
+        deadline: view.deadline.map(micros),
+        progress: view.progress.as_ref().map(progress),
+        task,
+        cancel: view.cancel.map(|receipt| cancel(receipt, view.onward, late.as_ref())),
+        settled: view.ended.map(settled),
+        late,
+    }
+}
+
+/// Whether it is over and there is nothing to tell of it.
+pub(super) fn is_brief(view: &RequestView<'_>) -> bool {
+    let answered = matches!(view.ended, Some(Ended { how: Settled::Answered, answer: Some(Answer::Result), .. }));
+    answered && view.cancel.is_none() && view.late.is_none() && view.task.is_none()
+}
+
+/// Whether somebody waits for it, or it is stuck.
+pub(super) const fn is_open(view: &RequestView<'_>) -> bool {
+    view.ended.is_none() || view.is_stuck
+}
+
+pub(super) fn micros(at: Instant) -> u64 {
+    at.since_origin().as_micros().try_into().unwrap_or(u64::MAX)
+}
+
+pub(super) const fn side(side: Side) -> feed::Side {
+    match side {
+        Side::Client => feed::Side::Client,
+        Side::Server => feed::Side::Server,
+    }
+}
+
+/// Text of a peer's, cut.
+pub(super) fn text(text: &str) -> String {
+    if text.len() <= MAX_TEXT { text.to_owned() } else { format!("{}…", cut(text, MAX_TEXT)) }
+}
+
+fn id(id: &RequestId) -> String {
+    let mut json = Vec::new();
+    id.write(&mut json);
+    text(&String::from_utf8_lossy(&json))
+}
+
+const fn state(view: &RequestView<'_>) -> feed::State {
+    if view.is_stuck {
+        return feed::State::Stuck;
+    }
+    match view.state {
+        RequestState::Queued => feed::State::Queued,
+        RequestState::Sent => feed::State::Running,
+        RequestState::Cancelling => feed::State::Cancelling,
+        RequestState::Answering => feed::State::Answering,
+        RequestState::Ended => feed::State::Ended,
+    }
+}
+
+fn progress(view: &ProgressView<'_>) -> feed::Progress {
+    let said = view.said.as_ref();
+    feed::Progress {
+        at: micros(view.at),
+        count: view.count,
+        progress: said.and_then(|said| said.done),
+        total: said.and_then(|said| said.total),
+        message: said.and_then(|said| said.message.as_deref()).map(text),
+    }
+}
+
+fn cancel(receipt: &Receipt, onward: &Dialect, late: Option<&feed::Late>) -> feed::Cancel {
+    let (outcome, after, answer) = match receipt.outcome {
+        Outcome::Asked => (feed::Outcome::Asked, None, None),
+        Outcome::NeverSent => (feed::Outcome::NeverSent, None, None),
+        Outcome::NotSendable => (feed::Outcome::NotSendable, None, None),
+        Outcome::Sent => (feed::Outcome::Sent, None, None),
+        Outcome::Confirmed { after } => (feed::Outcome::Confirmed, Some(after), None),
+        Outcome::CompletedFirst => (feed::Outcome::CompletedFirst, None, None),
+        Outcome::AnsweredAfter { after, answer } => (feed::Outcome::AnsweredAfter, Some(after), Some(answer)),
+        Outcome::Unknown => (feed::Outcome::Unknown, None, None),
+    };
+    let cancel = feed::Cancel {
+        cause: receipt.cause.code.word().to_owned(),
+        reason: receipt.cause.text().map(text),
+        asked: micros(receipt.asked),
+        written: receipt.written.map(micros),
+        outcome,
+        after: after.map(|after| after.as_micros().try_into().unwrap_or(u64::MAX)),
+        answer: answer.map(|answer| match answer {
+            Answer::Result => feed::Answer::Result,
+            Answer::Error => feed::Answer::Error,
+        }),
+        confirms: !onward.is_silent(),
+        protocol: protocol(onward).to_owned(),
+        works_on: false,
+        words: String::new(),
+    };
+    cancel.in_words(late)
+}
+
+const fn protocol(dialect: &Dialect) -> &str {
+    match dialect.family {
+        Family::Mcp => "MCP",
+        Family::Acp => "ACP",
+        Family::Lsp => "LSP",
+        Family::Custom => dialect.name,
+    }
+}
+
+fn settled(ended: Ended) -> feed::Settled {
+    let how = match (ended.how, ended.answer) {
+        (Settled::Answered, Some(Answer::Error)) => feed::SettledHow::Error,
+        (Settled::Answered, Some(Answer::Result) | None) => feed::SettledHow::Result,
+        (Settled::AnsweredHere { .. }, _) => feed::SettledHow::AnsweredHere,
+        (Settled::Silent, _) => feed::SettledHow::Silent,
+        (Settled::Gone, _) => feed::SettledHow::Gone,
+    };
+    feed::Settled { at: micros(ended.at), how, code: ended.code }
+}
+
+fn late(late: Late) -> feed::Late {
+    feed::Late { at: micros(late.at), answers: late.answers, notices: late.notices }
+}

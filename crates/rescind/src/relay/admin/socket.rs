@@ -1,0 +1,190 @@
+//! The socket in its directory.
+//!
+//! Everything is done relative to the directory once that is open and checked, so nothing that somebody puts in its
+//! place afterwards matters, and a path may be longer than the address of a socket. The socket is bound under a name
+//! that nobody looks for and moved to its own once it listens: whoever finds it can connect. Whether a socket is
+//! stale is asked of the kernel by connecting, never of a process id, which may be another's by now or from another
+//! namespace.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
+
+use rescind_feed::SOCKET_SUFFIX;
+use rustix::{
+    fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags},
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+use tokio::net::{UnixListener, UnixSocket};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 64;
+
+/// Names that are tried before giving up: each but the last was another's.
+const ATTEMPTS: u32 = 64;
+
+/// How the name of a socket that does not listen yet begins.
+const UNFINISHED: &str = ".new-";
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::relay) enum SocketError {
+    #[error("the directory {0} cannot be used: {1}")]
+    Directory(PathBuf, #[source] io::Error),
+    #[error("the directory {0} is a symbolic link or no directory")]
+    NoDirectory(PathBuf),
+    #[error("the directory {0} belongs to somebody else")]
+    NotOurs(PathBuf),
+    #[error("the directory {0} is open to others: its mode is {1:03o}, not 700")]
+    Loose(PathBuf, u32),
+    #[error("a socket cannot be made in {0}: {1}")]
+    Socket(PathBuf, #[source] io::Error),
+}
+
+/// A socket that answers under its name. Dropping it removes the name.
+#[derive(Debug)]
+pub(super) struct Socket {
+    /// What the session is called.
+    pub(super) name: String,
+    directory: Directory,
+}
+
+impl Socket {
+    /// Makes the directory if there is none, clears it of what is stale, and listens.
+    pub(super) fn open(path: &Path) -> Result<(Self, UnixListener), SocketError> {
+        let directory = Directory::open(path)?;
+        directory.clear();
+        let (name, listener) = directory.listen().map_err(|error| SocketError::Socket(path.into(), error))?;
+        Ok((Self { name, directory }, listener))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.directory.remove(&file_of(&self.name));
+    }
+}
+
+fn file_of(name: &str) -> String {
+    format!("{name}{SOCKET_SUFFIX}")
+}
+
+/// A directory that is ours alone.
+#[derive(Debug)]
+struct Directory {
+    fd: File,
+    #[cfg(not(target_os = "linux"))]
+    path: PathBuf,
+}
+
+impl Directory {
+    fn open(path: &Path) -> Result<Self, SocketError> {
+        let unusable = |error: Errno| match error {
+            Errno::LOOP | Errno::NOTDIR => SocketError::NoDirectory(path.into()),
+            error => SocketError::Directory(path.into(), error.into()),
+        };
+        match rustix::fs::mkdir(path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(unusable(error)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(unusable)?;
+        let found = rustix::fs::fstat(&fd).map_err(unusable)?;
+        let mode = Mode::from_raw_mode(found.st_mode);
+        if found.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(SocketError::NotOurs(path.into()));
+        }
+        if mode.intersects(Mode::RWXG | Mode::RWXO) {
+            return Err(SocketError::Loose(path.into(), mode.as_raw_mode()));
+        }
+        Ok(Self {
+            fd: fd.into(),
+            #[cfg(not(target_os = "linux"))]
+            path: path.into(),
+        })
+    }
+
+    /// Removes sockets that nobody listens to.
+    ///
+    /// One shim at a time: otherwise, between the question and the removal, another could remove the same one and a
+    /// third take its name.
+    fn clear(&self) {
+        if rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return;
+        }
+        for name in self.sockets() {
+            if self.is_stale(&name) {
+                self.remove(&name);
+            }
+        }
+        let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
+    }
+
+    fn sockets(&self) -> Vec<String> {
+        let entries = Dir::read_from(&self.fd).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.filter(|entry| matches!(entry.file_type(), FileType::Socket | FileType::Unknown));
+        let names = names.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+        names.filter(|name| name.ends_with(SOCKET_SUFFIX) || name.starts_with(UNFINISHED)).collect()
+    }
+
+    fn is_stale(&self, name: &str) -> bool {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(socket) = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else {
+            return false;
+        };
+        let Ok(address) = SocketAddrUnix::new(self.path_of(name)) else { return false };
+        rustix::net::connect(&socket, &address) == Err(Errno::CONNREFUSED)
+    }
+
+    fn listen(&self) -> io::Result<(String, UnixListener)> {
+        let pid = std::process::id();
+        let mut taken = 0;
+        for attempt in 0..ATTEMPTS {
+            let unfinished = format!("{UNFINISHED}{pid}-{attempt}");
+            let listener = match self.bind(&unfinished) {
+                Ok(listener) => listener,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                Err(error) => return Err(error),
+            };
+            let name = if taken == 0 { pid.to_string() } else { format!("{pid}-{}", taken + 1) };
+            match rustix::fs::renameat_with(&self.fd, &*unfinished, &self.fd, file_of(&name), RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok((name, listener)),
+                Err(Errno::EXIST) => taken += 1,
+                // Another shim that cleared the directory took it for stale, before it listened.
+                Err(Errno::NOENT) => {}
+                Err(error) => {
+                    self.remove(&unfinished);
+                    return Err(error.into());
+                }
+            }
+            self.remove(&unfinished);
+        }
+        Err(io::ErrorKind::AddrInUse.into())
+    }
+
+    fn bind(&self, name: &str) -> io::Result<UnixListener> {
+        let socket = UnixSocket::new_stream()?;
+        socket.bind(self.path_of(name))?;
+        rustix::fs::chmodat(&self.fd, name, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+        socket.listen(BACKLOG)
+    }
+
+    /// A path for calls that take no directory: short, and through the directory that was checked.
+    #[cfg(target_os = "linux")]
+    fn path_of(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn remove(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+    }
+}

@@ -1,0 +1,201 @@
+//! What is kept while somebody watches, and how what changed is told.
+//!
+//! The link notes which requests changed; ten times a second at most they are looked at, and records are made of them
+//! as they are then. So being watched costs a busy link little more for a thousand messages than for ten.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use rescind_feed::{Changes, Ended, Event, Party, Request, Session, Snapshot};
+use rescind_proto::{
+    relay::{Relay, RequestKey, RequestView},
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    query::MAX_LISTED,
+    record::{self, micros},
+    scene::Facts,
+    stream::Stream,
+    tape::Tape,
+};
+
+/// Records that go into one event.
+const RECORDS: usize = 500;
+
+/// How many of them may be of requests that came and ended in between with nothing to tell.
+const BRIEF: usize = 50;
+
+/// What is kept while somebody watches.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    pub(super) tape: Tape,
+    /// Requests of which the last that was told is not their end: whatever becomes of them has to be told.
+    told: HashSet<RequestKey, foldhash::fast::RandomState>,
+    /// Stuck requests that are over for their requesters, as they were told: they end by being forgotten.
+    stuck: Vec<(RequestKey, Request)>,
+    /// What was last told of the two sides.
+    parties: Sides<Party>,
+    /// The stream was told that there is something to tell.
+    pub(super) stirred: bool,
+}
+
+/// Which of the changed requests to tell.
+#[derive(Debug, Default)]
+struct Found {
+    requests: Vec<Request>,
+    brief: u64,
+    /// Something that was told has ended, and nothing of it is remembered.
+    lost: bool,
+}
+
+impl Watch {
+    pub(super) fn begin(relay: &mut Relay) -> Self {
+        relay.watch(true);
+        Self { parties: parties(relay), ..Self::default() }
+    }
+
+    /// Whether there is something to tell.
+    pub(super) fn has_news(&self, relay: &Relay) -> bool {
+        relay.has_changes() || !self.stuck.is_empty()
+    }
+
+    /// Tells what changed, if anything did.
+    pub(super) fn tell(&mut self, now: Instant, relay: &mut Relay, stream: &Stream, facts: &Facts) {
+        let Found { requests, brief, lost } = self.find(relay);
+        if lost {
+            return stream.begin_anew();
+        }
+        let parties = parties(relay);
+        let session = (parties != self.parties).then(|| facts.session(relay));
+        self.parties = parties;
+        if requests.is_empty() && brief == 0 && session.is_none() {
+            return;
+        }
+        let seq = stream.last() + 1;
+        let changes = Changes { seq, now: micros(now), requests, brief, in_flight: in_flight(relay), session };
+        stream.tell(encode(seq, &Event::Changes(changes)));
+    }
+
+    /// Everything as it is, and the number of the last event that it holds.
+    pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, stream: &Stream, session: Session) -> (u64, Bytes) {
+        let seq = stream.last();
+        let mut requests = Vec::new();
+        let open = |view: &RequestView<'_>| record::is_open(view).then_some(view.since);
+        for view in first(relay, open) {
+            self.note(&view);
+            requests.push(self.record(&view));
+        }
+        let ended = |view: &RequestView<'_>| {
+            let ended = view.ended.filter(|_| !record::is_open(view))?;
+            Some(std::cmp::Reverse(ended.at))
+        };
+        requests.extend(first(relay, ended).iter().map(record::request));
+        let snapshot = Snapshot { seq, now: micros(now), session, requests, in_flight: in_flight(relay) };
+        (seq, encode(seq, &Event::Snapshot(snapshot)))
+    }
+
+    fn find(&mut self, relay: &mut Relay) -> Found {
+        let mut found = Found { lost: relay.take_lost_changes(), ..Found::default() };
+        let mut shown = 0;
+        self.stuck.retain(|(key, request)| {
+            let remembered = relay.view(*key).is_some();
+            if !remembered {
+                found.requests.push(Request { state: rescind_feed::State::Ended, ..request.clone() });
+                self.told.remove(key);
+            }
+            remembered
+        });
+        while found.requests.len() < RECORDS
+            && let Some(key) = relay.poll_changed()
+        {
+            let Some(view) = relay.view(key) else {
+                found.lost |= self.told.remove(&key);
+                found.brief += 1;
+                continue;
+            };
+            if record::is_brief(&view) && !self.told.contains(&key) {
+                if shown == BRIEF {
+                    found.brief += 1;
+                    continue;
+                }
+                shown += 1;
+            }
+            self.note(&view);
+            let request = self.record(&view);
+            found.requests.push(request);
+        }
+        found
+    }
+
+    /// Remembers whether the end of a request is still to be told.
+    fn note(&mut self, view: &RequestView<'_>) {
+        if record::is_open(view) {
+            self.told.insert(view.key);
+        } else {
+            self.told.remove(&view.key);
+        }
+    }
+
+    fn record(&mut self, view: &RequestView<'_>) -> Request {
+        let request = record::request(view);
+        self.stuck.retain(|(key, _)| *key != view.key);
+        if view.is_stuck && view.ended.is_some() {
+            self.stuck.push((view.key, request.clone()));
+        }
+        request
+    }
+}
+
+/// The session's last words.
+pub(super) fn tell_end(now: Instant, stream: &Stream, how: rescind_feed::End) {
+    let seq = stream.last() + 1;
+    stream.end(encode(seq, &Event::Ended(Ended { seq, now: micros(now), how })));
+}
+
+/// What the two sides call themselves.
+pub(super) fn parties(relay: &Relay) -> Sides<Party> {
+    Sides::from_fn(|side| {
+        let party = relay.party(side);
+        Party {
+            protocol: relay.dialect(side).name.to_owned(),
+            name: party.map(|party| record::text(&party.name)),
+            version: party.and_then(|party| party.version.as_deref()).map(record::text),
+        }
+    })
+}
+
+fn in_flight(relay: &Relay) -> u64 {
+    Side::BOTH.into_iter().map(|side| relay.in_flight(side) as u64).sum()
+}
+
+/// Every request, in flight or remembered.
+pub(super) fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
+    Side::BOTH.into_iter().flat_map(|side| relay.requests(side).chain(relay.recent(side)))
+}
+
+/// The first thousand of the requests that have a rank, in its order.
+fn first<R: Ord>(relay: &Relay, rank: impl Fn(&RequestView<'_>) -> Option<R>) -> Vec<RequestView<'_>> {
+    let mut found: Vec<_> = all(relay).filter_map(|view| Some((rank(&view)?, view.key))).collect();
+    if found.len() > MAX_LISTED {
+        found.select_nth_unstable(MAX_LISTED);
+        found.truncate(MAX_LISTED);
+    }
+    found.sort_unstable();
+    found.into_iter().filter_map(|(_, key)| relay.view(key)).collect()
+}
+
+/// An event as it goes over the wire.
+fn encode(number: u64, event: &Event) -> Bytes {
+    let kind = match event {
+        Event::Snapshot(_) => "snapshot",
+        Event::Changes(_) => "changes",
+        Event::Ended(_) => "ended",
+    };
+    let mut text = format!("event: {kind}\nid: {number}\ndata: ").into_bytes();
+    // Maps with keys of text, and numbers that are finite: there is nothing that JSON does not have.
+    let _ = serde_json::to_writer(&mut text, event);
+    text.extend_from_slice(b"\n\n");
+    text.into()
+}

@@ -1,0 +1,29 @@
+//! Without the feature `admin` there is no socket.
+
+use std::task::Context;
+
+use rescind_proto::{
+    relay::{End, Relay},
+    side::Side,
+    time::Instant,
+};
+
+/// Nobody can ask.
+#[derive(Debug, Default)]
+pub(super) struct Admin;
+
+impl Admin {
+    pub(super) const fn poll(&mut self, _: &Context<'_>, _: Instant, _: &mut Relay) -> bool {
+        false
+    }
+
+    pub(super) const fn handle_input(&mut self, _: Instant, _: &Relay, _: Side, _: &[u8]) {}
+
+    pub(super) const fn handle_idle(&mut self, _: &Relay) {}
+
+    pub(super) const fn handle_end(&mut self, _: Instant, _: &mut Relay, _: &End) {}
+
+    pub(super) const fn close(self) -> std::future::Ready<()> {
+        std::future::ready(())
+    }
+}
