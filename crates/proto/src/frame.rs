@@ -136,7 +136,7 @@ pub enum Malformed {
 }
 
 /// What makes JSON no message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// A string, number, boolean or null.
     NoObject,

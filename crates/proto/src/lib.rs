@@ -13,6 +13,7 @@ pub mod error_code;
 pub mod frame;
 pub mod id;
 pub mod json;
+pub mod monitor;
 pub mod receipt;
 pub mod relay;
 pub mod rule;

@@ -4,7 +4,7 @@ use core::{fmt, num::NonZeroU32, str::FromStr};
 
 use crate::{side::Side, slab::Key};
 
-/// Names one request in a relay; never reused while the relay lives.
+/// Names one request in a relay or a [monitor](crate::monitor); never reused while that lives.
 ///
 /// As text it is `c12.3` or `s12.3`: who sent the request, its place, and how many had that place before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

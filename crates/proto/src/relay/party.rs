@@ -18,7 +18,7 @@ const MAX: usize = 256;
 
 impl Party {
     /// Reads the params or the result of a handshake.
-    pub(super) fn of(handshake: &[u8]) -> Option<Self> {
+    pub(crate) fn of(handshake: &[u8]) -> Option<Self> {
         let info = MEMBERS.iter().find_map(|member| json::member(handshake, member))?;
         let text = |member| Some(cut(&json::text(json::member(info, member)?)?, MAX).into());
         Some(Self { name: text("name")?, version: text("version") })

@@ -14,6 +14,7 @@ use crate::{
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,
+    slab::Key,
     time::Instant,
 };
 
@@ -163,12 +164,15 @@ impl Relay {
 
     /// The request of the other side during which `from` sends one: the turn of the session that it names, or the only
     /// one that there is.
-    pub(super) fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<crate::slab::Key> {
+    pub(super) fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<Key> {
         if from == Side::Client || method == "ping" {
             return None;
         }
         let turn = session.and_then(|session| self.open_prompt(session));
-        turn.map(|turn| turn.key).or_else(|| self.tables[Side::Client].only_live())
+        let table = &self.tables[Side::Client];
+        // What names a session is in no other session's turn.
+        let may_hold = |key: &Key| session.is_none() || table.get(*key).is_some_and(|only| only.session.is_none());
+        turn.map(|turn| turn.key).or_else(|| table.only_live().filter(may_hold))
     }
 }
 

@@ -1,0 +1,140 @@
+//! One request, as far as a link has shown it.
+
+use super::{Answered, RequestKey, Settled};
+use crate::{
+    cause::cut,
+    dialect::{Dialect, Reading},
+    id::RequestId,
+    method::Method,
+    receipt::{self, Outcome, Receipt},
+    relay::LateKind,
+    time::Instant,
+};
+
+/// A request, from its passing until nothing of it is remembered.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub(super) id: RequestId,
+    /// The token under which it asked for progress.
+    pub(super) token: Option<RequestId>,
+    /// The token under which it asked for partial results.
+    pub(super) partial: Option<RequestId>,
+    /// The session of a turn, as JSON.
+    pub(super) session: Option<Box<[u8]>>,
+    pub(super) dialect: &'static Dialect,
+    pub(super) parent: Option<RequestKey>,
+    pub(super) since: Instant,
+    pub(super) method: Method,
+    /// The tool or prompt that it names, as JSON.
+    pub(super) name: Method,
+    pub(super) progress: Option<Box<Progress>>,
+    /// The id of the task that it became.
+    pub(super) task: Option<Box<str>>,
+    pub(super) cancel: Option<Box<Receipt>>,
+    pub(super) answer: Option<Answered>,
+    pub(super) over: Option<(Instant, Settled)>,
+    pub(super) late: Late,
+    /// Requests with its id that came while it was in flight, and are not known to be refused yet.
+    pub(super) duplicates: u32,
+    /// It is a task, or becomes one: only `tasks/cancel` may cancel it (MCP-C13).
+    pub(super) is_task: bool,
+    /// A later request has taken the id over.
+    pub(super) superseded: bool,
+    /// An earlier request had the id.
+    pub(super) reuses: bool,
+}
+
+/// How far a request is, as the last message of its progress says. The updates of a turn are only counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// When the last of it passed.
+    pub at: Instant,
+    /// How many messages of it passed.
+    pub count: u64,
+    /// What is done, in the server's own units.
+    pub done: Option<f64>,
+    /// Of how much.
+    pub total: Option<f64>,
+    /// In words: untrusted, cut at [`max_text`](super::Config::max_text).
+    pub message: Option<Box<str>>,
+}
+
+/// What came for a request that was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Late {
+    /// When the last of it came.
+    pub at: Option<Instant>,
+    /// Results and errors.
+    pub answers: u32,
+    /// Progress, and messages of a subscription.
+    pub notices: u32,
+}
+
+impl Observed {
+    /// Whether its requester has something to wait for.
+    pub(super) const fn is_live(&self) -> bool {
+        self.over.is_none()
+    }
+
+    /// Whether it is over, and may be answered all the same.
+    pub(super) const fn may_be_answered(&self) -> bool {
+        self.answer.is_none() && matches!(self.over, None | Some((_, Settled::Silent | Settled::Gone)))
+    }
+
+    /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01).
+    pub(super) const fn keeps_token(&self) -> bool {
+        self.is_task && self.dialect.asks_for_tasks() && self.cancel.is_none()
+    }
+
+    /// Whether its requester knows that it is a task.
+    pub(super) const fn is_known_task(&self) -> bool {
+        self.is_task && (self.dialect.asks_for_tasks() || !self.is_live())
+    }
+
+    /// What an answer tells about the cancel, if that is news (D28).
+    pub(super) fn learn(&mut self, now: Instant, answered: Answered) -> Option<Outcome> {
+        let cancel = self.cancel.as_deref_mut()?;
+        if cancel.outcome != Outcome::Sent {
+            return None;
+        }
+        let after = now.since(cancel.asked);
+        cancel.outcome = if answered.cancelled {
+            Outcome::Confirmed { after }
+        } else {
+            Outcome::AnsweredAfter { after, answer: answered.answer }
+        };
+        Some(cancel.outcome)
+    }
+
+    /// Takes in progress; only the last message of it counts.
+    pub(super) fn progressed(&mut self, now: Instant, reading: &Reading<'_>, max_text: usize) {
+        let progress = self
+            .progress
+            .get_or_insert_with(|| Box::new(Progress { at: now, count: 0, done: None, total: None, message: None }));
+        progress.at = now;
+        progress.count += 1;
+        (progress.done, progress.total) = (reading.done, reading.total);
+        let message = reading.message.as_deref().map(|message| cut(message, max_text));
+        if progress.message.as_deref() != message {
+            progress.message = message.map(Into::into);
+        }
+    }
+
+    pub(super) const fn count_late(&mut self, now: Instant, what: LateKind) {
+        self.late.at = Some(now);
+        match what {
+            LateKind::Result | LateKind::Error => self.late.answers = self.late.answers.saturating_add(1),
+            LateKind::Progress | LateKind::Subscription => self.late.notices = self.late.notices.saturating_add(1),
+        }
+    }
+}
+
+impl Answered {
+    /// What it is when it comes late.
+    pub(super) const fn late_kind(self) -> LateKind {
+        match self.answer {
+            receipt::Answer::Result => LateKind::Result,
+            receipt::Answer::Error => LateKind::Error,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Requests, their progress and their answers, as they pass.
+
+use std::borrow::Cow;
+
+use super::{
+    Answered, Event, Monitor, RequestKey, Settled, Unread, Untracked,
+    observed::{Late, Observed},
+};
+use crate::{
+    dialect::{Dialect, Reading},
+    error_code,
+    frame::{Frame, Kind, Malformed, Notification, Outcome as Said, Params, Request, Response, ResponseId},
+    id::RequestId,
+    json,
+    method::Method,
+    receipt::Answer,
+    relay::{LateKind, Party},
+    side::Side,
+    slab::Key,
+    time::Instant,
+    wire::Overlong,
+};
+
+impl Monitor {
+    /// One message that is no batch.
+    pub(super) fn handle_message(&mut self, now: Instant, from: Side, message: Frame<'_>) {
+        match message {
+            Frame::Request(request) => self.handle_request(now, from, request),
+            Frame::Notification(notification) => self.handle_notification(now, from, &notification),
+            Frame::Response(response) => self.handle_response(now, from, &response),
+            // The caller has taken batches apart; a nested one is malformed.
+            Frame::Batch(_) => {}
+        }
+    }
+
+    fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) {
+        let Request { id, method, params, .. } = request;
+        self.counts[from].requests += 1;
+        let dialect = self.era.saw_request_from(from, self.framing, &method, &params);
+        if params.meta.is_some() || method == "initialize" {
+            self.note_dialect(now);
+        }
+        if from == Side::Client && method == "initialize" {
+            self.parties.client = params.raw.and_then(Party::of);
+        }
+        if id.is_null() && !dialect.null_ids {
+            return self.note_unread(now, from, Unread::NullId);
+        }
+        if self.is_long(&id) {
+            return self.leave_out(now, from, Untracked::LongId);
+        }
+        let namesake = self.tables[from].by_id(&id);
+        if let Some(key) = namesake
+            && let Some(earlier) = self.tables[from].get_mut(key)
+        {
+            if earlier.is_live() {
+                earlier.duplicates = earlier.duplicates.saturating_add(1);
+                self.events.push_back(Event::Duplicate { request: RequestKey { from, key }, at: now });
+                return;
+            }
+            earlier.superseded = true;
+        }
+        if self.tables[from].live() >= self.config.max_in_flight {
+            return self.leave_out(now, from, Untracked::TooMany);
+        }
+        if from == Side::Client && dialect.last_request == Some(&*method) {
+            self.era.saw_last_request();
+        }
+        let short = |token: RequestId| (!self.is_long(&token)).then_some(token);
+        let turn = dialect.turn.filter(|turn| method == turn.prompt);
+        let observed = Observed {
+            token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
+            partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
+            session: turn.and(params.session_id).filter(|session| self.is_kept(session)).map(Into::into),
+            parent: self.parent_of(from, &method, params.session_id),
+            dialect,
+            since: now,
+            is_task: self.era.asks_for_task(from, dialect, &method, &params),
+            method: self.methods.intern(&method),
+            name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
+            progress: None,
+            task: None,
+            cancel: None,
+            answer: None,
+            over: None,
+            late: Late::default(),
+            duplicates: 0,
+            superseded: false,
+            reuses: namesake.is_some(),
+            id,
+        };
+        let request = RequestKey { from, key: self.tables[from].insert(observed) };
+        self.events.push_back(Event::Opened { request, at: now });
+        if let Some(key) = namesake {
+            self.events.push_back(Event::Reused { request, earlier: RequestKey { from, key }, at: now });
+        }
+        self.take_held(now, request);
+    }
+
+    /// The request of the client during which the server makes one, where that is certain: the open turn of the session
+    /// that it names, or the only request in flight. A client's are made by people, not by the server's requests.
+    fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<RequestKey> {
+        if from == Side::Client || method == "ping" {
+            return None;
+        }
+        let table = &self.tables[Side::Client];
+        let turn = session.and_then(|session| table.open_turn(session));
+        // What names a session is in no other session's turn.
+        let may_hold = |key: &Key| session.is_none() || table.get(*key).is_some_and(|only| only.session.is_none());
+        let key = turn.or_else(|| table.only_live().filter(may_hold))?;
+        Some(RequestKey { from: Side::Client, key })
+    }
+
+    fn leave_out(&mut self, now: Instant, from: Side, why: Untracked) {
+        self.counts[from].untracked += 1;
+        self.events.push_back(Event::Untracked { from, why, at: now });
+    }
+
+    fn handle_notification(&mut self, now: Instant, from: Side, notification: &Notification<'_>) {
+        let dialect = self.era.of(from, self.framing);
+        let (method, params) = (&*notification.method, &notification.params);
+        if self.era.is_cancel(dialect, method) {
+            return self.handle_cancel(now, from, method, params.raw);
+        }
+        if let Some(turn) = dialect.turn {
+            if method == turn.cancel && from == Side::Client {
+                return self.handle_turn_cancel(now, turn, params.session_id);
+            }
+            if method == turn.update && from == Side::Server {
+                return self.handle_turn_update(now, params.session_id);
+            }
+        }
+        let Some(raw) = params.raw else { return };
+        if let Some(form) = dialect.progress
+            && method == form.method
+            && let Some(token) = json::member(raw, form.token)
+        {
+            return self.handle_progress(now, from, token, &form.read(raw));
+        }
+        if from == Side::Server && params.meta.is_some() {
+            self.handle_subscription(now, dialect, raw);
+        }
+    }
+
+    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8], reading: &Reading<'_>) {
+        let Some(token) = RequestId::from_json(token) else { return };
+        let Some(key) = self.tables[from.other()].by_token(&token) else {
+            self.counts[from].stray_progress += 1;
+            self.events.push_back(Event::StrayProgress { from, at: now });
+            return;
+        };
+        let request = RequestKey { from: from.other(), key };
+        let max_text = self.config.max_text;
+        let Some(observed) = self.observed_mut(request) else { return };
+        observed.progressed(now, reading, max_text);
+        // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
+        if observed.is_live() || observed.keeps_token() {
+            self.events.push_back(Event::Progress { request, at: now });
+        } else {
+            self.note_late(now, request, LateKind::Progress, false);
+        }
+    }
+
+    /// What an agent shows of its turn is the progress of the prompt.
+    fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) {
+        let open = session.and_then(|session| self.tables[Side::Client].open_turn(session));
+        let Some(request) = open.map(|key| RequestKey { from: Side::Client, key }) else { return };
+        let Some(observed) = self.observed_mut(request) else { return };
+        observed.progressed(now, &Reading::default(), 0);
+        self.events.push_back(Event::Progress { request, at: now });
+    }
+
+    /// A message of a subscription that is over is late (MCP-H04).
+    fn handle_subscription(&mut self, now: Instant, dialect: &Dialect, params: &[u8]) {
+        let Some(form) = dialect.subscription else { return };
+        let Some(id) = json::lookup(params, form.path).and_then(RequestId::from_json) else { return };
+        let Some(key) = self.tables[Side::Client].by_id(&id) else { return };
+        let request = RequestKey { from: Side::Client, key };
+        if self.observed(request).is_some_and(|observed| !observed.is_live()) {
+            self.note_late(now, request, LateKind::Subscription, false);
+        }
+    }
+
+    pub(super) fn note_late(&mut self, now: Instant, request: RequestKey, what: LateKind, again: bool) {
+        let Some(observed) = self.observed_mut(request) else { return };
+        observed.count_late(now, what);
+        self.events.push_back(Event::Late { request, what, again, at: now });
+    }
+
+    fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) {
+        self.counts[from].responses += 1;
+        let answer = kind_of(&response.outcome);
+        let Some((request, loose)) = self.find_answered(from.other(), response.id.as_ref()) else {
+            self.counts[from].unasked += 1;
+            let id = match &response.id {
+                Some(ResponseId::Exact(id)) if !self.is_long(id) => Some(id.clone()),
+                Some(ResponseId::Exact(_)) | None => None,
+                Some(ResponseId::Loose(value)) => Some(RequestId::integer(*value)),
+            };
+            self.events.push_back(Event::Unasked { from, id, answer, at: now });
+            return;
+        };
+        let Some(observed) = self.observed(request) else { return };
+        let cancelled = observed.dialect.says_cancelled(self.methods.name(observed.method), &response.outcome);
+        let doubtful = observed.reuses && self.tables[request.from].abandoned(&observed.id).is_some();
+        let answered = Answered { answer, code: code_of(&response.outcome), cancelled, loose, doubtful };
+        self.answered(now, request, answered, Some(&response.outcome));
+    }
+
+    /// The request of `origin` that a response answers, and whether its id matches only loosely (D10).
+    fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> Option<(RequestKey, bool)> {
+        let table = &self.tables[origin];
+        let name = |key| RequestKey { from: origin, key };
+        let value = match id? {
+            ResponseId::Exact(id) => {
+                if let Some(key) = table.by_id(id) {
+                    let owed = table.get(key).filter(|observed| observed.reuses && !observed.may_be_answered());
+                    // Its own answer has come; of those before it one may still be owed one.
+                    let earlier = owed.and_then(|_| table.abandoned(id));
+                    return Some((name(earlier.unwrap_or(key)), false));
+                }
+                id.loose()?
+            }
+            ResponseId::Loose(value) => *value,
+        };
+        table.by_loose_id(value).map(|key| (name(key), true))
+    }
+
+    /// The other side has answered `request`; what it said is unknown of a message that could not be read.
+    fn answered(&mut self, now: Instant, request: RequestKey, answered: Answered, said: Option<&Said<'_>>) {
+        let Some(observed) = self.observed_mut(request) else { return };
+        if answered.code == Some(error_code::INVALID_REQUEST.into()) && observed.duplicates > 0 {
+            // It refuses the other one of this id (D7).
+            observed.duplicates -= 1;
+            return;
+        }
+        if !observed.may_be_answered() {
+            return self.note_late(now, request, answered.late_kind(), true);
+        }
+        observed.answer = Some(answered);
+        let (is_live, learnt) = (observed.is_live(), observed.learn(now, answered));
+        let task = observed.dialect.tasks.filter(|form| observed.is_task || !form.asked);
+        let method = observed.method;
+        if let Some(Said::Result(result)) = said {
+            if request.from == Side::Client && self.methods.name(method) == "initialize" {
+                self.era.saw_initialize_result(result);
+                self.parties.server = Party::of(result);
+                self.note_dialect(now);
+            }
+            if let Some(task) = task.and_then(|form| form.handle(result)).and_then(json::text) {
+                self.note_task(now, request, &task);
+            }
+        }
+        if let Some(outcome) = learnt {
+            self.events.push_back(Event::Receipt { request, outcome, at: now });
+        }
+        if is_live {
+            self.settle(now, request, Settled::Answered(answered));
+        } else {
+            self.note_late(now, request, answered.late_kind(), false);
+        }
+    }
+
+    fn note_task(&mut self, now: Instant, request: RequestKey, task: &str) {
+        let max_text = self.config.max_text;
+        let Some(observed) = self.observed_mut(request) else { return };
+        observed.is_task = true;
+        observed.task = Some(crate::cause::cut(task, max_text).into());
+        self.events.push_back(Event::Task { request, at: now });
+    }
+
+    /// What can be told of a message that is none.
+    pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, malformed: Malformed) {
+        let Malformed::Invalid { reason, kind, id } = malformed else {
+            return self.note_unread(now, from, Unread::NotJson);
+        };
+        self.note_unread(now, from, Unread::Invalid(reason));
+        let Some(id) = id else { return };
+        match kind {
+            Kind::Response | Kind::Unknown => self.answered_unread(now, from, id, Answer::Error),
+            // Its receiver may refuse it under the id of one in flight.
+            Kind::Request => {
+                if let Some(key) = self.tables[from].by_id(&id)
+                    && let Some(observed) = self.tables[from].get_mut(key).filter(|observed| observed.is_live())
+                {
+                    observed.duplicates = observed.duplicates.saturating_add(1);
+                }
+            }
+            Kind::Notification | Kind::Batch => {}
+        }
+    }
+
+    /// A message over the limit has ended: the request that it is or answers is known by its envelope.
+    pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
+        self.counts[from].messages += 1;
+        self.note_unread(now, from, Unread::TooLarge);
+        let Some(id) = message.id.clone() else { return };
+        match message.kind {
+            Kind::Request => {
+                let method = Cow::Borrowed(message.method.as_deref().unwrap_or_default());
+                let request = Request { id, id_span: 0..0, method, params: Params::default() };
+                self.handle_request(now, from, request);
+            }
+            Kind::Response => self.answered_unread(now, from, id, Answer::Result),
+            Kind::Notification | Kind::Batch | Kind::Unknown => {}
+        }
+    }
+
+    fn answered_unread(&mut self, now: Instant, from: Side, id: RequestId, answer: Answer) {
+        if let Some((request, loose)) = self.find_answered(from.other(), Some(&ResponseId::Exact(id))) {
+            let answered = Answered { answer, code: None, cancelled: false, loose, doubtful: false };
+            self.answered(now, request, answered, None);
+        }
+    }
+
+    fn is_long(&self, id: &RequestId) -> bool {
+        id.heap_bytes() > self.config.max_text.saturating_add(size_of::<Box<str>>())
+    }
+
+    fn is_kept(&self, text: &[u8]) -> bool {
+        text.len() <= self.config.max_text
+    }
+}
+
+const fn kind_of(said: &Said<'_>) -> Answer {
+    match said {
+        Said::Result(_) => Answer::Result,
+        Said::Error(_) => Answer::Error,
+    }
+}
+
+fn code_of(said: &Said<'_>) -> Option<i64> {
+    let Said::Error(error) = said else { return None };
+    core::str::from_utf8(json::member(error, "code")?).ok()?.parse().ok()
+}

@@ -1,0 +1,213 @@
+//! Every cancel that passes, and what it can mean.
+
+use super::{CancelSeen, Event, Monitor, RequestKey, Settled};
+use crate::{
+    cancel::{self, Cancel},
+    cause::{Cause, CauseCode},
+    dialect::{CancelForm, Dialect, TurnForm},
+    receipt::{Outcome, Receipt},
+    relay::{LateKind, Verdict},
+    rule::Rule,
+    side::Side,
+    sticky::{Held, Hold},
+    time::Instant,
+};
+
+impl Monitor {
+    pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
+        self.counts[from].cancels += 1;
+        let dialect = self.era.of(from, self.framing);
+        let also: &[&'static Dialect] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
+        let Ok(cancel) = cancel::read(dialect, also, method, params) else {
+            return self.note_cancel(now, from, None, None, Verdict::Malformed);
+        };
+        let was_guess = !self.era.is_settled();
+        self.era.saw_cancel(from, self.framing, cancel.form);
+        if was_guess && self.era.is_settled() {
+            self.reread_dialects(dialect);
+        }
+        self.note_dialect(now);
+        let request = self.tables[from].by_id(&cancel.id).map(|key| RequestKey { from, key });
+        if let Some(request) = request {
+            return self.cancel_known(now, request, Some(&cancel), cancel.form);
+        }
+        if let Some(request) = self.subscription_of(from, dialect, &cancel) {
+            return self.close_subscription(now, from, request, &cancel);
+        }
+        let verdict = self.cancel_unknown(now, from, dialect, &cancel);
+        self.note_cancel(now, from, None, Some(&cancel), verdict);
+    }
+
+    /// The spelling of a cancel has told what was spoken all along (D2): by every request in flight that was read as
+    /// this guess.
+    fn reread_dialects(&mut self, guess: &'static Dialect) {
+        let found = self.dialect();
+        for from in Side::BOTH {
+            for key in self.tables[from].live_by_age() {
+                if let Some(observed) = self.tables[from].get_mut(key).filter(|observed| *observed.dialect == *guess) {
+                    observed.dialect = found;
+                }
+            }
+        }
+    }
+
+    /// A cancel that names a request of its sender, or its turn.
+    fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: Option<&Cancel<'_>>, form: CancelForm) {
+        let Some(observed) = self.observed(request) else { return };
+        let known = (self.methods.name(observed.method), observed.is_known_task());
+        // A turn is cancelled by a notification of its own, which no rule forbids.
+        let forbidden = cancel.and_then(|_| self.era.forbids_requester(request.from, observed.dialect, Some(known)));
+        let verdict = match (forbidden, observed.over) {
+            (Some(rule), _) => Verdict::Refused(rule),
+            (None, None) if observed.cancel.is_some() => Verdict::Repeated,
+            (None, None) => Verdict::Accepted,
+            (None, Some((_, Settled::Silent))) => Verdict::Repeated,
+            (None, Some(_)) => Verdict::Completed,
+        };
+        let reason = cancel.and_then(|cancel| cancel.reason.as_deref());
+        self.events.push_back(Event::Cancel(CancelSeen {
+            from: request.from,
+            request: Some(request),
+            id: cancel.map(|cancel| cancel.id.clone()),
+            form: Some(form),
+            reason: reason.map(Into::into),
+            verdict,
+            at: now,
+        }));
+        match verdict {
+            Verdict::Accepted => self.accept(now, request, reason),
+            Verdict::Completed => self.receive(now, request, reason, Outcome::CompletedFirst),
+            Verdict::Repeated | Verdict::Held | Verdict::Unknown | Verdict::Malformed | Verdict::Refused(_) => {}
+        }
+    }
+
+    /// A cancel of a request in flight: it is out, and in a silent dialect nobody waits any more (MCP-C06).
+    fn accept(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) {
+        self.receive(now, request, reason, Outcome::Sent);
+        if self.observed(request).is_some_and(|observed| observed.dialect.is_silent()) {
+            self.settle(now, request, Settled::Silent);
+        }
+    }
+
+    /// Begins the receipt of a request that has none (D28).
+    fn receive(&mut self, now: Instant, request: RequestKey, reason: Option<&str>, outcome: Outcome) {
+        let Some(observed) = self.observed_mut(request).filter(|observed| observed.cancel.is_none()) else { return };
+        let cause = Cause::new(CauseCode::Caller);
+        let cause = match reason {
+            Some(reason) => cause.with_text(reason),
+            None => cause,
+        };
+        observed.cancel = Some(Box::new(Receipt { cause, asked: now, written: Some(now), outcome }));
+        self.events.push_back(Event::Receipt { request, outcome, at: now });
+    }
+
+    /// The client cancels a session's turn, which cancels the prompt (D37). Without one there is nothing to cancel, and
+    /// that is lawful.
+    pub(super) fn handle_turn_cancel(&mut self, now: Instant, turn: &TurnForm, session: Option<&[u8]>) {
+        self.counts.client.cancels += 1;
+        let form = CancelForm { method: turn.cancel, id: turn.session, reason: None };
+        match session.and_then(|session| self.tables[Side::Client].open_turn(session)) {
+            Some(key) => self.cancel_known(now, RequestKey { from: Side::Client, key }, None, form),
+            None => self.events.push_back(Event::Cancel(CancelSeen {
+                from: Side::Client,
+                request: None,
+                id: None,
+                form: Some(form),
+                reason: None,
+                verdict: Verdict::Unknown,
+                at: now,
+            })),
+        }
+    }
+
+    fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
+        if let Some(rule) = self.era.forbids_requester(from, dialect, None) {
+            return Verdict::Refused(rule);
+        }
+        if !dialect.sticky || cancel.id.heap_bytes() > self.config.max_text {
+            return Verdict::Unknown;
+        }
+        match self.held[from].hold(now, cancel.id.clone(), cancel.reason.as_deref().map(Into::into)) {
+            Hold::Held => Verdict::Held,
+            Hold::Repeated | Hold::Full => Verdict::Unknown,
+        }
+    }
+
+    /// A cancel that was ahead of this request names it after all (D9).
+    pub(super) fn take_held(&mut self, now: Instant, request: RequestKey) {
+        if self.held[request.from].len() == 0 {
+            return;
+        }
+        let Some(observed) = self.tables[request.from].get(request.key) else { return };
+        let forbidden = observed.dialect.uncancellable(self.methods.name(observed.method));
+        let forbidden = forbidden.or_else(|| observed.is_task.then_some(Rule::McpC13));
+        let Some(held) = self.held[request.from].take(&observed.id) else { return };
+        self.events.push_back(Event::Cancel(CancelSeen {
+            from: request.from,
+            request: Some(request),
+            id: Some(held.id.0),
+            form: None,
+            reason: held.reason.clone(),
+            verdict: forbidden.map_or(Verdict::Accepted, Verdict::Refused),
+            at: now,
+        }));
+        if forbidden.is_none() {
+            self.accept(now, request, held.reason.as_deref());
+        }
+    }
+
+    /// No request came for this cancel.
+    pub(super) fn note_held_in_vain(&mut self, now: Instant, from: Side, held: Held) {
+        self.events.push_back(Event::Cancel(CancelSeen {
+            from,
+            request: None,
+            id: Some(held.id.0),
+            form: None,
+            reason: held.reason,
+            verdict: Verdict::Unknown,
+            at: now,
+        }));
+    }
+
+    /// The client's subscription that a server's cancel names: the one cancel for a request of the receiver (MCP-M02).
+    fn subscription_of(&self, from: Side, dialect: &Dialect, cancel: &Cancel<'_>) -> Option<RequestKey> {
+        let form = dialect.subscription.filter(|_| from == Side::Server)?;
+        let key = self.tables[Side::Client].by_id(&cancel.id)?;
+        let observed = self.tables[Side::Client].get(key)?;
+        (self.methods.name(observed.method) == form.method).then_some(RequestKey { from: Side::Client, key })
+    }
+
+    fn close_subscription(&mut self, now: Instant, from: Side, request: RequestKey, cancel: &Cancel<'_>) {
+        let over = self.observed(request).and_then(|observed| observed.over);
+        let verdict = match over {
+            None => Verdict::Accepted,
+            // It crossed the client's own cancel, or came after the empty result that should go first.
+            Some(_) => Verdict::Completed,
+        };
+        self.note_cancel(now, from, Some(request), Some(cancel), verdict);
+        match over {
+            None => self.settle(now, request, Settled::Closed),
+            Some((_, Settled::Silent)) => self.note_late(now, request, LateKind::Subscription, false),
+            Some((_, Settled::Answered(_) | Settled::Closed | Settled::Lost | Settled::Gone)) => {}
+        }
+    }
+
+    fn note_cancel(
+        &mut self,
+        now: Instant,
+        from: Side,
+        request: Option<RequestKey>,
+        cancel: Option<&Cancel<'_>>,
+        verdict: Verdict,
+    ) {
+        self.events.push_back(Event::Cancel(CancelSeen {
+            from,
+            request,
+            id: cancel.map(|cancel| cancel.id.clone()),
+            form: cancel.map(|cancel| cancel.form),
+            reason: cancel.and_then(|cancel| cancel.reason.as_deref()).map(Into::into),
+            verdict,
+            at: now,
+        }));
+    }
+}

@@ -1,0 +1,137 @@
+//! What is known of requests, for whoever shows or judges them.
+
+use std::borrow::Cow;
+
+use super::{Answered, Late, Monitor, Progress, RequestKey, Settled, observed::Observed};
+use crate::{
+    dialect::Dialect, id::RequestId, json, method::Method, receipt::Receipt, relay::Party, side::Side, time::Instant,
+};
+
+/// One request of a link, in flight or remembered.
+#[derive(Clone, Debug)]
+pub struct RequestView<'a> {
+    /// Names it, and says who sent it.
+    pub key: RequestKey,
+    /// Its id.
+    pub id: &'a RequestId,
+    /// Its method, cut at 256 bytes; `(other)` once 4,096 different ones have passed.
+    pub method: &'a str,
+    /// The tool or prompt that it names: untrusted. None if it is longer than 256 bytes, or the 4,097th.
+    pub name: Option<Cow<'a, str>>,
+    /// The session whose turn it is, as JSON.
+    pub session: Option<&'a [u8]>,
+    /// What it is spoken in (D2).
+    pub dialect: &'static Dialect,
+    /// The request during which it was made, where that is certain.
+    pub parent: Option<RequestKey>,
+    /// When it passed.
+    pub since: Instant,
+    /// The last that was told of its progress.
+    pub progress: Option<&'a Progress>,
+    /// It is a task, or becomes one when it is answered (MCP-C13).
+    pub is_task: bool,
+    /// The id of the task that it became: untrusted.
+    pub task: Option<&'a str>,
+    /// Its first cancel, and what is known of that.
+    pub cancel: Option<&'a Receipt>,
+    /// Its answer, even one that came when nobody waited any more.
+    pub answer: Option<Answered>,
+    /// When and how it ended for its requester; `None` while it is in flight.
+    pub over: Option<(Instant, Settled)>,
+    /// What came after that.
+    pub late: Late,
+}
+
+/// What a side has sent, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Counts {
+    /// Messages, batches as one.
+    pub messages: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Results and errors.
+    pub responses: u64,
+    /// Cancels, of whatever worth.
+    pub cancels: u64,
+    /// Messages that could not be read.
+    pub unread: u64,
+    /// Requests that are not followed.
+    pub untracked: u64,
+    /// Answers to no request that is known.
+    pub unasked: u64,
+    /// Progress of no request that is known.
+    pub stray_progress: u64,
+}
+
+impl Monitor {
+    /// A request that is in flight or remembered.
+    #[must_use]
+    pub fn request(&self, key: RequestKey) -> Option<RequestView<'_>> {
+        self.observed(key).map(|observed| self.view(key, observed))
+    }
+
+    /// The requests of `side` in flight: the same order on every run, not that of their arrival.
+    pub fn requests(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+        self.all(side).filter(|view| view.over.is_none())
+    }
+
+    /// The requests of `side` that are over and remembered, ordered as those in flight.
+    pub fn remembered(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+        self.all(side).filter(|view| view.over.is_some())
+    }
+
+    /// Requests of `side` in flight.
+    #[must_use]
+    pub fn in_flight(&self, side: Side) -> usize {
+        self.tables[side].live()
+    }
+
+    /// What `side` has sent, counted.
+    #[must_use]
+    pub const fn counts(&self, side: Side) -> &Counts {
+        match side {
+            Side::Client => &self.counts.client,
+            Side::Server => &self.counts.server,
+        }
+    }
+
+    /// What both sides speak; a guess until something telling has passed.
+    #[must_use]
+    pub fn dialect(&self) -> &'static Dialect {
+        self.era.of(Side::Client, self.framing)
+    }
+
+    /// What `side` called itself in its handshake: untrusted.
+    #[must_use]
+    pub const fn party(&self, side: Side) -> Option<&Party> {
+        match side {
+            Side::Client => self.parties.client.as_ref(),
+            Side::Server => self.parties.server.as_ref(),
+        }
+    }
+
+    fn all(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+        self.tables[side].iter().map(move |(key, observed)| self.view(RequestKey { from: side, key }, observed))
+    }
+
+    fn view<'a>(&'a self, key: RequestKey, observed: &'a Observed) -> RequestView<'a> {
+        let named = observed.name != Method::OTHER;
+        RequestView {
+            key,
+            id: &observed.id,
+            method: self.methods.name(observed.method),
+            name: named.then(|| json::text(self.names.name(observed.name).as_bytes())).flatten(),
+            session: observed.session.as_deref(),
+            dialect: observed.dialect,
+            parent: observed.parent,
+            since: observed.since,
+            progress: observed.progress.as_deref(),
+            is_task: observed.is_task,
+            task: observed.task.as_deref(),
+            cancel: observed.cancel.as_deref(),
+            answer: observed.answer,
+            over: observed.over,
+            late: observed.late,
+        }
+    }
+}
