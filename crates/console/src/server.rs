@@ -6,7 +6,6 @@
 mod answer;
 mod door;
 mod events;
-mod multiplex;
 mod routes;
 mod sources;
 

@@ -2,12 +2,14 @@
 
 mod directory;
 mod error;
+mod follow;
 mod query;
 mod shim;
 mod stream;
 
 pub use directory::{Directory, DirectoryError, Look};
 pub use error::ShimError;
+pub use follow::{Follow, News, Told};
 pub use query::Query;
 pub use shim::Shim;
 pub use stream::{Events, Message};

@@ -1,49 +1,44 @@
-//! One stream for a browser: its numbers and its bounds.
+//! One stream for a browser.
 //!
-//! A piece's `id` holds the last number of every session that runs, `4711:17,4712:3`, so that a browser that
-//! reconnects with it goes on in each of them. Two pieces wait at most; who follows a session waits with the next one,
-//! and the shim whose stream is not read gives a snapshot later. So a browser that reads slowly costs one event a
-//! session.
+//! A piece's `id` holds the last number of every session that runs, `4711:17,4712:3`, so that a browser that reconnects
+//! with it goes on in each of them. One piece waits for the browser and one is held here; then the shims wait. So a
+//! browser that reads slowly costs two events, and one for each session.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use rescind_feed::Event;
 use serde::Serialize;
-use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
 
-/// How many pieces wait for the browser.
-const WAITING: usize = 2;
+use super::sources::Sources;
+use crate::{
+    Recording,
+    shims::{Follow, News, Told},
+};
+
+/// How often a stream with nothing to tell shows that it is alive.
+const BREATH: Duration = Duration::from_secs(15);
 
 /// Where to go on: the last number seen of each session.
-pub(super) type Numbers = BTreeMap<String, u64>;
-
-/// Reads what a browser sends back, `4711:17,4712:3`. What makes no sense is left out: that session begins anew.
-pub(super) fn numbers(id: &str) -> Numbers {
-    let one = |entry: &str| {
-        let (name, number) = entry.rsplit_once(':')?;
-        Some((name.to_owned(), number.parse().ok()?))
-    };
-    id.split(',').filter_map(one).collect()
-}
-
-/// The writing end of a browser's stream.
-#[derive(Clone, Debug)]
-pub(super) struct Stream {
-    pieces: mpsc::Sender<Bytes>,
-    numbers: Arc<Mutex<Numbers>>,
-}
+type Numbers = BTreeMap<String, u64>;
 
 /// The browser is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed;
+struct Closed;
+
+/// The writing end of a browser's stream.
+struct Stream {
+    pieces: mpsc::Sender<Bytes>,
+    /// Of the sessions that the browser takes for running.
+    numbers: Numbers,
+}
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct Data<'a> {
     session: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a RawValue>,
@@ -51,103 +46,147 @@ struct Told<'a> {
     why: Option<&'a str>,
 }
 
+/// Everything that happens from now on, in pieces for one browser, going on after `last_seen`, the id of a piece.
+pub(super) fn open(sources: Arc<Sources>, last_seen: &str) -> mpsc::Receiver<Bytes> {
+    let (pieces, receiver) = mpsc::channel(1);
+    let mut stream = Stream { pieces: pieces.clone(), numbers: numbers(last_seen) };
+    tokio::spawn(async move {
+        tokio::select! {
+            () = pieces.closed() => {}
+            _ = stream.run(&sources) => {}
+        }
+    });
+    receiver
+}
+
+/// Reads what a browser sends back. What makes no sense is left out: that session begins anew.
+fn numbers(id: &str) -> Numbers {
+    let one = |entry: &str| {
+        let (name, number) = entry.rsplit_once(':')?;
+        Some((name.to_owned(), number.parse().ok()?))
+    };
+    id.split(',').filter_map(one).collect()
+}
+
 impl Stream {
-    pub(super) fn new(numbers: Numbers) -> (Self, mpsc::Receiver<Bytes>) {
-        let (pieces, receiver) = mpsc::channel(WAITING);
-        (Self { pieces, numbers: Arc::new(Mutex::new(numbers)) }, receiver)
+    async fn run(&mut self, sources: &Sources) -> Result<(), Closed> {
+        for recording in &sources.recordings {
+            self.play(recording).await?;
+        }
+        let mut follow = sources.directory.clone().map(|directory| Follow::new(directory, self.numbers.clone()));
+        let mut breath = interval(BREATH);
+        breath.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = breath.tick() => self.pieces.send(Bytes::from_static(b":\n\n")).await.map_err(|_| Closed)?,
+                Some(news) = next(follow.as_mut()) => self.pass(news).await?,
+            }
+        }
     }
 
-    /// Returns when the browser is gone.
-    pub(super) async fn closed(&self) {
-        self.pieces.closed().await;
-    }
-
-    /// Shows that the stream is alive.
-    pub(super) async fn breathe(&self) -> Result<(), Closed> {
-        self.pieces.send(Bytes::from_static(b":\n\n")).await.map_err(|_| Closed)
-    }
-
-    /// The last number of a session that the browser has seen.
-    pub(super) fn number(&self, session: &str) -> Option<u64> {
-        self.lock().get(session).copied()
-    }
-
-    /// The sessions that the browser takes for running.
-    pub(super) fn sessions(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
-    }
-
-    /// Tells an event of a session, whose last number is then `number`; none when it has ended.
-    pub(super) async fn tell(
-        &self,
-        session: &str,
-        kind: &str,
-        event: &RawValue,
-        number: Option<u64>,
-    ) -> Result<(), Closed> {
-        let told = Told { session, event: Some(event), why: None };
-        self.send(kind, &told, |numbers| {
-            match number {
-                Some(number) => numbers.insert(session.to_owned(), number),
-                None => numbers.remove(session),
-            };
-            true
-        })
-        .await
+    async fn pass(&mut self, News { session, told }: News) -> Result<(), Closed> {
+        let message = match told {
+            Told::Event(message) => message,
+            Told::Lost(error) => return self.lose(&session, &error.to_string()).await,
+        };
+        match message.number.filter(|_| message.kind != "ended") {
+            Some(number) => self.numbers.insert(session.clone(), number),
+            None => self.numbers.remove(&session),
+        };
+        match serde_json::from_str(&message.data) {
+            Ok(event) => {
+                let data = Data { session: &session, event: Some(event), why: None };
+                self.send(&message.kind, &data).await
+            }
+            Err(error) => self.lose(&session, &format!("told something that cannot be read: {error}")).await,
+        }
     }
 
     /// Tells that nothing more is known of a session, if the browser takes it for running.
-    pub(super) async fn gone(&self, session: &str, why: &str) -> Result<(), Closed> {
-        let told = Told { session, event: None, why: Some(why) };
-        self.send("gone", &told, |numbers| numbers.remove(session).is_some()).await
+    async fn lose(&mut self, session: &str, why: &str) -> Result<(), Closed> {
+        match self.numbers.remove(session) {
+            Some(_) => self.send("gone", &Data { session, event: None, why: Some(why) }).await,
+            None => Ok(()),
+        }
     }
 
-    /// Sends a piece if `keep` says so, once it has changed the numbers. They change in the order of the pieces.
-    async fn send(&self, kind: &str, told: &Told<'_>, keep: impl FnOnce(&mut Numbers) -> bool) -> Result<(), Closed> {
-        let place = self.pieces.reserve().await.map_err(|_| Closed)?;
-        // A line break in JSON is white space, and the end of a line here.
-        let data = serde_json::to_string(told).unwrap_or_default().replace(['\n', '\r'], " ");
-        let mut numbers = self.lock();
-        if keep(&mut numbers) {
-            let mut piece = format!("event: {kind}\nid: ");
-            for (n, (name, number)) in numbers.iter().enumerate() {
-                let _ = write!(piece, "{}{name}:{number}", if n == 0 { "" } else { "," });
+    /// Tells everything that a recording holds. It has no numbers: a browser that comes back is told it anew.
+    async fn play(&mut self, recording: &Recording) -> Result<(), Closed> {
+        for event in recording.events() {
+            let kind = match event {
+                Event::Snapshot(_) => "snapshot",
+                Event::Changes(_) => "changes",
+                Event::Ended(_) => "ended",
+            };
+            if let Ok(event) = to_raw_value(&event) {
+                self.send(kind, &Data { session: recording.name(), event: Some(&event), why: None }).await?;
             }
-            let _ = write!(piece, "\ndata: {data}\n\n");
-            place.send(piece.into());
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Numbers> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn send(&self, kind: &str, data: &Data<'_>) -> Result<(), Closed> {
+        self.pieces.send(self.piece(kind, data).into()).await.map_err(|_| Closed)
+    }
+
+    fn piece(&self, kind: &str, data: &Data<'_>) -> String {
+        let mut piece = format!("event: {kind}\nid: ");
+        for (n, (name, number)) in self.numbers.iter().enumerate() {
+            let _ = write!(piece, "{}{name}:{number}", if n == 0 { "" } else { "," });
+        }
+        // A line break in JSON is white space, and the end of a line here.
+        let data = serde_json::to_string(data).unwrap_or_default().replace(['\n', '\r'], " ");
+        let _ = write!(piece, "\ndata: {data}\n\n");
+        piece
+    }
+}
+
+/// News, where anything is followed.
+async fn next(follow: Option<&mut Follow>) -> Option<News> {
+    match follow {
+        Some(follow) => follow.next().await,
+        None => std::future::pending().await,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shims::{Message, ShimError};
 
-    fn raw(json: &str) -> Box<RawValue> {
-        RawValue::from_string(json.to_owned()).unwrap()
+    fn event(session: &str, kind: &str, number: u64, data: &str) -> News {
+        let message = Message { kind: kind.into(), number: Some(number), data: data.into() };
+        News { session: session.into(), told: Told::Event(message) }
+    }
+
+    fn silent(session: &str) -> News {
+        News { session: session.into(), told: Told::Lost(ShimError::Silent) }
     }
 
     #[tokio::test]
     async fn a_piece_says_where_every_session_is() {
-        let (stream, mut pieces) = Stream::new(Numbers::new());
-        let mut next = async || String::from_utf8(pieces.recv().await.unwrap().to_vec()).unwrap();
-        stream.tell("4711", "snapshot", &raw("{\"seq\":\n17}"), Some(17)).await.unwrap();
-        assert_eq!(
-            next().await,
-            "event: snapshot\nid: 4711:17\ndata: {\"session\":\"4711\",\"event\":{\"seq\": 17}}\n\n"
-        );
-        stream.tell("4712", "changes", &raw("{}"), Some(3)).await.unwrap();
-        assert_eq!(next().await, "event: changes\nid: 4711:17,4712:3\ndata: {\"session\":\"4712\",\"event\":{}}\n\n");
-        stream.tell("4711", "ended", &raw("{}"), None).await.unwrap();
-        assert_eq!(next().await, "event: ended\nid: 4712:3\ndata: {\"session\":\"4711\",\"event\":{}}\n\n");
-        stream.gone("4711", "gone").await.unwrap();
-        stream.gone("4712", "not answering").await.unwrap();
-        assert_eq!(next().await, "event: gone\nid: \ndata: {\"session\":\"4712\",\"why\":\"not answering\"}\n\n");
+        let (sender, mut pieces) = mpsc::channel(16);
+        let mut stream = Stream { pieces: sender, numbers: Numbers::new() };
+        let news = [
+            event("4711", "snapshot", 17, "{\"seq\":\n17}"),
+            event("4712", "changes", 3, "{}"),
+            event("4711", "ended", 18, "{}"),
+            silent("4711"),
+            silent("4712"),
+        ];
+        for news in news {
+            assert!(stream.pass(news).await.is_ok());
+        }
+        let expected = [
+            "event: snapshot\nid: 4711:17\ndata: {\"session\":\"4711\",\"event\":{\"seq\": 17}}\n\n",
+            "event: changes\nid: 4711:17,4712:3\ndata: {\"session\":\"4712\",\"event\":{}}\n\n",
+            "event: ended\nid: 4712:3\ndata: {\"session\":\"4711\",\"event\":{}}\n\n",
+            "event: gone\nid: \ndata: {\"session\":\"4712\",\"why\":\"not answering\"}\n\n",
+        ];
+        for piece in expected {
+            assert_eq!(pieces.recv().await.unwrap(), piece);
+        }
+        assert!(pieces.is_empty());
     }
 
     #[test]

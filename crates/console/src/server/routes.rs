@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::{
     answer::{self, Content},
     door::{Door, Wish},
-    events, multiplex,
+    events,
     sources::{Source, Sources},
 };
 use crate::{
@@ -42,7 +42,7 @@ pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request
     let read = head.method == Method::GET || head.method == Method::HEAD;
     match (read, steps.as_slice()) {
         (true, [""]) => answer::of_type("text/html; charset=utf-8", page::INDEX),
-        (true, ["events"]) => answer::stream(multiplex::open(Arc::clone(sources), last_seen(&head.headers))),
+        (true, ["events"]) => answer::stream(events::open(Arc::clone(sources), last_seen(&head.headers))),
         (true, ["sessions", session, "requests", key]) => details(sources, session, key).await,
         (false, ["sessions", session, "cancel"]) if head.method == Method::POST => {
             match order(&head.headers, body).await {
@@ -59,9 +59,9 @@ pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request
     }
 }
 
-fn last_seen(headers: &HeaderMap) -> events::Numbers {
-    let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    seen.map(events::numbers).unwrap_or_default()
+/// The id of the last piece that a browser saw, if it comes back.
+fn last_seen(headers: &HeaderMap) -> &str {
+    headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
 async fn details(sources: &Sources, session: &str, key: &str) -> Response<Content> {

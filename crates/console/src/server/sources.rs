@@ -4,13 +4,13 @@ use rescind_feed::Details;
 
 use crate::{
     Recording,
-    shims::{Directory, DirectoryError, Look, Shim, ShimError},
+    shims::{Directory, DirectoryError, Shim, ShimError},
 };
 
 /// Where sessions come from.
 #[derive(Debug)]
 pub(super) struct Sources {
-    directory: Option<Directory>,
+    pub(super) directory: Option<Directory>,
     pub(super) recordings: Vec<Recording>,
 }
 
@@ -26,11 +26,6 @@ pub(super) enum Source<'a> {
 impl Sources {
     pub(super) const fn new(directory: Option<Directory>, recordings: Vec<Recording>) -> Self {
         Self { directory, recordings }
-    }
-
-    /// The shims whose sockets there are now.
-    pub(super) fn look(&self) -> Result<Look, DirectoryError> {
-        self.directory.as_ref().map_or_else(|| Ok(Look::default()), Directory::look)
     }
 
     /// The source of that session.
