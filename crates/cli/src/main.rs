@@ -2,17 +2,22 @@
 //!
 //! One file a subcommand. Exit codes: `rescind run` gives its command's, 128+n
 //! after a signal, and 125 to 127 for what went wrong before (as `env` and
-//! `timeout` do); everything else 0 for done and 2 for could not.
+//! `timeout` do); everything else 0 for done and 2 for could not, and `rescind
+//! cancel` 1 where something was not in flight.
 
+mod cancel;
 mod console;
 mod demo;
 mod exec;
 mod failure;
+mod fleet;
 mod hops;
 mod marks;
 mod moment;
+mod ps;
 mod run;
 mod sample_server;
+mod screen;
 mod watch;
 
 use std::process::ExitCode;
@@ -30,6 +35,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Ps(ps::Arguments),
+    Cancel(cancel::Arguments),
     Console(console::Arguments),
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
@@ -49,6 +56,8 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(arguments) => run::main(arguments),
+        Command::Ps(arguments) => ps::main(arguments),
+        Command::Cancel(arguments) => cancel::main(arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),

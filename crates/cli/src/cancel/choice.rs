@@ -1,0 +1,146 @@
+//! Which requests are cancelled.
+
+use rescind_console::shims::{Query, Shim};
+use rescind_feed::{Request, duration};
+
+use super::target::Target;
+use crate::{
+    failure::Failure,
+    fleet::{self, Facts, Heard, Selection, no_such_session, speak},
+    screen::clean,
+};
+
+/// What the exit code says: the worst of what happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    Cancelled = 0,
+    NotInFlight = 1,
+    Failed = 2,
+}
+
+/// A request to cancel, as it was a moment ago.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    pub(super) shim: Shim,
+    pub(super) request: Request,
+    now: u64,
+}
+
+impl Chosen {
+    /// How it is named so that nothing else fits.
+    fn name(&self) -> String {
+        let label = self.request.label();
+        let label = label.strip_prefix("server:").unwrap_or(&label);
+        format!("{}/{}:{}", self.shim.name(), self.request.from.word(), clean(label))
+    }
+
+    /// It, for a person to judge.
+    pub(super) fn line(&self) -> String {
+        let tool = self.request.name.as_deref().map(|name| format!(":{}", clean(name))).unwrap_or_default();
+        let age = duration(self.now.saturating_sub(self.request.since));
+        format!("  {}  {}{tool}  {age}", self.name(), clean(&self.request.method))
+    }
+}
+
+/// The requests that are named; of a name that fits none or several it is said why.
+pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Verdict), Failure> {
+    let shims = fleet::shims(session)?;
+    let (mut chosen, mut verdict) = (Vec::<Chosen>::new(), Verdict::Cancelled);
+    for target in targets {
+        let meant: Vec<Shim> = match &target.session {
+            None => shims.clone(),
+            Some(session) => shims.iter().filter(|shim| shim.name() == session).cloned().collect(),
+        };
+        if let (Some(session), true) = (&target.session, meant.is_empty()) {
+            no_such_session(session).say();
+            verdict = verdict.max(Verdict::NotInFlight);
+            continue;
+        }
+        let mut open = fitting(target, &meant, None, &mut verdict).await;
+        match (open.pop(), open.is_empty()) {
+            (Some(one), true) => {
+                let same =
+                    |other: &Chosen| (other.shim.name(), &other.request.key) == (one.shim.name(), &one.request.key);
+                if !chosen.iter().any(same) {
+                    chosen.push(one);
+                }
+            }
+            (Some(one), false) => {
+                open.push(one);
+                say_ambiguous(target, &open);
+                verdict = verdict.max(Verdict::NotInFlight);
+            }
+            (None, _) => {
+                let ended = fitting(target, &meant, Some("recent"), &mut verdict).await;
+                say_missing(target, ended.last());
+                verdict = verdict.max(Verdict::NotInFlight);
+            }
+        }
+    }
+    Ok((chosen, verdict))
+}
+
+/// Every request in flight of that kind which is not cancelled yet.
+pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Verdict), Failure> {
+    let (mut chosen, mut verdict) = (Vec::new(), Verdict::Cancelled);
+    let heard = fleet::hear(fleet::shims(selection.session.as_deref())?, &selection.query()).await;
+    for (shim, facts) in answered(heard, &mut verdict) {
+        let Facts { now, requests, more, .. } = facts;
+        if more > 0 {
+            speak(&format!("note: {}: {more} more of them are in flight; cancel again to reach those", shim.name()));
+        }
+        let fresh = requests.into_iter().filter(|request| request.is_open() && request.cancel.is_none());
+        chosen.extend(fresh.map(|request| Chosen { shim: shim.clone(), request, now }));
+    }
+    if chosen.is_empty() {
+        speak("nothing of this kind is in flight");
+        verdict = verdict.max(Verdict::NotInFlight);
+    }
+    Ok((chosen, verdict))
+}
+
+/// The requests that fit best.
+async fn fitting(target: &Target, shims: &[Shim], state: Option<&'static str>, verdict: &mut Verdict) -> Vec<Chosen> {
+    let query = Query { id: Some(target.id.clone()), state, ..Query::default() };
+    let mut found = Vec::new();
+    for (shim, facts) in answered(fleet::hear(shims.to_vec(), &query).await, verdict) {
+        let Facts { now, requests, .. } = facts;
+        let fits = requests.into_iter().filter_map(|request| Some((target.fit(&request)?, request)));
+        found.extend(fits.map(|(fit, request)| (fit, Chosen { shim: shim.clone(), request, now })));
+    }
+    let best = found.iter().map(|(fit, _)| *fit).max();
+    found.into_iter().filter(|(fit, _)| Some(*fit) == best).map(|(_, one)| one).collect()
+}
+
+/// What was heard; of a shim that did not answer it is said.
+fn answered(heard: Vec<Heard>, verdict: &mut Verdict) -> Vec<(Shim, Facts)> {
+    let facts = |Heard { shim, told }: Heard| match told {
+        Ok(facts) => Some((shim, facts)),
+        Err(error) => {
+            speak(&format!("error: {}: {}", shim.name(), clean(&error.to_string())));
+            *verdict = Verdict::Failed;
+            None
+        }
+    };
+    heard.into_iter().filter_map(facts).collect()
+}
+
+fn say_ambiguous(target: &Target, fitting: &[Chosen]) {
+    speak(&format!("error: {}: fits {} requests in flight", clean(&target.text), fitting.len()));
+    fitting.iter().for_each(|one| speak(&one.line()));
+    speak("hint: name the one that is meant as it stands here");
+}
+
+fn say_missing(target: &Target, ended: Option<&Chosen>) {
+    let text = clean(&target.text);
+    let Some(Chosen { request, now, .. }) = ended else {
+        speak(&format!("error: {text}: no such request\nhint: `rescind ps` lists those in flight"));
+        return;
+    };
+    let how = request.settled.as_ref().map_or_else(String::new, |settled| {
+        let ago = duration(now.saturating_sub(settled.at));
+        let code = settled.code.map(|code| format!(" {code}")).unwrap_or_default();
+        format!(": {}{code}, {ago} ago", settled.how.word())
+    });
+    speak(&format!("{text}: not in flight any more{how}"));
+}

@@ -1,0 +1,89 @@
+//! A request as a person names it.
+
+use rescind_feed::{Request, Side};
+
+/// `SESSION/ID` or `ID`, where `ID` is a label as lists show it, with `client:` or `server:` before it if need be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) text: String,
+    pub(super) session: Option<String>,
+    side: Option<Side>,
+    pub(super) id: String,
+}
+
+/// How well a request fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// Its id is a string of those characters: a shell has eaten the quotes.
+    Loose,
+    /// It is called exactly so.
+    Exact,
+}
+
+impl Target {
+    pub(super) fn parse(text: &str) -> Self {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let (session, id) = match text.split_once('/') {
+            Some((session, id)) if session.chars().all(plain) => (Some(session), id),
+            _ => (None, text),
+        };
+        let sided = |side: Side| id.strip_prefix(side.word())?.strip_prefix(':').map(|id| (Some(side), id));
+        let (side, id) = sided(Side::Server).or_else(|| sided(Side::Client)).unwrap_or((None, id));
+        Self { text: text.into(), session: session.map(str::to_owned), side, id: id.into() }
+    }
+
+    /// Whether it may mean `request`.
+    pub(super) fn fit(&self, request: &Request) -> Option<Fit> {
+        if self.side.is_some_and(|side| side != request.from) {
+            return None;
+        }
+        let label = request.label();
+        let label = label.strip_prefix("server:").filter(|_| request.from == Side::Server).unwrap_or(&label);
+        if self.id == request.id || self.id == label {
+            return Some(Fit::Exact);
+        }
+        let string = serde_json::from_str::<String>(&request.id).ok();
+        (string.as_ref() == Some(&self.id)).then_some(Fit::Loose)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rescind_testkit::fake_shim;
+
+    use super::*;
+
+    fn request(from: Side, id: &str) -> Request {
+        Request { from, id: id.into(), ..fake_shim::request(1, "tools/call", None, 0) }
+    }
+
+    #[test]
+    fn a_name_is_read_as_lists_show_it() {
+        let parsed = |text: &str| {
+            let target = Target::parse(text);
+            (target.session, target.side, target.id)
+        };
+        assert_eq!(parsed("17"), (None, None, "17".into()));
+        assert_eq!(parsed("4711/17"), (Some("4711".into()), None, "17".into()));
+        assert_eq!(parsed("4711-2/server:17"), (Some("4711-2".into()), Some(Side::Server), "17".into()));
+        assert_eq!(parsed("4711/\"a/b\""), (Some("4711".into()), None, "\"a/b\"".into()));
+        assert_eq!(parsed("\"a/b\""), (None, None, "\"a/b\"".into()));
+        assert_eq!(parsed("client:\"server:1\""), (None, Some(Side::Client), "\"server:1\"".into()));
+    }
+
+    #[test]
+    fn every_request_can_be_named_so_that_no_other_fits_as_well() {
+        let ids = [(Side::Client, "17"), (Side::Server, "17"), (Side::Client, "\"17\""), (Side::Client, "\"req-1\"")];
+        let requests = ids.map(|(from, id)| request(from, id));
+        for (place, one) in requests.iter().enumerate() {
+            let label = one.label();
+            let label = label.strip_prefix("server:").unwrap_or(&label);
+            let target = Target::parse(&format!("{}:{label}", one.from.word()));
+            let exact = requests.iter().map(|other| target.fit(other) == Some(Fit::Exact)).collect::<Vec<_>>();
+            assert_eq!(exact, std::array::from_fn::<bool, 4, _>(|n| n == place), "{target:?}");
+        }
+        let loose = Target::parse("17");
+        let fits = requests.map(|request| loose.fit(&request));
+        assert_eq!(fits, [Some(Fit::Exact), Some(Fit::Exact), Some(Fit::Loose), None]);
+    }
+}

@@ -1,0 +1,126 @@
+//! All shims of the user, asked at once.
+
+use std::{io::Write, time::Duration};
+
+use clap::Args;
+use rescind_console::shims::{Directory, Query, Shim, ShimError};
+use rescind_feed::{Request, Session};
+use rescind_proto::cause::sanitised;
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+
+/// How many shims are asked at a time.
+const AT_A_TIME: usize = 32;
+
+/// Which requests are meant.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Selection {
+    /// Only requests of this session
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+
+    /// Only requests of this method, or of this method and tool: `tools/call:index`
+    #[arg(long, value_name = "METHOD[:TOOL]")]
+    pub(crate) method: Option<String>,
+
+    /// Only requests older than this, such as 10m
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) older_than: Option<Duration>,
+}
+
+/// What one shim said.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) shim: Shim,
+    pub(crate) told: Result<Facts, ShimError>,
+}
+
+/// A session and those of its requests that were asked for.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) session: Session,
+    /// The session's clock, in microseconds.
+    pub(crate) now: u64,
+    pub(crate) requests: Vec<Request>,
+    /// How many more there are.
+    pub(crate) more: u64,
+}
+
+impl Selection {
+    /// The same for a shim.
+    pub(crate) fn query(&self) -> Query {
+        let micros = |age: Duration| u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        Query { method: self.method.clone(), older_than: self.older_than.map(micros), ..Query::default() }
+    }
+
+    /// Whether a request is of the method that is meant, and of the tool.
+    pub(crate) fn names(&self, request: &Request) -> bool {
+        self.method.as_ref().is_none_or(|wanted| {
+            let tool = wanted.strip_prefix(&request.method).and_then(|rest| rest.strip_prefix(':'));
+            *wanted == request.method || tool.is_some_and(|tool| request.name.as_deref() == Some(tool))
+        })
+    }
+}
+
+/// The shims whose sockets may be used, or the one of `session`. What lies beside them and may not is said.
+pub(crate) fn shims(session: Option<&str>) -> Result<Vec<Shim>, Failure> {
+    let directory = Directory::of_this_user();
+    let look = directory.look();
+    let look = look.map_err(|error| Failure::new(directory.path().display(), &error, error.hint()))?;
+    for (socket, why) in &look.refused {
+        speak(&format!("warning: {}: {why}; not used", sanitised(&socket.display().to_string())));
+    }
+    let Some(session) = session else { return Ok(look.shims) };
+    let found: Vec<Shim> = look.shims.into_iter().filter(|shim| shim.name() == session).collect();
+    match found.is_empty() {
+        true => Err(no_such_session(session)),
+        false => Ok(found),
+    }
+}
+
+pub(crate) fn no_such_session(session: &str) -> Failure {
+    Failure::new(sanitised(session), "no such session", "`rescind ps --sessions` lists those there are")
+}
+
+/// Asks each of them, many at a time. Those that are gone are left out; the others come in their order.
+pub(crate) async fn hear(shims: Vec<Shim>, query: &Query) -> Vec<Heard> {
+    let (mut asked, mut heard) = (JoinSet::new(), Vec::new());
+    let mut waiting = shims.into_iter().enumerate();
+    loop {
+        while asked.len() < AT_A_TIME
+            && let Some((place, shim)) = waiting.next()
+        {
+            let query = query.clone();
+            asked.spawn(async move {
+                let told = ask(&shim, &query).await;
+                (place, Heard { shim, told })
+            });
+        }
+        match asked.join_next().await {
+            Some(Ok(one)) => heard.push(one),
+            Some(Err(_)) => {}
+            None => break,
+        }
+    }
+    heard.sort_by_key(|(place, _)| *place);
+    let present = |heard: &Heard| !matches!(heard.told, Err(ShimError::Gone(_)));
+    heard.into_iter().map(|(_, heard)| heard).filter(present).collect()
+}
+
+async fn ask(shim: &Shim, query: &Query) -> Result<Facts, ShimError> {
+    let session = shim.session().await?;
+    let listing = shim.requests(query).await?;
+    Ok(Facts { session, now: listing.now, requests: listing.requests, more: listing.more })
+}
+
+/// Says something that is no data.
+pub(crate) fn speak(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Runs one command's work.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::new("rescind", error, "check the limit on open files (ulimit -n)"))?.block_on(work)
+}

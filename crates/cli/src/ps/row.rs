@@ -1,0 +1,117 @@
+//! A request, or a session without any, as a line of a table.
+
+use rescind_console::shims::ShimError;
+use rescind_feed::{Progress, Request, Session, Settled, SettledHow, Side, State, duration};
+
+use crate::screen::{Tone, clean};
+
+/// What the columns are called.
+pub(super) const COLUMNS: [&str; 9] =
+    ["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
+
+/// One line: every cell is clean text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) cells: [String; COLUMNS.len()],
+    pub(super) tone: Tone,
+}
+
+impl Row {
+    /// A request of a session whose clock stands at `now`.
+    pub(super) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
+        let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or(now, |settled| settled.at);
+        let waits = request.is_open() && request.cancel.is_none();
+        Self {
+            cells: [
+                format!("{name}/{}", clean(&request.label())),
+                server(session),
+                request.from.word().into(),
+                method(request),
+                duration(end.saturating_sub(request.since)),
+                state(request),
+                request.progress.as_ref().map(progress).unwrap_or_default(),
+                request.deadline.filter(|_| waits).map(|at| deadline(at, now)).unwrap_or_default(),
+                request.cancel.as_ref().map(|cancel| clean(&cancel.words)).unwrap_or_default(),
+            ],
+            tone: tone(request.state),
+        }
+    }
+
+    /// A session with nothing to list.
+    pub(super) fn of_session(name: &str, session: &Session, now: u64, in_flight: bool) -> Self {
+        let protocol = match (clean(&session.client.protocol), clean(&session.server.protocol)) {
+            (client, server) if client == server => client,
+            (client, server) => format!("{client}, {server}"),
+        };
+        let state = if in_flight { "at work" } else { "idle" };
+        Self::of(name, [server(session), String::new(), protocol, duration(now), state.into()], Tone::Faint)
+    }
+
+    /// A session whose shim cannot be asked.
+    pub(super) fn of_error(name: &str, error: &ShimError) -> Self {
+        let none = String::new;
+        Self::of(name, [none(), none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
+    }
+
+    fn of(name: &str, [server, from, method, age, state]: [String; 5], tone: Tone) -> Self {
+        let none = String::new;
+        Self { cells: [name.to_owned(), server, from, method, age, state, none(), none(), none()], tone }
+    }
+}
+
+/// What the server calls itself, or what was started.
+fn server(session: &Session) -> String {
+    let program = session.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
+    clean(session.server.name.as_deref().or(program).unwrap_or("?"))
+}
+
+/// As `--method` takes it.
+pub(super) fn method(request: &Request) -> String {
+    match &request.name {
+        Some(name) => format!("{}:{}", clean(&request.method), clean(name)),
+        None => clean(&request.method),
+    }
+}
+
+/// How far it is, and how it ended.
+pub(super) fn state(request: &Request) -> String {
+    match (request.state, &request.settled) {
+        (State::Ended, Some(Settled { how: SettledHow::Error, code: Some(code), .. })) => format!("error {code}"),
+        (State::Ended, Some(settled)) => settled.how.word().into(),
+        (state, _) => state.word().into(),
+    }
+}
+
+fn progress(progress: &Progress) -> String {
+    let number = match (progress.part(), progress.progress, progress.total) {
+        (Some(part), ..) => format!("{:.0}%", (part * 100.0).floor()),
+        (None, Some(done), Some(total)) => format!("{done} of {total}"),
+        (None, Some(done), None) => format!("{done}"),
+        (None, None, _) => String::new(),
+    };
+    let words = progress.message.as_deref().map(clean).unwrap_or_default();
+    let count =
+        if number.is_empty() && words.is_empty() { format!("{} so far", progress.count) } else { String::new() };
+    [number, words, count].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn deadline(at: u64, now: u64) -> String {
+    match at.checked_sub(now) {
+        Some(left) => format!("in {}", duration(left)),
+        None => "now".into(),
+    }
+}
+
+const fn tone(state: State) -> Tone {
+    match state {
+        State::Queued | State::Answering | State::Ended => Tone::Faint,
+        State::Running => Tone::Plain,
+        State::Cancelling => Tone::Notice,
+        State::Stuck => Tone::Alarm,
+    }
+}
+
+/// Whether a request is of that side.
+pub(super) fn is_from(request: &Request, side: Option<Side>) -> bool {
+    side.is_none_or(|side| request.from == side)
+}

@@ -1,0 +1,80 @@
+//! Rows under each other, as wide as the screen.
+
+use super::row::{COLUMNS, Row};
+use crate::screen::{Screen, Tone, fitted, width};
+
+/// Columns that may be cut, and how far; the widest of them gives way first.
+const FLEXIBLE: [(usize, usize); 5] = [(0, 24), (1, 6), (3, 12), (6, 8), (8, 12)];
+
+const GAP: usize = 2;
+
+/// The lines of a table, its heading first; columns in which nothing stands are left out.
+pub(super) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
+    let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| {
+        let widest = rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
+        if widest == 0 { 0 } else { widest.max(COLUMNS[column].len()) }
+    });
+    if let Some((columns, _)) = screen.size {
+        narrow(&mut widths, columns);
+    }
+    let heading = Row { cells: COLUMNS.map(str::to_owned), tone: Tone::Faint };
+    std::iter::once(&heading).chain(rows).map(|row| line(row, &widths, screen)).collect()
+}
+
+fn narrow(widths: &mut [usize; COLUMNS.len()], columns: usize) {
+    loop {
+        let shown = widths.iter().filter(|width| **width > 0);
+        let total: usize = shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
+        let wide = FLEXIBLE.iter().filter(|(column, least)| widths[*column] > *least);
+        let Some((widest, _)) = wide.max_by_key(|(column, _)| widths[*column]).filter(|_| total > columns) else {
+            return;
+        };
+        widths[*widest] -= 1;
+    }
+}
+
+fn line(row: &Row, widths: &[usize], screen: Screen) -> String {
+    let mut line = String::new();
+    for (cell, columns) in row.cells.iter().zip(widths).filter(|(_, columns)| **columns > 0) {
+        let cell = fitted(cell, *columns);
+        line.push_str(&cell);
+        line.extend(std::iter::repeat_n(' ', columns - width(&cell) + GAP));
+    }
+    let line = line.trim_end();
+    match screen.size {
+        Some((columns, _)) => screen.painted(&fitted(line, columns), row.tone),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: [&str; COLUMNS.len()]) -> Row {
+        Row { cells: cells.map(str::to_owned), tone: Tone::Plain }
+    }
+
+    #[test]
+    fn a_table_fits_the_screen_and_is_whole_elsewhere() {
+        let rows = [
+            row(["4711/1", "index", "client", "tools/call:index", "12.3 s", "running", "42% indexing", "", ""]),
+            row(["4712/2", "server-everything", "client", "tools/call:検索", "1.0 s", "stuck", "", "", "sent"]),
+        ];
+        let file = lines(&rows, Screen { size: None, colour: false });
+        assert_eq!(
+            file,
+            [
+                "ID      SERVER             FROM    METHOD            AGE     STATE    PROGRESS      CANCEL",
+                "4711/1  index              client  tools/call:index  12.3 s  running  42% indexing",
+                "4712/2  server-everything  client  tools/call:検索   1.0 s   stuck                  sent",
+            ]
+        );
+        for columns in [20, 60, 80] {
+            let shown = lines(&rows, Screen { size: Some((columns, 24)), colour: false });
+            assert!(shown.iter().all(|line| width(line) <= columns), "{shown:#?}");
+        }
+        let shown = lines(&rows, Screen { size: Some((80, 24)), colour: false });
+        assert!(shown[2].contains("stuck"), "{shown:#?}");
+    }
+}
