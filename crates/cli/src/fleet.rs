@@ -3,15 +3,11 @@
 use std::{io::Write, time::Duration};
 
 use clap::Args;
-use rescind_console::shims::{Directory, Query, Shim, ShimError};
+use rescind_console::shims::{Directory, Query, Shim, ShimError, ask_all};
 use rescind_feed::{Request, Session};
 use rescind_proto::cause::sanitised;
-use tokio::task::JoinSet;
 
 use crate::failure::Failure;
-
-/// How many shims are asked at a time.
-const AT_A_TIME: usize = 32;
 
 /// Which requests are meant.
 #[derive(Clone, Debug, Default, Args)]
@@ -85,27 +81,13 @@ pub(crate) fn no_such_session(session: &str) -> Failure {
 
 /// Asks each of them, many at a time. Those that are gone are left out; the others come in their order.
 pub(crate) async fn hear(shims: Vec<Shim>, query: &Query) -> Vec<Heard> {
-    let (mut asked, mut heard) = (JoinSet::new(), Vec::new());
-    let mut waiting = shims.into_iter().enumerate();
-    loop {
-        while asked.len() < AT_A_TIME
-            && let Some((place, shim)) = waiting.next()
-        {
-            let query = query.clone();
-            asked.spawn(async move {
-                let told = ask(&shim, &query).await;
-                (place, Heard { shim, told })
-            });
-        }
-        match asked.join_next().await {
-            Some(Ok(one)) => heard.push(one),
-            Some(Err(_)) => {}
-            None => break,
-        }
-    }
-    heard.sort_by_key(|(place, _)| *place);
-    let present = |heard: &Heard| !matches!(heard.told, Err(ShimError::Gone(_)));
-    heard.into_iter().map(|(_, heard)| heard).filter(present).collect()
+    let query = query.clone();
+    let heard = ask_all(shims, move |shim| {
+        let query = query.clone();
+        async move { ask(&shim, &query).await }
+    });
+    let present = |(_, told): &(_, Result<_, ShimError>)| !matches!(told, Err(ShimError::Gone(_)));
+    heard.await.into_iter().filter(present).map(|(shim, told)| Heard { shim, told }).collect()
 }
 
 async fn ask(shim: &Shim, query: &Query) -> Result<Facts, ShimError> {

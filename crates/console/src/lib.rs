@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod key;
+mod metrics;
 mod page;
 mod recording;
 mod server;

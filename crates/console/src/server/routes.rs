@@ -20,8 +20,8 @@ use super::{
     sources::{Source, Sources},
 };
 use crate::{
-    page,
-    shims::{DirectoryError, ShimError},
+    metrics, page,
+    shims::{Directory, DirectoryError, Look, ShimError},
 };
 
 /// The longest order: a thousand keys and a reason.
@@ -50,6 +50,7 @@ pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request
                 Err(refused) => refused,
             }
         }
+        (true, ["metrics"]) => metrics(sources).await,
         (true, [name]) => match page::asset(name) {
             Some((kind, text)) => answer::of_type(kind, text),
             None => answer::text(StatusCode::NOT_FOUND, "There is nothing of this name here.\n"),
@@ -62,6 +63,13 @@ pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request
 /// The id of the last piece that a browser saw, if it comes back.
 fn last_seen(headers: &HeaderMap) -> &str {
     headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default()
+}
+
+async fn metrics(sources: &Sources) -> Response<Content> {
+    match sources.directory.as_ref().map_or_else(|| Ok(Look::default()), Directory::look) {
+        Ok(look) => answer::of_type(metrics::CONTENT_TYPE, metrics::text(look.shims).await),
+        Err(error) => unusable(&error),
+    }
 }
 
 async fn details(sources: &Sources, session: &str, key: &str) -> Response<Content> {

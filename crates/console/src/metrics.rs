@@ -1,0 +1,239 @@
+//! What all shims have counted, as Prometheus reads it (text format 0.0.4).
+//!
+//! Every sample has the labels `session` and `command`; the command is shortened to what names the program, since
+//! arguments can hold secrets.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+    time::Duration,
+};
+
+use rescind_feed::{Counters, Histogram, Session};
+use rescind_proto::cause::cut;
+use tokio::time::timeout;
+
+use crate::shims::{Shim, ShimError, ask_all};
+
+/// The content type of [`text`].
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long one shim may take, with both questions. A scraper gives ten seconds for all.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What one session has counted.
+struct Sample {
+    session: String,
+    command: String,
+    counters: Counters,
+}
+
+/// The text for those shims, each asked now.
+pub(crate) async fn text(shims: Vec<Shim>) -> String {
+    let asked = ask_all(shims, async |shim| timeout(PATIENCE, ask(shim)).await.unwrap_or(Err(ShimError::Silent)));
+    let (mut samples, mut unreachable) = (Vec::new(), 0);
+    for (_, answer) in asked.await {
+        match answer {
+            Ok(sample) => samples.push(sample),
+            // It has ended since its socket was seen.
+            Err(ShimError::Gone(_)) => {}
+            Err(_) => unreachable += 1,
+        }
+    }
+    written(&samples, unreachable)
+}
+
+async fn ask(shim: Shim) -> Result<Sample, ShimError> {
+    let (session, counters) = tokio::try_join!(shim.session(), shim.counters())?;
+    Ok(Sample { session: shim.name().to_owned(), command: short(&session), counters })
+}
+
+/// What names the program: its file, and the script or package after it.
+fn short(session: &Session) -> String {
+    let mut words = session.command.iter().map(String::as_str);
+    let program = words.next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let named = words.find(|word| !matches!(*word, "-y" | "--yes" | "-m"));
+    match named.filter(|word| !word.starts_with('-')) {
+        Some(named) => cut(&format!("{program} {named}"), 64).to_owned(),
+        None => cut(program, 64).to_owned(),
+    }
+}
+
+fn written(samples: &[Sample], unreachable: u64) -> String {
+    let mut page = Page { text: String::new(), samples };
+    page.family("rescind_shims", "gauge", "Shims that answered.");
+    let _ = writeln!(page.text, "rescind_shims {}", samples.len());
+    page.family("rescind_shim_unreachable", "gauge", "Shims that have a socket and did not answer.");
+    let _ = writeln!(page.text, "rescind_shim_unreachable {unreachable}");
+    page.counts("rescind_requests_total", "counter", "Requests, by who sent them.", "side", |c| &c.requests);
+    page.counts("rescind_requests_in_flight", "gauge", "Requests in flight, by who sent them.", "side", |c| {
+        &c.in_flight
+    });
+    page.counts("rescind_requests_settled_total", "counter", "Requests that are over, by how.", "how", |c| &c.settled);
+    page.counts("rescind_cancels_total", "counter", "Cancels, by cause.", "cause", |c| &c.cancels);
+    let help = "Cancels, by what is known of them now; asked and sent ones may still move.";
+    page.counts("rescind_cancel_outcomes", "gauge", help, "outcome", |c| &c.outcomes);
+    let help = "Cancels from the wire that named nothing or were not obeyed, by verdict.";
+    page.counts("rescind_cancels_unheeded_total", "counter", help, "verdict", |c| &c.unheeded);
+    page.counts("rescind_late_total", "counter", "What came for requests that were over, by kind.", "kind", |c| {
+        &c.late
+    });
+    page.counts("rescind_timeouts_total", "counter", "Requests that a clock ended, by clock.", "clock", |c| {
+        &c.timeouts
+    });
+    let help = "Cancelled requests that were still worked on past the grace.";
+    page.count("rescind_stuck_total", help, |c| c.stuck);
+    page.count("rescind_messages_dropped_total", "Messages that were not passed on.", |c| c.dropped);
+    page.violations();
+    let help = "From asking for a cancel to the end of the request for its requester.";
+    page.histogram("rescind_cancel_settled_seconds", help, |c| &c.cancel_to_settled);
+    let help = "From asking for a cancel to the answer of whoever worked on it, where one came.";
+    page.histogram("rescind_cancel_answer_seconds", help, |c| &c.cancel_to_answer);
+    page.text
+}
+
+struct Page<'a> {
+    text: String,
+    samples: &'a [Sample],
+}
+
+impl Page<'_> {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn line(&mut self, name: &str, sample: &Sample, more: &[(&str, &str)], value: impl fmt::Display) {
+        let _ =
+            write!(self.text, "{name}{{session=\"{}\",command=\"{}\"", Label(&sample.session), Label(&sample.command));
+        for (label, value) in more {
+            let _ = write!(self.text, ",{label}=\"{}\"", Label(value));
+        }
+        let _ = writeln!(self.text, "}} {value}");
+    }
+
+    fn counts(&mut self, name: &str, kind: &str, help: &str, label: &str, of: fn(&Counters) -> &BTreeMap<String, u64>) {
+        self.family(name, kind, help);
+        for sample in self.samples {
+            for (word, count) in of(&sample.counters) {
+                self.line(name, sample, &[(label, word)], count);
+            }
+        }
+    }
+
+    fn count(&mut self, name: &str, help: &str, of: fn(&Counters) -> u64) {
+        self.family(name, "counter", help);
+        for sample in self.samples {
+            self.line(name, sample, &[], of(&sample.counters));
+        }
+    }
+
+    fn violations(&mut self) {
+        let name = "rescind_violations_total";
+        self.family(name, "counter", "Rules broken, by side and the number of the rule.");
+        for sample in self.samples {
+            for (broken, count) in &sample.counters.violations {
+                let (side, rule) = broken.split_once(' ').unwrap_or(("", broken));
+                self.line(name, sample, &[("side", side), ("rule", rule)], count);
+            }
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, of: fn(&Counters) -> &Histogram) {
+        self.family(name, "histogram", help);
+        let (bucket, sum, count) = (format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count"));
+        for sample in self.samples {
+            let Histogram { bounds, counts, sum: micros } = of(&sample.counters);
+            let mut below = 0;
+            for (bound, counted) in bounds.iter().zip(counts) {
+                below += counted;
+                self.line(&bucket, sample, &[("le", &Seconds(*bound).to_string())], below);
+            }
+            let all: u64 = counts.iter().sum();
+            self.line(&bucket, sample, &[("le", "+Inf")], all);
+            self.line(&sum, sample, &[], Seconds(*micros));
+            self.line(&count, sample, &[], all);
+        }
+    }
+}
+
+/// A label's value, escaped.
+struct Label<'a>(&'a str);
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                // Allowed, and of no use to anybody.
+                c if c.is_control() => f.write_char('\u{fffd}')?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Microseconds as seconds, exactly.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let text = format!("{whole}.{micros:06}");
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(session: &str, command: &str, counters: Counters) -> Sample {
+        Sample { session: session.into(), command: command.into(), counters }
+    }
+
+    #[test]
+    fn what_was_counted_is_said_as_it_should_be_read() {
+        let one = |word: &str, count| BTreeMap::from([(word.to_owned(), count)]);
+        let counters = Counters {
+            requests: one("client", 3),
+            violations: one("server MCP-I02", 2),
+            cancel_to_settled: Histogram { bounds: vec![1_000, 2_500_000], counts: vec![1, 2, 4], sum: 10_000_001 },
+            ..Counters::default()
+        };
+        let text = written(&[sample("4711", "a \"b\"\\\n\u{1b}", counters)], 1);
+        let labels = r#"session="4711",command="a \"b\"\\\n"#.to_owned() + "\u{fffd}\"";
+        for line in [
+            "# TYPE rescind_cancel_settled_seconds histogram".into(),
+            "rescind_shims 1".into(),
+            "rescind_shim_unreachable 1".into(),
+            format!("rescind_requests_total{{{labels},side=\"client\"}} 3"),
+            format!("rescind_violations_total{{{labels},side=\"server\",rule=\"MCP-I02\"}} 2"),
+            format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"0.001\"}} 1"),
+            format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"2.5\"}} 3"),
+            format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"+Inf\"}} 7"),
+            format!("rescind_cancel_settled_seconds_sum{{{labels}}} 10.000001"),
+            format!("rescind_cancel_settled_seconds_count{{{labels}}} 7"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_shortened_to_what_names_it() {
+        let short = |words: &[&str]| short(&rescind_testkit::fake_shim::session("1", words));
+        assert_eq!(short(&["/usr/bin/npx", "-y", "@scope/server", "--token", "hunter2"]), "npx @scope/server");
+        assert_eq!(short(&["python3", "-m", "server"]), "python3 server");
+        assert_eq!(short(&["./server", "--token", "hunter2"]), "server");
+        assert_eq!(short(&[]), "");
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        let said = [0, 1, 1_000, 1_000_000, 10_000_000, 1_500_000].map(|micros| Seconds(micros).to_string());
+        assert_eq!(said, ["0", "0.000001", "0.001", "1", "10", "1.5"]);
+    }
+}
