@@ -97,6 +97,9 @@ fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
         let recording = Recording::open(file, &name).map_err(|error| {
             Failure::new(file.display(), error, "name a file that `rescind run --record` has written")
         })?;
+        for remark in recording.remarks() {
+            let _ = writeln!(io::stderr(), "note: {}: {remark}", file.display());
+        }
         opened.push(recording);
     }
     Ok(opened)

@@ -1,0 +1,205 @@
+//! One request of a recording.
+
+use std::collections::VecDeque;
+
+use rescind_feed::{self as feed, Cancel, Late, Outcome, Progress, Request, Settled, SettledHow, State};
+use rescind_proto::{
+    cause::cut,
+    dialect::{Dialect, Family},
+    id::RequestId,
+    monitor::{Answered, RequestKey},
+    receipt,
+    side::Side,
+};
+
+use super::line::Line;
+
+/// What a peer chose is cut at this many bytes, as a shim does.
+const MAX_TEXT: usize = 1024;
+
+/// Messages that are remembered of one request, the first and as many of the last.
+const MANY: usize = 100;
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    /// In bytes, without the line break.
+    pub(super) length: usize,
+    /// From one.
+    pub(super) number: u64,
+}
+
+/// A request, as far as the recording has been read.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) from: Side,
+    pub(super) id: RequestId,
+    pub(super) upstream: RequestId,
+    pub(super) method: String,
+    pub(super) name: Option<String>,
+    pub(super) parent: Option<String>,
+    pub(super) since: u64,
+    pub(super) progress: Option<Progress>,
+    pub(super) task: Option<String>,
+    pub(super) cancel: Option<Cancel>,
+    pub(super) settled: Option<Settled>,
+    pub(super) late: Late,
+    /// The other side's answer.
+    pub(super) answer: Option<Answered>,
+    pub(super) is_stuck: bool,
+    /// Who it is on its requester's link, and on the other.
+    pub(super) near: Option<RequestKey>,
+    pub(super) far: Option<RequestKey>,
+    first: Vec<Place>,
+    last: VecDeque<Place>,
+}
+
+impl Entry {
+    pub(super) fn new(key: String, from: Side, id: RequestId, upstream: RequestId, line: &Line<'_>) -> Self {
+        Self {
+            key,
+            from,
+            id,
+            upstream,
+            method: line.method.as_deref().map(text).unwrap_or_default(),
+            name: None,
+            parent: None,
+            since: line.t,
+            progress: None,
+            task: None,
+            cancel: None,
+            settled: None,
+            late: Late { at: 0, answers: 0, notices: 0 },
+            answer: None,
+            is_stuck: false,
+            near: None,
+            far: None,
+            first: Vec::new(),
+            last: VecDeque::new(),
+        }
+    }
+
+    /// A message about it stands there.
+    pub(super) fn note(&mut self, place: Place) {
+        if self.first.last() == Some(&place) || self.last.back() == Some(&place) {
+            return;
+        }
+        if self.first.len() < MANY {
+            self.first.push(place);
+        } else {
+            self.last.push_back(place);
+            if self.last.len() > MANY {
+                self.last.pop_front();
+            }
+        }
+    }
+
+    /// The shim's word about its cancel; `dialect` is what whoever works on it speaks.
+    pub(super) fn receive(&mut self, line: &Line<'_>, dialect: &Dialect) {
+        let Some(outcome) = line.outcome.as_deref().and_then(outcome) else { return };
+        self.cancel = Some(Cancel {
+            cause: line.cause.as_deref().unwrap_or_default().to_owned(),
+            reason: line.reason.as_deref().map(text),
+            asked: line.asked.unwrap_or(line.t),
+            written: line.written,
+            outcome,
+            after: line.after_ms.map(|millis| (millis * 1000.0).round() as u64),
+            answer: match line.answer.as_deref() {
+                Some("result") => Some(feed::Answer::Result),
+                Some("error") => Some(feed::Answer::Error),
+                Some(_) | None => None,
+            },
+            confirms: !dialect.is_silent(),
+            protocol: protocol(dialect).to_owned(),
+            works_on: false,
+            words: String::new(),
+        });
+    }
+
+    /// The shim's word about its end.
+    pub(super) fn settle(&mut self, line: &Line<'_>) {
+        let how = match (line.how.as_deref(), self.answer.map(|answered| answered.answer)) {
+            (Some("answered_here"), _) => SettledHow::AnsweredHere,
+            (Some("silent"), _) => SettledHow::Silent,
+            (Some("gone"), _) => SettledHow::Gone,
+            (_, Some(receipt::Answer::Error)) => SettledHow::Error,
+            (_, Some(receipt::Answer::Result) | None) => SettledHow::Result,
+        };
+        let code = match how {
+            SettledHow::Error => self.answer.and_then(|answered| answered.code),
+            SettledHow::Result | SettledHow::AnsweredHere | SettledHow::Silent | SettledHow::Gone => line.code,
+        };
+        self.settled = Some(Settled { at: line.t, how, code });
+    }
+
+    /// The server has ended: nothing is worked on any more.
+    pub(super) const fn end(&mut self) {
+        self.is_stuck = false;
+    }
+
+    const fn state(&self) -> State {
+        match (self.is_stuck && self.answer.is_none(), self.settled.is_some(), self.cancel.is_some(), self.far) {
+            (true, ..) => State::Stuck,
+            (false, true, ..) => State::Ended,
+            (false, false, true, _) => State::Cancelling,
+            (false, false, false, Some(_)) => State::Running,
+            (false, false, false, None) => State::Queued,
+        }
+    }
+
+    /// It as a record, and where its messages stand.
+    pub(super) fn into_record(self) -> (Request, Vec<Place>) {
+        let late = (self.late.answers + self.late.notices > 0).then_some(self.late);
+        let request = Request {
+            state: self.state(),
+            key: self.key,
+            from: match self.from {
+                Side::Client => feed::Side::Client,
+                Side::Server => feed::Side::Server,
+            },
+            upstream: (self.upstream != self.id).then(|| text(&self.upstream.to_string())),
+            id: text(&self.id.to_string()),
+            method: self.method,
+            name: self.name,
+            parent: self.parent,
+            since: self.since,
+            deadline: None,
+            progress: self.progress,
+            task: self.task,
+            cancel: self.cancel.map(|cancel| cancel.in_words(late.as_ref())),
+            settled: self.settled,
+            late,
+        };
+        (request, self.first.into_iter().chain(self.last).collect())
+    }
+}
+
+/// Text of a peer's, cut.
+pub(super) fn text(text: &str) -> String {
+    if text.len() <= MAX_TEXT { text.to_owned() } else { format!("{}…", cut(text, MAX_TEXT)) }
+}
+
+fn outcome(word: &str) -> Option<Outcome> {
+    Some(match word {
+        "asked" => Outcome::Asked,
+        "never_sent" => Outcome::NeverSent,
+        "not_sendable" => Outcome::NotSendable,
+        "sent" => Outcome::Sent,
+        "confirmed" => Outcome::Confirmed,
+        "completed_first" => Outcome::CompletedFirst,
+        "answered_after" => Outcome::AnsweredAfter,
+        "unknown" => Outcome::Unknown,
+        _ => return None,
+    })
+}
+
+const fn protocol(dialect: &Dialect) -> &str {
+    match dialect.family {
+        Family::Mcp => "MCP",
+        Family::Acp => "ACP",
+        Family::Lsp => "LSP",
+        Family::Custom => dialect.name,
+    }
+}

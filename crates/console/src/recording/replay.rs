@@ -1,0 +1,306 @@
+//! The course of a recording: lines go in, requests come out.
+//!
+//! A request has two faces, as in the shim: on the link of whoever sent it, under its own id, and on the other link
+//! under the id that it has there. The line that opens it names both.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use rescind_feed::{End, Progress, Request};
+use rescind_proto::{
+    dialect::Dialect,
+    id::RequestId,
+    monitor::{Config, Event, Monitor, RequestKey, Settled},
+    relay::LateKind,
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    entry::{Entry, Place, text},
+    line::Line,
+};
+
+/// Requests among which one of an id that was used again is looked for.
+const FAR_BACK: usize = 1000;
+
+/// What has been read so far.
+#[derive(Debug)]
+pub(super) struct Replay {
+    /// By the side of the shim.
+    links: Sides<Link>,
+    /// By the number of their opening.
+    entries: BTreeMap<u64, Entry>,
+    opened: Sides<u64>,
+    next: u64,
+    /// The newest under each id of each side.
+    newest: HashMap<(Side, RequestId), u64>,
+    /// Those that have not been seen on the other link, under the ids that they will have there.
+    awaited: HashMap<(Side, RequestId), u64>,
+    /// Where the message stands that arrived last, and the requests that it held.
+    arrived: Option<Place>,
+    fresh: Vec<RequestKey>,
+    /// Settled ones, the first that settled first.
+    settled: VecDeque<u64>,
+    keep: usize,
+    pub(super) left_out: u64,
+    pub(super) now: u64,
+    pub(super) is_complete: bool,
+    end: End,
+}
+
+/// One link of the shim.
+#[derive(Debug)]
+struct Link {
+    monitor: Monitor,
+    known: HashMap<RequestKey, u64>,
+}
+
+impl Replay {
+    pub(super) fn new(dialects: Sides<Option<&'static Dialect>>, keep: usize) -> Self {
+        let link = |side| {
+            let monitor = Monitor::new(Config { dialect: dialects[side], ..Config::default() });
+            Link { monitor, known: HashMap::new() }
+        };
+        Self {
+            links: Sides::from_fn(link),
+            entries: BTreeMap::new(),
+            opened: Sides::default(),
+            next: 0,
+            newest: HashMap::new(),
+            awaited: HashMap::new(),
+            arrived: None,
+            fresh: Vec::new(),
+            settled: VecDeque::new(),
+            keep,
+            left_out: 0,
+            now: 0,
+            is_complete: false,
+            end: End::Unknown,
+        }
+    }
+
+    /// The next line.
+    pub(super) fn take(&mut self, line: &Line<'_>, place: Place) {
+        self.now = self.now.max(line.t);
+        match &*line.kind {
+            "frame" => self.take_frame(line, place),
+            "opened" => self.open(line),
+            "settled" => self.settle(line),
+            "receipt" => self.receive(line),
+            "stuck" => {
+                if let Some(entry) = self.named(line) {
+                    entry.is_stuck = true;
+                }
+            }
+            "task" => {
+                if let (Some(task), Some(entry)) = (line.task.as_deref(), self.named(line)) {
+                    entry.task = Some(text(task));
+                }
+            }
+            "server_ended" => {
+                self.end = match (line.exit_code, line.signal) {
+                    (Some(code), _) => End::ExitCode(code),
+                    (None, Some(signal)) => End::Signal(signal),
+                    (None, None) => End::Unknown,
+                };
+                self.entries.values_mut().for_each(Entry::end);
+            }
+            "end" => self.is_complete = true,
+            _ => {}
+        }
+    }
+
+    /// How the session ended: known only of a complete recording.
+    pub(super) const fn end(&self) -> End {
+        if self.is_complete { self.end } else { End::Unknown }
+    }
+
+    pub(super) fn in_flight(&self) -> u64 {
+        self.entries.values().filter(|entry| entry.settled.is_none()).count() as u64
+    }
+
+    pub(super) const fn monitor(&self, side: Side) -> &Monitor {
+        match side {
+            Side::Client => &self.links.client.monitor,
+            Side::Server => &self.links.server.monitor,
+        }
+    }
+
+    /// The requests, in the order of their opening.
+    pub(super) fn into_requests(self) -> Vec<(Request, Vec<Place>)> {
+        self.entries.into_values().map(Entry::into_record).collect()
+    }
+
+    fn take_frame(&mut self, line: &Line<'_>, place: Place) {
+        let Some(bytes) = line.frame() else { return };
+        let (link, from) = match line.hop.as_deref() {
+            Some("from_client") => (Side::Client, Side::Client),
+            Some("to_client") => (Side::Client, Side::Server),
+            Some("from_server") => (Side::Server, Side::Server),
+            Some("to_server") => (Side::Server, Side::Client),
+            Some(_) | None => return,
+        };
+        let arrived = (link == from).then_some(place);
+        if arrived.is_some() {
+            self.fresh.clear();
+            self.arrived = arrived;
+        }
+        let at = Instant::after_origin(core::time::Duration::from_micros(self.now));
+        self.links[link].monitor.handle_input(at, from, &bytes);
+        while let Some(event) = self.links[link].monitor.poll_event() {
+            self.take_event(link, &event, arrived);
+        }
+    }
+
+    fn take_event(&mut self, link: Side, event: &Event, arrived: Option<Place>) {
+        let request = match event {
+            Event::Opened { request, .. } if request.from == link => return self.fresh.push(*request),
+            Event::Opened { request, .. } => return self.reached(link, *request),
+            Event::Progress { request, .. }
+            | Event::Settled { request, .. }
+            | Event::Late { request, .. }
+            | Event::Task { request, .. } => *request,
+            Event::Cancel(seen) => match seen.request {
+                Some(request) => request,
+                None => return,
+            },
+            Event::Receipt { .. }
+            | Event::Duplicate { .. }
+            | Event::Reused { .. }
+            | Event::Unasked { .. }
+            | Event::StrayProgress { .. }
+            | Event::Batch { .. }
+            | Event::Unread { .. }
+            | Event::Untracked { .. }
+            | Event::Dialect { .. }
+            | Event::Ended { .. } => return,
+        };
+        let Link { monitor, known } = &self.links[link];
+        let Some(entry) = known.get(&request).and_then(|number| self.entries.get_mut(number)) else { return };
+        if let Some(place) = arrived {
+            entry.note(place);
+        }
+        // What its requester's link shows of it is what the shim has said.
+        let Some(view) = monitor.request(request).filter(|_| request.from != link) else { return };
+        let is_over = entry.settled.is_some();
+        entry.progress = view.progress.map(|progress| Progress {
+            at: progress.at.since_origin().as_micros() as u64,
+            count: progress.count,
+            progress: progress.done,
+            total: progress.total,
+            message: progress.message.as_deref().map(text),
+        });
+        entry.answer = view.answer;
+        if let Some(task) = view.task {
+            entry.task = Some(text(task));
+        }
+        // What comes for a request that is over for its requester is late, whatever the other link makes of it.
+        let late = if let Event::Late { what, again, .. } = event {
+            (is_over || *again).then_some(*what)
+        } else if let Event::Progress { .. } = event {
+            (is_over && view.over.is_none()).then_some(LateKind::Progress)
+        } else if let Event::Settled { how: Settled::Answered(_), .. } = event {
+            is_over.then_some(LateKind::Result)
+        } else {
+            None
+        };
+        if let Some(late) = late {
+            entry.late.at = self.now;
+            match late {
+                LateKind::Result | LateKind::Error => entry.late.answers += 1,
+                LateKind::Progress | LateKind::Subscription => entry.late.notices += 1,
+            }
+        }
+    }
+
+    /// A request was taken in: it arrived with the message before.
+    fn open(&mut self, line: &Line<'_>) {
+        let (Some((from, id)), Some(upstream)) = (line.request(), line.upstream()) else { return };
+        let number = self.next;
+        self.next += 1;
+        self.opened[from] += 1;
+        let letter = match from {
+            Side::Client => 'c',
+            Side::Server => 's',
+        };
+        let mut entry = Entry::new(format!("{letter}{}", self.opened[from]), from, id.clone(), upstream.clone(), line);
+        let Link { monitor, known } = &mut self.links[from];
+        let mut arrived = self.fresh.iter().copied().filter_map(|key| monitor.request(key));
+        if let Some(view) = arrived.rfind(|view| *view.id == id) {
+            entry.name = view.name.as_deref().map(text);
+            entry.near = Some(view.key);
+            known.insert(view.key, number);
+            self.arrived.into_iter().for_each(|place| entry.note(place));
+        }
+        self.newest.insert((from, id), number);
+        self.awaited.insert((from, upstream), number);
+        self.entries.insert(number, entry);
+        if self.entries.len() > self.keep {
+            self.leave_one_out();
+        }
+    }
+
+    /// A request of the other side's has reached the side of this link.
+    fn reached(&mut self, link: Side, request: RequestKey) {
+        let Link { monitor, .. } = &self.links[link];
+        let Some(view) = monitor.request(request) else { return };
+        let Some(number) = self.awaited.remove(&(request.from, view.id.clone())) else { return };
+        let parent = view.parent.and_then(|parent| self.links[link].known.get(&parent)).copied();
+        let parent = parent.and_then(|parent| Some(self.entries.get(&parent)?.key.clone()));
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.far = Some(request);
+        entry.parent = parent;
+        self.links[link].known.insert(request, number);
+    }
+
+    fn settle(&mut self, line: &Line<'_>) {
+        let Some(number) = line.request().and_then(|request| self.newest.get(&request).copied()) else { return };
+        let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.settled.is_none()) else { return };
+        entry.settle(line);
+        self.settled.push_back(number);
+    }
+
+    fn receive(&mut self, line: &Line<'_>) {
+        let Some(request) = line.request() else { return };
+        let is_that = |entry: &Entry| entry.cancel.as_ref().is_some_and(|cancel| Some(cancel.asked) == line.asked);
+        let Some(newest) = self.newest.get(&request).copied() else { return };
+        let is_earlier = |entry: &Entry| line.asked.is_some_and(|asked| asked < entry.since);
+        let fits = |entry: &Entry| entry.cancel.as_ref().map_or_else(|| !is_earlier(entry), |_| is_that(entry));
+        // Where its id was used again, the cancel is told from another by when it was asked for.
+        let number = if self.entries.get(&newest).is_some_and(fits) {
+            newest
+        } else {
+            let mut back = self.entries.range(..=newest).rev().take(FAR_BACK);
+            let found = back.find(|(_, entry)| entry.from == request.0 && entry.id == request.1 && is_that(entry));
+            found.map_or(newest, |(number, _)| *number)
+        };
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let link = &self.links[entry.from.other()].monitor;
+        let view = entry.far.and_then(|far| link.request(far));
+        entry.receive(line, view.map_or_else(|| link.dialect(), |view| view.dialect));
+    }
+
+    fn named(&mut self, line: &Line<'_>) -> Option<&mut Entry> {
+        let number = self.newest.get(&line.request()?)?;
+        self.entries.get_mut(number)
+    }
+
+    /// The request that has been over for longest is not kept; where none is over, the oldest.
+    fn leave_one_out(&mut self) {
+        let oldest = self.entries.keys().next().copied();
+        let Some(number) = self.settled.pop_front().or(oldest) else { return };
+        let Some(entry) = self.entries.remove(&number) else { return };
+        self.left_out += 1;
+        for (side, key) in [(entry.from, entry.near), (entry.from.other(), entry.far)] {
+            if let Some(key) = key {
+                self.links[side].known.remove(&key);
+            }
+        }
+        for (map, id) in [(&mut self.newest, entry.id), (&mut self.awaited, entry.upstream)] {
+            let named = (entry.from, id);
+            if map.get(&named) == Some(&number) {
+                map.remove(&named);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Recordings that no shim would write, or that are too long for a test to make with one.
+
+use std::fmt::Write;
+
+use rescind_feed::{Event, Request, SettledHow, State};
+
+use super::{KEPT, Recording, RecordingError};
+
+const HEADING: &str = r#"{"rescind":"recording","version":1,"program":"rescind 0.1.0","started":"2026-11-21T05:56:58.488967Z","pid":7,"command":["server"],"protocol":{"client":"auto","server":"auto"}}"#;
+const END: &str = r#"{"t":9000000,"kind":"end"}"#;
+
+fn open(text: &str) -> Result<Recording, RecordingError> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r.jsonl");
+    std::fs::write(&file, text).unwrap();
+    Recording::open(&file, "r")
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}
+
+/// The lines of a request that passes at `t`, and its answer.
+fn answered(t: u64, id: u64) -> String {
+    let request = quoted(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}\n"));
+    let answer = quoted(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n"));
+    let mut lines = String::new();
+    for line in [
+        format!(r#"{{"t":{t},"kind":"frame","hop":"from_client","frame":{request}}}"#),
+        format!(r#"{{"t":{t},"kind":"opened","from":"client","id":{id},"method":"m","upstream":{id}}}"#),
+        format!(r#"{{"t":{t},"kind":"frame","hop":"to_server","frame":{request}}}"#),
+        format!(r#"{{"t":{t},"kind":"frame","hop":"from_server","frame":{answer}}}"#),
+        format!(r#"{{"t":{t},"kind":"frame","hop":"to_client","frame":{answer}}}"#),
+        format!(r#"{{"t":{t},"kind":"settled","from":"client","id":{id},"method":"m","how":"answered"}}"#),
+    ] {
+        writeln!(lines, "{line}").unwrap();
+    }
+    lines
+}
+
+fn batches(recording: &Recording) -> Vec<Vec<Request>> {
+    let of = |event| match event {
+        Event::Snapshot(snapshot) => Some(snapshot.requests),
+        Event::Changes(changes) => Some(changes.requests),
+        Event::Ended(_) => None,
+    };
+    recording.events().filter_map(of).collect()
+}
+
+#[test]
+fn damaged_lines_are_said_and_left_out() {
+    let text = format!("{HEADING}\n{}{{\"t\":5,\"ki\n\u{0}\n{}{END}\n", answered(1, 1), answered(9, 2));
+    let recording = open(&text).unwrap();
+    assert_eq!(recording.remarks().collect::<Vec<_>>(), ["2 lines are damaged and left out, the first is line 8"]);
+    assert_eq!(batches(&recording)[0].len(), 2);
+}
+
+#[test]
+fn lines_and_members_of_a_newer_program_are_passed_over() {
+    let newer = r#"{"t":3,"kind":"weather","rain":true}"#;
+    let line = answered(1, 1).replace(r#""kind":"opened""#, r#""kind":"opened","colour":["red"]"#);
+    let recording = open(&format!("{HEADING}\n{newer}\n{line}{END}\n")).unwrap();
+    assert_eq!((recording.remarks().count(), batches(&recording)[0].len()), (0, 1));
+}
+
+#[test]
+fn a_heading_alone_is_an_incomplete_recording() {
+    let recording = open(HEADING).unwrap();
+    assert_eq!(recording.remarks().count(), 1);
+    assert_eq!(recording.session.started, 1_795_240_618_488_967);
+    assert!(matches!(open("{}"), Err(RecordingError::NotARecording)));
+}
+
+#[test]
+fn the_last_requests_are_kept_and_told_in_batches() {
+    let mut text = format!("{HEADING}\n");
+    let open_line = r#"{"t":0,"kind":"opened","from":"client","id":"open","method":"m","upstream":"open"}"#;
+    writeln!(text, "{open_line}").unwrap();
+    for id in 1..=KEPT as u64 + 2499 {
+        text.push_str(&answered(id, id));
+    }
+    writeln!(text, "{END}").unwrap();
+    let recording = open(&text).unwrap();
+    let remark = "the last 20000 requests are shown; 2500 before them are left out";
+    assert_eq!(recording.remarks().collect::<Vec<_>>(), [remark]);
+    let batches = batches(&recording);
+    assert_eq!(batches[0].len(), 1001, "the one that is open and the last thousand");
+    assert_eq!((batches[0][0].id.as_str(), batches[0][0].state), ("\"open\"", State::Queued));
+    assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), KEPT);
+    assert!(batches[1..].iter().all(|batch| batch.len() <= 1000));
+    assert_eq!(batches[0][1000].settled.as_ref().map(|settled| settled.how), Some(SettledHow::Result));
+}
+
+#[test]
+fn of_a_request_with_many_messages_the_first_and_the_last_are_shown() {
+    let mut text = format!("{HEADING}\n");
+    let request = answered(0, 1)
+        .replace(r#"\"method\":\"m\""#, r#"\"method\":\"m\",\"params\":{\"_meta\":{\"progressToken\":1}}"#);
+    let (asked, answer) = request.split_at(request.find(r#"{"t":0,"kind":"frame","hop":"from_server""#).unwrap());
+    text.push_str(asked);
+    for done in 0..5000 {
+        let progress = quoted(&format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":1,\"progress\":{done}}}}}\n"
+        ));
+        writeln!(text, r#"{{"t":{done},"kind":"frame","hop":"from_server","frame":{progress}}}"#).unwrap();
+    }
+    text.push_str(&answer.replace("\"t\":0", "\"t\":5000"));
+    let recording = open(&text).unwrap();
+    let details = recording.details("c1").unwrap();
+    assert_eq!((details.frames.len(), details.request.progress.map(|progress| progress.count)), (200, Some(5000)));
+    assert!(details.frames[199].text.contains("result") && details.frames[0].text.contains("method"));
+}
