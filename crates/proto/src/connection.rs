@@ -30,6 +30,7 @@ mod receive;
 mod serve;
 mod settle;
 mod stop;
+mod trace_context;
 mod turn;
 mod veto;
 mod view;
@@ -44,6 +45,7 @@ pub use event::{
     CancelNotice, Clock, Event, LateKind, Payload, ReceiptNotice, Refusal, Request, Settlement, Stopped, Verdict,
 };
 pub use serve::{HandlerEnd, Reply};
+pub use trace_context::TraceContext;
 pub use veto::Taken;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 

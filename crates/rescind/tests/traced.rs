@@ -92,8 +92,7 @@ async fn a_cancelled_request_is_neither_error_nor_success_and_words_of_the_peer_
     let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
     driver.spawn();
     notes.peers.set([peer.clone(), server]).unwrap();
-    let context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let call = peer.request::<Value>("work", &json!({ "_meta": { "traceparent": context } })).send();
+    let call = peer.request::<Value>("work", &json!({})).send();
     peer.request::<Value>("ping", &()).await.unwrap();
     drop(call.cancel("stop\u{1b}[2Jit"));
     for _ in 0..3 {
@@ -104,9 +103,10 @@ async fn a_cancelled_request_is_neither_error_nor_success_and_words_of_the_peer_
         let fits = |line: &&String| line.starts_with(start) && parts.iter().all(|part| line.contains(part));
         assert!(lines.iter().any(|line| fits(&line)), "{start} {parts:?}: {lines:#?}");
     };
-    find("span 1 request", &["conn=", "side=\"outgoing\"", "method=work", context]);
-    find("record 1", &["id=\"1\""]);
-    find("span 3 request", &["conn=", "side=\"incoming\"", "id=1", "method=work", context]);
+    let names = ["conn=", "mcp.method.name=\"work\"", "otel.name=\"work\"", "mcp.protocol.version=\"2026-07-28\""];
+    find("span 1 request", &[&names[..], &["side=\"outgoing\"", "otel.kind=\"client\""]].concat());
+    find("record 1", &["jsonrpc.request.id=\"1\""]);
+    find("span 3 request", &[&names[..], &["side=\"incoming\"", "jsonrpc.request.id=\"1\""]].concat());
     for span in ["record 1", "record 3"] {
         find(span, &["cause=\"caller\""]);
         find(span, &["outcome=\"cancelled\""]);
@@ -156,4 +156,25 @@ async fn each_kind_of_cancel_has_its_level_and_an_error_its_status() {
     assert_eq!(count("ERROR", "cannot be read"), 1, "{lines:#?}");
     assert_eq!(count("record 1", "status_code"), 0, "{lines:#?}");
     assert_eq!(count("record 2", "otel.status_code=\"ERROR\""), 1, "{lines:#?}");
+}
+
+/// The conventions for tools: their name, and that a result may be an error.
+#[tokio::test(start_paused = true)]
+async fn a_tool_is_named_and_one_that_says_it_failed_has_failed() {
+    let notes = Notes::default();
+    let _guard = tracing::subscriber::set_default(notes.clone());
+    let (near, far) = transport::memory();
+    let call = || async { Ok::<_, ErrorObject>(json!({ "content": [], "isError": true })) };
+    let server = Peer::builder(&mcp::LATEST).request("tools/call", call);
+    server.accept(far).1.spawn();
+    let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
+    driver.spawn();
+    peer.request::<Value>("tools/call", &json!({ "name": "se\u{1b}arch" })).await.unwrap();
+    let lines = notes.lines.lock().unwrap().clone();
+    let spans: Vec<_> = lines.iter().filter(|line| line.contains("otel.name=\"tools/call se\u{fffd}arch\"")).collect();
+    assert_eq!(spans.len(), 2, "{lines:#?}");
+    assert!(spans.iter().all(|span| span.contains("gen_ai.tool.name=\"se\u{fffd}arch\"")));
+    for told in ["error.type=\"tool_error\"", "otel.status_code=\"ERROR\""] {
+        assert_eq!(lines.iter().filter(|line| line.contains(told)).count(), 2, "{told}: {lines:#?}");
+    }
 }

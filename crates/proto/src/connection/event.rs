@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{IncomingKey, OutgoingKey};
+use super::{IncomingKey, OutgoingKey, TraceContext};
 use crate::{
     cause::{Cause, CauseCode, sanitised},
     dialect::Dialect,
@@ -119,6 +119,15 @@ impl Request {
             ["_meta", ..] if !self.payload.has_meta => None,
             path => json::lookup(params, path),
         }
+    }
+
+    /// The trace that it belongs to, where its dialect has a place for that.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        if !self.payload.has_meta || !self.dialect.meta {
+            return None;
+        }
+        TraceContext::of(self.payload.params()?)
     }
 }
 

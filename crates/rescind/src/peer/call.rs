@@ -226,13 +226,19 @@ impl<R> Call<R> {
     /// Hands the draft to the engine.
     fn make(&mut self, waker: Option<Waker>) {
         let State::Draft(draft) = mem::replace(&mut self.state, State::Over) else { return };
-        let Draft { method, params, mut options, on_progress, parent, is_detached } = *draft;
+        let Draft { method, mut params, mut options, on_progress, parent, is_detached } = *draft;
         if let Some(cause) = self.slip.get().and_then(|slip| slip.early()) {
             self.state = State::Failed(Box::new(CallError::Cancelled(cause)));
             return;
         }
         let shared = self.peer.shared();
         let now = shared.now();
+        let span = CallSpan::new(shared, &method, &params);
+        let trace = span.as_ref().and_then(|span| span.context());
+        let trace = trace.as_ref().or_else(|| parent.as_ref()?.trace());
+        if let Some(carried) = trace.and_then(|trace| shared.carried(trace, &params)) {
+            params = carried;
+        }
         let parent = match parent {
             Some(parent) if Arc::ptr_eq(&parent.shared, shared) => {
                 options.parent = Some(parent.key);
@@ -245,7 +251,6 @@ impl<R> Call<R> {
             None => None,
         };
         options.is_watched = self.slip.get().is_some();
-        let span = CallSpan::new(&shared.link, &method, &params);
         // A hook that comes back, and what it hangs on, is run and dropped after the lock.
         let mut late_hook = None;
         let mut state = shared.lock();

@@ -15,7 +15,7 @@ use std::{
 
 use rescind_proto::{
     cause::Cause,
-    connection::{Config, Connection, HandlerEnd, IncomingKey, OutgoingKey},
+    connection::{Config, Connection, HandlerEnd, IncomingKey, OutgoingKey, TraceContext},
     time::Instant,
 };
 use tokio::sync::oneshot;
@@ -85,6 +85,11 @@ impl Shared {
 
     pub(crate) fn origin(&self) -> std::time::Instant {
         self.origin.into_std()
+    }
+
+    /// Params that carry this trace on, where the peer's protocol has a place for it and they name none.
+    pub(crate) fn carried(&self, trace: &TraceContext, params: &[u8]) -> Option<Vec<u8>> {
+        if self.lock().conn.dialect().meta { trace.carried_by(params) } else { None }
     }
 
     /// Cancels one of our requests.

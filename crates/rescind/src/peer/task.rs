@@ -5,6 +5,7 @@
 //! which answers the request and frees its slot.
 
 use std::{
+    borrow::Cow,
     future::Future,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,7 +14,10 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use rescind_proto::connection::{HandlerEnd, Reply};
+use rescind_proto::{
+    connection::{HandlerEnd, Reply},
+    json,
+};
 
 use super::{
     current,
@@ -73,6 +77,16 @@ impl End {
             Self::Value(_) | Self::Answered => "result",
             Self::Error(_) => "error",
             Self::Panicked => "panicked",
+        }
+    }
+
+    /// What went wrong, as traces call it: the code of an error, `tool_error` for a result that says it is one.
+    fn error_type(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Error(error) => Some(error.code.to_string().into()),
+            Self::Value(result) if json::member(result, "isError") == Some(b"true") => Some("tool_error".into()),
+            Self::Panicked => Some("panic".into()),
+            Self::Value(_) | Self::Answered | Self::Cancelled | Self::GaveUp | Self::Dropped => None,
         }
     }
 
@@ -162,7 +176,7 @@ impl Running {
     /// The future is gone: tells what hung on it. What is left to say of the end.
     fn release(&self, end: End) -> End {
         let was_fired = self.work.signal.is_fired();
-        self.work.span.ended(end.word(was_fired));
+        self.work.span.ended(end.word(was_fired), || end.error_type());
         self.work.retire();
         let mut end = end;
         if self.work.has_links() {

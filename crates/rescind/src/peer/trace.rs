@@ -2,16 +2,25 @@
 //!
 //! A request of the peer is a span, in which its handler and what is linked to it run. Its `outcome` is `result`,
 //! `error` or `panicked`; if it was stopped `cancelled`, `dropped` or `ran_on`, which is neither an error nor a
-//! success: `otel.status_code` is left unset. A request of ours is a span too, from its making to its end: `result`,
-//! `error`, `timed_out`, `closed` or `cancelled`. What cancels a request is a span that follows from it. Params are
-//! never logged but for the trace context in them, and words of the peer only sanitised (D20).
+//! success: `otel.status_code` is left unset, `cause` says who asked. A request of ours is a span too, from its making
+//! to its end: `result`, `error`, `timed_out`, `closed` or `cancelled`. What cancels a request is a span that follows
+//! from it. Params are never logged but for the name of a tool or prompt, and words of the peer only sanitised (D20).
+//!
+//! Names are those of OpenTelemetry's conventions for MCP, still in development: `mcp.method.name`,
+//! `mcp.protocol.version`, `jsonrpc.request.id`, `gen_ai.tool.name`, `gen_ai.prompt.name`, `error.type`,
+//! `rpc.response.status_code`; of other protocols `rpc.method`. With the feature `opentelemetry` a span belongs to the
+//! trace that its request's `_meta` names, and ours tell the peer of themselves in the same way. Without, what is
+//! asked while a request is handled carries that one's trace on as it came.
 //!
 //! A span holds a subscriber's code, which may do anything: it is made, told and dropped without any lock.
 
-use std::sync::Arc;
+#[cfg(feature = "opentelemetry")]
+mod remote;
+
+use std::{borrow::Cow, sync::Arc};
 
 use rescind_proto::{
-    connection::{Event, Request, Settlement},
+    connection::{Event, Request, Settlement, TraceContext},
     id::OutgoingId,
 };
 
@@ -21,6 +30,7 @@ use {
     rescind_proto::{
         cause::{Cause, sanitised},
         connection::{CancelNotice, ReceiptNotice, Verdict},
+        dialect::{Dialect, Family},
         id::RequestId,
         json,
         receipt::Outcome,
@@ -56,14 +66,103 @@ impl LinkTrace {
     }
 }
 
+/// How a request of ours ended, why if it was cancelled, and what went wrong.
+#[cfg(feature = "tracing")]
+#[derive(Debug)]
+struct CallEnd {
+    outcome: &'static str,
+    cause: Option<&'static str>,
+    error_type: Option<Cow<'static, str>>,
+}
+
+#[cfg(feature = "tracing")]
+impl CallEnd {
+    const fn new(outcome: &'static str) -> Self {
+        Self { outcome, cause: None, error_type: None }
+    }
+
+    const fn cancelled(cause: &'static str) -> Self {
+        Self { outcome: "cancelled", cause: Some(cause), error_type: None }
+    }
+
+    fn failed(outcome: &'static str, error_type: impl Into<Cow<'static, str>>) -> Self {
+        Self { error_type: Some(error_type.into()), ..Self::new(outcome) }
+    }
+}
+
+/// What the conventions call a request.
+#[cfg(feature = "tracing")]
+struct Names {
+    method: String,
+    /// The tool or prompt, for methods that have one.
+    target: Option<String>,
+    dialect: &'static Dialect,
+}
+
+#[cfg(feature = "tracing")]
+impl Names {
+    fn new(dialect: &'static Dialect, method: &str, params: Option<&[u8]>) -> Self {
+        let has_target = dialect.family == Family::Mcp && matches!(method, "tools/call" | "prompts/get");
+        let target = params.filter(|_| has_target).and_then(|params| json::text(json::member(params, "name")?));
+        Self { method: sanitised(method), target: target.map(|target| sanitised(&target)), dialect }
+    }
+
+    fn span(&self) -> String {
+        let Self { method, target, .. } = self;
+        target.as_ref().map_or_else(|| method.clone(), |target| format!("{method} {target}"))
+    }
+
+    fn of_mcp(&self) -> Option<&str> {
+        (self.dialect.family == Family::Mcp).then_some(&*self.method)
+    }
+
+    fn of_others(&self) -> Option<&str> {
+        (self.dialect.family != Family::Mcp).then_some(&*self.method)
+    }
+
+    fn revision(&self) -> Option<&'static str> {
+        self.dialect.name.strip_prefix("mcp-")
+    }
+
+    fn target_of(&self, method: &str) -> Option<&str> {
+        self.target.as_deref().filter(|_| self.method == method)
+    }
+}
+
+/// The span of a request, with what is known when it begins.
+#[cfg(feature = "tracing")]
+macro_rules! request_span {
+    ($kind:literal, $side:literal, $conn:expr, $id:expr, $names:expr) => {{
+        let names: Option<Names> = tracing::enabled!(Level::INFO).then(|| $names);
+        let names = names.as_ref();
+        tracing::info_span!(
+            "request",
+            otel.name = names.map(Names::span),
+            otel.kind = $kind,
+            otel.status_code = Empty,
+            conn = $conn,
+            side = $side,
+            jsonrpc.request.id = $id,
+            mcp.method.name = names.and_then(Names::of_mcp),
+            mcp.protocol.version = names.and_then(Names::revision),
+            gen_ai.tool.name = names.and_then(|names| names.target_of("tools/call")),
+            gen_ai.prompt.name = names.and_then(|names| names.target_of("prompts/get")),
+            rpc.method = names.and_then(Names::of_others),
+            rpc.response.status_code = Empty,
+            error.type = Empty,
+            cause = Empty,
+            outcome = Empty,
+        )
+    }};
+}
+
 /// The span of a request of ours; one whose end nobody told was cancelled by its caller.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
     #[cfg(feature = "tracing")]
     span: Span,
-    /// How it ended, and why if it was cancelled.
     #[cfg(feature = "tracing")]
-    end: OnceLock<(&'static str, Option<&'static str>)>,
+    end: OnceLock<CallEnd>,
 }
 
 #[cfg_attr(
@@ -72,24 +171,23 @@ pub(crate) struct CallSpan {
 )]
 impl CallSpan {
     /// `None` if nobody wants to hear of it.
-    pub(crate) fn new(link: &LinkTrace, method: &str, params: &[u8]) -> Option<Arc<Self>> {
+    pub(crate) fn new(shared: &Shared, method: &str, params: &[u8]) -> Option<Arc<Self>> {
         #[cfg(feature = "tracing")]
         {
-            let span = tracing::info_span!(
-                "request",
-                otel.kind = "client",
-                otel.status_code = Empty,
-                conn = link.conn,
-                side = "outgoing",
-                id = Empty,
-                method = %sanitised(method),
-                traceparent = trace_context(Some(params)),
-                cause = Empty,
-                outcome = Empty,
-            );
+            let names = || Names::new(shared.lock().conn.dialect(), method, Some(params));
+            let span = request_span!("client", "outgoing", shared.link.conn, Empty, names());
             (!span.is_disabled()).then(|| Arc::new(Self { span, end: OnceLock::new() }))
         }
         #[cfg(not(feature = "tracing"))]
+        None
+    }
+
+    /// The trace that it belongs to, as the peer is to be told.
+    #[cfg_attr(not(feature = "opentelemetry"), expect(clippy::unused_self, reason = "nobody knows of traces"))]
+    pub(crate) fn context(&self) -> Option<TraceContext> {
+        #[cfg(feature = "opentelemetry")]
+        return remote::context(&self.span);
+        #[cfg(not(feature = "opentelemetry"))]
         None
     }
 
@@ -97,7 +195,7 @@ impl CallSpan {
     pub(crate) fn sent(span: Option<Arc<Self>>, id: Option<OutgoingId>) {
         #[cfg(feature = "tracing")]
         if let Some((span, id)) = span.zip(id) {
-            span.span.record("id", text(&id.0));
+            span.span.record("jsonrpc.request.id", text(&id.0));
         }
     }
 
@@ -105,7 +203,7 @@ impl CallSpan {
     pub(crate) fn refused(span: Option<Arc<Self>>) {
         #[cfg(feature = "tracing")]
         if let Some(span) = span {
-            let _ = span.end.set(("error", None));
+            let _ = span.end.set(CallEnd::failed("error", "refused"));
         }
     }
 
@@ -113,11 +211,20 @@ impl CallSpan {
     pub(crate) fn settled(&self, how: &Settlement) {
         #[cfg(feature = "tracing")]
         let _ = self.end.set(match how {
-            Settlement::Result(_) | Settlement::Ended { .. } => ("result", None),
-            Settlement::PeerError(_) | Settlement::Unreadable(_) => ("error", None),
-            Settlement::Cancelled(cause) => ("cancelled", Some(cause.code.word())),
-            Settlement::TimedOut { .. } => ("timed_out", Some("timeout")),
-            Settlement::Closed => ("closed", None),
+            Settlement::Result(result) if json::member(result, "isError") == Some(b"true") => {
+                CallEnd::failed("result", "tool_error")
+            }
+            Settlement::Result(_) | Settlement::Ended { .. } => CallEnd::new("result"),
+            Settlement::PeerError(error) => match json::member(error, "code").and_then(json::integer) {
+                Some(code) => CallEnd::failed("error", code.to_string()),
+                None => CallEnd::failed("error", "_OTHER"),
+            },
+            Settlement::Unreadable(_) => CallEnd::failed("error", "unreadable"),
+            Settlement::Cancelled(cause) => CallEnd::cancelled(cause.code.word()),
+            Settlement::TimedOut { .. } => {
+                CallEnd { cause: Some("timeout"), ..CallEnd::failed("timed_out", "timeout") }
+            }
+            Settlement::Closed => CallEnd::failed("closed", "connection_closed"),
         });
     }
 }
@@ -125,12 +232,12 @@ impl CallSpan {
 #[cfg(feature = "tracing")]
 impl Drop for CallSpan {
     fn drop(&mut self) {
-        let (outcome, cause) = *self.end.get_or_init(|| ("cancelled", Some("caller")));
-        self.span.record("outcome", outcome);
-        if !matches!(outcome, "result" | "cancelled") {
-            self.span.record("otel.status_code", "ERROR");
+        let CallEnd { outcome, cause, error_type } = self.end.get_or_init(|| CallEnd::cancelled("caller"));
+        self.span.record("outcome", *outcome);
+        if let Some(error_type) = error_type {
+            record_error(&self.span, error_type);
         }
-        if let Some(cause) = cause {
+        if let Some(cause) = *cause {
             self.span.record("cause", cause);
             let cancel = tracing::info_span!("cancel", cause);
             cancel.follows_from(&self.span);
@@ -158,19 +265,19 @@ impl RequestSpan {
     pub(crate) fn new(link: &LinkTrace, request: &Request) -> Self {
         Self {
             #[cfg(feature = "tracing")]
-            span: tracing::info_span!(
-                "request",
-                otel.kind = "server",
-                otel.status_code = Empty,
-                conn = link.conn,
-                side = "incoming",
-                id = %text(&request.id.0),
-                method = %sanitised(request.payload.method()),
-                traceparent = trace_context(request.payload.params()),
-                cause = Empty,
-                outcome = Empty,
-            ),
+            span: Self::begin(link, request),
         }
+    }
+
+    #[cfg(feature = "tracing")]
+    fn begin(link: &LinkTrace, request: &Request) -> Span {
+        let names = || Names::new(request.dialect, request.payload.method(), request.payload.params());
+        let span = request_span!("server", "incoming", link.conn, text(&request.id.0), names());
+        #[cfg(feature = "opentelemetry")]
+        if let Some(trace) = request.trace_context().filter(|_| !span.is_disabled()) {
+            remote::adopt(&span, &trace);
+        }
+        span
     }
 
     pub(crate) fn enter(&self) -> EnteredRequest {
@@ -180,14 +287,15 @@ impl RequestSpan {
         }
     }
 
-    /// The handler has ended; `outcome` is a word.
+    /// The handler has ended; `outcome` is a word, and what went wrong counts unless the request was stopped.
     #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nothing is traced without the feature"))]
-    pub(crate) fn ended(&self, outcome: &'static str) {
+    pub(crate) fn ended(&self, outcome: &'static str, error_type: impl FnOnce() -> Option<Cow<'static, str>>) {
         #[cfg(feature = "tracing")]
-        {
+        if !self.span.is_disabled() {
             self.span.record("outcome", outcome);
-            if matches!(outcome, "error" | "panicked") {
-                self.span.record("otel.status_code", "ERROR");
+            let is_fault = matches!(outcome, "result" | "error" | "panicked");
+            if let Some(error_type) = is_fault.then(error_type).flatten() {
+                record_error(&self.span, &error_type);
             }
         }
     }
@@ -199,6 +307,16 @@ impl RequestSpan {
         let span = tracing::info_span!("cancel", cause = cause.code.word());
         span.follows_from(&self.span);
         span.in_scope(|| tracing::debug!(reason = %sanitised(cause.wire_reason()), "the token of a request fires"));
+    }
+}
+
+/// A span that ended badly: what went wrong, and the code if the peer gave one.
+#[cfg(feature = "tracing")]
+fn record_error(span: &Span, error_type: &str) {
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", error_type);
+    if error_type.parse::<i64>().is_ok() {
+        span.record("rpc.response.status_code", error_type);
     }
 }
 
@@ -306,13 +424,4 @@ fn text(id: &RequestId) -> String {
     let mut json = Vec::new();
     id.write(&mut json);
     sanitised(&String::from_utf8_lossy(&json))
-}
-
-/// The trace context that travels with a request (W3C `traceparent`), if it looks like one.
-#[cfg(feature = "tracing")]
-fn trace_context(params: Option<&[u8]>) -> Option<&str> {
-    let quoted = json::lookup(params?, &["_meta", "traceparent"])?;
-    let context = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    let is_plain = context.len() <= 64 && context.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
-    std::str::from_utf8(context).ok().filter(|_| is_plain)
 }

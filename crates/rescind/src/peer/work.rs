@@ -8,7 +8,7 @@ use std::{
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{IncomingKey, OutgoingKey, Payload, Request},
+    connection::{IncomingKey, OutgoingKey, Payload, Request, TraceContext},
     dialect::Dialect,
     id::IncomingId,
     time::Instant,
@@ -50,6 +50,7 @@ struct Terms {
     deadline: Option<Instant>,
     /// Under which the requester wants progress, as JSON.
     progress_token: Option<Box<[u8]>>,
+    trace: Option<TraceContext>,
 }
 
 /// What is to be done when the token fires.
@@ -109,11 +110,17 @@ impl Work {
         let span = RequestSpan::new(&shared.link, &request);
         let deadline = request.deadline.into_iter().chain(limit).min();
         let progress_token = request.progress_token().map(Into::into);
-        let has_terms = deadline.is_some() || progress_token.is_some();
-        let terms = has_terms.then(|| Box::new(Terms { deadline, progress_token }));
+        let trace = request.trace_context();
+        let has_terms = deadline.is_some() || progress_token.is_some() || trace.is_some();
+        let terms = has_terms.then(|| Box::new(Terms { deadline, progress_token, trace }));
         let Request { key, id, payload, .. } = request;
         let work = Self { shared, key, id, kind, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
+    }
+
+    /// The trace that it belongs to: what is asked while it is handled belongs to that, too.
+    pub(crate) fn trace(&self) -> Option<&TraceContext> {
+        self.terms.as_ref()?.trace.as_ref()
     }
 
     /// When its requester, or its route, gives it no more time.

@@ -23,7 +23,7 @@ impl Admin {
 
     pub(super) const fn handle_end(&mut self, _: Instant, _: &mut Relay, _: &End) {}
 
-    pub(super) const fn close(self) -> std::future::Ready<()> {
+    pub(super) fn close(self) -> std::future::Ready<()> {
         std::future::ready(())
     }
 }

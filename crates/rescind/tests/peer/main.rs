@@ -11,3 +11,4 @@ mod outgoing;
 mod owned;
 mod rig;
 mod storm;
+mod trace_context;

@@ -1,0 +1,37 @@
+//! Traces that cross the connection, with the feature `opentelemetry`.
+//!
+//! How a trace is named in `_meta` is the business of the propagator that the program has set for the process
+//! (`opentelemetry::global::set_text_map_propagator`); until it has, spans of the two sides are not connected.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use opentelemetry::{global, propagation::Extractor};
+use rescind_proto::connection::TraceContext;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+/// Makes a span part of the trace that its request belongs to. One whose subscriber knows nothing of traces stays
+/// as it is.
+pub(super) fn adopt(span: &Span, trace: &TraceContext) {
+    let remote = global::get_text_map_propagator(|propagator| propagator.extract(&Members(trace)));
+    let _ = span.set_parent(remote);
+}
+
+/// What the peer is told of a span's trace; nothing if there is none.
+pub(super) fn context(span: &Span) -> Option<TraceContext> {
+    let mut members = HashMap::new();
+    global::get_text_map_propagator(|propagator| propagator.inject_context(&span.context(), &mut members));
+    TraceContext::new(|name| members.get(name).map(|value| Cow::Borrowed(&**value)))
+}
+
+struct Members<'a>(&'a TraceContext);
+
+impl Extractor for Members<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.value(key)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.members().map(|(name, _)| name).collect()
+    }
+}
