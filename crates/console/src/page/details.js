@@ -41,6 +41,11 @@ function facts(list, lines) {
   known.forEach(([, text], index) => set(list.children[index].lastChild, text));
 }
 
+function steplist(list, steps, session) {
+  const lines = steps.map(({ at, text }) => `${moment(session.moment(at), 1)}  ${text}`);
+  fill(list, lines.join("\n"), () => lines.map((line) => element("li", line)));
+}
+
 export class Details {
   /** Which request: its session's name and its key. */
   subject = null;
@@ -125,7 +130,10 @@ export class Details {
     fill(line, `${state.glyph}${told}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(told)]);
     line.className = `pane-state is-${state.tone}`;
 
+    const typing = this.form.contains(document.activeElement);
     this.form.hidden = !live || Boolean(request.cancel) || !open || session.isOver;
+    // The focus of what disappears would be lost.
+    if (typing && this.form.hidden) byId("pane-title").focus();
     this.#receipt(request, session, clock);
     this.#facts(request, session, clock);
     this.#kin(request, session);
@@ -154,8 +162,7 @@ export class Details {
     const steps = session.trails.get(request.key)?.cancel ?? [];
     const trail = byId("receipt-trail");
     trail.hidden = steps.length < 2;
-    fill(trail, steps.map(({ at, text }) => at + text).join("\n"), () =>
-      steps.map(({ at, text }) => element("li", `${moment(session.moment(at), 1)}  ${text}`)));
+    steplist(trail, steps, session);
   }
 
   #facts(request, session, clock) {
@@ -199,8 +206,7 @@ export class Details {
     const times = progress.count > 1 || total ? `, ${several(progress.count, "message")}` : "";
     set(byId("progress-now"), `${far(progress)}${total}${times}${ago}`);
     const steps = session.trails.get(request.key)?.progress ?? [];
-    fill(byId("progress-trail"), steps.map(({ at, text }) => at + text).join("\n"), () =>
-      steps.map(({ at, text }) => element("li", `${moment(session.moment(at), 1)}  ${text}`)));
+    steplist(byId("progress-trail"), steps, session);
   }
 
   #tell(text, bad = false) {

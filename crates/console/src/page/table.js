@@ -190,8 +190,8 @@ export class Table {
     set(cells.session[1], plain(request.of.name, 40));
     set(cells.id, label(request));
     set(cells.from, request.from === "client" ? "client →" : "← server");
-    set(cells.method[0], plain(request.method, 120));
-    set(cells.method[1], request.name ? plain(request.name, 120) : "");
+    set(cells.method[0], plain(request.method, 80));
+    set(cells.method[1], request.name ? plain(request.name, 80) : "");
     const state = stateWords(request);
     set(cells.state[0], state.glyph);
     set(cells.state[1], state.text);

@@ -52,18 +52,22 @@ export function label(request) {
   const inner = id.length > 1 && id.startsWith('"') && id.endsWith('"') ? id.slice(1, -1) : null;
   const bare = inner !== null && inner !== "null" && /^[A-Za-z0-9_.+@-]{1,64}$/.test(inner) && /[A-Za-z]/.test(inner);
   const shown = bare ? inner : id;
-  return plain(from === "server" ? `server:${shown}` : shown, 80);
+  return plain(from === "server" ? `server:${shown}` : shown, 64);
 }
 
-/** The last part of a command's path: what a session is called by. */
+/** Programs that run another, words that stand between the two, and names that many programs share. */
+const RUNNER = /^(node|deno|bun|bunx|python[\d.]*|uv|uvx|pipx|npx|npm|pnpm|yarn|ruby|java|sh|bash|env)$/;
+const BETWEEN = /^(-.*|run|exec|tool|x|dlx|.*=.*)$/;
+const COMMON = /^(index|main|server|cli|app|dist|build|src|lib|bin)(\.\w+)?$/;
+
+/** What people call a session: its command's name, or that of the script or package that the command runs. */
 export function command(session) {
-  const words = session.facts.command;
-  const file = (word) => word.split(/[\\/]/).filter(Boolean).pop() ?? word;
-  const first = words.length ? file(words[0]) : "";
-  // An interpreter says little: its script is what people know.
-  const script = words.slice(1).find((word) => !word.startsWith("-"));
-  const interpreter = /^(node|deno|bun|python[\d.]*|uv|uvx|npx|ruby|java|sh|bash)$/.test(first);
-  return plain(interpreter && script ? `${first} ${file(script)}` : first || session.name, 60);
+  const parts = (word) => word.split(/[\\/]/).filter(Boolean);
+  const [first = "", ...words] = session.facts.command;
+  const program = parts(first).at(-1) ?? session.name;
+  const script = RUNNER.test(program) ? words.find((word) => !BETWEEN.test(word)) : undefined;
+  const name = script && (parts(script).findLast((part) => !COMMON.test(part)) ?? parts(script).at(-1));
+  return plain(name || program, 60);
 }
 
 /** One side in words: its name and version, or that it has not told. */

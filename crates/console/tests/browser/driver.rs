@@ -1,0 +1,248 @@
+//! Chromium, driven over WebDriver by as much of a client as these tests need.
+
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long a page may take to become as it should: only a page that never does takes so long.
+const PATIENCE_MS: u64 = 30_000;
+
+/// Written into every document before it loads: what its policy forbade.
+const WATCH: &str = "globalThis.forbidden = []; document.addEventListener('securitypolicyviolation', \
+                     (event) => forbidden.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));";
+
+/// A key as WebDriver writes it.
+pub(crate) mod key {
+    pub(crate) const ENTER: char = '\u{e007}';
+    pub(crate) const ESCAPE: char = '\u{e00c}';
+    pub(crate) const TAB: char = '\u{e004}';
+}
+
+/// A Chromium with a profile of its own. Dropped, it ends, and only it.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts one; none where Chromium or its driver is missing, which fails where `RESCIND_REQUIRE_PEERS` is set.
+    pub(crate) fn start() -> Option<Self> {
+        let (Some(chromium), Some(chromedriver)) =
+            (program(&["chromium", "chromium-browser"]), program(&["chromedriver"]))
+        else {
+            assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "chromium or chromedriver is missing");
+            let _ = writeln!(io::stderr(), "skipped: no chromium and chromedriver here");
+            return None;
+        };
+        let mut driver = Command::new(chromedriver);
+        driver.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = driver.spawn().expect("chromedriver starts");
+        let port = port(&mut driver);
+        let profile = TempDir::new().expect("a profile");
+        let user_data = format!("--user-data-dir={}", profile.path().display());
+        let flags =
+            ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"];
+        let flags: Vec<&str> = flags.into_iter().chain([user_data.as_str()]).collect();
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "goog:chromeOptions": { "binary": chromium, "args": flags },
+            "goog:loggingPrefs": { "browser": "ALL" },
+            "timeouts": { "script": PATIENCE_MS + 10_000 },
+        } } });
+        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
+        let opened = browser.post("/session", &wanted);
+        browser.session = format!("/session/{}", opened["sessionId"].as_str().expect("a session"));
+        browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": WATCH }));
+        browser.resize(1280, 900);
+        browser.scheme("light");
+        Some(browser)
+    }
+
+    /// Goes to an address and waits until it is loaded.
+    pub(crate) fn go(&self, address: &str) {
+        self.post("/url", &json!({ "url": address }));
+    }
+
+    /// Loads the page anew.
+    pub(crate) fn reload(&self) {
+        self.post("/refresh", &json!({}));
+    }
+
+    /// Runs a function's body in the page; what it returns.
+    pub(crate) fn run(&self, body: &str) -> Value {
+        self.post("/execute/sync", &json!({ "script": body, "args": [] }))
+    }
+
+    /// Waits until an expression of the page is true, looking at every frame, and gives its value.
+    pub(crate) fn until(&self, expression: &str) -> Value {
+        let script = format!(
+            "const done = arguments[arguments.length - 1];
+             const end = performance.now() + {PATIENCE_MS};
+             const look = () => {{
+               let value;
+               try {{ value = ({expression}); }} catch (error) {{ value = null; }}
+               if (value) done(value);
+               else if (performance.now() > end) done(null);
+               else requestAnimationFrame(look);
+             }};
+             look();"
+        );
+        let value = self.post("/execute/async", &json!({ "script": script, "args": [] }));
+        if value.is_null() {
+            let text = self.run("return document.body.innerText");
+            panic!(
+                "never came true: {expression}\nthe page said: {}\n{:?}",
+                text.as_str().unwrap_or_default(),
+                self.log()
+            );
+        }
+        value
+    }
+
+    /// Types keys, wherever the focus is.
+    pub(crate) fn press(&self, keys: impl IntoIterator<Item = char>) {
+        let strokes = keys
+            .into_iter()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() })));
+        let strokes: Vec<Value> = strokes.collect();
+        self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": strokes }] }));
+    }
+
+    /// Types words.
+    pub(crate) fn write(&self, words: &str) {
+        self.press(words.chars());
+    }
+
+    /// Clicks the first element that a selector finds, as a mouse does.
+    pub(crate) fn click(&self, selector: &str) {
+        let found = self.post("/element", &json!({ "using": "css selector", "value": selector }));
+        let id = found.as_object().and_then(|found| found.values().next()?.as_str()).expect("an element");
+        self.post(&format!("/element/{id}/click"), &json!({}));
+    }
+
+    /// Makes the window so large.
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// The user prefers `light` or `dark`.
+    pub(crate) fn scheme(&self, scheme: &str) {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.devtools("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Writes a picture of the window for people to look at.
+    pub(crate) fn picture(&self, name: &str) {
+        let picture = self.call("GET", "/screenshot", None);
+        let png = base64::engine::general_purpose::STANDARD.decode(picture.as_str().expect("a picture"));
+        let folder = std::env::var_os("RESCIND_SCREENSHOTS")
+            .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots"), PathBuf::from);
+        fs::create_dir_all(&folder).expect("a folder for pictures");
+        fs::write(folder.join(format!("{name}.png")), png.expect("a picture")).expect("a picture is written");
+    }
+
+    /// What the page's policy forbade since it was loaded, and what the browser took for an error since last asked.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let forbidden = self.run("return globalThis.forbidden ?? []");
+        let forbidden = forbidden.as_array().into_iter().flatten().map(Value::to_string);
+        forbidden.chain(self.log()).collect()
+    }
+
+    fn log(&self) -> Vec<String> {
+        let log = self.post("/se/log", &json!({ "type": "browser" }));
+        let grave = |entry: &&Value| entry["level"] == "SEVERE";
+        log.as_array().into_iter().flatten().filter(grave).map(|entry| entry["message"].to_string()).collect()
+    }
+
+    fn devtools(&self, command: &str, parameters: &Value) {
+        self.post("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }));
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.call("POST", path, Some(body))
+    }
+
+    fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let path = format!("{}{path}", self.session);
+        let (status, answer) = self.ask(method, &path, body).expect("chromedriver answers");
+        let value = answer["value"].clone();
+        assert_eq!(status, 200, "{method} {path}: {} {}", value["error"], value["message"]);
+        value
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<(u16, Value)> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(Duration::from_millis(2 * PATIENCE_MS)))?;
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )?;
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let mut length = 0;
+        loop {
+            line.clear();
+            if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap_or(0);
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        Ok((status, serde_json::from_slice(&body)?))
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            let _ = self.ask("DELETE", &self.session, None);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// The port that a driver has chosen, which it says once it listens.
+fn port(driver: &mut Child) -> u16 {
+    let mut said = BufReader::new(driver.stdout.take().expect("its output"));
+    let mut line = String::new();
+    let port = loop {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).expect("its output"), 0, "chromedriver ended");
+        if let Some((_, port)) = line.split_once("successfully on port ") {
+            break port.trim().trim_end_matches('.').parse().expect("a port");
+        }
+    };
+    // It goes on talking, and must not wait for a reader.
+    std::thread::spawn(move || io::copy(&mut said, &mut io::sink()));
+    port
+}
+
+/// Where the first of these programs lies.
+fn program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let found = names.iter().flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
+    found.into_iter().find(|program| program.is_file())
+}
