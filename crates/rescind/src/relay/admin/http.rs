@@ -19,6 +19,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use percent_encoding::percent_decode_str;
 use rescind_feed::{CancelOrder, Problem};
 use rescind_proto::relay::RequestKey;
 use tokio::{
@@ -190,7 +191,9 @@ impl Server {
 
     async fn show(&self, key: &str) -> Option<Reply> {
         let unknown = || problem(StatusCode::NOT_FOUND, "no such request is remembered", None);
-        let Ok(key) = key.parse::<RequestKey>() else { return Some(unknown()) };
+        // A client may write any of its characters as an escape.
+        let key = percent_decode_str(key).decode_utf8();
+        let Some(key) = key.ok().and_then(|key| key.parse::<RequestKey>().ok()) else { return Some(unknown()) };
         let details = self.desk.ask(move |scene| scene.details(key)).await?;
         Some(details.map_or_else(unknown, |details| json(&details)))
     }
