@@ -267,6 +267,14 @@ fn the_end_of_whoever_answers_leaves_what_it_can_no_longer_say_unknown() {
     }
 }
 
+#[test]
+fn of_a_cancel_to_a_side_that_has_ended_nothing_is_known() {
+    let mut rig = in_flight("lsp");
+    rig.end(Server);
+    rig.client(LSP_CANCEL_1);
+    assert_eq!((rig.verdicts(), rig.outcome(Client, "1")), (vec![Verdict::Completed], Some(Outcome::Unknown)));
+}
+
 /// D27: `printf … | server`.
 #[test]
 fn a_client_that_has_said_all_may_still_be_answered() {

@@ -50,6 +50,7 @@ impl Monitor {
             return self.leave_out(now, from, Untracked::LongId);
         }
         let namesake = self.tables[from].by_id(&id);
+        let mut duplicates = 0;
         if let Some(key) = namesake
             && let Some(earlier) = self.tables[from].get_mut(key)
         {
@@ -59,6 +60,8 @@ impl Monitor {
                 return;
             }
             earlier.superseded = true;
+            // A refusal that is still on its way to one of its duplicates is not for the new request.
+            duplicates = core::mem::take(&mut earlier.duplicates);
         }
         if self.tables[from].live() >= self.config.max_in_flight {
             return self.leave_out(now, from, Untracked::TooMany);
@@ -72,6 +75,7 @@ impl Monitor {
             token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
             partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
             session: turn.and(params.session_id).filter(|session| self.is_kept(session)).map(Into::into),
+            earlier_turn: None,
             parent: self.parent_of(from, &method, params.session_id),
             dialect,
             since: now,
@@ -84,7 +88,7 @@ impl Monitor {
             answer: None,
             over: None,
             late: Late::default(),
-            duplicates: 0,
+            duplicates,
             superseded: false,
             reuses: namesake.is_some(),
             id,

@@ -76,7 +76,11 @@ impl Monitor {
         }));
         match verdict {
             Verdict::Accepted => self.accept(now, request, reason),
-            Verdict::Completed => self.receive(now, request, reason, Outcome::CompletedFirst),
+            Verdict::Completed => {
+                let is_answered = self.observed(request).is_some_and(|observed| observed.answer.is_some());
+                let outcome = if is_answered { Outcome::CompletedFirst } else { Outcome::Unknown };
+                self.receive(now, request, reason, outcome);
+            }
             Verdict::Repeated | Verdict::Held | Verdict::Unknown | Verdict::Malformed | Verdict::Refused(_) => {}
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct Table {
     ids: HashTable<u32>,
     /// Under each token that a request asked with.
     tokens: HashTable<Slot>,
-    /// Turns in flight under their session.
+    /// The newest turn in flight of each session.
     turns: HashTable<Slot>,
     /// Over, and owed nothing; oldest first.
     done: VecDeque<(Key, Instant)>,
@@ -96,7 +96,14 @@ impl Table {
         found.into_iter().map(|(_, key)| key).collect()
     }
 
-    pub(super) fn insert(&mut self, request: Observed) -> Key {
+    pub(super) fn insert(&mut self, mut request: Observed) -> Key {
+        if let Some(session) = &request.session {
+            let earlier = self.open_turn(session);
+            if let Some(earlier) = earlier {
+                remove_slot(&mut self.turns, self.seed.hash(session), earlier);
+            }
+            request.earlier_turn = earlier;
+        }
         let Self { slab, ids, tokens, turns, seed, .. } = self;
         let key = slab.insert(request);
         let Some(request) = slab.get(key) else { return key };
@@ -149,9 +156,9 @@ impl Table {
             .or_else(|| self.find_slot(&self.tokens, hash, is))
     }
 
-    /// The turn of this session in flight.
+    /// The newest turn of this session in flight.
     pub(super) fn open_turn(&self, session: &[u8]) -> Option<Key> {
-        let is = |request: &Observed| request.is_live() && request.session.as_deref() == Some(session);
+        let is = |request: &Observed| request.session.as_deref() == Some(session);
         self.find_slot(&self.turns, self.seed.hash(session), is)
     }
 
@@ -171,11 +178,29 @@ impl Table {
         request.over = Some((now, how));
         let ring = if request.may_be_answered() { &mut self.abandoned } else { &mut self.done };
         ring.push_back((key, now));
-        if let Some(session) = &request.session {
-            remove_slot(&mut self.turns, self.seed.hash(session), key);
-        }
+        let is_turn = request.session.is_some();
         self.live_places ^= key.index();
+        if is_turn {
+            self.end_turn(key);
+        }
         true
+    }
+
+    /// The newest turn of a session gives way to the one before it, if that is in flight.
+    fn end_turn(&mut self, key: Key) {
+        let Some(request) = self.slab.get(key) else { return };
+        let Some(session) = &request.session else { return };
+        let hash = self.seed.hash(session);
+        let Ok(entry) = self.turns.find_entry(hash, |slot| slot.at == key.index()) else { return };
+        entry.remove();
+        let mut earlier = request.earlier_turn;
+        while let Some(turn) = earlier.and_then(|key| self.slab.get(key)) {
+            if let (true, Some(key)) = (turn.is_live(), earlier) {
+                self.turns.insert_unique(hash, Slot { hash, at: key.index() }, |slot| slot.hash);
+                return;
+            }
+            earlier = turn.earlier_turn;
+        }
     }
 
     /// Forgets what has been remembered long enough (D8).
@@ -226,8 +251,16 @@ impl Table {
                 assert!(self.by_token(token).is_some(), "invariant 6: the token of {} is lost", request.id);
             }
         }
-        let turns = self.iter().filter(|(_, request)| request.is_live() && request.session.is_some()).count();
-        assert_eq!(self.turns.len(), turns, "invariant 6: a turn that is over is in the index");
+        let is_live = |slot: &Slot| self.slab.at(slot.at).is_some_and(Observed::is_live);
+        for (_, turn) in self.iter().filter(|(_, request)| request.is_live()) {
+            let found = turn.session.as_deref().map(|session| self.open_turn(session));
+            assert_ne!(found, Some(None), "invariant 6: a turn in flight is not in the index");
+        }
+        let over = self.iter().filter(|(_, request)| !request.is_live()).filter_map(|(key, request)| {
+            let hash = self.seed.hash(request.session.as_ref()?);
+            self.turns.find(hash, |slot| slot.at == key.index())
+        });
+        assert!(over.into_iter().all(is_live), "invariant 6: a turn that is over is in the index");
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rescind_proto::{
     connection::{CallOptions, Event, HandlerEnd, Reply},
-    relay::Relay,
+    relay::{self, Relay},
     side::{Side, Sides},
     time::Instant,
 };
@@ -14,11 +14,11 @@ use super::endpoint::Endpoint;
 /// Longer than anything of the handshake is remembered.
 const LONG: Duration = Duration::from_secs(1200);
 
-/// `initialize` through a relay; when the scene can begin.
+/// `initialize` through a relay; when the scene can begin, and what the relay has told.
 ///
 /// Nothing of it is left behind but what was declared.
 #[must_use]
-pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> Instant {
+pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> (Instant, Vec<relay::Event>) {
     let now = Instant::ORIGIN;
     let ask = format!(r#"{{"jsonrpc":"2.0","id":"shake","method":"initialize","params":{}}}"#, params(declared));
     let answer = format!(r#"{{"jsonrpc":"2.0","id":"shake","result":{}}}"#, result(declared));
@@ -30,8 +30,7 @@ pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> Instant {
     }
     let later = now + LONG;
     relay.handle_timeout(later);
-    while relay.poll_event().is_some() {}
-    later
+    (later, core::iter::from_fn(|| relay.poll_event()).collect())
 }
 
 /// `initialize` between two endpoints; when the scene can begin.

@@ -22,4 +22,5 @@ pub mod scenes;
 pub mod solo_world;
 pub mod text;
 pub mod walk;
+pub mod witness;
 pub mod world;

@@ -21,6 +21,7 @@ use super::{
     relay_model::RelayModel,
     scene::Scene,
     text::{self, Heard},
+    witness::{Circumstances, Witness},
     world::{Broken, World},
 };
 
@@ -90,6 +91,8 @@ pub struct RelayWorld {
     model: RelayModel,
     /// Cancels said so far, by side and id: one more than useful is enough.
     cancels: Sides<[u8; 8]>,
+    /// Follows from what has passed, and so is no part of the state.
+    witness: Option<Box<Witness>>,
     transcript: Option<Vec<String>>,
 }
 
@@ -99,8 +102,11 @@ impl RelayWorld {
     pub fn new(scene: Scene) -> Self {
         let mut relay = Relay::new(scene.relay_config());
         let mut now = Instant::ORIGIN;
+        let mut witness = scene.witnessed.then(|| Box::new(Witness::new(&scene)));
         if scene.dialects.client.gate.is_some() || scene.dialects.server.gate.is_some() {
-            now = handshake::through_relay(&mut relay, scene.declared);
+            let (later, told) = handshake::through_relay(&mut relay, scene.declared);
+            now = later;
+            witness.iter_mut().for_each(|witness| told.iter().for_each(|event| witness.see(event)));
         }
         let scene = Arc::new(scene);
         Self {
@@ -111,6 +117,7 @@ impl RelayWorld {
             hops: Sides::from_fn(|_| Hop::default()),
             flight: Sides::from_fn(|_| VecDeque::new()),
             cancels: Sides::from_fn(|_| [0; 8]),
+            witness,
             transcript: None,
         }
     }
@@ -233,7 +240,20 @@ impl RelayWorld {
 
     /// Drains what the machine tells, and checks its invariants.
     fn watch(&mut self) -> Result<(), Broken> {
+        self.hear()?;
+        if !self.scene.wire_only {
+            self.relay.check_invariants();
+        }
+        let Some(witness) = &self.witness else { return Ok(()) };
+        let cut = Sides::from_fn(|side| self.hops[side].is_cut());
+        witness.check(&self.relay, Circumstances { deaf: self.model.deaf, away: self.model.away, cut })
+    }
+
+    fn hear(&mut self) -> Result<(), Broken> {
         while let Some(event) = self.relay.poll_event() {
+            if let Some(witness) = &mut self.witness {
+                witness.see(&event);
+            }
             if let Event::Opened { request, from, id, .. } = &event {
                 let id = id.to_string();
                 let mut asks = self.model.asks.iter_mut();
@@ -243,9 +263,6 @@ impl RelayWorld {
                     None => return Err(Broken(format!("a request that nobody made is opened: {event:?}"))),
                 }
             }
-        }
-        if !self.scene.wire_only {
-            self.relay.check_invariants();
         }
         Ok(())
     }
@@ -331,6 +348,10 @@ impl RelayWorld {
                 let Self { relay, hops, model, .. } = self;
                 model.has_ended(now, side, &|side| hops[side].begun(relay.pending(side)));
                 self.relay.handle_end(now, side, &End::Closed);
+                self.hear()?;
+                if let Some(witness) = &mut self.witness {
+                    witness.end(now, side);
+                }
                 if side == Side::Server {
                     self.hops[side].clear();
                 }

@@ -60,6 +60,8 @@ pub struct Scene {
     pub tasks: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
     pub wild: bool,
+    /// Whether a monitor watches each link of a relay, and must see what the relay knows.
+    pub witnessed: bool,
     /// Whether endpoints are driven as one with filters is: message by message, and some are vetoed.
     pub filtered: bool,
     /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
@@ -105,6 +107,7 @@ impl Scene {
             turn: false,
             tasks: false,
             wild: false,
+            witnessed: false,
             filtered: false,
             wire_only: false,
             config: Config::default(),
@@ -128,6 +131,12 @@ impl Scene {
         }
     }
 
+    /// The same scene with a monitor on each link of the relay.
+    #[must_use]
+    pub fn witnessed(self) -> Self {
+        Self { witnessed: true, ..self }
+    }
+
     /// The relay's settings for this scene.
     #[must_use]
     pub fn relay_config(&self) -> Config {
@@ -135,6 +144,7 @@ impl Scene {
         config.dialects = Sides { client: Some(self.dialects.client), server: Some(self.dialects.server) };
         config.framing = Some(Framing::Line);
         config.observe = true;
+        config.tap |= self.witnessed;
         if let Some(limit) = self.clock {
             config.clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
         }

@@ -1,0 +1,104 @@
+//! The monitor: beside a relay in the explorer's worlds, or fed with phrases and noise under small bounds.
+
+use core::time::Duration;
+
+use rescind_proto::{
+    monitor::{Config, Monitor},
+    side::Side,
+    time::Instant,
+    wire::Framing,
+};
+
+use super::{phrases::phrase, relay::dialect};
+use crate::sim::{
+    chooser::{ByteChooser, Chooser},
+    relay_world::RelayWorld,
+    scenes,
+    walk::walk,
+};
+
+/// Steps of one walk at most.
+const LONGEST: usize = 2000;
+
+/// Drives a monitor.
+///
+/// # Panics
+///
+/// Where it breaks an invariant, keeps what it should forget, or differs from a relay beside it.
+pub fn monitor(bytes: &[u8]) {
+    let mut chooser = ByteChooser::new(bytes);
+    let mut scenes = scenes::relay();
+    let Some(choice) = chooser.choose(2 * scenes.len()) else { return };
+    if choice >= scenes.len() {
+        let _ = babble(&mut chooser);
+        return;
+    }
+    let world = RelayWorld::new(scenes.swap_remove(choice).wild().witnessed());
+    if let Err(found) = walk(&world, &mut chooser, LONGEST) {
+        panic!("{}", found.to_text());
+    }
+}
+
+/// Phrases and noise from both sides, with every bound so small that it is met; `None` once the choices end.
+fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
+    let config = config(chooser)?;
+    let longest = config.remember.1;
+    let mut monitor = Monitor::new(config);
+    let mut now = Instant::ORIGIN;
+    let ended = act(chooser, &mut monitor, &mut now);
+    for side in Side::BOTH {
+        monitor.handle_end(now, side);
+    }
+    monitor.check_invariants();
+    assert_eq!(monitor.in_flight(Side::Client) + monitor.in_flight(Side::Server), 0, "requests are left in flight");
+    monitor.handle_timeout(now + longest);
+    assert_eq!(monitor.residue(), 0, "entries are left when everything is over (invariant 6)");
+    ended
+}
+
+fn act(chooser: &mut ByteChooser<'_>, monitor: &mut Monitor, now: &mut Instant) -> Option<()> {
+    loop {
+        let side = Side::BOTH[chooser.choose(2)?];
+        match chooser.choose(16)? {
+            0..=6 => monitor.handle_frame(*now, side, &phrase(chooser)?),
+            7..=10 => {
+                let mut bytes = phrase(chooser)?;
+                bytes.push(b'\n');
+                monitor.handle_input(*now, side, &bytes);
+            }
+            11 => {
+                let bytes = phrase(chooser)?;
+                let cut = chooser.choose(bytes.len() + 1)?;
+                monitor.handle_input(*now, side, &bytes[..cut]);
+            }
+            12 | 13 => *now = *now + Duration::from_millis(50 * chooser.choose(256)? as u64),
+            14 => monitor.handle_timeout(*now),
+            _ => {
+                if chooser.choose(16)? == 0 {
+                    monitor.handle_end(*now, side);
+                }
+            }
+        }
+        while monitor.poll_event().is_some() {}
+        for side in Side::BOTH {
+            // Every view can be looked at.
+            let seen = monitor.requests(side).chain(monitor.remembered(side)).filter(|view| view.key.from == side);
+            core::hint::black_box(seen.count());
+        }
+        monitor.check_invariants();
+    }
+}
+
+fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
+    Some(Config {
+        dialect: if chooser.choose(2)? == 0 { None } else { Some(dialect(chooser)?) },
+        framing: [None, Some(Framing::Line), Some(Framing::Headers)][chooser.choose(3)?],
+        max_message: 64 + 8 * chooser.choose(64)?,
+        max_in_flight: 1 + chooser.choose(8)?,
+        remembered: chooser.choose(4)?,
+        remember: (Duration::from_secs(1), Duration::from_secs(10)),
+        max_sticky: chooser.choose(3)?,
+        max_text: chooser.choose(32)?,
+        ..Config::default()
+    })
+}

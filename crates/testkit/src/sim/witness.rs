@@ -1,0 +1,258 @@
+//! A monitor on each link of a relay, told only what passes there: does it see what the relay knows?
+//!
+//! What both can know must agree at every moment: what is in flight for whom, which requests have reached the other
+//! side, what became of each cancel that was written, and what came late.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use rescind_proto::{
+    monitor::{self, Monitor, RequestView},
+    receipt::{Outcome, Receipt},
+    relay::{self, Drop, Event, Hop, Relay, RequestKey, RequestState},
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{scene::Scene, text, world::Broken};
+
+/// Both monitors, and what the relay has told.
+#[derive(Clone, Debug)]
+pub struct Witness {
+    /// By the side of the relay.
+    links: Sides<Monitor>,
+    asks: BTreeMap<RequestKey, Asked>,
+    /// Requests of each side that the other has not seen, by the ids that they will have there.
+    awaited: Sides<VecDeque<(String, RequestKey)>>,
+    ended: Sides<bool>,
+    /// When duplicates came whose refusals have not been written.
+    refused: Sides<VecDeque<Instant>>,
+    /// The monitor itself could not tell whose an answer was; or a refusal was written when nothing was remembered of
+    /// what it refuses, and so could be an answer.
+    in_doubt: Sides<bool>,
+    longest: Duration,
+}
+
+/// One request that the relay has taken in.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    /// What the monitor of the other link calls it.
+    far: Option<RequestKey>,
+    receipt: Option<Receipt>,
+}
+
+/// What else is true of a world when it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    /// Which side can no longer be written to.
+    pub deaf: Sides<bool>,
+    /// Which side has gone away, as the relay was told and no wire shows.
+    pub away: Sides<bool>,
+    /// Which side has half a frame.
+    pub cut: Sides<bool>,
+}
+
+impl Witness {
+    /// Both monitors before anything has happened.
+    #[must_use]
+    pub fn new(scene: &Scene) -> Self {
+        let config = |side| monitor::Config {
+            dialect: Some(scene.dialects[side]),
+            max_in_flight: scene.config.max_in_flight,
+            // What is remembered decides what a later cancel of the same id names.
+            remembered: scene.config.remembered,
+            remember: scene.config.remember,
+            sticky: scene.config.sticky,
+            max_sticky: scene.config.max_sticky,
+            ..monitor::Config::default()
+        };
+        Self {
+            links: Sides::from_fn(|side| Monitor::new(config(side))),
+            asks: BTreeMap::new(),
+            awaited: Sides::from_fn(|_| VecDeque::new()),
+            ended: Sides::default(),
+            refused: Sides::from_fn(|_| VecDeque::new()),
+            in_doubt: Sides::default(),
+            longest: scene.config.remember.1,
+        }
+    }
+
+    /// The relay, which is tapped, has told this.
+    pub fn see(&mut self, event: &Event) {
+        match event {
+            Event::Frame { hop, at, bytes } => {
+                let (link, from) = match *hop {
+                    Hop::From(side) => (side, side),
+                    Hop::To(side) => (side, side.other()),
+                };
+                let refuses = from != link && text::member(&String::from_utf8_lossy(bytes), "code") == Some("-32600");
+                if let Some(came) = refuses.then(|| self.refused[link].pop_front()).flatten() {
+                    self.in_doubt[link] |= at.since(came) >= self.longest;
+                }
+                self.links[link].handle_input(*at, from, bytes);
+                while let Some(event) = self.links[link].poll_event() {
+                    if let monitor::Event::Opened { request, .. } = event
+                        && request.from != link
+                    {
+                        self.reached(link, request);
+                    } else if let monitor::Event::Settled {
+                        request, how: monitor::Settled::Answered(answered), ..
+                    } = event
+                    {
+                        self.in_doubt[request.from] |= answered.doubtful;
+                    }
+                }
+            }
+            Event::Opened { request, upstream, .. } => {
+                self.asks.insert(*request, Asked::default());
+                self.awaited[request.from].push_back((upstream.to_string(), *request));
+            }
+            Event::Receipt { request, receipt, .. } => {
+                self.asks.entry(*request).or_default().receipt = Some(receipt.clone());
+            }
+            Event::Dropped { from, why: Drop::DuplicateId, at, .. } => self.refused[*from].push_back(*at),
+            Event::Settled { .. }
+            | Event::Cancel(_)
+            | Event::Task { .. }
+            | Event::TimedOut { .. }
+            | Event::Stuck { .. }
+            | Event::Late { .. }
+            | Event::Dropped { .. }
+            | Event::Violation { .. }
+            | Event::GivenUp { .. } => {}
+        }
+    }
+
+    /// `side` sends nothing more.
+    pub fn end(&mut self, now: Instant, side: Side) {
+        self.ended[side] = true;
+        self.links[side].handle_end(now, side);
+    }
+
+    fn reached(&mut self, link: Side, request: RequestKey) {
+        let Some(view) = self.links[link].request(request) else { return };
+        let id = view.id.to_string();
+        let awaited = &mut self.awaited[request.from];
+        let Some(place) = awaited.iter().rposition(|(upstream, _)| *upstream == id) else { return };
+        if let Some((_, key)) = awaited.remove(place)
+            && let Some(asked) = self.asks.get_mut(&key)
+        {
+            asked.far = Some(request);
+        }
+    }
+
+    /// Whether both see the same.
+    ///
+    /// # Errors
+    ///
+    /// What one sees and the other does not.
+    pub fn check(&self, relay: &Relay, circumstances: Circumstances) -> Result<(), Broken> {
+        let Circumstances { deaf, away, cut } = circumstances;
+        for side in Side::BOTH {
+            self.links[side].check_invariants();
+            if !deaf.client && !deaf.server && !away[side] && !cut[side] && !self.in_doubt[side] {
+                self.check_in_flight(relay, side)?;
+            }
+            if !deaf[side.other()] {
+                self.check_reached(relay, side)?;
+            }
+        }
+        for (key, asked) in &self.asks {
+            let link = key.from.other();
+            // What the relay has forgotten it cannot tell.
+            if let Some(view) = asked.far.and_then(|far| self.links[link].request(far))
+                && let Some(known) = relay.view(*key)
+                && !deaf[link]
+            {
+                self.check_cancel(*key, asked, &view)?;
+                self.check_late(&known, &view)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// On the link of its requester: the same requests are in flight.
+    fn check_in_flight(&self, relay: &Relay, side: Side) -> Result<(), Broken> {
+        let mut known: Vec<_> = relay.requests(side).map(|view| view.id.to_string()).collect();
+        let mut seen: Vec<_> = self.links[side].requests(side).map(|view| view.id.to_string()).collect();
+        known.sort_unstable();
+        seen.sort_unstable();
+        if known == seen {
+            return Ok(());
+        }
+        Err(Broken(format!("in flight for the {}: the relay knows {known:?}, its monitor {seen:?}", side.word())))
+    }
+
+    /// On the other link: what the relay waits for is in flight, and nothing else is.
+    fn check_reached(&self, relay: &Relay, side: Side) -> Result<(), Broken> {
+        let link = &self.links[side.other()];
+        for view in relay.requests(side).filter(|view| view.state == RequestState::Sent) {
+            let far = self.asks.get(&view.key).and_then(|asked| asked.far).and_then(|far| link.request(far));
+            if far.is_none_or(|far| far.over.is_some()) && !self.ended[side.other()] {
+                return Err(Broken(format!("{} waits to be answered, and its monitor sees no such request", view.id)));
+            }
+        }
+        for (key, asked) in self.asks.iter().filter(|(key, _)| key.from == side) {
+            let Some(far) = asked.far.and_then(|far| link.request(far)).filter(|far| far.over.is_none()) else {
+                continue;
+            };
+            let Some(view) = relay.view(*key) else { continue };
+            if view.ended.is_some() && view.cancel.is_none() {
+                return Err(Broken(format!("{} is over for the relay and in flight for its monitor", far.id)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A cancel that the relay has written is one that the monitor has seen then, and both have learnt the same.
+    fn check_cancel(&self, key: RequestKey, asked: &Asked, view: &RequestView<'_>) -> Result<(), Broken> {
+        let written = asked.receipt.as_ref().filter(|receipt| receipt.written.is_some());
+        let differ = |why: &str| {
+            let (known, seen) = (&asked.receipt, view.cancel);
+            Err(Broken(format!("the cancel of {} {why}: the relay knows {known:?}, its monitor {seen:?}", view.id)))
+        };
+        match (written, view.cancel) {
+            (None, None) => Ok(()),
+            // The client's own cancel of a turn passes, whatever the relay has made of an earlier one (D37).
+            (None, Some(_)) if view.session.is_some() => Ok(()),
+            (None, Some(_)) => differ("was never written"),
+            // It had begun to leave when the answer came: on the wire it names a request that is over, or a task.
+            (Some(known), None) if known.outcome == Outcome::CompletedFirst => Ok(()),
+            (Some(_), None) => differ("was not seen"),
+            (Some(known), Some(seen)) if known.written != seen.written && view.session.is_none() => {
+                differ("was written at another time")
+            }
+            (Some(known), Some(seen)) => {
+                let kind = |outcome: Outcome| match outcome {
+                    Outcome::Confirmed { .. } => Outcome::Confirmed { after: Duration::ZERO },
+                    Outcome::AnsweredAfter { answer, .. } => Outcome::AnsweredAfter { after: Duration::ZERO, answer },
+                    other @ (Outcome::Asked
+                    | Outcome::NeverSent
+                    | Outcome::NotSendable
+                    | Outcome::Sent
+                    | Outcome::CompletedFirst
+                    | Outcome::Unknown) => other,
+                };
+                // That a client has ended tells the relay nothing, while its link shows that nothing more can come.
+                let knows_more = known.outcome == Outcome::Sent
+                    && (seen.outcome == Outcome::Unknown && self.ended[key.from.other()]);
+                if kind(known.outcome) == kind(seen.outcome) || knows_more {
+                    Ok(())
+                } else {
+                    differ("has two outcomes")
+                }
+            }
+        }
+    }
+
+    /// Where neither side wants an answer to what was cancelled, whatever comes for it is late for both.
+    fn check_late(&self, known: &relay::RequestView<'_>, view: &RequestView<'_>) -> Result<(), Broken> {
+        let silent = Side::BOTH.into_iter().all(|side| self.links[side].dialect().is_silent());
+        let cancelled = matches!(view.over, Some((_, monitor::Settled::Silent))) && known.ended.is_some();
+        let (known, seen) = (known.late.map_or(0, |late| late.answers), u64::from(view.late.answers));
+        if !silent || !cancelled || known == seen {
+            return Ok(());
+        }
+        Err(Broken(format!("late answers for {}: the relay counts {known}, its monitor {seen}", view.id)))
+    }
+}
