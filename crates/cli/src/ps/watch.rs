@@ -60,16 +60,15 @@ impl Watch<'_> {
             return Ok(());
         }
         let lines: Vec<String> = match told {
-            Told::Event(message) if self.arguments.json => {
-                document::event(&session, &message.data).into_iter().collect()
-            }
             Told::Event(message) => match message.event() {
                 Ok(event) => {
-                    let now = Instant::now();
-                    let changed = self.live.take(&session, event, now);
-                    let lines =
-                        changed.iter().filter_map(|(before, after)| self.line(&session, before.as_ref(), after));
-                    lines.collect()
+                    let changed = self.live.take(&session, event, Instant::now());
+                    match self.arguments.json {
+                        true => document::event(&session, &message.data).into_iter().collect(),
+                        false => {
+                            changed.iter().filter_map(|(before, after)| self.line(&session, before, after)).collect()
+                        }
+                    }
                 }
                 Err(error) => vec![format!("{session}  {}", clean(&error.to_string()))],
             },
@@ -86,7 +85,7 @@ impl Watch<'_> {
     }
 
     /// A line for a request that began, changed its state or learnt of its cancel.
-    fn line(&self, session: &str, before: Option<&Request>, after: &Request) -> Option<String> {
+    fn line(&self, session: &str, before: &Option<Request>, after: &Request) -> Option<String> {
         if !self.matches(after, after.settled.as_ref().map_or(u64::MAX, |settled| settled.at)) {
             return None;
         }
@@ -95,7 +94,7 @@ impl Watch<'_> {
             return None;
         }
         let told = |request: &Request| (state(request), request.cancel.as_ref().map(|cancel| cancel.words.clone()));
-        if before.is_some_and(|before| told(before) == told(after)) {
+        if before.as_ref().is_some_and(|before| told(before) == told(after)) {
             return None;
         }
         let (state, words) = told(after);

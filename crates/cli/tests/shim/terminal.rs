@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::Path,
 };
@@ -46,6 +46,20 @@ impl Terminal {
 
     pub(crate) fn type_in(&self, text: &str) {
         File::from(self.person.try_clone().unwrap()).write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Everything that appears until `text` has.
+    pub(crate) fn shows_until(&self, text: &str) -> String {
+        let (mut person, mut shown) = (File::from(self.person.try_clone().unwrap()), Vec::new());
+        loop {
+            let mut some = [0; 4096];
+            let count = person.read(&mut some).unwrap();
+            shown.extend_from_slice(&some[..count]);
+            let shown = String::from_utf8_lossy(&shown);
+            if shown.contains(text) {
+                return shown.into_owned();
+            }
+        }
     }
 
     /// The next line that appears.

@@ -1,0 +1,71 @@
+//! `rescind console`.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    process::{Child, ChildStdout},
+};
+
+use rescind_testkit::fake_shim::request;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Sockets, say};
+
+/// Its link, with everything after it on stdout.
+fn start(sockets: &Sockets, arguments: &[&str]) -> (Child, String, BufReader<ChildStdout>) {
+    let mut child = sockets.command(&[&["console"], arguments].concat()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut link = String::new();
+    stdout.read_line(&mut link).unwrap();
+    (child, link.trim_end().to_owned(), stdout)
+}
+
+fn get(port: &str, path: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{header}\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_link_on_stdout_opens_the_page_until_the_command_ends() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711");
+    shim.put([request(1, "tools/call", None, 0)]);
+    let key_file = sockets.path.parent().unwrap().join("key");
+    let (mut child, link, mut stdout) = start(&sockets, &["--key-file", key_file.to_str().unwrap()]);
+    let (port, token) = link.strip_prefix("http://127.0.0.1:").unwrap().split_once("/?token=").unwrap();
+    let moved = get(port, &format!("/?token={token}"), "");
+    let key = fs::read_to_string(&key_file).unwrap();
+    assert_eq!(fs::metadata(&key_file).unwrap().permissions().mode() & 0o777, 0o600);
+    let page = format!("/{}/", key.trim_end());
+    assert!(moved.starts_with("HTTP/1.1 303") && moved.contains(&format!("location: {page}\r\n")), "{moved}");
+    assert!(get(port, &page, "").contains("<!doctype html>"));
+    let bearer = format!("Authorization: Bearer {}\r\n", key.trim_end());
+    assert!(get(port, "/metrics", &bearer).contains("\nrescind_shims 1\n"));
+    let said = sockets.say(&["console", "--no-open", "--port", port]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.starts_with(&format!("error: --port {port}: ")), "{}", said.stderr);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "", "nothing but the link is data");
+}
+
+#[test]
+fn a_key_that_others_can_read_and_a_file_that_is_no_recording_are_refused() {
+    let sockets = Sockets::new();
+    let file = sockets.path.parent().unwrap().join("key");
+    fs::write(&file, "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let said = say(&sockets.path, &["console", "--no-open", "--key-file", file.to_str().unwrap()]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.contains("is open to other users (mode 644)\nhint: make a new one"), "{}", said.stderr);
+    let said = say(&sockets.path, &["console", "--no-open", file.to_str().unwrap()]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.starts_with("error: ") && said.stderr.contains("\nhint: "), "{}", said.stderr);
+}

@@ -1,0 +1,79 @@
+//! `rescind ps`, `rescind cancel` and `rescind console`, with scripted shims and with real ones.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod cancel;
+mod console;
+mod ps;
+mod real;
+#[path = "../shim/mod.rs"]
+mod shim;
+
+use std::{
+    fs,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use rescind_feed::Session;
+use rescind_testkit::fake_shim::{self, FakeShim};
+
+/// A directory of sockets, removed when the test ends.
+struct Sockets {
+    path: PathBuf,
+    _around: tempfile::TempDir,
+}
+
+/// What a command said to its end.
+#[derive(Debug)]
+struct Said {
+    stdout: String,
+    stderr: String,
+    code: i32,
+}
+
+impl Sockets {
+    fn new() -> Self {
+        let around = tempfile::tempdir().unwrap();
+        let path = around.path().join("sockets");
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Self { path, _around: around }
+    }
+
+    fn shim(&self, name: &str) -> FakeShim {
+        self.shim_of(fake_shim::session(name, &["/opt/server", "--flag"]))
+    }
+
+    fn shim_of(&self, session: Session) -> FakeShim {
+        FakeShim::open(&self.path, session)
+    }
+
+    fn say(&self, arguments: &[&str]) -> Said {
+        say(&self.path, arguments)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        command(&self.path, arguments)
+    }
+}
+
+/// The command, with nobody at its terminal.
+fn command(sockets: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(shim::PROGRAM);
+    command.args(arguments).env("RESCIND_RUNTIME_DIR", sockets).env_remove("NO_COLOR").env("TERM", "xterm");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn say(sockets: &Path, arguments: &[&str]) -> Said {
+    let output = command(sockets, arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Said { stdout: text(output.stdout), stderr: text(output.stderr), code }
+}
+
+/// The words of a line.
+fn words(line: &str) -> Vec<&str> {
+    line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()
+}

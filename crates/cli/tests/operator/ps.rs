@@ -1,0 +1,282 @@
+//! `rescind ps`.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
+};
+
+use rescind_feed::{Request, Side, State};
+use rescind_testkit::fake_shim::{asked, percent, request, session};
+use serde_json::Value;
+
+use crate::{Sockets, say, shim::terminal::Terminal, words};
+
+#[test]
+fn what_is_in_flight_is_a_table_over_all_sessions() {
+    let sockets = Sockets::new();
+    let (one, two, _idle) = (sockets.shim("99"), sockets.shim("4711"), sockets.shim("4712"));
+    let mut first = request(17, "tools/call", Some("index"), 1_000_000);
+    first.progress = Some(percent(2, 42.0, "indexing"));
+    first.deadline = Some(25_000_000);
+    one.put([first]);
+    one.set_now(13_000_000);
+    let asked_of_client = Request { from: Side::Server, ..request(3, "sampling/createMessage", None, 0) };
+    let cancelled = Request { state: State::Cancelling, cancel: Some(asked(0, None)), ..request(4, "x", None, 0) };
+    two.put([Request { key: "s3".into(), ..asked_of_client }, cancelled]);
+    let said = sockets.say(&["ps"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let lines: Vec<_> = said.stdout.lines().map(words).collect();
+    let expected = [
+        vec!["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"],
+        vec!["99/17", "server", "client", "tools/call:index", "12.0 s", "running", "42% indexing", "in 12.0 s"],
+        vec!["4711/server:3", "server", "server", "sampling/createMessage", "0 µs", "running"],
+        vec!["4711/4", "server", "client", "x", "0 µs", "cancelling", "cancelling…"],
+    ];
+    assert_eq!(lines, expected);
+    let said = sockets.say(&["ps", "--sessions"]);
+    assert_eq!(
+        said.stdout.lines().map(words).next_back().unwrap(),
+        ["4712", "server", "mcp-2025-11-25", "0 µs", "idle"]
+    );
+}
+
+#[test]
+fn filters_leave_out_what_does_not_fit() {
+    let sockets = Sockets::new();
+    let (one, two) = (sockets.shim("1"), sockets.shim("2"));
+    one.put([request(1, "tools/call", Some("a"), 0), request(2, "tools/call", Some("b"), 50_000_000)]);
+    let ended = Request { state: State::Ended, ..request(3, "tools/call", Some("a"), 0) };
+    let stuck = Request { state: State::Stuck, ..request(4, "prompts/get", None, 0) };
+    two.put([ended, stuck]);
+    one.set_now(60_000_000);
+    two.set_now(60_000_000);
+    let ids = |arguments: &[&str]| {
+        let said = sockets.say(&[&["ps"], arguments].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        said.stdout.lines().skip(1).map(|line| words(line)[0].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[]), ["1/1", "1/2", "2/4"]);
+    assert_eq!(ids(&["--recent"]), ["1/1", "1/2", "2/3", "2/4"]);
+    assert_eq!(ids(&["--session", "2"]), ["2/4"]);
+    assert_eq!(ids(&["--method", "tools/call"]), ["1/1", "1/2"]);
+    assert_eq!(ids(&["--method", "tools/call:b"]), ["1/2"]);
+    assert_eq!(ids(&["--older-than", "30s"]), ["1/1", "2/4"]);
+    assert_eq!(ids(&["--state", "stuck"]), ["2/4"]);
+    assert_eq!(ids(&["--state", "stuck", "--state", "ended"]), ["2/3", "2/4"]);
+    assert_eq!(ids(&["--from", "client", "--older-than", "30s", "--session", "1"]), ["1/1"]);
+    let said = sockets.say(&["ps", "--session", "3"]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.starts_with("error: 3: no such session\nhint: "), "{}", said.stderr);
+    let said = sockets.say(&["ps", "--from", "server"]);
+    assert_eq!(said.stderr, "nothing of this kind is in flight in 2 sessions\n");
+    assert_eq!(sockets.say(&["ps", "--older-than", "soon"]).code, 2);
+}
+
+#[test]
+fn where_nothing_is_in_flight_it_says_in_how_many_sessions() {
+    let sockets = Sockets::new();
+    assert_eq!(sockets.say(&["ps"]).stderr, "no sessions: no `rescind run` of yours is running\n");
+    let said = say(&sockets.path.join("nothing"), &["ps"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, ""));
+    let _shims = (sockets.shim("1"), sockets.shim("2"));
+    let said = sockets.say(&["ps"]);
+    assert_eq!(said.stderr, "nothing is in flight in 2 sessions\n");
+    assert_eq!(said.stdout.lines().count(), 3);
+}
+
+#[test]
+fn a_stopped_shim_holds_nothing_up() {
+    let sockets = Sockets::new();
+    let (stopped, lively) = (sockets.shim("1"), sockets.shim("2"));
+    stopped.freeze();
+    lively.put([request(1, "tools/call", None, 0)]);
+    let said = sockets.say(&["ps"]);
+    assert_eq!(said.code, 0);
+    let lines: Vec<_> = said.stdout.lines().skip(1).map(words).collect();
+    assert_eq!(lines, [vec!["1", "not answering"], vec!["2/1", "server", "client", "tools/call", "0 µs", "running"]]);
+    let said = sockets.say(&["ps", "--json"]);
+    let document: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(document["sessions"][0]["error"], "not answering");
+    assert_eq!(document["sessions"][1]["requests"][0]["label"], "2/1");
+    // A socket that a killed shim has left is no session.
+    drop(std::os::unix::net::UnixListener::bind(sockets.path.join("3.sock")).unwrap());
+    fs::set_permissions(sockets.path.join("3.sock"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(sockets.say(&["ps", "--session", "2"]).stdout.lines().count(), 2);
+    assert_eq!(sockets.say(&["ps"]).stdout.lines().count(), 3);
+}
+
+/// Text that turns a terminal upside down if it reaches one.
+const HARMFUL: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\r\n\u{7f}\u{200f}";
+
+fn harmful(sockets: &Sockets) -> rescind_testkit::fake_shim::FakeShim {
+    let mut facts = session("1", &[HARMFUL]);
+    facts.server.name = Some(format!("server{HARMFUL}"));
+    facts.client.protocol = HARMFUL.into();
+    let shim = sockets.shim_of(facts);
+    let id = serde_json::to_string(&format!("id{HARMFUL}")).unwrap();
+    let mut request = Request { id, ..request(1, &format!("method{HARMFUL}"), Some(&format!("tool{HARMFUL}")), 0) };
+    request.progress = Some(percent(1, 1.0, &format!("progress{HARMFUL}")));
+    let mut cancel = asked(0, Some(&format!("reason{HARMFUL}")));
+    cancel.words = format!("words{HARMFUL}");
+    request.cancel = Some(cancel);
+    shim.put([request]);
+    shim
+}
+
+#[test]
+fn text_of_programs_does_nothing_to_a_terminal() {
+    let sockets = Sockets::new();
+    let _shim = harmful(&sockets);
+    let is_inert = |text: &str| text.chars().all(|c| c == '\n' || !(c.is_control() || "\u{202e}\u{200f}".contains(c)));
+    for arguments in [&["ps"][..], &["ps", "--sessions"], &["ps", "--json"], &["ps", "--from", "server"]] {
+        let said = sockets.say(arguments);
+        assert_eq!(said.code, 0);
+        assert!(is_inert(&said.stdout) && is_inert(&said.stderr), "{said:?}");
+    }
+    assert_eq!(sockets.say(&["ps"]).stdout.lines().count(), 2);
+    // JSON means what it meant.
+    let document: Value = serde_json::from_str(&sockets.say(&["ps", "--json"]).stdout).unwrap();
+    assert_eq!(document["sessions"][0]["requests"][0]["method"], format!("method{HARMFUL}"));
+    let said = sockets.say(&["ps", "--session", HARMFUL]);
+    assert!(is_inert(&said.stderr), "{said:?}");
+}
+
+#[test]
+fn a_terminal_is_coloured_and_its_width_is_kept() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711");
+    let stuck = Request { state: State::Stuck, ..request(1, &"long".repeat(100), Some("tool"), 0) };
+    shim.put([stuck]);
+    let shown = |no_colour: &str| {
+        let terminal = Terminal::open();
+        let mut command = sockets.command(&["ps"]);
+        command.stdout(terminal.end()).env("NO_COLOR", no_colour);
+        assert!(command.status().unwrap().success());
+        terminal.shows_until("stuck")
+    };
+    let coloured = shown("");
+    assert!(coloured.contains("\u{1b}[1;31m4711/1"), "{coloured:?}");
+    let plain = shown("1");
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    assert!(plain.lines().all(|line| line.chars().count() <= 80), "{plain:?}");
+}
+
+#[test]
+fn watching_elsewhere_than_on_a_terminal_adds_a_line_for_each_change() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    shim.put([request(1, "tools/call", Some("index"), 0)]);
+    let mut child = sockets.command(&["ps", "--watch"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "1/1  tools/call:index  running");
+    // Progress is no line; a cancel is.
+    shim.change("c1", |request| request.progress = Some(percent(5, 1.0, "")));
+    shim.change("c1", |request| {
+        request.state = State::Cancelling;
+        request.cancel = Some(asked(5, None));
+    });
+    assert_eq!(lines.next().unwrap(), "1/1  tools/call:index  cancelling  cancelling…");
+    let second = sockets.shim("2");
+    second.put([request(7, "prompts/get", None, 0)]);
+    assert_eq!(lines.next().unwrap(), "2/7  prompts/get  running");
+    // When nobody reads any more, it ends.
+    drop(lines);
+    shim.put([request(2, "tools/call", None, 9)]);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn watching_as_json_is_a_line_for_each_event() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    let mut child = sockets.command(&["ps", "--watch", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    assert_eq!(lines.next().unwrap()["event"]["event"], "snapshot");
+    shim.put([request(1, "tools/call", None, 0)]);
+    let changed = lines.next().unwrap();
+    assert_eq!((&changed["session"], &changed["event"]["requests"][0]["id"]), (&"1".into(), &"1".into()));
+    drop(shim);
+    assert_eq!(lines.next().unwrap()["error"], "gone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn watching_on_a_terminal_draws_the_table_anew() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    shim.put([request(1, "tools/call", Some("index"), 0)]);
+    let terminal = Terminal::open();
+    let mut child = sockets.command(&["ps", "--watch"]).stdout(terminal.end()).spawn().unwrap();
+    terminal.shows_until("tools/call:index");
+    shim.put((2..40).map(|id| request(id, "tools/call", Some("more"), id)));
+    let shown = terminal.shows_until("and 19 more");
+    assert!(shown.contains("F\u{1b}[J"), "{shown:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_hundred_thousand_requests_are_counted_and_the_oldest_shown() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    shim.put((0..100_000).map(|id| request(id, "tools/call", Some("index"), id)));
+    let said = sockets.say(&["ps"]);
+    assert_eq!(said.stdout.lines().count(), 1001);
+    assert_eq!(words(said.stdout.lines().nth(1).unwrap())[0], "1/0");
+    assert_eq!(said.stderr, "note: 1: 99000 more are not listed\n");
+    // Wherever in the list one stands, it can be named.
+    let said = sockets.say(&["cancel", "1/99999", "--no-wait"]);
+    assert_eq!((said.stdout.as_str(), said.code), ("1/99999: cancelling…\n", 0));
+}
+
+#[test]
+fn a_directory_that_is_open_to_others_is_not_used() {
+    let sockets = Sockets::new();
+    let _shim = sockets.shim("1");
+    fs::set_permissions(&sockets.path, fs::Permissions::from_mode(0o755)).unwrap();
+    for arguments in [&["ps"][..], &["ps", "--watch"], &["cancel", "1/1"], &["console", "--no-open"]] {
+        let said = sockets.say(arguments);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(said.stderr.contains("is open to other users (mode 755)\nhint: close it"), "{}", said.stderr);
+    }
+    fs::set_permissions(&sockets.path, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(sockets.path.join("1.sock"), fs::Permissions::from_mode(0o666)).unwrap();
+    let said = sockets.say(&["ps"]);
+    assert!(said.stderr.contains("1.sock: is open to other users; not used"), "{}", said.stderr);
+    assert_eq!(said.stdout, "");
+}
+
+#[test]
+fn what_another_user_has_made_is_not_used() {
+    if !rustix::process::geteuid().is_root() {
+        let _ = writeln!(std::io::stderr(), "skipped: only root can make another user's socket");
+        return;
+    }
+    let nobody = 65_534;
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    chown(shim.socket(), Some(nobody), None).unwrap();
+    let said = sockets.say(&["ps"]);
+    assert!(said.stderr.contains("1.sock: belongs to another user; not used"), "{}", said.stderr);
+    chown(&sockets.path, Some(nobody), None).unwrap();
+    let said = sockets.say(&["ps"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("belongs to user 65534, not to user 0"), "{}", said.stderr);
+    // And the other way round: another user looks into ours.
+    let ours = Sockets::new();
+    let _shim = ours.shim("1");
+    fs::set_permissions(ours.path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Where that user may not even run the command, there is nothing to try.
+    if let Ok(output) = ours.command(&["ps"]).uid(nobody).output() {
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said.contains("belongs to user 0, not to user 65534"), "{said}");
+    }
+}
