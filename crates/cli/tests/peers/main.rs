@@ -10,6 +10,7 @@ mod everything;
 mod expect;
 mod lsp;
 mod mcp;
+mod operator;
 mod our_task_client;
 mod our_task_server;
 mod parts;
