@@ -11,7 +11,7 @@ use clap::Args;
 use rescind_console::{Console, Key, Recording, Settings, shims::Directory};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, fleet::speak, screen::clean};
 
 /// Show what is in flight on one page, and cancel it there.
 ///
@@ -99,6 +99,9 @@ fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
         })?;
         for remark in recording.remarks() {
             let _ = writeln!(io::stderr(), "note: {}: {remark}", file.display());
+        }
+        for remark in recording.remarks() {
+            speak(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));
         }
         opened.push(recording);
     }
