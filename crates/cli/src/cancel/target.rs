@@ -16,8 +16,10 @@ pub(super) struct Target {
 pub(super) enum Fit {
     /// Its id is a string of those characters: a shell has eaten the quotes.
     Loose,
-    /// It is called exactly so.
+    /// Its id is exactly this.
     Exact,
+    /// Lists show it so, session and all, and nothing else.
+    Listed,
 }
 
 impl Target {
@@ -38,6 +40,9 @@ impl Target {
             return None;
         }
         let label = request.label();
+        if self.session.is_some() && self.side.is_none() && self.id == label {
+            return Some(Fit::Listed);
+        }
         let label = label.strip_prefix("server:").filter(|_| request.from == Side::Server).unwrap_or(&label);
         if self.id == request.id || self.id == label {
             return Some(Fit::Exact);
@@ -85,5 +90,7 @@ mod tests {
         let loose = Target::parse("17");
         let fits = requests.map(|request| loose.fit(&request));
         assert_eq!(fits, [Some(Fit::Exact), Some(Fit::Exact), Some(Fit::Loose), None]);
+        assert_eq!(Target::parse("4711/17").fit(&request(Side::Client, "17")), Some(Fit::Listed));
+        assert_eq!(Target::parse("4711/17").fit(&request(Side::Server, "17")), Some(Fit::Exact));
     }
 }

@@ -61,12 +61,16 @@ fn the_session_may_be_left_out_where_only_one_fits() {
     assert_eq!(lines[1], "  1/client:3  tools/call  0 µs");
     assert_eq!(lines[2], "  2/client:3  tools/call:b  0 µs");
     assert_eq!(lines[3], "  2/server:3  sampling/createMessage  0 µs");
-    assert_eq!(sockets.say(&["cancel", "2/3", "--no-wait"]).code, 1, "still two");
+    assert_eq!(sockets.say(&["cancel", "--session", "2", "3", "--no-wait"]).code, 1, "still two");
     assert_eq!(orders(&two), []);
     let said = sockets.say(&["cancel", "2/server:3", "--no-wait"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "2/server:3: cancelling…\n"));
     assert_eq!(orders(&two)[0].requests, ["s3"]);
-    // With its counterpart out of the way, the short name is enough; a session can be given apart.
+    // As `ps` lists it, a name has one meaning, whatever the other side calls its own.
+    two.put([from_server(4), request(4, "tools/call", None, 0)]);
+    let said = sockets.say(&["cancel", "2/4", "--no-wait"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "2/4: cancelling…\n"));
+    assert_eq!(orders(&two)[1].requests, ["c4"]);
     let said = sockets.say(&["cancel", "--session", "2", "client:3", "--no-wait"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "2/3: cancelling…\n"));
 }
