@@ -53,7 +53,8 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     watch: bool,
 
-    /// One JSON document; with --watch one line of JSON for each event of a session
+    /// One JSON document; with --watch one line of JSON for each event of a session, of which only --session leaves
+    /// any out
     #[arg(long)]
     json: bool,
 }
