@@ -275,6 +275,16 @@ fn of_a_cancel_to_a_side_that_has_ended_nothing_is_known() {
     assert_eq!((rig.verdicts(), rig.outcome(Client, "1")), (vec![Verdict::Completed], Some(Outcome::Unknown)));
 }
 
+#[test]
+fn what_is_asked_of_a_side_that_has_ended_is_lost() {
+    let mut rig = speaking("mcp-2025-11-25");
+    rig.end(Server);
+    rig.client(CALL_1);
+    assert_eq!(rig.settled(Client, "1"), Some(Settled::Lost));
+    rig.server(RESULT_1);
+    assert_eq!(rig.monitor.counts(Server).messages, 0, "it can say nothing any more");
+}
+
 /// D27: `printf … | server`.
 #[test]
 fn a_client_that_has_said_all_may_still_be_answered() {

@@ -106,8 +106,11 @@ impl Monitor {
     /// A whole message from `from`, without its framing; white space around it is allowed.
     ///
     /// Whatever it holds is taken: what cannot be read is counted and becomes an event. `now` must not be earlier than
-    /// in any call before.
+    /// in any call before. Nothing is taken after [`handle_end`](Self::handle_end).
     pub fn handle_frame(&mut self, now: Instant, from: Side, body: &[u8]) {
+        if self.ended[from] {
+            return;
+        }
         self.catch_up(now);
         self.read(now, from, body);
         self.check();
@@ -115,7 +118,7 @@ impl Monitor {
 
     /// Bytes from `from`, as they stand on the wire: messages with their framing, cut anywhere.
     ///
-    /// Nothing is taken after [`handle_end`](Self::handle_end).
+    /// As [`handle_frame`](Self::handle_frame) for each message.
     pub fn handle_input(&mut self, now: Instant, from: Side, mut bytes: &[u8]) {
         if self.ended[from] {
             return;

@@ -99,6 +99,9 @@ impl Monitor {
             self.events.push_back(Event::Reused { request, earlier: RequestKey { from, key }, at: now });
         }
         self.take_held(now, request);
+        if self.ended[from.other()] {
+            self.settle(now, request, Settled::Lost);
+        }
     }
 
     /// The request of the client during which the server makes one, where that is certain: the open turn of the session
