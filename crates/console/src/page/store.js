@@ -223,6 +223,8 @@ export class Store {
       for (const kept of ["ended", "told", "trails", "brief", "counted", "forgotten"]) session[kept] = before[kept];
     }
     this.sessions.set(name, session);
+    // What is forgotten first is what ended first.
+    event.requests.sort((a, b) => (a.settled?.at ?? a.since) - (b.settled?.at ?? b.since));
     this.fill(session, event);
   }
 

@@ -213,7 +213,7 @@ export class Table {
     cells.cancel[0].className = `glyph${tone}`;
     cells.cancel[1].className = `words${tone}`;
     cells.cancel[2].hidden = Boolean(cancel) || shown === "ended" || shown === "unknown" || shown === "answering";
-    cells.cancel[2].setAttribute("aria-label", `Cancel ${label(request)}…`);
+    cells.cancel[2].setAttribute("aria-label", `Cancel… ${label(request)}`);
   }
 
   /** Marks the row whose details are open. */

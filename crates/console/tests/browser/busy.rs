@@ -6,11 +6,11 @@ use std::sync::{
 };
 
 use rescind_feed::{Request, Settled, SettledHow, State};
-use rescind_testkit::fake_shim::request;
+use rescind_testkit::fake_shim::{asked, request};
 
 use crate::{
     driver::Browser,
-    stage::{SECOND, Stage, meanwhile, row},
+    stage::{SECOND, Stage, meanwhile, on_stage, row},
 };
 
 /// Records of one event.
@@ -21,6 +21,29 @@ fn brief(id: u64, now: u64) -> Request {
     brief.state = State::Ended;
     brief.settled = Some(Settled { at: now + 900, how: SettledHow::Result, code: None });
     brief
+}
+
+#[test]
+fn more_in_flight_than_anybody_can_read_is_counted() {
+    on_stage(|stage, browser| {
+        let shim = stage.shim("6000", &["busy-server"]);
+        shim.put([request(0, "tools/call", Some("slow"), 0)]);
+        row(browser, "6000", "c0", "slow");
+        for batch in 0..6 {
+            shim.put((0..BATCH).map(|n| request(batch * BATCH + n, "tools/call", Some("slow"), batch * BATCH + n)));
+        }
+        browser.until("document.querySelector('.lane .facts')?.textContent.includes('1,000 more in flight')");
+        browser.until("document.getElementById('totals-calm').textContent.includes('3,000 in flight')");
+        browser.until("document.getElementById('more').textContent.startsWith('1,900 more')");
+        assert_eq!(browser.run("return document.querySelectorAll('#rows tr').length"), 100);
+        assert!(browser.run("return document.querySelectorAll('.bar').length").as_u64().expect("bars") <= 100);
+        // The oldest are shown, and one that is cancelled is, wherever it stands.
+        shim.change("c2900", |request| request.cancel = Some(asked(3000, None)));
+        browser.press(['/']);
+        browser.write("cancelling");
+        row(browser, "6000", "c2900", "cancelling…");
+        browser.picture("busy-2-many-in-flight");
+    });
 }
 
 #[test]
@@ -49,7 +72,7 @@ fn a_busy_link_is_drawn_within_bounds_and_answers_clicks() {
         }
         drop(shims);
     });
-    browser.until("frameTimes.count > 300");
+    browser.until("frameTimes.count > 120");
     // Every request that is over is in memory or counted, and no more is in the page than is of use.
     assert!(browser.run("return document.querySelectorAll('#rows tr').length").as_u64().expect("rows") <= 110);
     assert!(browser.run("return document.querySelectorAll('.bar').length").as_u64().expect("bars") <= 500);
@@ -59,7 +82,7 @@ fn a_busy_link_is_drawn_within_bounds_and_answers_clicks() {
     let heap = browser.run("return performance.memory.usedJSHeapSize / 1e6");
     let line = format!("{}, heap {:.0} MB\n", told.as_str().unwrap_or_default(), heap.as_f64().unwrap_or_default());
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    browser.picture("busy");
+    browser.picture("busy-1-ten-thousand-a-second");
     over.store(true, Ordering::Relaxed);
     busy.join().expect("the busy links");
     assert_eq!(browser.complaints(), Vec::<String>::new());

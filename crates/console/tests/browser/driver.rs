@@ -52,8 +52,14 @@ impl Browser {
         let port = port(&mut driver);
         let profile = TempDir::new().expect("a profile");
         let user_data = format!("--user-data-dir={}", profile.path().display());
-        let flags =
-            ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"];
+        let flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--no-first-run",
+            "--enable-precise-memory-info",
+        ];
         let flags: Vec<&str> = flags.into_iter().chain([user_data.as_str()]).collect();
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "goog:chromeOptions": { "binary": chromium, "args": flags },

@@ -1,0 +1,157 @@
+//! The console's page in a real Chromium over a real `rescind run`: what an operator stops there has stopped.
+
+#[expect(dead_code, reason = "made for the tests of the page, which need more of it")]
+#[path = "../../../console/tests/browser/driver.rs"]
+mod driver;
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Lines, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use driver::{Browser, key};
+
+/// The code of an operator's stop.
+const STOPPED: i64 = -31_003;
+
+/// The command, with sockets of its own.
+fn rescind(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rescind"));
+    command.env("RESCIND_RUNTIME_DIR", folder.join("shims")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// A process of ours, ended with the test.
+struct Ours(Child);
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client of the sample server behind a shim.
+struct Client {
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+    shim: Ours,
+}
+
+impl Client {
+    fn open(folder: &Path, marks: &Path) -> Self {
+        let mut command = rescind(folder);
+        command
+            .args(["run", "--", env!("CARGO_BIN_EXE_rescind"), "__sample-server"])
+            .env("RESCIND_SAMPLE_MARKS", marks);
+        let mut shim = command.spawn().expect("a shim");
+        let input = shim.stdin.take();
+        let output = BufReader::new(shim.stdout.take().expect("its output")).lines();
+        let mut client = Self { input, output, shim: Ours(shim) };
+        let hello = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a-client", "version": "1.0" },
+        });
+        client.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello }));
+        client.answer(0);
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().expect("its input"), "{message}").expect("a shim that reads");
+    }
+
+    fn call(&mut self, id: u64, tool: &str) {
+        let params = json!({ "name": tool, "arguments": {}, "_meta": { "progressToken": id } });
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }));
+    }
+
+    /// Waits for the answer to a request.
+    fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let line = self.output.next().expect("an answer").expect("a line");
+            let message: Value = serde_json::from_str(&line).expect("JSON");
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+}
+
+/// Waits for the work of a call to say this of itself.
+fn mark(marks: &mut Lines<BufReader<File>>, call: u64, wanted: &str) -> Value {
+    loop {
+        let line = marks.next().expect("a mark").expect("a line");
+        let mark: Value = serde_json::from_str(&line).expect("JSON");
+        if mark["call"] == call && mark["mark"] == wanted {
+            return mark;
+        }
+    }
+}
+
+#[test]
+fn what_is_stopped_on_the_page_has_stopped_and_nothing_else() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let marks = folder.path().join("marks");
+    mknodat(CWD, &marks, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    // Read and write, so that neither side waits for the other to open it.
+    let pipe = File::options().read(true).write(true).open(&marks).expect("a pipe");
+    let mut client = Client::open(folder.path(), &marks);
+    let session = client.shim.0.id();
+    client.call(1, "obeys");
+    client.call(2, "sleepy");
+    let mut marks = BufReader::new(pipe).lines();
+    mark(&mut marks, 1, "progress");
+
+    let mut console = rescind(folder.path());
+    let mut console = Ours(console.args(["console", "--no-open"]).spawn().expect("a console"));
+    let mut said = BufReader::new(console.0.stdout.take().expect("its output")).lines();
+    browser.go(&said.next().expect("a link").expect("a line"));
+    let row = |id: u64, words: &str| {
+        browser.until(&format!(
+            "[...document.querySelectorAll('#rows tr')].some((row) => row.dataset.uid.startsWith('{session}/') && row.querySelector('.c-id').textContent === '{id}' && row.innerText.includes({words:?}))"
+        ));
+    };
+    row(1, "obeys");
+    row(1, "%");
+    row(2, "running");
+
+    browser.run(
+        "[...document.querySelectorAll('#rows tr')].find((row) => row.innerText.includes('obeys')).querySelector('.c-cancel button').click()",
+    );
+    browser.until("document.activeElement.id === 'reason'");
+    browser.write("wrong branch");
+    browser.press([key::ENTER]);
+
+    let told = mark(&mut marks, 1, "stopped");
+    assert_eq!(told["by"], "cancel", "{told}");
+    let answer = client.answer(1);
+    assert_eq!(answer["error"]["code"], STOPPED, "{answer}");
+    row(1, "sent; MCP does not confirm");
+    row(2, "running");
+
+    browser.picture("real-server-1-stopped");
+
+    // What passes while somebody watches can be read.
+    client.call(3, "quick");
+    client.answer(3);
+    row(3, "result");
+    browser.run("[...document.querySelectorAll('#rows tr')].find((row) => row.innerText.includes('quick')).click()");
+    browser.click("#messages-show");
+    browser.until("document.getElementById('messages').innerText.includes('\"name\": \"quick\"')");
+    browser.until(
+        "[...document.querySelectorAll('#messages summary')].some((line) => line.textContent.startsWith('Result'))",
+    );
+    browser.picture("real-server-2-messages");
+
+    drop(client.input.take());
+    browser.until("document.querySelector('.lane.is-over')?.innerText.includes('exited with 0')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
