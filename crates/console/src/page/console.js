@@ -34,7 +34,7 @@ const open = (uid, toCancel = false) => {
 };
 
 const sessions = controls(filter, store, () => {
-  timeline.redraw();
+  timeline.anew();
   changed();
 });
 const table = new Table(store, filter, { open, cancel: (uid) => open(uid, true) });

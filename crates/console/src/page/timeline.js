@@ -111,7 +111,7 @@ export class Timeline {
     this.#changed();
   }
 
-  /** Something else is wanted: the next frame lays everything out. */
+  /** Something looks different: the next frame lays everything out. */
   redraw() {
     this.#version = -1;
   }
@@ -128,7 +128,12 @@ export class Timeline {
   #changed() {
     this.followButton.setAttribute("aria-pressed", String(this.end === null));
     this.#showSpan();
-    for (const lane of this.#lanes.values()) lane.rows.clear();
+    this.anew();
+  }
+
+  /** Other requests are wanted, or other times: nothing keeps its place. */
+  anew() {
+    for (const lane of this.#lanes.values()) lane.forgetPlaces();
     this.#version = -1;
   }
 
@@ -262,6 +267,11 @@ class Lane {
     this.button.hidden = !session.isOver;
     this.button.setAttribute("aria-label", `Dismiss ${command(session)} ${plain(session.name, 40)}`);
     this.node.title = above ? `started by ${command(above)}` : "";
+  }
+
+  forgetPlaces() {
+    this.rows.clear();
+    this.#height = 0;
   }
 
   layOut(filter, { from, until }, scale, at, page, lanes, picked) {
