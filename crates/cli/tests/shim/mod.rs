@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use rescind_testkit::puppet::{Shim, Transcript};
 use serde_json::Value;
 
+pub(crate) mod admin;
 pub(crate) mod process;
 pub(crate) mod terminal;
 pub(crate) mod words;

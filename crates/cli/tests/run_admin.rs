@@ -1,0 +1,289 @@
+//! The admin socket of `rescind run`: what it tells, and what a cancel does, on real processes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod shim;
+
+use rescind_feed::{Counters, Details, End, Event, Outcome, Session, SettledHow, Side, State};
+use rescind_testkit::puppet::{Framing, Rig};
+use serde_json::{Value, json};
+use shim::{
+    PROGRAM,
+    admin::{Admin, names},
+    error_of,
+    words::{
+        cancelled, error, expect_alive, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress,
+        request, request_with, result,
+    },
+};
+
+fn mcp() -> (Rig, Admin) {
+    mcp_with(&[])
+}
+
+fn mcp_with(flags: &[&str]) -> (Rig, Admin) {
+    let mut rig = Rig::builder(PROGRAM).flags(flags.iter().copied()).start();
+    greet_mcp(&mut rig, "2025-11-25");
+    let admin = Admin::of(&rig);
+    (rig, admin)
+}
+
+/// A tool's call, with a token for progress.
+fn call(id: &str, tool: &str) -> String {
+    request_with(id, "tools/call", &format!(r#"{{"name":"{tool}","_meta":{{"progressToken":{id}}}}}"#))
+}
+
+fn key_of(admin: &Admin, id: &str) -> String {
+    let query = format!("state=all&id={id}");
+    admin.requests(&query).into_iter().next().unwrap().key
+}
+
+#[test]
+fn a_session_tells_who_takes_part_in_it() {
+    let (rig, admin) = mcp();
+    let session: Session = admin.get("/v1/session");
+    assert_eq!(session.version, 1);
+    assert_eq!((session.name.as_str(), session.pid), (rig.shim.id.to_string().as_str(), rig.shim.id as u32));
+    assert_eq!(session.server_pid, Some(rig.server.puppet.id as u32));
+    assert_eq!(session.ancestors.first(), Some(&std::process::id()));
+    assert!(session.command[0].ends_with("puppet"), "{:?}", session.command);
+    for party in [session.client, session.server] {
+        assert_eq!(party.protocol, "mcp-2025-11-25");
+        assert_eq!((party.name.as_deref(), party.version.as_deref()), (Some("test"), Some("1")));
+    }
+}
+
+#[test]
+fn requests_are_listed_with_how_far_they_are() {
+    let (mut rig, admin) = mcp_with(&["--timeout", "1h"]);
+    pass_to_server(&mut rig, &call("1", "index"));
+    pass_to_server(&mut rig, &call("\"two\"", "search"));
+    pass_to_client(&mut rig, &progress("1", 5));
+    pass_to_client(&mut rig, &request("7", "sampling/createMessage"));
+    let open = admin.requests("");
+    let ids: Vec<_> = open.iter().map(|request| (request.from, request.id.as_str())).collect();
+    assert_eq!(ids, [(Side::Client, "1"), (Side::Client, "\"two\""), (Side::Server, "7")]);
+    assert!(open.iter().all(|request| request.state == State::Running));
+    assert_eq!((open[0].method.as_str(), open[0].name.as_deref()), ("tools/call", Some("index")));
+    let progress = open[0].progress.as_ref().unwrap();
+    assert_eq!((progress.count, progress.progress), (1, Some(5.0)));
+    assert!(open[0].deadline.unwrap() > open[0].since);
+    assert_eq!(open[2].deadline, None, "people take longer");
+
+    let ids = |query: &str| admin.requests(query).into_iter().map(|request| request.id).collect::<Vec<_>>();
+    assert_eq!(ids("from=server"), ["7"]);
+    assert_eq!(ids("method=tools%2Fcall"), ["1", "\"two\""]);
+    assert_eq!(ids("method=tools/call:search"), ["\"two\""]);
+    assert_eq!(ids("id=two"), ["\"two\""]);
+    assert_eq!(ids("older_than=3600000000"), [""; 0]);
+    assert_eq!(ids("limit=1"), ["1"]);
+
+    pass_to_client(&mut rig, &result("1", "{}"));
+    pass_to_client(&mut rig, &error("\"two\"", -32000, "no"));
+    assert_eq!(ids(""), ["7"]);
+    let recent = admin.requests("state=recent");
+    let how = |id: &str| recent.iter().find(|request| request.id == id).unwrap().settled.clone().unwrap();
+    assert_eq!(how("1").how, SettledHow::Result);
+    assert_eq!((how("\"two\"").how, how("\"two\"").code), (SettledHow::Error, Some(-32000)));
+    assert_eq!(ids("state=all").len(), 4, "the handshake too");
+    for bad in ["state=none", "limit=x", "colour=red"] {
+        admin.ask("GET", &format!("/v1/requests?{bad}"), "").expect_problem(400);
+    }
+}
+
+#[test]
+fn a_cancel_stops_the_work_and_tells_whoever_waits() {
+    let (mut rig, admin) = mcp();
+    let mut subscriber = admin.subscribe(None);
+    for id in ["1", "2", "3"] {
+        pass_to_server(&mut rig, &call(id, "slow"));
+    }
+    let key = key_of(&admin, "2");
+    let reply = admin.cancel(&json!({"requests": [key], "reason": "it hangs"}));
+    assert!(reply.requests[0].accepted);
+    rig.server.expect(&notification("notifications/cancelled", r#"{"requestId":2,"reason":"it hangs"}"#));
+    let error = error_of(&rig.client.receive(), "2");
+    assert_eq!(error["code"], -31003);
+    assert_eq!(error["data"]["receipt"]["cause"], "operator");
+    assert_eq!(error["data"]["receipt"]["reason"], "it hangs");
+
+    // The receipt develops on the stream: written, then progress that still comes, then the late answer.
+    subscriber.until(|known| known.of("2").is_some_and(|request| request.state == State::Ended));
+    let cancel = subscriber.of("2").unwrap().cancel.clone().unwrap();
+    assert_eq!((cancel.outcome, cancel.confirms), (Outcome::Sent, false));
+    assert_eq!(cancel.words, "sent; MCP does not confirm");
+    assert_eq!(cancel.reason.as_deref(), Some("it hangs"));
+    rig.server.send(&progress("2", 50));
+    subscriber.until(|known| known.of("2").is_some_and(|request| request.cancel.as_ref().unwrap().works_on));
+    assert_eq!(subscriber.of("2").unwrap().cancel.as_ref().unwrap().words, "progress still arriving");
+    rig.server.send(&result("2", "{}"));
+    subscriber.until(|known| known.of("2").and_then(|request| request.late).is_some_and(|late| late.answers == 1));
+    let words = subscriber.of("2").unwrap().cancel.as_ref().unwrap().words.clone();
+    assert!(words.starts_with("answered after "), "{words}");
+
+    // The other two finish.
+    pass_to_client(&mut rig, &result("1", "{}"));
+    pass_to_client(&mut rig, &result("3", "{}"));
+    let counters: Counters = admin.get("/v1/counters");
+    assert_eq!((counters.cancels["operator"], counters.outcomes["answered_after"]), (1, 1));
+    assert_eq!((counters.settled["answered_here"], counters.late["progress"]), (1, 1));
+}
+
+#[test]
+fn a_cancel_of_what_is_over_or_unknown_says_so() {
+    let (mut rig, admin) = mcp();
+    pass_to_server(&mut rig, &call("1", "slow"));
+    let key = key_of(&admin, "1");
+    pass_to_client(&mut rig, &result("1", "{}"));
+    let reply = admin.cancel(&json!({"requests": [key, "c999.1", "nonsense", ""]}));
+    let accepted: Vec<_> = reply.requests.iter().map(|stopped| stopped.accepted).collect();
+    assert_eq!(accepted, [false; 4]);
+    assert_eq!(reply.requests[0].request.as_ref().unwrap().state, State::Ended);
+    assert!(reply.requests[1..].iter().all(|stopped| stopped.request.is_none()));
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+}
+
+/// D37.
+#[test]
+fn a_cancelled_prompt_is_ended_by_its_agent() {
+    let mut rig = Rig::start(PROGRAM);
+    greet_acp(&mut rig, "", "");
+    let admin = Admin::of(&rig);
+    pass_to_server(&mut rig, &request_with("5", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    let reply = admin.cancel(&json!({"requests": [key_of(&admin, "5")], "reason": "enough"}));
+    assert!(reply.requests[0].accepted);
+    let cancel = rig.server.receive();
+    assert!(cancel.contains(r#""method":"session/cancel""#), "{cancel}");
+    let waiting = &admin.requests("")[0];
+    assert_eq!(waiting.state, State::Cancelling);
+    assert_eq!(waiting.cancel.as_ref().unwrap().words, "sent; not confirmed yet");
+    rig.server.send(&result("5", r#"{"stopReason":"cancelled"}"#));
+    let answer: Value = serde_json::from_str(&rig.client.receive()).unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["stopReason"]), (&json!(5), &json!("cancelled")));
+    let over = &admin.requests("state=all&id=5")[0];
+    assert_eq!(over.cancel.as_ref().unwrap().outcome, Outcome::Confirmed);
+}
+
+#[test]
+fn who_comes_late_is_told_everything_and_who_comes_back_what_was_missed() {
+    let (mut rig, admin) = mcp();
+    pass_to_server(&mut rig, &call("1", "slow"));
+    let mut first = admin.subscribe(None);
+    assert!(matches!(first.event(), Some(Event::Snapshot(_))));
+    assert_eq!(first.of("1").unwrap().state, State::Running);
+    assert_eq!(first.session.as_ref().unwrap().client.name.as_deref(), Some("test"));
+    pass_to_server(&mut rig, &call("2", "slow"));
+    first.until(|known| known.of("2").is_some_and(|request| request.state == State::Running));
+    let seen = first.last;
+    // Another goes on listening, and tells when what the first misses has been told.
+    let mut other = admin.subscribe(None);
+    drop(first);
+    for id in ["3", "4"] {
+        pass_to_server(&mut rig, &call(id, "slow"));
+        other.until(|known| known.of(id).is_some());
+    }
+    // Back with the last number: only what was missed, each once. That there is no gap, each event is checked for.
+    let mut back = admin.subscribe(seen);
+    back.until(|known| known.of("4").is_some());
+    assert!(back.of("3").is_some() && back.of("1").is_none(), "{:?}", back.requests);
+    // A number that this session never gave.
+    let mut stranger = admin.subscribe(Some(1_000_000));
+    assert!(matches!(stranger.event(), Some(Event::Snapshot(_))));
+    assert!(stranger.of("1").is_some() && stranger.of("4").is_some());
+    admin.ask("GET", "/v1/events?since=yesterday", "").expect_problem(400);
+}
+
+#[test]
+fn what_a_side_turns_out_to_be_is_told() {
+    let mut rig = Rig::start(PROGRAM);
+    expect_alive(&mut rig);
+    let mut subscriber = Admin::of(&rig).subscribe(None);
+    subscriber.until(|known| known.session.is_some());
+    assert_eq!(subscriber.session.as_ref().unwrap().client.name, None);
+    greet_mcp(&mut rig, "2025-06-18");
+    subscriber.until(|known| {
+        let session = known.session.as_ref().unwrap();
+        session.server.name.is_some() && session.server.protocol == "mcp-2025-06-18"
+    });
+}
+
+#[test]
+fn the_end_of_a_session_is_its_last_event() {
+    let (mut rig, admin) = mcp();
+    pass_to_server(&mut rig, &call("1", "slow"));
+    let mut subscriber = admin.subscribe(None);
+    subscriber.until(|known| known.of("1").is_some());
+    rig.server.exit(3);
+    let mut ended = None;
+    while let Some(event) = subscriber.event() {
+        ended = Some(event);
+    }
+    let Some(Event::Ended(ended)) = ended else { panic!("{ended:?}") };
+    assert_eq!(ended.how, End::ExitCode(3));
+    let request = subscriber.of("1").unwrap();
+    assert_eq!((request.state, request.settled.as_ref().unwrap().how), (State::Ended, SettledHow::AnsweredHere));
+    rig.shim.expect_exit(3);
+    assert_eq!(names(&rig.sockets), [""; 0]);
+}
+
+#[test]
+fn the_messages_of_a_request_are_kept_while_somebody_watches() {
+    let (mut rig, admin) = mcp();
+    pass_to_server(&mut rig, &call("1", "slow"));
+    let unwatched: Details = admin.get(&format!("/v1/requests/{}", key_of(&admin, "1")));
+    assert_eq!((unwatched.frames.len(), unwatched.kept_since), (0, None));
+
+    let mut subscriber = admin.subscribe(None);
+    subscriber.until(|known| known.session.is_some());
+    pass_to_server(&mut rig, &call("2", "slow"));
+    pass_to_server(&mut rig, &call("3", "slow"));
+    for token in ["2", "3", "2"] {
+        pass_to_client(&mut rig, &progress(token, 1));
+    }
+    pass_to_server(&mut rig, &cancelled("3"));
+    rig.server.send(&result("3", r#"{"late":true}"#));
+    let long = result("2", &format!(r#"{{"text":"{}"}}"#, "é".repeat(100_000)));
+    pass_to_client(&mut rig, &long);
+    expect_alive(&mut rig);
+    let kept = |id: &str| admin.get::<Details>(&format!("/v1/requests/{}", key_of(&admin, id)));
+
+    let two = kept("2");
+    let texts: Vec<_> = two.frames.iter().map(|frame| (frame.from, frame.text.as_str())).collect();
+    let told = progress("2", 1);
+    let request = call("2", "slow");
+    let expected = [(Side::Client, request.as_str()), (Side::Server, &told), (Side::Server, &told)];
+    assert_eq!(texts[..3], expected);
+    let answer = &two.frames[3];
+    assert_eq!((two.frames.len(), answer.length), (4, long.len() as u64));
+    assert!(answer.text.len() <= 64 * 1024 && long.starts_with(&answer.text) && answer.text.len() > 60_000);
+
+    let three: Vec<_> = kept("3").frames.into_iter().map(|frame| frame.text).collect();
+    assert_eq!(three, [call("3", "slow"), progress("3", 1), cancelled("3"), result("3", r#"{"late":true}"#)]);
+    // An id that is used again is another request.
+    admin.ask("GET", "/v1/requests/c9.9", "").expect_problem(404);
+    admin.ask("GET", "/v1/requests/../session", "").expect_problem(404);
+}
+
+#[test]
+fn messages_with_headers_are_kept_too() {
+    let mut rig = Rig::start(PROGRAM);
+    rig.client.frame(Framing::Headers);
+    rig.server.frame(Framing::Headers);
+    pass_to_server(&mut rig, &request("0", "initialize"));
+    pass_to_client(&mut rig, &result("0", r#"{"capabilities":{},"serverInfo":{"name":"ls"}}"#));
+    let admin = Admin::of(&rig);
+    let mut subscriber = admin.subscribe(None);
+    subscriber.until(|known| known.session.is_some());
+    let asked = request("1", "textDocument/hover");
+    pass_to_server(&mut rig, &asked);
+    let cancel = notification("$/cancelRequest", r#"{"id":1}"#);
+    pass_to_server(&mut rig, &cancel);
+    let answer = error("1", -32800, "stopped");
+    pass_to_client(&mut rig, &answer);
+    let details: Details = admin.get(&format!("/v1/requests/{}", key_of(&admin, "1")));
+    let texts: Vec<_> = details.frames.into_iter().map(|frame| frame.text).collect();
+    assert_eq!(texts, [asked, cancel, answer]);
+    let words = details.request.cancel.unwrap().words;
+    assert!(words.starts_with("confirmed after "), "{words}");
+}
