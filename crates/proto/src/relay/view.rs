@@ -127,6 +127,18 @@ impl Relay {
         self.exchange(request).filter(|exchange| is_theirs(exchange)).map(|exchange| self.show(request, exchange))
     }
 
+    /// Whether a request is over and that is all there is to tell of it: it was answered with a result, nobody cancelled
+    /// it, nothing came late and no task came of it. `None` for one that is forgotten. Cheaper than its
+    /// [`view`](Self::view).
+    #[must_use]
+    pub fn is_uneventful(&self, request: RequestKey) -> Option<bool> {
+        let exchange = self.exchange(request)?;
+        let answered =
+            matches!(exchange.down, Down::Done(Settled::Answered, _)) && exchange.answer == Some(Answer::Result);
+        let quiet = exchange.cancel.is_none() && exchange.task().is_none();
+        Some(answered && quiet && exchange.aside.as_deref().is_none_or(|aside| aside.late == Late::default()))
+    }
+
     fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
         let found = self.tables[side].iter().filter(move |(_, exchange)| wanted(exchange) && is_theirs(exchange));
         found.map(move |(key, exchange)| self.show(RequestKey { from: side, key }, exchange))

@@ -107,7 +107,7 @@ impl Drive {
         loop {
             let now = self.now();
             let mut moved = self.poll_signals(cx, now);
-            moved |= self.admin.poll(cx, now, &mut self.relay);
+            moved |= self.admin.poll(now, &mut self.relay);
             for side in Side::BOTH {
                 moved |= self.poll_input(cx, now, side);
                 // Written before the next read: an answer must not wait for what comes after it.
@@ -133,7 +133,7 @@ impl Drive {
             let due = [self.relay.poll_timeout(), self.lifecycle.deadline()].into_iter().flatten().min();
             if self.alarm.poll(cx, self.origin, due).is_pending() {
                 self.observer.handle_idle();
-                self.admin.handle_idle(&self.relay);
+                self.admin.handle_idle(cx, &self.relay);
                 return Poll::Pending;
             }
             let now = self.now();

@@ -13,13 +13,13 @@ use rescind_proto::{
 pub(super) struct Admin;
 
 impl Admin {
-    pub(super) const fn poll(&mut self, _: &Context<'_>, _: Instant, _: &mut Relay) -> bool {
+    pub(super) const fn poll(&mut self, _: Instant, _: &mut Relay) -> bool {
         false
     }
 
     pub(super) const fn handle_input(&mut self, _: Instant, _: &Relay, _: Side, _: &[u8]) {}
 
-    pub(super) const fn handle_idle(&mut self, _: &Relay) {}
+    pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}
 
     pub(super) const fn handle_end(&mut self, _: Instant, _: &mut Relay, _: &End) {}
 

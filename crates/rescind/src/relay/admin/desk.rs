@@ -45,7 +45,7 @@ impl Desk {
                 return None;
             }
             state.questions.push(Box::new(move |scene| drop(sender.send(question(scene)))));
-            self.waiting.store(true, Ordering::Release);
+            self.waiting.store(true, Ordering::Relaxed);
             if let Some(drive) = &state.drive {
                 drive.wake_by_ref();
             }
@@ -53,19 +53,26 @@ impl Desk {
         answer.await.ok()
     }
 
-    /// Whom to wake from now on.
+    /// Whom to wake from now on; at once, if somebody has been waiting.
     pub(super) fn attend(&self, drive: &Waker) {
-        self.state().drive = Some(drive.clone());
+        let mut state = self.state();
+        state.drive = Some(drive.clone());
+        if !state.questions.is_empty() {
+            drive.wake_by_ref();
+        }
     }
 
-    /// The questions that wait, if any do.
+    /// Whether a question waits.
     #[inline]
-    pub(super) fn take(&self) -> Option<Vec<Question>> {
-        if !self.waiting.load(Ordering::Acquire) {
-            return None;
-        }
+    pub(super) fn is_waited_at(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The questions that wait.
+    pub(super) fn take(&self) -> Vec<Question> {
+        let mut state = self.state();
         self.waiting.store(false, Ordering::Relaxed);
-        Some(std::mem::take(&mut self.state().questions))
+        std::mem::take(&mut state.questions)
     }
 
     /// Nothing is answered any more.

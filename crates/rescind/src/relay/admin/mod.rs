@@ -83,34 +83,32 @@ impl Admin {
 
     /// Answers what was asked. Whether anything was.
     #[inline]
-    pub(super) fn poll(&mut self, cx: &Context<'_>, now: Instant, relay: &mut Relay) -> bool {
-        let Some(open) = &mut self.0 else { return false };
-        if !open.drive.as_ref().is_some_and(|drive| drive.will_wake(cx.waker())) {
-            open.drive = Some(cx.waker().clone());
-            open.desk.attend(cx.waker());
+    pub(super) fn poll(&mut self, now: Instant, relay: &mut Relay) -> bool {
+        match &mut self.0 {
+            Some(open) if open.desk.is_waited_at() => open.answer(now, relay),
+            Some(_) | None => false,
         }
-        let Some(questions) = open.desk.take() else { return false };
-        for question in questions {
-            question(&mut Scene { now, relay, keeper: &mut open.keeper });
-        }
-        true
     }
 
     /// `side` sent these bytes, which the relay has not seen yet.
     #[inline]
     pub(super) fn handle_input(&mut self, now: Instant, relay: &Relay, side: Side, bytes: &[u8]) {
-        if let Some(watch) = self.0.as_mut().and_then(|open| open.keeper.watch.as_mut()) {
+        if let Some(Keeper { watch: Some(watch), .. }) = self.0.as_mut().map(|open| &mut open.keeper) {
             watch.tape.record(now, side, relay.is_between_messages(side), bytes);
         }
     }
 
-    /// Nothing happens at the moment: what has changed may be told.
+    /// Nothing happens at the moment: what has changed may be told, and whoever asks is to wake the drive.
     #[inline]
-    pub(super) fn handle_idle(&mut self, relay: &Relay) {
-        let Some(Keeper { watch: Some(watch), stream, .. }) = self.0.as_mut().map(|open| &mut open.keeper) else {
-            return;
-        };
-        if !watch.stirred && watch.has_news(relay) {
+    pub(super) fn handle_idle(&mut self, cx: &Context<'_>, relay: &Relay) {
+        let Some(open) = &mut self.0 else { return };
+        if !open.drive.as_ref().is_some_and(|drive| drive.will_wake(cx.waker())) {
+            open.attend(cx.waker());
+        }
+        if let Keeper { watch: Some(watch), stream, .. } = &mut open.keeper
+            && !watch.stirred
+            && watch.has_news(relay)
+        {
             watch.stirred = true;
             stream.stirred.notify_one();
         }
@@ -137,6 +135,24 @@ impl Admin {
         if timeout(LAST, open.server).await.is_err() {
             server.abort();
         }
+    }
+}
+
+impl Open {
+    #[cold]
+    fn answer(&mut self, now: Instant, relay: &mut Relay) -> bool {
+        let questions = self.desk.take();
+        let asked = !questions.is_empty();
+        for question in questions {
+            question(&mut Scene { now, relay, keeper: &mut self.keeper });
+        }
+        asked
+    }
+
+    #[cold]
+    fn attend(&mut self, drive: &Waker) {
+        self.drive = Some(drive.clone());
+        self.desk.attend(drive);
     }
 }
 

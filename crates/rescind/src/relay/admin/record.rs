@@ -37,12 +37,6 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
     }
 }
 
-/// Whether it is over and there is nothing to tell of it.
-pub(super) fn is_brief(view: &RequestView<'_>) -> bool {
-    let answered = matches!(view.ended, Some(Ended { how: Settled::Answered, answer: Some(Answer::Result), .. }));
-    answered && view.cancel.is_none() && view.late.is_none() && view.task.is_none()
-}
-
 /// Whether somebody waits for it, or it is stuck.
 pub(super) const fn is_open(view: &RequestView<'_>) -> bool {
     view.ended.is_none() || view.is_stuck

@@ -38,6 +38,7 @@ struct Read {
 
 impl Tape {
     /// `side` sent these bytes; `begins` says whether they begin with a message's beginning.
+    #[cold]
     pub(super) fn record(&mut self, now: Instant, side: Side, begins: bool, bytes: &[u8]) {
         self.0[side].record(Read { at: now, length: bytes.len(), begins }, bytes);
     }

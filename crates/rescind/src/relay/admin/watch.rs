@@ -25,7 +25,7 @@ use super::{
 const RECORDS: usize = 500;
 
 /// How many of them may be of requests that came and ended in between with nothing to tell.
-const BRIEF: usize = 50;
+const BRIEF: usize = 20;
 
 /// What is kept while somebody watches.
 #[derive(Debug, Default)]
@@ -110,18 +110,18 @@ impl Watch {
         while found.requests.len() < RECORDS
             && let Some(key) = relay.poll_changed()
         {
+            if relay.is_uneventful(key) == Some(true) && !self.told.contains(&key) {
+                shown += 1;
+                if shown > BRIEF {
+                    found.brief += 1;
+                    continue;
+                }
+            }
             let Some(view) = relay.view(key) else {
                 found.lost |= self.told.remove(&key);
                 found.brief += 1;
                 continue;
             };
-            if record::is_brief(&view) && !self.told.contains(&key) {
-                if shown == BRIEF {
-                    found.brief += 1;
-                    continue;
-                }
-                shown += 1;
-            }
             self.note(&view);
             let request = self.record(&view);
             found.requests.push(request);
