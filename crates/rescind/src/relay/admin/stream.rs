@@ -52,7 +52,7 @@ struct State {
 }
 
 /// What a subscriber is to be told next.
-enum Next {
+pub(super) enum Next {
     Event(u64, Bytes),
     /// What it should hear next is gone: only a snapshot helps.
     Snapshot,
@@ -135,7 +135,7 @@ impl Stream {
         self.last.send_replace(number);
     }
 
-    fn next(&self, after: u64) -> Next {
+    pub(super) fn next(&self, after: u64) -> Next {
         let state = self.state();
         let last = self.last();
         if after == last && after >= state.before {

@@ -65,6 +65,8 @@ impl Watch {
     pub(super) fn tell(&mut self, now: Instant, relay: &mut Relay, stream: &Stream, facts: &Facts) {
         let Found { requests, brief, lost } = self.find(relay);
         if lost {
+            self.told.clear();
+            self.stuck.clear();
             return stream.begin_anew();
         }
         let parties = parties(relay);
@@ -198,4 +200,129 @@ fn encode(number: u64, event: &Event) -> Bytes {
     let _ = serde_json::to_writer(&mut text, event);
     text.extend_from_slice(b"\n\n");
     text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rescind_feed::State;
+    use rescind_proto::relay::Config;
+
+    use super::{super::stream::Next, *};
+
+    /// A relay that is watched, whose ends read and write at once.
+    struct Link {
+        relay: Relay,
+        watch: Watch,
+        stream: Stream,
+        facts: Facts,
+        now: Instant,
+    }
+
+    impl Link {
+        fn new() -> Self {
+            let facts =
+                Facts { name: "1".into(), ancestors: Vec::new(), server_pid: 2, command: Vec::new(), started: 0 };
+            let mut relay = Relay::new(Config::default());
+            let watch = Watch::begin(&mut relay);
+            Self { relay, watch, stream: Stream::new(), facts, now: Instant::ORIGIN }
+        }
+
+        fn say(&mut self, side: Side, message: &str) {
+            self.relay.handle_input(self.now, side, format!("{message}\n").as_bytes());
+            self.write();
+        }
+
+        fn write(&mut self) {
+            for side in Side::BOTH {
+                let length = self.relay.pending(side).len();
+                self.relay.handle_written(self.now, side, length);
+            }
+        }
+
+        fn wait(&mut self, seconds: u64) {
+            self.now = self.now + Duration::from_secs(seconds);
+            self.relay.handle_timeout(self.now);
+            self.write();
+        }
+
+        fn call(&mut self, id: u32) {
+            self.say(Side::Client, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"_meta":{{"progressToken":{id}}}}}}}"#));
+        }
+
+        fn answer(&mut self, id: u32) {
+            self.say(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        }
+
+        /// The changes that are told now.
+        fn told(&mut self) -> Option<Changes> {
+            let before = self.stream.last();
+            self.watch.tell(self.now, &mut self.relay, &self.stream, &self.facts);
+            let text = match self.stream.next(before) {
+                Next::Event(_, text) => text,
+                Next::Snapshot | Next::Nothing | Next::Over => return None,
+            };
+            let text = std::str::from_utf8(&text).unwrap();
+            match serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap() {
+                Event::Changes(changes) => Some(changes),
+                Event::Snapshot(_) | Event::Ended(_) => None,
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_without_a_story_are_told_of_and_the_rest_is_counted() {
+        let mut link = Link::new();
+        link.call(1);
+        assert_eq!(link.told().unwrap().requests[0].state, State::Running);
+        for id in 2..102 {
+            link.call(id);
+            link.answer(id);
+        }
+        link.answer(1);
+        let changes = link.told().unwrap();
+        assert_eq!((changes.requests.len(), changes.brief, changes.in_flight), (BRIEF + 1, 100 - BRIEF as u64, 0));
+        let first = changes.requests.iter().find(|request| request.id == "1").unwrap();
+        assert_eq!(first.state, State::Ended, "what was told to be in flight is told to have ended");
+        assert_eq!(link.told(), None);
+    }
+
+    #[test]
+    fn where_an_end_is_forgotten_before_it_was_told_everybody_begins_anew() {
+        let mut link = Link::new();
+        link.call(1);
+        assert!(link.told().is_some());
+        let number = link.stream.last();
+        link.answer(1);
+        for id in 2..10_000 {
+            link.call(id);
+            link.answer(id);
+        }
+        assert_eq!(link.told(), None);
+        assert!(matches!(link.stream.next(number), Next::Snapshot));
+        link.call(20_000);
+        assert!(link.told().is_some_and(|changes| changes.requests[0].id == "20000"));
+    }
+
+    #[test]
+    fn a_stuck_request_ends_when_it_is_forgotten() {
+        let mut link = Link::new();
+        link.call(1);
+        let key = all(&link.relay).next().unwrap().key;
+        assert!(link.relay.stop(link.now, key, None));
+        link.write();
+        link.wait(6);
+        link.say(
+            Side::Server,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#,
+        );
+        assert_eq!(link.told().unwrap().requests[0].state, State::Stuck);
+        for _ in 0..20 {
+            link.wait(60);
+        }
+        assert!(link.watch.has_news(&link.relay));
+        assert_eq!(link.told().unwrap().requests[0].state, State::Ended);
+        assert!(!link.watch.has_news(&link.relay));
+    }
 }
