@@ -1,7 +1,5 @@
 //! Whoever connects to the admin socket may be broken, slow or greedy: the link does not suffer. On real processes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
 mod shim;
 
 use std::io::{Read, Write};

@@ -74,6 +74,7 @@ impl Group {
     }
 
     /// The server's process id.
+    #[cfg(feature = "admin")]
     pub(crate) fn server_id(&self) -> u32 {
         self.server.id()
     }
