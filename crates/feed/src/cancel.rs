@@ -30,7 +30,7 @@ pub struct Cancel {
     pub confirms: bool,
     /// The name of that protocol, as people say it: `MCP`.
     pub protocol: String,
-    /// The request is over for its requester, but its progress still arrived past the cancel.
+    /// The request is over for its requester, but something of its work came within the last grace (5 s).
     pub works_on: bool,
     /// The above, in words that claim no more than was seen.
     pub words: String,
@@ -77,15 +77,22 @@ pub enum Answer {
 }
 
 impl Cancel {
-    /// Fills in `words` and `works_on` from the rest and what came late.
+    /// Fills in `words`, what came late having come just now.
     #[must_use]
-    pub fn in_words(mut self, late: Option<&Late>) -> Self {
-        self.works_on = late.is_some_and(|late| late.notices > 0 && late.answers == 0) && self.after.is_none();
-        self.words = self.tell();
+    pub fn in_words(self, late: Option<&Late>) -> Self {
+        self.told(late, true)
+    }
+
+    /// Fills in `words` and `works_on` from the rest and what came late: just now, or some time ago.
+    #[must_use]
+    pub fn told(mut self, late: Option<&Late>, just_now: bool) -> Self {
+        let work = late.filter(|late| late.notices > 0 && late.answers == 0 && self.after.is_none());
+        self.works_on = work.is_some() && just_now;
+        self.words = self.tell(work);
         self
     }
 
-    fn tell(&self) -> String {
+    fn tell(&self, work: Option<&Late>) -> String {
         let after = self.after.map(duration).unwrap_or_default();
         match self.outcome {
             Outcome::Asked => "cancelling…".into(),
@@ -93,7 +100,10 @@ impl Cancel {
             Outcome::NotSendable => format!("cannot be sent; {} has no way to say it here", self.protocol),
             Outcome::Sent if self.works_on => "progress still arriving".into(),
             Outcome::Sent if self.confirms => "sent; not confirmed yet".into(),
-            Outcome::Sent => format!("sent; {} does not confirm", self.protocol),
+            Outcome::Sent => match work {
+                Some(work) => format!("progress went on for {}", duration(work.at.saturating_sub(self.asked))),
+                None => format!("sent; {} does not confirm", self.protocol),
+            },
             Outcome::Confirmed => format!("confirmed after {after}"),
             Outcome::CompletedFirst => "answered before the cancel was sent".into(),
             Outcome::AnsweredAfter => match self.answer {
@@ -123,8 +133,16 @@ mod tests {
     use super::*;
 
     fn words(outcome: Outcome, confirms: bool, after: Option<u64>, late: Option<Late>) -> String {
+        cancel(outcome, confirms, after).in_words(late.as_ref()).words
+    }
+
+    fn long_ago(outcome: Outcome, late: Late) -> String {
+        cancel(outcome, false, None).told(Some(&late), false).words
+    }
+
+    fn cancel(outcome: Outcome, confirms: bool, after: Option<u64>) -> Cancel {
         let (cause, protocol) = ("operator".into(), "MCP".into());
-        let cancel = Cancel {
+        Cancel {
             cause,
             reason: None,
             asked: 0,
@@ -136,8 +154,7 @@ mod tests {
             protocol,
             works_on: false,
             words: String::new(),
-        };
-        cancel.in_words(late.as_ref()).words
+        }
     }
 
     #[test]
@@ -150,6 +167,7 @@ mod tests {
         assert_eq!(words(Outcome::Unknown, true, None, None), "connection ended");
         let late = Late { at: 1, answers: 0, notices: 1 };
         assert_eq!(words(Outcome::Sent, false, None, Some(late)), "progress still arriving");
+        assert_eq!(long_ago(Outcome::Sent, late), "progress went on for 1 µs");
         let late = Late { at: 1, answers: 1, notices: 1 };
         assert_eq!(words(Outcome::Sent, false, None, Some(late)), "sent; MCP does not confirm");
     }

@@ -109,12 +109,21 @@ fn what_comes_late_is_counted_at_its_request() {
     rig.pass(Duration::from_secs(3));
     rig.from_server(PROGRESS);
     assert!(rig.relay.view(key).unwrap().is_stuck);
+    rig.relay.watch(true);
+    rig.pass(Duration::from_millis(4_999));
+    assert_eq!(changed(&mut rig), []);
+    assert!(rig.relay.view(key).unwrap().works_on);
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(changed(&mut rig), [key], "nothing has come for a grace");
+    assert!(!rig.relay.view(key).unwrap().works_on && !rig.relay.view(key).unwrap().is_stuck);
+    rig.from_server(PROGRESS);
+    assert!(rig.relay.view(key).unwrap().is_stuck, "it is back");
     rig.from_server(RESULT);
     let view = rig.relay.view(key).unwrap();
     assert!(!view.is_stuck, "it has answered");
-    assert_eq!((view.late.unwrap().notices, view.late.unwrap().answers), (2, 1));
+    assert_eq!((view.late.unwrap().notices, view.late.unwrap().answers), (3, 1));
     assert_eq!(view.ended.unwrap().how, Settled::Silent);
-    let after = Duration::from_secs(6);
+    let after = Duration::from_secs(11);
     assert_eq!(view.cancel.unwrap().outcome, Outcome::AnsweredAfter { after, answer: Answer::Result });
 }
 

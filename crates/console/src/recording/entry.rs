@@ -168,7 +168,7 @@ impl Entry {
             deadline: None,
             progress: self.progress,
             task: self.task,
-            cancel: self.cancel.map(|cancel| cancel.in_words(late.as_ref())),
+            cancel: self.cancel.map(|cancel| cancel.told(late.as_ref(), false)),
             settled: self.settled,
             late,
         };

@@ -162,6 +162,8 @@ pub(super) struct Cancelling {
     pub(super) grace: Option<Instant>,
     /// It was shown that the work goes on past the grace; said once.
     pub(super) stuck: bool,
+    /// Something late came of the work, no longer than a grace ago: its timer is armed.
+    pub(super) works_on: bool,
     /// The outcome under which it is counted.
     pub(super) counted: Option<&'static str>,
 }
@@ -169,7 +171,7 @@ pub(super) struct Cancelling {
 impl Cancelling {
     pub(super) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
         let receipt = Receipt { cause, asked, written: None, outcome };
-        Self { receipt, frame: None, grace: None, stuck: false, counted: None }
+        Self { receipt, frame: None, grace: None, stuck: false, works_on: false, counted: None }
     }
 }
 

@@ -146,6 +146,8 @@ enum Timer {
     Clock(RequestKey, Clock),
     /// The grace of a cancelled request (D34).
     Grace(RequestKey),
+    /// What came late of a cancelled request's work, and may have been the last of it.
+    Quiet(RequestKey),
     /// The oldest held cancel (D9).
     Held(Side),
     /// The oldest tombstone (D8).
@@ -268,6 +270,7 @@ impl Relay {
             match timer {
                 Timer::Clock(request, clock) => self.clock_due(now, request, clock),
                 Timer::Grace(request) => self.grace_due(now, request),
+                Timer::Quiet(request) => self.quiet_due(now, request),
                 Timer::Held(side) => self.held_due(now, side),
                 Timer::Tombstones => self.tombstones_due(now),
                 Timer::Debt(side) => {

@@ -95,7 +95,7 @@ impl Relay {
                 if let Some(cancel) = &ex.cancel {
                     let receipt = &cancel.receipt;
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
-                    (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck).hash(state);
+                    (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
                     cancel.grace.map(|due| due.since(now)).hash(state);
                 }
                 if let Some(clocks) = &ex.clocks {

@@ -323,6 +323,9 @@ impl Relay {
                 LateKind::Progress | LateKind::Subscription => late.notices += 1,
             }
         }
+        if matches!(what, LateKind::Progress | LateKind::Subscription) {
+            self.note_work(now, request);
+        }
         self.touch(request);
         if self.config.notices {
             self.events.push_back(Event::Late { from, id, what, at: now });

@@ -315,6 +315,29 @@ impl Relay {
         }
     }
 
+    /// Something late came of the work of a cancelled request: it goes on, until nothing has come for a grace.
+    pub(super) fn note_work(&mut self, now: Instant, request: RequestKey) {
+        let quiet = now + self.config.grace;
+        let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) else { return };
+        if !core::mem::replace(&mut cancel.works_on, true) {
+            self.timers.arm(quiet, Timer::Quiet(request));
+        }
+    }
+
+    /// Nothing may have come of that work for a grace.
+    pub(super) fn quiet_due(&mut self, now: Instant, request: RequestKey) {
+        let grace = self.config.grace;
+        let Some(exchange) = self.exchange_mut(request) else { return };
+        let last = exchange.aside.as_deref().map(|aside| aside.late.at).unwrap_or_default();
+        let quiet = last + grace;
+        let Some(cancel) = exchange.cancel.as_deref_mut() else { return };
+        if quiet > now {
+            return self.timers.arm(quiet, Timer::Quiet(request));
+        }
+        cancel.works_on = false;
+        self.touch(request);
+    }
+
     /// Held cancels whose request never came.
     pub(super) fn held_due(&mut self, now: Instant, from: Side) {
         while let Some(held) = self.held[from].expire(now) {

@@ -47,7 +47,10 @@ pub struct RequestView<'a> {
     pub task: Option<Cow<'a, str>>,
     /// Who cancelled it, and what is known of that.
     pub cancel: Option<&'a Receipt>,
-    /// It was cancelled, and showed past its grace that it is still being worked on. No answer has come.
+    /// It was cancelled, and something of its work came late, no longer than a grace ago.
+    pub works_on: bool,
+    /// It was cancelled, and past its grace it shows that it is still being worked on: by what comes late, or, where an
+    /// answer is owed, by there being none.
     pub is_stuck: bool,
     /// What the other side speaks: whether it would confirm a cancel, for one.
     pub onward: &'static Dialect,
@@ -147,6 +150,7 @@ impl Relay {
     fn show<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let aside = exchange.aside.as_deref();
         let clocks = exchange.clocks.as_deref().map(|clocks| [clocks.response, clocks.total]);
+        let cancel = exchange.cancel.as_deref();
         let named = exchange.name != Method::OTHER;
         RequestView {
             key,
@@ -166,8 +170,10 @@ impl Relay {
                 Some(TaskPart::Became(task)) => json::text(task),
                 Some(TaskPart::Cancels(..)) | None => None,
             },
-            cancel: exchange.cancel.as_deref().map(|cancel| &cancel.receipt),
-            is_stuck: exchange.cancel.as_deref().is_some_and(|cancel| cancel.stuck) && exchange.is_open_upstream(),
+            cancel: cancel.map(|cancel| &cancel.receipt),
+            works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
+            is_stuck: cancel.is_some_and(|cancel| cancel.stuck && (cancel.works_on || !exchange.onward.is_silent()))
+                && exchange.is_open_upstream(),
             onward: exchange.onward,
             ended: ended(exchange),
             late: aside.map(|aside| aside.late).filter(|late| late.answers + late.notices > 0),

@@ -31,7 +31,7 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
         deadline: view.deadline.map(micros),
         progress: view.progress.as_ref().map(progress),
         task,
-        cancel: view.cancel.map(|receipt| cancel(receipt, view.onward, late.as_ref())),
+        cancel: view.cancel.map(|receipt| cancel(receipt, view.onward).told(late.as_ref(), view.works_on)),
         settled: view.ended.map(settled),
         late,
     }
@@ -88,7 +88,8 @@ fn progress(view: &ProgressView<'_>) -> feed::Progress {
     }
 }
 
-fn cancel(receipt: &Receipt, onward: &Dialect, late: Option<&feed::Late>) -> feed::Cancel {
+/// A cancel, without its words.
+fn cancel(receipt: &Receipt, onward: &Dialect) -> feed::Cancel {
     let (outcome, after, answer) = match receipt.outcome {
         Outcome::Asked => (feed::Outcome::Asked, None, None),
         Outcome::NeverSent => (feed::Outcome::NeverSent, None, None),
@@ -99,7 +100,7 @@ fn cancel(receipt: &Receipt, onward: &Dialect, late: Option<&feed::Late>) -> fee
         Outcome::AnsweredAfter { after, answer } => (feed::Outcome::AnsweredAfter, Some(after), Some(answer)),
         Outcome::Unknown => (feed::Outcome::Unknown, None, None),
     };
-    let cancel = feed::Cancel {
+    feed::Cancel {
         cause: receipt.cause.code.word().to_owned(),
         reason: receipt.cause.text().map(text),
         asked: micros(receipt.asked),
@@ -114,8 +115,7 @@ fn cancel(receipt: &Receipt, onward: &Dialect, late: Option<&feed::Late>) -> fee
         protocol: protocol(onward).to_owned(),
         works_on: false,
         words: String::new(),
-    };
-    cancel.in_words(late)
+    }
 }
 
 const fn protocol(dialect: &Dialect) -> &str {
