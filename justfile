@@ -45,6 +45,11 @@ peers:
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test interop
 
+# The console's page in a real Chromium, and pictures of it in target/screenshots; needs chromium and chromedriver.
+page:
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-console --test browser
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test page
+
 # Faults of Rust SDKs without and with relay::wrap, as a table.
 wrapped:
     peers/rust/run

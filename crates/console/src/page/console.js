@@ -136,6 +136,8 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let movedAt = -Infinity;
 
 function draw(stamp) {
+  // First, so that a fault in one frame is not the end of all.
+  requestAnimationFrame(draw);
   const begun = performance.now();
   const now = stamp * 1e3;
   // Who wants little motion gets a timeline that steps.
@@ -157,7 +159,6 @@ function draw(stamp) {
   }
   announce(now);
   frames.drawn(stamp, performance.now() - begun);
-  requestAnimationFrame(draw);
 }
 
 follow(store, byId("lost"));
