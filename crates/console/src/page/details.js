@@ -125,7 +125,7 @@ export class Details {
     const line = byId("pane-state");
     const told = !live ? `${state.text} when last seen; the page no longer keeps it`
       : shown === "unknown" ? `unknown: its session is over (${over(session)})`
-      : shown === "stuck" ? `stuck: ${request.settled || request.cancel?.worksOn ? "still worked on" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
+      : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still worked on" : request.settled ? "not seen to stop" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : open ? `${state.text} for ${took}` : `${state.text} after ${took}`;
     fill(line, `${state.glyph}${told}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(told)]);
     line.className = `pane-state is-${state.tone}`;
@@ -157,7 +157,7 @@ export class Details {
       ["Written", cancel.written === undefined ? "not yet" : `${duration(cancel.written - cancel.asked)} after it was asked`],
       ["Answer", cancel.after === undefined ? (cancel.confirms ? "none so far" : `none; ${plain(cancel.protocol, 40)} gives none to a cancelled request`)
         : `${cancel.answer === "error" ? "an error" : "a result"}, ${duration(cancel.after)} after it was asked`],
-      ["Work", request.state === "stuck" ? "goes on" : request.state === "ended" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
+      ["Work", cancel.worksOn ? "goes on" : request.state === "ended" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
     ]);
     const steps = session.trails.get(request.key)?.cancel ?? [];
     const trail = byId("receipt-trail");
