@@ -108,6 +108,7 @@ impl Era {
 
     /// `from` sent a request of this method. The dialect that it is of, which is also what both sides speak if nothing
     /// else has said so before.
+    #[inline]
     pub fn saw_request_from(
         &mut self,
         from: Side,

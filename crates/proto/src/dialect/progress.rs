@@ -123,6 +123,7 @@ impl ProgressForm {
     }
 }
 
+#[inline]
 fn token(path: &[&str], params: &Params<'_>) -> Option<RequestId> {
     let value = match path {
         ["_meta", rest @ ..] => lookup(params.meta?, rest)?,
