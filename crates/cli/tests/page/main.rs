@@ -3,6 +3,8 @@
 #[expect(dead_code, reason = "made for the tests of the page, which need more of it")]
 #[path = "../../../console/tests/browser/driver.rs"]
 mod driver;
+#[path = "../shim/mod.rs"]
+mod shim;
 
 use std::{
     fs::File,
@@ -16,6 +18,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use driver::{Browser, key};
+use rescind_testkit::puppet::Rig;
+use shim::{
+    PROGRAM,
+    words::{greet_acp, greet_mcp, pass_to_client, pass_to_server, progress, request_with, result},
+};
 
 /// The code of an operator's stop.
 const STOPPED: i64 = -31_003;
@@ -84,6 +91,18 @@ impl Client {
     }
 }
 
+/// A console, and its page in the browser.
+struct Console(#[expect(dead_code, reason = "kept until it is to end")] Ours);
+
+impl Console {
+    fn open(folder: &Path, browser: &Browser) -> Self {
+        let mut console = Ours(rescind(folder).args(["console", "--no-open"]).spawn().expect("a console"));
+        let mut said = BufReader::new(console.0.stdout.take().expect("its output")).lines();
+        browser.go(&said.next().expect("a link").expect("a line"));
+        Self(console)
+    }
+}
+
 /// Waits for the work of a call to say this of itself.
 fn mark(marks: &mut Lines<BufReader<File>>, call: u64, wanted: &str) -> Value {
     loop {
@@ -110,10 +129,7 @@ fn what_is_stopped_on_the_page_has_stopped_and_nothing_else() {
     let mut marks = BufReader::new(pipe).lines();
     mark(&mut marks, 1, "progress");
 
-    let mut console = rescind(folder.path());
-    let mut console = Ours(console.args(["console", "--no-open"]).spawn().expect("a console"));
-    let mut said = BufReader::new(console.0.stdout.take().expect("its output")).lines();
-    browser.go(&said.next().expect("a link").expect("a line"));
+    let _console = Console::open(folder.path(), &browser);
     let row = |id: u64, words: &str| {
         browser.until(&format!(
             "[...document.querySelectorAll('#rows tr')].some((row) => row.dataset.uid.startsWith('{session}/') && row.querySelector('.c-id').textContent === '{id}' && row.innerText.includes({words:?}))"
@@ -153,5 +169,95 @@ fn what_is_stopped_on_the_page_has_stopped_and_nothing_else() {
 
     drop(client.input.take());
     browser.until("document.querySelector('.lane.is-over')?.innerText.includes('exited with 0')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// The words at the cancel of the row whose id this is.
+fn until_words(browser: &Browser, id: u64, words: &str) {
+    browser.until(&format!(
+        "[...document.querySelectorAll('#rows tr')].some((row) => row.querySelector('.c-id').textContent === '{id}' && row.querySelector('.c-cancel').innerText.includes({words:?}))"
+    ));
+}
+
+/// Presses Cancel in the row of a tool.
+fn cancel_on_page(browser: &Browser, id: u64) {
+    browser.until(&format!(
+        "[...document.querySelectorAll('#rows tr')].some((row) => row.querySelector('.c-id').textContent === '{id}' && row.querySelector('.c-cancel button'))"
+    ));
+    browser.run(&format!(
+        "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('.c-id').textContent === '{id}').querySelector('.c-cancel button').click()"
+    ));
+    browser.until("document.activeElement.id === 'reason'");
+    browser.write("enough");
+    browser.press([key::ENTER]);
+}
+
+#[test]
+fn the_words_of_a_cancel_are_what_the_server_brings_about() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let mut rig = Rig::builder(PROGRAM).sockets(folder.path().join("shims")).start();
+    greet_mcp(&mut rig, "2025-11-25");
+    let call = |id: u64| {
+        let params = format!(r#"{{"name":"tool","_meta":{{"progressToken":{id}}}}}"#);
+        request_with(&id.to_string(), "tools/call", &params)
+    };
+    for id in 1..=3 {
+        pass_to_server(&mut rig, &call(id));
+    }
+    pass_to_client(&mut rig, &progress("2", 1));
+    let _console = Console::open(folder.path(), &browser);
+
+    // A server that says nothing more.
+    cancel_on_page(&browser, 1);
+    assert!(rig.server.receive().contains(r#""requestId":1,"reason":"enough""#));
+    assert!(rig.client.receive().contains(&STOPPED.to_string()));
+    until_words(&browser, 1, "sent; MCP does not confirm");
+
+    // One that works on, and answers in the end.
+    cancel_on_page(&browser, 2);
+    assert!(rig.server.receive().contains(r#""requestId":2"#));
+    assert!(rig.client.receive().contains(&STOPPED.to_string()));
+    rig.server.send(&progress("2", 2));
+    until_words(&browser, 2, "progress still arriving");
+    browser.picture("real-server-3-works-on");
+    rig.server.send(&result("2", "{}"));
+    until_words(&browser, 2, "answered after");
+
+    // One whose answer crosses the cancel: half of it is written when it comes.
+    let answer = format!("{}\n", result("3", "{}"));
+    let (begun, rest) = answer.split_at(answer.len() / 2);
+    rig.server.send_bytes(begun.as_bytes());
+    cancel_on_page(&browser, 3);
+    assert!(rig.server.receive().contains(r#""requestId":3"#));
+    assert!(rig.client.receive().contains(&STOPPED.to_string()));
+    rig.server.send_bytes(rest.as_bytes());
+    until_words(&browser, 3, "answered after");
+    rig.expect_client_hears_nothing();
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_turn_is_confirmed_by_its_agent_and_unknown_when_that_goes() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let mut rig = Rig::builder(PROGRAM).sockets(folder.path().join("shims")).start();
+    greet_acp(&mut rig, "", "");
+    let prompt = |id: u64, session: &str| {
+        request_with(&id.to_string(), "session/prompt", &format!(r#"{{"sessionId":"{session}","prompt":[]}}"#))
+    };
+    pass_to_server(&mut rig, &prompt(1, "first"));
+    pass_to_server(&mut rig, &prompt(2, "second"));
+    let _console = Console::open(folder.path(), &browser);
+    cancel_on_page(&browser, 1);
+    assert!(rig.server.receive().contains("session/cancel"));
+    until_words(&browser, 1, "sent; not confirmed yet");
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
+    until_words(&browser, 1, "confirmed after");
+    cancel_on_page(&browser, 2);
+    assert!(rig.server.receive().contains("session/cancel"));
+    rig.server.exit(1);
+    until_words(&browser, 2, "connection ended");
+    browser.picture("real-server-4-connection-ended");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
