@@ -48,7 +48,13 @@ peers:
 # The console's page in a real Chromium, and pictures of it in target/screenshots; needs chromium and chromedriver.
 page:
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-console --test browser
+    cargo build -p rescind-cli --examples
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test page
+
+# What being watched costs a shim, in instructions for each round trip; needs valgrind.
+watched:
+    cargo build --release -p rescind-cli --examples
+    cargo test --release -p rescind-cli --test run_admin_cost -- --ignored --nocapture
 
 # Faults of Rust SDKs without and with relay::wrap, as a table.
 wrapped:
