@@ -258,11 +258,34 @@ fn the_messages_of_a_request_are_kept_while_somebody_watches() {
     assert_eq!((two.frames.len(), answer.length), (4, long.len() as u64));
     assert!(answer.text.len() <= 64 * 1024 && long.starts_with(&answer.text) && answer.text.len() > 60_000);
 
-    let three: Vec<_> = kept("3").frames.into_iter().map(|frame| frame.text).collect();
-    assert_eq!(three, [call("3", "slow"), progress("3", 1), cancelled("3"), result("3", r#"{"late":true}"#)]);
+    let three: Vec<_> = kept("3").frames.into_iter().map(|frame| (frame.by_shim, frame.text)).collect();
+    let theirs = [call("3", "slow"), progress("3", 1), cancelled("3"), result("3", r#"{"late":true}"#)];
+    assert_eq!(
+        three.iter().filter(|(by_shim, _)| !by_shim).map(|(_, text)| text).collect::<Vec<_>>(),
+        Vec::from_iter(&theirs)
+    );
+    assert_eq!(three.iter().filter(|(by_shim, _)| *by_shim).collect::<Vec<_>>(), [&(true, cancelled("3"))]);
     // An id that is used again is another request.
     admin.ask("GET", "/v1/requests/c9.9", "").expect_problem(404);
     admin.ask("GET", "/v1/requests/../session", "").expect_problem(404);
+}
+
+#[test]
+fn what_the_shim_wrote_itself_is_among_the_messages() {
+    let (mut rig, admin) = mcp();
+    let mut subscriber = admin.subscribe(None);
+    subscriber.until(|known| known.session.is_some());
+    pass_to_server(&mut rig, &call("1", "slow"));
+    let key = key_of(&admin, "1");
+    admin.cancel(&json!({ "requests": [key], "reason": "enough" }));
+    let (cancel, answer) = (rig.server.receive(), rig.client.receive());
+    let details: Details = admin.get(&format!("/v1/requests/{key}"));
+    let texts: Vec<_> = details.frames.iter().map(|frame| (frame.by_shim, frame.from, frame.text.as_str())).collect();
+    let request = call("1", "slow");
+    assert_eq!(texts[0], (false, Side::Client, request.as_str()));
+    assert!(texts.contains(&(true, Side::Client, cancel.trim_end())), "{texts:?}");
+    assert!(texts.contains(&(true, Side::Server, answer.trim_end())), "{texts:?}");
+    assert_eq!(texts.len(), 3);
 }
 
 #[test]
@@ -282,8 +305,8 @@ fn messages_with_headers_are_kept_too() {
     let answer = error("1", -32800, "stopped");
     pass_to_client(&mut rig, &answer);
     let details: Details = admin.get(&format!("/v1/requests/{}", key_of(&admin, "1")));
-    let texts: Vec<_> = details.frames.into_iter().map(|frame| frame.text).collect();
-    assert_eq!(texts, [asked, cancel, answer]);
+    let texts: Vec<_> = details.frames.into_iter().map(|frame| (frame.by_shim, frame.text)).collect();
+    assert_eq!(texts, [(false, asked), (false, cancel.clone()), (true, cancel), (false, answer)]);
     let words = details.request.cancel.unwrap().words;
     assert!(words.starts_with("confirmed after "), "{words}");
 }

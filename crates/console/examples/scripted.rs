@@ -116,7 +116,7 @@ impl Actor {
         begun.deadline = (n == 0).then_some(now + 60 * SECOND);
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"token":"hunter2"}}}}"#);
         let length = text.len() as u64;
-        self.shim.put_frames(&begun.key, vec![FrameView { at: now, from: Side::Client, text, length }]);
+        self.shim.put_frames(&begun.key, vec![FrameView { at: now, from: Side::Client, text, length, by_shim: false }]);
         begun
     }
 

@@ -184,7 +184,7 @@ impl Recording {
         let body = without_framing(&frame);
         let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN + 4)]);
         let text = rescind_proto::cause::cut(&shown, SHOWN).to_owned();
-        Some(rescind_feed::FrameView { at: line.t, from, text, length: body.len() as u64 })
+        Some(rescind_feed::FrameView { at: line.t, from, text, length: body.len() as u64, by_shim: false })
     }
 }
 

@@ -238,6 +238,9 @@ pub struct FrameView {
     pub text: String,
     /// Its whole length in bytes.
     pub length: u64,
+    /// The shim wrote it in that side's name: a cancel, or an answer of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_shim: bool,
 }
 
 #[cfg(test)]

@@ -228,3 +228,41 @@ fn cancels_are_counted_by_who_asked_and_by_what_is_known() {
     assert_eq!(tally.cancel_to_settled.counts().iter().sum::<u64>(), 2);
     assert_eq!(tally.cancel_to_answer.sum(), Duration::from_secs(2));
 }
+
+#[test]
+fn messages_of_our_own_are_kept_while_somebody_watches() {
+    let mut rig = mcp();
+    rig.relay.watch(true);
+    for id in [1, 2] {
+        rig.from_client(&CALL.replace(r#""id":1"#, &format!(r#""id":{id}"#)));
+    }
+    rig.at_server();
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert_eq!(rig.relay.said().count(), 0, "not written yet");
+    let (to_server, to_client) = (rig.at_server(), rig.at_client());
+    rig.from_server(&RESULT.replace(r#""id":1"#, r#""id":2"#));
+    rig.at_client();
+    let said: Vec<_> =
+        rig.relay.said().map(|said| (said.to, String::from_utf8_lossy(&said.frame).into_owned())).collect();
+    assert!(rig.relay.said().all(|said| said.request == key), "the answer to the other is the server's");
+    let framed = |text: &String| format!("{text}\n");
+    assert_eq!(said, [(Side::Server, framed(&to_server[0])), (Side::Client, framed(&to_client[0]))]);
+}
+
+#[test]
+fn of_messages_of_our_own_the_latest_are_kept() {
+    let mut rig = mcp();
+    rig.relay.watch(true);
+    for id in 1..=300 {
+        rig.from_client(&CALL.replace(r#""id":1"#, &format!(r#""id":{id}"#)));
+        rig.at_server();
+        let key = rig.key(Side::Client, &id.to_string()).unwrap();
+        rig.relay.stop(rig.now, key, None);
+        rig.at_server();
+        rig.at_client();
+    }
+    assert_eq!(rig.relay.said().count(), 256);
+    let last = rig.key(Side::Client, "300");
+    assert_eq!(rig.relay.said().last().map(|said| said.request), last);
+}

@@ -108,7 +108,8 @@ export class Messages {
   #title(frame, request, when) {
     const method = member(frame.text, "method");
     const what = method ? plain(method.replaceAll('"', ""), 80) : member(frame.text, "error") ? "error" : member(frame.text, "result") ? "result" : "message";
-    const arrow = frame.from === "client" ? "client →" : "← server";
+    const [client, server] = frame.byShim ? ["shim →", "← shim"] : ["client →", "← server"];
+    const arrow = frame.from === "client" ? client : server;
     return `${when(frame.at)}  ${arrow}  ${what}  ${count(frame.length)} bytes, ${duration(frame.at - request.since)} after it came`;
   }
 }

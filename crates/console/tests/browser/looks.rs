@@ -115,7 +115,7 @@ fn text_stays_text_wherever_it_is_shown() {
         harmful.state = State::Stuck;
         shim.put([harmful]);
         let text = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "result": { "text": HARM } }).to_string();
-        let frame = FrameView { at: 0, from: Side::Server, length: text.len() as u64, text };
+        let frame = FrameView { at: 0, from: Side::Server, length: text.len() as u64, text, by_shim: false };
         shim.put_frames("c1", vec![frame]);
 
         row(browser, "4716", "c1", HARM);

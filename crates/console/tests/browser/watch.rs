@@ -61,7 +61,8 @@ fn messages_are_shown_when_asked_for() {
         let shim = stage.shim("4711", &["npx", "polite-server"]);
         shim.put([request(1, "tools/call", Some("index"), 0), request(2, "tools/call", Some("other"), 0)]);
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"index","token":"hunter2","n":12345678901234567890}}"#;
-        let frame = FrameView { at: 0, from: Side::Client, text: text.into(), length: text.len() as u64 };
+        let frame =
+            FrameView { at: 0, from: Side::Client, text: text.into(), length: text.len() as u64, by_shim: false };
         shim.put_frames("c1", vec![frame]);
         row(browser, "4711", "c1", "index");
         browser.click("#rows tr[data-uid='4711/c1'] .c-method");

@@ -6,16 +6,58 @@
 
 use std::collections::VecDeque;
 
-use super::{Relay, RequestKey};
-use crate::side::Side;
+use super::{Relay, RequestKey, Settled, Tag, exchange::Down, table::Table};
+use crate::{
+    side::{Side, Sides},
+    time::Instant,
+};
 
 /// Keys that wait at most; a watcher that asks so rarely starts again.
 const MAX: usize = 1 << 18;
+
+/// Messages of our own that are kept at most.
+const MAX_SAID: usize = 256;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     keys: VecDeque<RequestKey>,
     lost: bool,
+    said: VecDeque<Said>,
+}
+
+/// A message of the relay's own about a request: a cancel that went to one side, an answer that went to the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The request.
+    pub request: RequestKey,
+    /// Who was told.
+    pub to: Side,
+    /// When its last byte was written.
+    pub at: Instant,
+    /// The message with its framing.
+    pub frame: Box<[u8]>,
+}
+
+impl Changes {
+    /// A frame has left for `to`, whole.
+    pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: &Tag, frame: &[u8], tables: &Sides<Table>) {
+        let request = match *tag {
+            Tag::Cancel(request) => request,
+            Tag::Answer(request) => {
+                let exchange = tables[request.from].get(request.key);
+                let is_ours = |down| matches!(down, Down::Answering(_, Settled::AnsweredHere { .. }));
+                if !exchange.is_some_and(|exchange| is_ours(exchange.down)) {
+                    return;
+                }
+                request
+            }
+            Tag::Plain | Tag::Request(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => return,
+        };
+        if self.said.len() == MAX_SAID {
+            self.said.pop_front();
+        }
+        self.said.push_back(Said { request, to, at: now, frame: frame.into() });
+    }
 }
 
 impl Relay {
@@ -51,6 +93,11 @@ impl Relay {
         self.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))
     }
 
+    /// Messages of the relay's own about requests, the latest 256 since watching began.
+    pub fn said(&self) -> impl Iterator<Item = &Said> {
+        self.changes.iter().flat_map(|changes| &changes.said)
+    }
+
     /// Notes that a request has changed.
     #[inline]
     pub(super) fn touch(&mut self, request: RequestKey) {
@@ -67,7 +114,8 @@ impl Relay {
         }
         changes.keys.push_back(request);
         if changes.keys.len() > MAX {
-            *changes = Changes { keys: VecDeque::new(), lost: true };
+            changes.keys = VecDeque::new();
+            changes.lost = true;
             for side in Side::BOTH {
                 tables[side].untouch();
             }

@@ -40,6 +40,7 @@ mod view;
 use core::hint::cold_path;
 use std::collections::VecDeque;
 
+pub use changes::Said;
 pub use config::{Clock, ClockRule, Config};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
 pub use exchange::Late;
@@ -242,8 +243,11 @@ impl Relay {
             return;
         }
         let tap = self.config.tap;
-        let Self { links, events, left, .. } = self;
+        let Self { links, events, left, changes, tables, .. } = self;
         links[side].outbox.written(bytes, |tag, bytes| {
+            if let Some(changes) = changes {
+                changes.note_written(now, side, &tag, bytes, tables);
+            }
             if tap {
                 cold_path();
                 events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });

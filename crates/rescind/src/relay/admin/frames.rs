@@ -11,7 +11,7 @@ use rescind_proto::{
     frame::{self, Frame, Notification, Request, Response, ResponseId},
     id::RequestId,
     json,
-    relay::RequestView,
+    relay::{RequestView, Said},
     side::Side,
     time::Instant,
 };
@@ -28,7 +28,12 @@ const SHOWN: usize = 64 * 1024;
 const MANY: usize = 200;
 
 /// What there is on the tape about a request, in the order of arrival.
-pub(super) fn about(tape: &Tape, view: &RequestView<'_>, dialect: &Dialect) -> Vec<FrameView> {
+pub(super) fn about<'a>(
+    tape: &Tape,
+    said: impl Iterator<Item = &'a Said>,
+    view: &RequestView<'_>,
+    dialect: &Dialect,
+) -> Vec<FrameView> {
     let mut search = Search {
         view,
         dialects: [dialect, view.onward],
@@ -43,6 +48,8 @@ pub(super) fn about(tape: &Tape, view: &RequestView<'_>, dialect: &Dialect) -> V
     let other = requester.other();
     tape.messages(other, |at, body| search.see(other, at, body));
     let mut found = search.found;
+    let said = said.filter(|said| said.request == view.key);
+    found.extend(said.map(|said| FrameView { by_shim: true, ..shown(said.to.other(), said.at, body_of(&said.frame)) }));
     // Both sides' are in order, and of one time a request comes before what is said about it.
     found.sort_by_key(|frame| frame.at);
     if found.len() > MANY {
@@ -137,8 +144,18 @@ impl Search<'_> {
     }
 
     fn keep(&mut self, from: Side, at: Instant, body: &[u8]) {
-        let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN + 4)]);
-        let text = cut(&text, SHOWN).to_owned();
-        self.found.push(FrameView { at: micros(at), from: word(from), text, length: body.len() as u64 });
+        self.found.push(shown(from, at, body));
     }
+}
+
+fn shown(from: Side, at: Instant, body: &[u8]) -> FrameView {
+    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN + 4)]);
+    let text = cut(&text, SHOWN).to_owned();
+    FrameView { at: micros(at), from: word(from), text, length: body.len() as u64, by_shim: false }
+}
+
+/// A message of our own without its framing.
+fn body_of(frame: &[u8]) -> &[u8] {
+    let head = frame.windows(4).position(|end| end == b"\r\n\r\n");
+    head.map_or(frame, |head| &frame[head + 4..]).trim_ascii_end()
 }

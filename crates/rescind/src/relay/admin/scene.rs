@@ -73,7 +73,7 @@ impl Scene<'_> {
         let dialect = self.relay.dialect(key.from);
         Some(feed::Details {
             request: record::request(&view),
-            frames: tape.map(|tape| frames::about(tape, &view, dialect)).unwrap_or_default(),
+            frames: tape.map(|tape| frames::about(tape, self.relay.said(), &view, dialect)).unwrap_or_default(),
             kept_since: tape.and_then(|tape| tape.since()).map(micros),
         })
     }
