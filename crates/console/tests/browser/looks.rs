@@ -1,6 +1,6 @@
 //! How it looks, and what text cannot do.
 
-use rescind_feed::{FrameView, Late, Outcome, Side, State};
+use rescind_feed::{Answer, FrameView, Late, Outcome, Request, Settled, SettledHow, Side, State};
 use rescind_testkit::fake_shim::{FakeShim, asked, percent, request, session};
 
 use crate::stage::{SECOND, Stage, on_stage, row, stopped};
@@ -13,7 +13,14 @@ fn everything(stage: &Stage) -> Vec<FakeShim> {
     prompt.progress = Some(percent(29 * SECOND, 0.0, "reading src/link.rs"));
     let mut permission = request(4, "session/request_permission", None, 20 * SECOND);
     (permission.key, permission.from, permission.parent) = ("s4".into(), Side::Server, Some("c1".into()));
-    agent.put([prompt, permission]);
+    let mut earlier = request(0, "session/prompt", None, SECOND / 2);
+    let mut cancel = asked(SECOND, None);
+    (cancel.written, cancel.outcome) = (Some(SECOND), Outcome::Confirmed);
+    (cancel.confirms, cancel.protocol, cancel.after) = (true, "ACP".into(), Some(SECOND / 4));
+    cancel.cause = "caller".into();
+    earlier.cancel = Some(cancel.in_words(None));
+    over(&mut earlier, 5 * SECOND / 4);
+    agent.put([earlier, prompt, permission]);
     let everything = stage.shim("4712", &["npx", "-y", "@modelcontextprotocol/server-everything"]);
     everything.set_now(30 * SECOND);
     let mut stuck = request(1, "tools/call", Some("longRunningOperation"), 3 * SECOND);
@@ -26,8 +33,24 @@ fn everything(stage: &Stage) -> Vec<FakeShim> {
     let mut index = request(2, "tools/call", Some("rebuild_index"), 9 * SECOND);
     index.progress = Some(percent(30 * SECOND, 35.0, "shard 5 of 12"));
     index.deadline = Some(100 * SECOND);
-    everything.put([stuck, index]);
+    let mut late = request(3, "tools/call", Some("read_graph"), 16 * SECOND);
+    let mut cancel = asked(19 * SECOND, None);
+    cancel.cause = "caller".into();
+    (cancel.written, cancel.outcome) = (Some(19 * SECOND), Outcome::AnsweredAfter);
+    (cancel.after, cancel.answer) = (Some(4 * SECOND), Some(Answer::Result));
+    late.late = Some(Late { at: 23 * SECOND, answers: 1, notices: 0 });
+    stopped(&mut late, cancel, 19 * SECOND);
+    late.settled = Some(Settled { at: 19 * SECOND, how: SettledHow::Silent, code: None });
+    let mut quick = request(4, "tools/call", Some("echo"), 25 * SECOND);
+    over(&mut quick, 27 * SECOND);
+    everything.put([stuck, index, late, quick]);
     vec![agent, everything]
+}
+
+/// It was answered with a result.
+fn over(request: &mut Request, at: u64) {
+    request.state = State::Ended;
+    request.settled = Some(Settled { at, how: SettledHow::Result, code: None });
 }
 
 #[test]

@@ -68,6 +68,8 @@ impl Stage {
         for party in [&mut facts.client, &mut facts.server] {
             party.protocol = "acp-v1".into();
         }
+        facts.client.name = Some("an-editor".into());
+        facts.server.name = Some("some-agent".into());
         FakeShim::open(&self.sockets(), facts)
     }
 
