@@ -130,8 +130,18 @@ impl Browser {
         self.press(words.chars());
     }
 
-    /// Clicks the first element that a selector finds, as a mouse does.
+    /// Clicks the first element that a selector finds, as a mouse does: once it lies still, for the driver looks where
+    /// it is before it clicks there.
     pub(crate) fn click(&self, selector: &str) {
+        self.until(&format!(
+            "((node) => {{
+               if (!node) return false;
+               const {{ x, y }} = node.getBoundingClientRect();
+               const rests = node.restsAt?.x === x && node.restsAt.y === y;
+               node.restsAt = {{ x, y, frames: rests ? node.restsAt.frames + 1 : 0 }};
+               return node.restsAt.frames >= 5;
+             }})(document.querySelector({selector:?}))"
+        ));
         let found = self.post("/element", &json!({ "using": "css selector", "value": selector }));
         let id = found.as_object().and_then(|found| found.values().next()?.as_str()).expect("an element");
         self.post(&format!("/element/{id}/click"), &json!({}));
