@@ -38,6 +38,12 @@ proptest! {
         check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild()), &steps)?;
     }
 
+    /// Whoever is told what changes, and looks at that alone, knows all; and the counts add up.
+    #[test]
+    fn a_watcher_of_a_relay_knows_what_it_knows(scene in any_of(&scenes::relay()), steps in steps()) {
+        check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild().watched()), &steps)?;
+    }
+
     #[test]
     fn no_walk_through_a_chain_breaks_a_rule(scene in any_of(&scenes::chain()), steps in steps()) {
         check(&ChainWorld::new(scenes::chain().swap_remove(scene).wild()), &steps)?;

@@ -186,6 +186,27 @@ fn each_change_is_told_once_however_much_happened() {
 }
 
 #[test]
+fn an_answer_that_waits_and_a_request_that_is_lost_are_changes() {
+    let mut rig = mcp();
+    rig.relay.watch(true);
+    rig.from_client(CALL);
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert_eq!(changed(&mut rig), [key]);
+    rig.at_server();
+    assert_eq!(changed(&mut rig), [key]);
+    rig.from_server(RESULT);
+    assert_eq!(changed(&mut rig), [key]);
+    assert_eq!(only(&rig, Side::Client).state, RequestState::Answering);
+    rig.at_client();
+    rig.from_client(&CALL.replace(r#""id":1"#, r#""id":2"#));
+    let lost = rig.key(Side::Client, "2").unwrap();
+    assert_eq!(changed(&mut rig), [key, lost]);
+    rig.relay.handle_deaf(rig.now, Side::Server);
+    assert_eq!(changed(&mut rig), [lost]);
+    assert_eq!(only(&rig, Side::Client).state, RequestState::Queued, "the server never had it");
+}
+
+#[test]
 fn a_change_of_something_forgotten_has_no_view() {
     let mut rig = mcp_with(Config { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..Config::default() });
     rig.relay.watch(true);

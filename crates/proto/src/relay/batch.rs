@@ -63,6 +63,7 @@ impl Relay {
                     if let Some(exchange) = self.exchange_mut(*request) {
                         exchange.down = Down::Bundled(Settled::Answered);
                     }
+                    self.touch(*request);
                 }
                 Tag::Plain | Tag::Cancel(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => {}
             }

@@ -474,6 +474,7 @@ impl Relay {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.down = Down::Answering(ticket, Settled::Answered);
                 }
+                self.touch(request);
             }
             Tag::Notice(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
@@ -590,6 +591,7 @@ impl Relay {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Lost;
                 }
+                self.touch(request);
             }
             Tag::Answer(request) => self.settle(now, request, Settled::Gone),
             Tag::Notice(request) => {

@@ -207,6 +207,7 @@ impl Relay {
                 self.report_receipt(now, request);
             }
             self.disarm_all(request);
+            self.touch(request);
             if cancelled {
                 self.answer_cancelled(now, request);
             } else {

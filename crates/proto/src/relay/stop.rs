@@ -65,6 +65,7 @@ impl Relay {
                 if let Some(exchange) = self.tables[from].get_mut(key) {
                     (exchange.dialect, exchange.onward) = now;
                 }
+                self.touch(RequestKey { from, key });
             }
         }
     }

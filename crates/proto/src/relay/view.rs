@@ -87,7 +87,7 @@ pub struct ProgressView<'a> {
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestState {
-    /// It waits to be written: the other side does not know of it.
+    /// It waits to be written, or never will be: the other side does not know of it.
     Queued,
     /// The other side has it.
     Sent,
@@ -220,7 +220,8 @@ const fn state(exchange: &Exchange) -> RequestState {
         (Down::Done(..), _) => RequestState::Ended,
         (Down::Answering(..) | Down::Bundled(_), _) => RequestState::Answering,
         (Down::Waiting, _) if exchange.cancel.is_some() => RequestState::Cancelling,
-        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Bundled) => RequestState::Queued,
-        (Down::Waiting, Up::Sent | Up::Answered | Up::Never | Up::Lost) => RequestState::Sent,
+        // Lost while its requester waits: the other side could no longer be written to.
+        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Never | Up::Lost) => RequestState::Queued,
+        (Down::Waiting, Up::Sent | Up::Answered) => RequestState::Sent,
     }
 }

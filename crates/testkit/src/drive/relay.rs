@@ -16,6 +16,7 @@ use crate::sim::{
     relay_world::RelayWorld,
     scenes,
     walk::walk,
+    watcher::Watcher,
 };
 
 /// Steps of one walk at most.
@@ -34,7 +35,7 @@ pub fn relay(bytes: &[u8]) {
         let _ = babble(&mut chooser);
         return;
     }
-    if let Err(found) = walk(&RelayWorld::new(scenes.swap_remove(choice).wild()), &mut chooser, LONGEST) {
+    if let Err(found) = walk(&RelayWorld::new(scenes.swap_remove(choice).wild().watched()), &mut chooser, LONGEST) {
         panic!("{}", found.to_text());
     }
 }
@@ -44,7 +45,8 @@ fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
     let mut relay = Relay::new(config(chooser)?);
     let mut now = Instant::ORIGIN;
     let mut keys: Vec<RequestKey> = Vec::new();
-    let ended = act(chooser, &mut relay, &mut now, &mut keys);
+    let mut watcher = Watcher::new(&mut relay);
+    let ended = act(chooser, &mut relay, &mut now, (&mut keys, &mut watcher));
     // Whatever came, it comes to rest, and leaves nothing.
     for side in Side::BOTH {
         relay.handle_end(now, side, &End::Closed);
@@ -56,6 +58,7 @@ fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
         }
         while relay.poll_event().is_some() {}
         relay.check_invariants();
+        follow(&mut watcher, &mut relay);
         match relay.poll_timeout() {
             Some(due) => {
                 now = due.max(now);
@@ -70,7 +73,18 @@ fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
     ended
 }
 
-fn act(chooser: &mut ByteChooser<'_>, relay: &mut Relay, now: &mut Instant, keys: &mut Vec<RequestKey>) -> Option<()> {
+fn follow(watcher: &mut Watcher, relay: &mut Relay) {
+    if let Err(broken) = watcher.follow(relay) {
+        panic!("{}", broken.0);
+    }
+}
+
+fn act(
+    chooser: &mut ByteChooser<'_>,
+    relay: &mut Relay,
+    now: &mut Instant,
+    (keys, watcher): (&mut Vec<RequestKey>, &mut Watcher),
+) -> Option<()> {
     loop {
         let side = Side::BOTH[chooser.choose(2)?];
         match chooser.choose(16)? {
@@ -118,6 +132,7 @@ fn act(chooser: &mut ByteChooser<'_>, relay: &mut Relay, now: &mut Instant, keys
             }
         }
         relay.check_invariants();
+        follow(watcher, relay);
     }
 }
 

@@ -22,5 +22,6 @@ pub mod scenes;
 pub mod solo_world;
 pub mod text;
 pub mod walk;
+pub mod watcher;
 pub mod witness;
 pub mod world;

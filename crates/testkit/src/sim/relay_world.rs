@@ -21,6 +21,7 @@ use super::{
     relay_model::RelayModel,
     scene::Scene,
     text::{self, Heard},
+    watcher::Watcher,
     witness::{Circumstances, Witness},
     world::{Broken, World},
 };
@@ -93,6 +94,7 @@ pub struct RelayWorld {
     cancels: Sides<[u8; 8]>,
     /// Follows from what has passed, and so is no part of the state.
     witness: Option<Box<Witness>>,
+    watcher: Option<Watcher>,
     transcript: Option<Vec<String>>,
 }
 
@@ -108,6 +110,7 @@ impl RelayWorld {
             now = later;
             witness.iter_mut().for_each(|witness| told.iter().for_each(|event| witness.see(event)));
         }
+        let watcher = scene.watched.then(|| Watcher::new(&mut relay));
         let scene = Arc::new(scene);
         Self {
             model: RelayModel::new(Arc::clone(&scene)),
@@ -118,6 +121,7 @@ impl RelayWorld {
             flight: Sides::from_fn(|_| VecDeque::new()),
             cancels: Sides::from_fn(|_| [0; 8]),
             witness,
+            watcher,
             transcript: None,
         }
     }
@@ -243,6 +247,9 @@ impl RelayWorld {
         self.hear()?;
         if !self.scene.wire_only {
             self.relay.check_invariants();
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.follow(&mut self.relay)?;
         }
         let Some(witness) = &self.witness else { return Ok(()) };
         let cut = Sides::from_fn(|side| self.hops[side].is_cut());

@@ -62,6 +62,8 @@ pub struct Scene {
     pub wild: bool,
     /// Whether a monitor watches each link of a relay, and must see what the relay knows.
     pub witnessed: bool,
+    /// Whether a copy of all that a relay shows is kept in step by its changes, and its counts must add up.
+    pub watched: bool,
     /// Whether endpoints are driven as one with filters is: message by message, and some are vetoed.
     pub filtered: bool,
     /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
@@ -108,6 +110,7 @@ impl Scene {
             tasks: false,
             wild: false,
             witnessed: false,
+            watched: false,
             filtered: false,
             wire_only: false,
             config: Config::default(),
@@ -135,6 +138,12 @@ impl Scene {
     #[must_use]
     pub fn witnessed(self) -> Self {
         Self { witnessed: true, ..self }
+    }
+
+    /// The same scene with a watcher of the relay.
+    #[must_use]
+    pub fn watched(self) -> Self {
+        Self { watched: true, ..self }
     }
 
     /// The relay's settings for this scene.

@@ -1,0 +1,80 @@
+//! Whoever shows what is in flight, told only what changed: is the copy true, and do the counts add up?
+
+use std::collections::BTreeMap;
+
+use rescind_proto::{
+    relay::{Counts, Relay, RequestKey, RequestView},
+    side::Side,
+};
+
+use super::world::Broken;
+
+/// A copy of all that a relay shows, kept in step by what it says has changed.
+#[derive(Clone, Debug)]
+pub struct Watcher {
+    copy: BTreeMap<RequestKey, String>,
+}
+
+impl Watcher {
+    /// Begins to watch.
+    #[must_use]
+    pub fn new(relay: &mut Relay) -> Self {
+        relay.watch(true);
+        Self { copy: all(relay).map(|view| (view.key, shown(&view))).collect() }
+    }
+
+    /// Takes over what has changed, and compares.
+    ///
+    /// # Errors
+    ///
+    /// A change that was not told, or counts that do not add up.
+    pub fn follow(&mut self, relay: &mut Relay) -> Result<(), Broken> {
+        while let Some(changed) = relay.poll_changed() {
+            match relay.view(changed) {
+                Some(view) => self.copy.insert(changed, shown(&view)),
+                None => self.copy.remove(&changed),
+            };
+        }
+        for view in all(relay) {
+            let (known, now) = (self.copy.get(&view.key), shown(&view));
+            if known != Some(&now) {
+                return Err(Broken(format!("a change of {} was not told: known is {known:?}, true {now}", view.key)));
+            }
+        }
+        add_up(relay)
+    }
+}
+
+fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
+    Side::BOTH.into_iter().flat_map(|side| relay.requests(side).chain(relay.recent(side)))
+}
+
+/// All of a view; of a dialect its name.
+fn shown(view: &RequestView<'_>) -> String {
+    let RequestView { key, id, upstream, method, name, parent, since, state, deadline, progress, .. } = view;
+    let RequestView { is_task, task, cancel, works_on, is_stuck, onward, ended, late, .. } = view;
+    let asked = (key, id, upstream, method, name, parent, since);
+    let goes_on = (state, deadline, progress, is_task, task, onward.name);
+    format!("{:?}", (asked, goes_on, (cancel, works_on, is_stuck), (ended, late)))
+}
+
+/// Every request is in flight or has ended in one way, and every cancel has one outcome.
+fn add_up(relay: &Relay) -> Result<(), Broken> {
+    let tally = relay.tally();
+    let sum = |counts: &Counts| counts.iter().map(|(_, count)| count).sum::<u64>();
+    let opened = tally.requests.client + tally.requests.server;
+    let in_flight = (relay.in_flight(Side::Client) + relay.in_flight(Side::Server)) as u64;
+    let ended = tally.answered + tally.answered_here + tally.silent + tally.gone;
+    if opened != in_flight + ended {
+        return Err(Broken(format!("{opened} requests came, {in_flight} are in flight, and {ended} have ended")));
+    }
+    let (cancels, outcomes) = (sum(&tally.cancels), sum(&tally.outcomes));
+    if cancels != outcomes {
+        return Err(Broken(format!("{cancels} cancels have {outcomes} outcomes: {tally:?}")));
+    }
+    let settled: u64 = tally.cancel_to_settled.counts().iter().sum();
+    if settled > cancels {
+        return Err(Broken(format!("{settled} cancelled requests have ended, of {cancels}")));
+    }
+    Ok(())
+}
