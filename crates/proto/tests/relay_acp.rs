@@ -175,3 +175,84 @@ fn an_agent_that_dies_answers_its_cancelled_turn() {
     assert_eq!(rig.at_client(), [STOPPED]);
     assert_eq!(rig.outcome("1"), Some(Outcome::Unknown));
 }
+
+/// A client that declares the cancels of the proposal, before an agent that does not (ACP-20).
+fn gated() -> RelayRig {
+    let mut rig = RelayRig::new(Config::default());
+    let declared = r#"{"protocolVersion":1,"clientCapabilities":{"cancellation":{"request":true}}}"#;
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{declared}}}"#));
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#);
+    rig.at_client();
+    rig.from_client(PROMPT);
+    rig.at_server();
+    rig
+}
+
+#[test]
+fn the_gate_of_a_requests_cancel_is_none_for_that_of_a_turn() {
+    let mut rig = gated();
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert_eq!(rig.at_server(), [SESSION_CANCEL], "every agent understands it (D37)");
+    assert_eq!(rig.outcome("1"), Some(Outcome::Sent));
+    rig.from_server(UPDATE);
+    rig.from_server(STOPPED);
+    assert_eq!(rig.at_client(), [UPDATE, STOPPED]);
+    assert!(matches!(rig.outcome("1"), Some(Outcome::Confirmed { .. })));
+}
+
+#[test]
+fn a_second_cancel_of_a_turn_does_not_pass_the_first() {
+    let mut rig = acp_with(Config::default());
+    rig.from_client(PROMPT);
+    rig.from_client(&SESSION_CANCEL.replace("{\"sessionId", "{\"n\":1,\"sessionId"));
+    let prompt = PROMPT.len() + 1;
+    rig.write(Side::Server, prompt);
+    rig.from_client(&SESSION_CANCEL.replace("{\"sessionId", "{\"n\":2,\"sessionId"));
+    rig.write(Side::Server, SESSION_CANCEL.len() + "\"n\":1,".len() + 1);
+    assert_eq!(rig.outcome("1"), Some(Outcome::Sent), "the first has left");
+    rig.from_server(STOPPED);
+    assert!(matches!(rig.outcome("1"), Some(Outcome::Confirmed { .. })), "{:?}", rig.outcome("1"));
+    let heard = rig.at_server();
+    assert_eq!(heard.len(), 3, "{heard:?}");
+    assert!(heard[1].contains("\"n\":1") && heard[2].contains("\"n\":2"), "{heard:?}");
+}
+
+#[test]
+fn a_turn_stopped_before_the_client_cancels_it_is_told_once_and_ends_once() {
+    let mut rig = prompted();
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert!(!rig.relay.stop(rig.now, key, None));
+    rig.from_client(SESSION_CANCEL);
+    rig.from_client(CANCEL_PROMPT);
+    assert_eq!(rig.at_server(), [SESSION_CANCEL, SESSION_CANCEL], "ours, and then what the client says");
+    rig.pass(Duration::from_secs(30));
+    assert_eq!(rig.at_client().len(), 1, "the agent is mute");
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!((rig.at_client(), rig.relay.residue()), (vec![], 0));
+}
+
+#[test]
+fn a_queued_turn_that_is_stopped_never_starts() {
+    let mut rig = acp_with(Config::default());
+    rig.from_client(PROMPT);
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert_eq!(rig.at_server(), [""; 0]);
+    assert!(rig.at_client()[0].contains(r#""stopReason":"cancelled""#));
+    assert_eq!(rig.outcome("1"), Some(Outcome::NeverSent));
+    rig.from_server(UPDATE);
+    assert_eq!(rig.at_client(), [UPDATE], "nothing is muted for a turn that never was");
+}
+
+#[test]
+fn a_turn_is_ended_at_once_when_its_agent_cannot_be_told() {
+    let mut rig = prompted();
+    let key = rig.key(Side::Client, "1").unwrap();
+    rig.relay.handle_deaf(rig.now, Side::Server);
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert!(rig.at_client()[0].contains(r#""stopReason":"cancelled""#));
+    assert_eq!(rig.outcome("1"), Some(Outcome::Unknown));
+}

@@ -178,9 +178,12 @@ impl Relay {
         let to = request.from.other();
         let (up, onward, is_task) = (exchange.up, exchange.onward, exchange.is_task);
         let method = self.methods.name(exchange.method);
+        let is_turn = exchange.session.is_some() && onward.turn.is_some_and(|turn| method == turn.prompt);
+        let forbidden = self.era.forbids_cancel(request.from, onward);
         let unsendable = onward.uncancellable(method).is_some()
             || is_task
-            || self.era.forbids_cancel(request.from, onward).is_some()
+            // The gate is that of a request's cancel; every agent understands a turn's (D37).
+            || forbidden.is_some_and(|rule| !is_turn || onward.gate.is_none_or(|gate| gate.rule != rule))
             || (onward.cancellers == Cancellers::Client && request.from == Side::Server);
         let withdrawn = match up {
             Up::Assembling => true,

@@ -20,8 +20,8 @@ impl Relay {
         let Some(exchange) = self.exchange(request) else { return Passed::PLAIN };
         let sent = exchange.up == Up::Sent;
         if exchange.cancel.is_some() {
-            // Our own went before it; the agent is told once (D15), and the client's turn is being cancelled.
-            return Passed { tag: Tag::Plain, urgent: sent, splice: None };
+            // The first one counts, and so this one must not pass it.
+            return Passed::PLAIN;
         }
         let until = now + self.turn_limit(request);
         self.timers.arm(until, super::Timer::Grace(request));

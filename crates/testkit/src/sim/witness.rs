@@ -7,9 +7,10 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use rescind_proto::{
+    id::RequestId,
     monitor::{self, Monitor, RequestView},
     receipt::{Outcome, Receipt},
-    relay::{self, Drop, Event, Hop, Relay, RequestKey, RequestState},
+    relay::{self, Drop, Event, Hop, Relay, RequestKey, RequestState, Verdict},
     side::{Side, Sides},
     time::Instant,
 };
@@ -30,6 +31,8 @@ pub struct Witness {
     /// The monitor itself could not tell whose an answer was; or a refusal was written when nothing was remembered of
     /// what it refuses, and so could be an answer.
     in_doubt: Sides<bool>,
+    /// What each side's last cancel named, if the monitor remembers no such request.
+    held: Sides<Option<RequestId>>,
     longest: Duration,
 }
 
@@ -73,6 +76,7 @@ impl Witness {
             ended: Sides::default(),
             refused: Sides::from_fn(|_| VecDeque::new()),
             in_doubt: Sides::default(),
+            held: Sides::default(),
             longest: scene.config.remember.1,
         }
     }
@@ -100,6 +104,10 @@ impl Witness {
                     } = event
                     {
                         self.in_doubt[request.from] |= answered.doubtful;
+                    } else if let monitor::Event::Cancel(seen) = event
+                        && seen.from == link
+                    {
+                        self.held[link] = seen.id.filter(|_| seen.verdict == Verdict::Held);
                     }
                 }
             }
@@ -109,6 +117,11 @@ impl Witness {
             }
             Event::Receipt { request, receipt, .. } => {
                 self.asks.entry(*request).or_default().receipt = Some(receipt.clone());
+            }
+            // Its answer lay half written until the monitor had forgotten it: there the next of that id is cancelled (D9).
+            Event::Cancel(cancel) if matches!(cancel.verdict, Verdict::Completed | Verdict::Repeated) => {
+                let held = self.held[cancel.from].take();
+                self.in_doubt[cancel.from] |= held.is_some() && held == cancel.id;
             }
             Event::Dropped { from, why: Drop::DuplicateId, at, .. } => self.refused[*from].push_back(*at),
             Event::Settled { .. }
@@ -238,9 +251,6 @@ impl Witness {
                 // That a client has ended tells the relay nothing, while its link shows that nothing more can come.
                 let knows_more = known.outcome == Outcome::Sent
                     && (seen.outcome == Outcome::Unknown && self.ended[key.from.other()]);
-                // A client that cancels its turn twice may have its second cancel written first, and its link shows that;
-                // the relay's receipt is that of the first.
-                let knows_more = knows_more || (view.session.is_some() && known.outcome == Outcome::CompletedFirst);
                 if kind(known.outcome) == kind(seen.outcome) || knows_more {
                     Ok(())
                 } else {
