@@ -135,6 +135,20 @@ fn no_more_than_16_subscribe_at_once() {
     expect_well(&mut rig, &admin);
 }
 
+/// Whoever leaves before it is answered was still counted as the first: the next must be told all the same.
+#[test]
+fn a_subscriber_that_leaves_at_once_takes_nothing_from_the_next() {
+    let (mut rig, admin) = mcp(&[]);
+    for _ in 0..4 {
+        admin.connect().write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    }
+    let mut subscriber = admin.subscribe(None);
+    subscriber.until(|known| known.session.is_some());
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    subscriber.until(|known| known.of("1").is_some());
+    expect_well(&mut rig, &admin);
+}
+
 #[test]
 fn a_client_that_says_half_and_waits_holds_up_nobody() {
     let (mut rig, admin) = mcp(&[]);

@@ -32,6 +32,7 @@ use tokio::{
 use super::{
     desk::Desk,
     query::{Query, members},
+    scene::Scene,
     stream::{self, Stream},
 };
 
@@ -225,9 +226,14 @@ impl Server {
         let Some(seat) = self.stream.seat() else {
             return Some(problem(StatusCode::TOO_MANY_REQUESTS, "too many subscribers", None));
         };
-        if self.desk.ask(|scene| scene.begin_watching()).await? {
-            tokio::spawn(pace(Arc::clone(&self.desk), Arc::clone(&self.stream)));
-        }
+        let (desk, stream) = (Arc::clone(&self.desk), Arc::clone(&self.stream));
+        // Begun where it is decided: whoever asked may have gone before it hears the answer.
+        let begin = move |scene: &mut Scene<'_>| {
+            if scene.begin_watching() {
+                tokio::spawn(pace(desk, stream));
+            }
+        };
+        self.desk.ask(begin).await?;
         let (sender, events) = mpsc::channel(1);
         tokio::spawn(stream::feed(seat, Arc::clone(&self.desk), since, sender));
         let mut reply = Response::new(Either::Right(Events(events)));
