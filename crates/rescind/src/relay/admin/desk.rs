@@ -1,9 +1,11 @@
 //! The one door between whoever asks over the socket and the link.
 //!
 //! A question is a function of the link, put to the desk by the task of a connection, and answered by the drive in
-//! its turn, between two inputs. While nobody asks, the drive looks at one flag.
+//! its turn, between two inputs: one each time, so that however many ask, the link waits for one answer at most. While
+//! nobody asks, the drive looks at one flag.
 
 use std::{
+    collections::VecDeque,
     fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -27,7 +29,7 @@ pub(super) struct Desk {
 
 #[derive(Default)]
 struct State {
-    questions: Vec<Question>,
+    questions: VecDeque<Question>,
     drive: Option<Waker>,
     closed: bool,
 }
@@ -44,7 +46,7 @@ impl Desk {
             if state.closed {
                 return None;
             }
-            state.questions.push(Box::new(move |scene| drop(sender.send(question(scene)))));
+            state.questions.push_back(Box::new(move |scene| drop(sender.send(question(scene)))));
             self.waiting.store(true, Ordering::Relaxed);
             if let Some(drive) = &state.drive {
                 drive.wake_by_ref();
@@ -68,18 +70,19 @@ impl Desk {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// The questions that wait.
-    pub(super) fn take(&self) -> Vec<Question> {
+    /// The question that has waited longest.
+    pub(super) fn take(&self) -> Option<Question> {
         let mut state = self.state();
-        self.waiting.store(false, Ordering::Relaxed);
-        std::mem::take(&mut state.questions)
+        let question = state.questions.pop_front();
+        self.waiting.store(!state.questions.is_empty(), Ordering::Relaxed);
+        question
     }
 
     /// Nothing is answered any more.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        state.questions = Vec::new();
+        state.questions = VecDeque::new();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -81,7 +81,7 @@ impl Admin {
         Ok(Self(Some(Box::new(Open { desk, keeper, drive: None, server, closing, socket }))))
     }
 
-    /// Answers what was asked. Whether anything was.
+    /// Answers one question. Whether there was one.
     #[inline]
     pub(super) fn poll(&mut self, now: Instant, relay: &mut Relay) -> bool {
         match &mut self.0 {
@@ -141,9 +141,9 @@ impl Admin {
 impl Open {
     #[cold]
     fn answer(&mut self, now: Instant, relay: &mut Relay) -> bool {
-        let questions = self.desk.take();
-        let asked = !questions.is_empty();
-        for question in questions {
+        let question = self.desk.take();
+        let asked = question.is_some();
+        if let Some(question) = question {
             question(&mut Scene { now, relay, keeper: &mut self.keeper });
         }
         asked
