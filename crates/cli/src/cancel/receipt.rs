@@ -15,6 +15,9 @@ use crate::{fleet::speak, screen::clean};
 /// How many requests go into one order.
 const ORDER: usize = 1000;
 
+/// What a wait is that no clock can count: a year.
+const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Cancels the requests of every session, and tells what becomes known until `wait` is over.
 pub(super) async fn cancel(sessions: Vec<Vec<Chosen>>, reason: Option<&str>, wait: Duration) -> Verdict {
     let mut followed = JoinSet::new();
@@ -63,13 +66,18 @@ impl Receipts {
             }
         }
         if let Some(events) = events {
-            self.follow(&shim, events, Instant::now() + wait).await;
+            let end = Instant::now().checked_add(wait).unwrap_or_else(|| Instant::now() + FAR);
+            self.follow(&shim, events, end).await;
         }
     }
 
     async fn listen(&self, shim: &Shim) -> Option<Events> {
         let events = shim.events(None).await;
-        events.inspect_err(|error| speak(&format!("note: {}: what follows is not told: {error}", shim.name()))).ok()
+        events
+            .inspect_err(|error| {
+                speak(&format!("note: {}: what follows is not told: {}", shim.name(), clean(&error.to_string())))
+            })
+            .ok()
     }
 
     /// What the shim says of one request of the order.
@@ -99,7 +107,12 @@ impl Receipts {
                 Ok(Some(Event::Changes(changes))) => changes.requests,
                 Ok(Some(Event::Ended(_))) => return speak(&format!("note: {}: the session has ended", shim.name())),
                 Ok(None) => return speak(&format!("note: {}: its shim is gone", shim.name())),
-                Err(error) => return self.fail(shim, &error.to_string()),
+                // What was accepted stays so, whatever becomes of whoever tells of it.
+                Err(ShimError::Gone(_)) => return speak(&format!("note: {}: its shim is gone", shim.name())),
+                Err(error) => {
+                    let words = clean(&error.to_string());
+                    return speak(&format!("note: {}: what follows is not told: {words}", shim.name()));
+                }
             };
             requests.iter().for_each(|request| self.tell(shim, request, false));
         }

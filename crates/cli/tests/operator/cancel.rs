@@ -76,6 +76,21 @@ fn the_session_may_be_left_out_where_only_one_fits() {
 }
 
 #[test]
+fn what_was_accepted_stays_so_when_its_shim_is_killed() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711");
+    shim.put([request(17, "tools/call", None, 0)]);
+    let arguments = ["cancel", "4711/17", "--wait", "500000000000y"];
+    let mut child = sockets.command(&arguments).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "4711/17: cancelling…");
+    drop(shim);
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(0), "note: 4711: its shim is gone\n"));
+}
+
+#[test]
 fn ids_that_are_strings_can_be_named() {
     let sockets = Sockets::new();
     let shim = sockets.shim("1");
