@@ -10,10 +10,28 @@ use std::{
 };
 
 use rescind_feed::{Request, Side, State};
-use rescind_testkit::fake_shim::{asked, percent, request, session};
+use rescind_testkit::{
+    fake_shim::{asked, percent, request, session},
+    puppet::Rig,
+};
 use serde_json::Value;
 
-use crate::{Sockets, say, shim::terminal::Terminal, words};
+use crate::{
+    Sockets, say,
+    shim::{PROGRAM, terminal::Terminal, words::expect_alive},
+    words,
+};
+
+#[test]
+fn a_directory_whose_path_is_longer_than_an_address_is_no_hindrance() {
+    let around = tempfile::tempdir().unwrap();
+    let sockets = around.path().join("x".repeat(120));
+    let mut rig = Rig::builder(PROGRAM).sockets(&sockets).start();
+    expect_alive(&mut rig);
+    let said = say(&sockets, &["ps"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, "nothing is in flight in 1 session\n"));
+    assert!(said.stdout.contains("idle"), "{}", said.stdout);
+}
 
 #[test]
 fn what_is_in_flight_is_a_table_over_all_sessions() {

@@ -1,6 +1,12 @@
 //! A client of one shim's admin socket.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs::File,
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -14,6 +20,9 @@ use super::{Events, Query, ShimError, query::encoded};
 
 /// How long a shim may take for an answer. It answers from memory: one that takes longer is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bytes of a path that fit into the address of a socket, with the zero behind it.
+const MAX_ADDRESS: usize = 107;
 
 /// The longest answer that is read: the messages of one request, each of them escaped, and room.
 const MAX_ANSWER: usize = 32 << 20;
@@ -104,9 +113,24 @@ impl Shim {
         serde_json::from_slice(&answer).map_err(ShimError::unreadable)
     }
 
+    /// The address of a socket holds no long path: there it is reached through its directory's descriptor.
+    async fn connect(&self) -> io::Result<UnixStream> {
+        let (directory, name) = (self.socket.parent(), self.socket.file_name());
+        match (directory, name) {
+            (Some(directory), Some(name))
+                if cfg!(target_os = "linux") && self.socket.as_os_str().len() > MAX_ADDRESS =>
+            {
+                let directory = File::open(directory)?;
+                let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+                UnixStream::connect(short).await
+            }
+            _ => UnixStream::connect(&self.socket).await,
+        }
+    }
+
     /// Asks, and gives the answer if it is a good one.
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ShimError> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(ShimError::from_io)?;
+        let stream = self.connect().await.map_err(ShimError::from_io)?;
         let server = stream.peer_cred().map_err(ShimError::from_io)?.uid();
         if server != self.user {
             return Err(ShimError::Foreign(server));
