@@ -50,11 +50,13 @@ async fn ask(shim: Shim) -> Result<Sample, ShimError> {
 
 /// What names the program: its file, and the script or package after it.
 fn short(session: &Session) -> String {
-    let mut words = session.command.iter().map(String::as_str);
+    // What is set for a program is no name, nor is an address: either may hold a secret.
+    let is_name = |word: &str| !word.starts_with('-') && !word.contains('=') && !word.contains("://");
+    let mut words = session.command.iter().map(String::as_str).skip_while(|word| *word == "env" || word.contains('='));
     let program = words.next().unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or(program);
     let named = words.find(|word| !matches!(*word, "-y" | "--yes" | "-m"));
-    match named.filter(|word| !word.starts_with('-')) {
+    match named.filter(|word| is_name(word)) {
         Some(named) => cut(&format!("{program} {named}"), 64).to_owned(),
         None => cut(program, 64).to_owned(),
     }
@@ -146,10 +148,10 @@ impl Page<'_> {
             let Histogram { bounds, counts, sum: micros } = of(&sample.counters);
             let mut below = 0;
             for (bound, counted) in bounds.iter().zip(counts) {
-                below += counted;
+                below = u64::saturating_add(below, *counted);
                 self.line(&bucket, sample, &[("le", &Seconds(*bound).to_string())], below);
             }
-            let all: u64 = counts.iter().sum();
+            let all = counts.iter().copied().fold(0, u64::saturating_add);
             self.line(&bucket, sample, &[("le", "+Inf")], all);
             self.line(&sum, sample, &[], Seconds(*micros));
             self.line(&count, sample, &[], all);
@@ -223,11 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn counts_that_no_shim_can_have_are_counts_all_the_same() {
+        let counters = Counters {
+            cancel_to_settled: Histogram { bounds: vec![1], counts: vec![u64::MAX, 1], sum: u64::MAX },
+            ..Counters::default()
+        };
+        let text = written(&[sample("1", "", counters)], 0);
+        assert!(text.contains(&format!("le=\"+Inf\"}} {}", u64::MAX)), "{text}");
+    }
+
+    #[test]
     fn a_command_is_shortened_to_what_names_it() {
         let short = |words: &[&str]| short(&rescind_testkit::fake_shim::session("1", words));
         assert_eq!(short(&["/usr/bin/npx", "-y", "@scope/server", "--token", "hunter2"]), "npx @scope/server");
         assert_eq!(short(&["python3", "-m", "server"]), "python3 server");
         assert_eq!(short(&["./server", "--token", "hunter2"]), "server");
+        assert_eq!(short(&["env", "KEY=hunter2", "npx", "server"]), "npx server");
+        assert_eq!(short(&["mcp-remote", "https://me:hunter2@host/"]), "mcp-remote");
+        assert_eq!(short(&["server", "key=hunter2"]), "server");
         assert_eq!(short(&[]), "");
     }
 
