@@ -1,5 +1,7 @@
 //! What is shown: shims that run, and recordings.
 
+use std::sync::Arc;
+
 use rescind_feed::Details;
 
 use crate::{
@@ -11,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) directory: Option<Directory>,
-    pub(super) recordings: Vec<Recording>,
+    pub(super) recordings: Vec<Arc<Recording>>,
 }
 
 /// One session's source.
@@ -20,12 +22,12 @@ pub(super) enum Source<'a> {
     /// A shim that runs.
     Shim(Shim),
     /// A recording.
-    Recording(&'a Recording),
+    Recording(&'a Arc<Recording>),
 }
 
 impl Sources {
-    pub(super) const fn new(directory: Option<Directory>, recordings: Vec<Recording>) -> Self {
-        Self { directory, recordings }
+    pub(super) fn new(directory: Option<Directory>, recordings: Vec<Recording>) -> Self {
+        Self { directory, recordings: recordings.into_iter().map(Arc::new).collect() }
     }
 
     /// The source of that session.
@@ -42,7 +44,12 @@ impl Source<'_> {
     /// Everything that is kept of one request.
     pub(super) async fn details(&self, key: &str) -> Result<Option<Details>, ShimError> {
         match self {
-            Self::Recording(recording) => Ok(recording.details(key)),
+            Self::Recording(recording) => {
+                // Its messages are read from the disk and may be large: other pages do not wait for that.
+                let (recording, key) = (Arc::clone(recording), key.to_owned());
+                let read = tokio::task::spawn_blocking(move || recording.details(&key)).await;
+                read.map_err(|_| ShimError::unreadable("its messages cannot be shown"))
+            }
             Self::Shim(shim) => match shim.details(key).await {
                 Ok(details) => Ok(Some(details)),
                 Err(ShimError::Refused { status: 404, .. }) => Ok(None),

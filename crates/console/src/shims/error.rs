@@ -56,7 +56,7 @@ impl ShimError {
     }
 
     /// An answer that is not the JSON it should be.
-    pub(super) fn unreadable(error: impl std::fmt::Display) -> Self {
+    pub(crate) fn unreadable(error: impl std::fmt::Display) -> Self {
         Self::Unreadable(error.to_string())
     }
 }
