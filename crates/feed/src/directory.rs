@@ -15,6 +15,9 @@ pub fn directory(variable: impl Fn(&str) -> Option<OsString>, user: u32) -> Path
     set("RESCIND_RUNTIME_DIR")
         .or_else(|| Some(set("XDG_RUNTIME_DIR")?.join("rescind")))
         .unwrap_or_else(|| PathBuf::from(format!("/tmp/rescind-{user}")))
+        // Without a slash at the end, which would lead through a link.
+        .components()
+        .collect()
 }
 
 #[cfg(test)]
@@ -30,6 +33,7 @@ mod tests {
             };
             directory(variable, 1000)
         };
+        assert_eq!(with(Some("/run/x/./"), None).as_os_str(), "/run/x");
         assert_eq!(with(Some("/run/x"), Some("/run/user/1000")), PathBuf::from("/run/x"));
         assert_eq!(with(None, Some("/run/user/1000")), PathBuf::from("/run/user/1000/rescind"));
         assert_eq!(with(Some(""), Some("")), PathBuf::from("/tmp/rescind-1000"));

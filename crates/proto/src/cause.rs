@@ -124,7 +124,7 @@ pub fn sanitised(text: &str) -> String {
 
 /// Characters that reorder what a terminal or page shows around them.
 const fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn control_characters_never_reach_a_log() {
-        assert_eq!(sanitised("a\x1b[31m\nb\u{202e}"), "a\u{fffd}[31m\u{fffd}b\u{fffd}");
+        assert_eq!(sanitised("a\x1b[31m\nb\u{202e}\u{61c}"), "a\u{fffd}[31m\u{fffd}b\u{fffd}\u{fffd}");
     }
 
     #[test]
