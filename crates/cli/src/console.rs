@@ -98,9 +98,6 @@ fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
             Failure::new(file.display(), error, "name a file that `rescind run --record` has written")
         })?;
         for remark in recording.remarks() {
-            let _ = writeln!(io::stderr(), "note: {}: {remark}", file.display());
-        }
-        for remark in recording.remarks() {
             speak(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));
         }
         opened.push(recording);
