@@ -33,3 +33,4 @@ mod outgoing;
 mod slab;
 mod sticky;
 mod timer;
+mod turns;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use rescind_proto::{
+    dialect::acp,
     frame::Reason,
     monitor::{Config, Event, Monitor, Unread, Untracked},
     relay::Verdict,
@@ -180,4 +181,23 @@ fn a_flood_of_everything_stays_within_the_bounds() {
     assert_eq!(monitor.in_flight(Client) + monitor.in_flight(Server), 0);
     monitor.handle_timeout(now + Duration::from_secs(60));
     assert_eq!(monitor.residue(), 0);
+}
+
+#[test]
+fn a_turn_is_found_again_when_the_ones_after_it_are_over_and_forgotten() {
+    let mut monitor = Monitor::new(Config { dialect: Some(&acp::V1), remembered: 0, ..Config::default() });
+    let now = Instant::ORIGIN;
+    for id in 1..=3 {
+        let ask = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"s"}}}}"#);
+        monitor.handle_frame(now, Side::Client, ask.as_bytes());
+    }
+    for id in [2, 3] {
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        monitor.handle_frame(now, Side::Server, answer.as_bytes());
+        monitor.handle_timeout(now);
+    }
+    let update = br#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
+    monitor.handle_frame(now, Side::Server, update);
+    let first = monitor.requests(Side::Client).next().unwrap();
+    assert_eq!(first.progress.map(|progress| progress.count), Some(1));
 }

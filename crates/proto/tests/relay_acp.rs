@@ -256,3 +256,15 @@ fn a_turn_is_ended_at_once_when_its_agent_cannot_be_told() {
     assert!(rig.at_client()[0].contains(r#""stopReason":"cancelled""#));
     assert_eq!(rig.outcome("1"), Some(Outcome::Unknown));
 }
+
+#[test]
+fn what_an_agent_asks_is_no_turn_of_the_client() {
+    let mut rig = acp_with(Config::default());
+    rig.from_server(PROMPT);
+    rig.at_client();
+    rig.from_client(SESSION_CANCEL);
+    rig.from_server(ASK);
+    assert_eq!(rig.at_server(), [SESSION_CANCEL], "it passes");
+    assert_eq!(rig.outcome("1"), None);
+    assert!(rig.relay.requests(Side::Server).all(|view| view.cancel.is_none() && view.parent.is_none()));
+}

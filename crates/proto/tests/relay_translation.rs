@@ -45,7 +45,7 @@ fn a_silent_server_under_an_answered_dialect_is_answered_for_after_the_grace() {
             r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-32800,"message":"{text}","data":{{"receipt":{{"cause":"caller","outcome":"sent"}}}}}}}}"#
         )]
     );
-    assert!(rig.events.iter().any(|event| matches!(event, Event::Stuck { sign: StuckSign::NoAnswer, .. })));
+    assert!(!rig.events.iter().any(|event| matches!(event, Event::Stuck { .. })), "silence is all that it owes");
     rig.from_server(RESULT);
     assert_eq!((rig.at_client(), rig.late()), (vec![], 1), "the upstream's own answer comes too late");
     assert!(matches!(rig.outcome("1"), Some(Outcome::AnsweredAfter { answer: Answer::Result, .. })));
@@ -225,4 +225,19 @@ fn a_spelling_tells_the_dialect_when_no_handshake_was_seen() {
     assert_eq!(rig.at_server(), [ACP_CANCEL]);
     rig.from_server(CANCELLED);
     assert_eq!(rig.at_client(), [CANCELLED], "an ACP client is owed its answer");
+}
+
+#[test]
+fn an_operator_who_ends_the_waiting_of_a_cancelled_request_did_not_cancel_it() {
+    let mut rig = between(&acp::V1, &acp::V1);
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_client(ACP_CANCEL);
+    let key = rig.key(Side::Client, "1").unwrap();
+    assert!(rig.relay.stop(rig.now, key, None));
+    assert!(!rig.relay.stop(rig.now, key, None), "it is over");
+    assert_eq!((rig.at_client().len(), rig.at_server().len()), (1, 1));
+    assert_eq!(rig.verdicts(), [Verdict::Accepted], "one cancel");
+    rig.pass(Duration::from_secs(5));
+    assert!(rig.events.iter().any(|event| matches!(event, Event::Stuck { sign: StuckSign::NoAnswer, .. })));
 }

@@ -144,6 +144,21 @@ fn a_servers_request_belongs_to_the_only_one_it_can() {
 }
 
 #[test]
+fn what_a_server_has_not_seen_or_has_answered_is_not_what_it_works_on() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.from_server(SAMPLE);
+    assert_eq!(only(&rig, Side::Server).parent, None, "it has not been written");
+    rig.at_client();
+    rig.from_client(RESULT);
+    rig.at_server();
+    rig.from_server(RESULT);
+    rig.from_server(&SAMPLE.replace(r#""id":1"#, r#""id":2"#));
+    assert_eq!(rig.relay.in_flight(Side::Client), 1, "its answer waits");
+    assert_eq!(only(&rig, Side::Server).parent, None);
+}
+
+#[test]
 fn a_question_of_a_session_belongs_to_its_turn() {
     let mut rig = RelayRig::new(Config::default());
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
@@ -286,4 +301,13 @@ fn of_messages_of_our_own_the_latest_are_kept() {
     assert_eq!(rig.relay.said().count(), 256);
     let last = rig.key(Side::Client, "300");
     assert_eq!(rig.relay.said().last().map(|said| said.request), last);
+}
+
+#[test]
+fn a_cancel_is_counted_even_if_nothing_is_remembered() {
+    let mut rig = mcp_with(Config { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..Config::default() });
+    rig.from_client(CALL);
+    rig.from_client(CANCEL);
+    let tally = rig.relay.tally();
+    assert_eq!((tally.cancels.of("caller"), tally.outcomes.of("never_sent"), tally.silent), (1, 1, 1));
 }

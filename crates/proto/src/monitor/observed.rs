@@ -8,7 +8,6 @@ use crate::{
     method::Method,
     receipt::{self, Outcome, Receipt},
     relay::LateKind,
-    slab::Key,
     time::Instant,
 };
 
@@ -22,8 +21,6 @@ pub(super) struct Observed {
     pub(super) partial: Option<RequestId>,
     /// The session of a turn, as JSON.
     pub(super) session: Option<Box<[u8]>>,
-    /// The turn of its session that was in flight when it began.
-    pub(super) earlier_turn: Option<Key>,
     pub(super) dialect: &'static Dialect,
     pub(super) parent: Option<RequestKey>,
     pub(super) since: Instant,

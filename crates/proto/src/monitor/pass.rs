@@ -75,7 +75,6 @@ impl Monitor {
             token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
             partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
             session: turn.and(params.session_id).filter(|session| self.is_kept(session)).map(Into::into),
-            earlier_turn: None,
             parent: self.parent_of(from, &method, params.session_id),
             dialect,
             since: now,

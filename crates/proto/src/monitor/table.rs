@@ -14,6 +14,7 @@ use crate::{
     id::RequestId,
     slab::{Key, Slab},
     time::Instant,
+    turns::Turns,
 };
 
 /// How many more are remembered while they may still be answered.
@@ -25,8 +26,7 @@ pub(super) struct Table {
     ids: HashTable<u32>,
     /// Under each token that a request asked with.
     tokens: HashTable<Slot>,
-    /// The newest turn in flight of each session.
-    turns: HashTable<Slot>,
+    turns: Turns,
     /// Over, and owed nothing; oldest first.
     done: VecDeque<(Key, Instant)>,
     /// Over while an answer may still come; oldest first.
@@ -51,7 +51,7 @@ impl Table {
             slab: Slab::new(),
             ids: HashTable::new(),
             tokens: HashTable::new(),
-            turns: HashTable::new(),
+            turns: Turns::new(seed),
             done: VecDeque::new(),
             abandoned: VecDeque::new(),
             live_places: 0,
@@ -96,14 +96,7 @@ impl Table {
         found.into_iter().map(|(_, key)| key).collect()
     }
 
-    pub(super) fn insert(&mut self, mut request: Observed) -> Key {
-        if let Some(session) = &request.session {
-            let earlier = self.open_turn(session);
-            if let Some(earlier) = earlier {
-                remove_slot(&mut self.turns, self.seed.hash(session), earlier);
-            }
-            request.earlier_turn = earlier;
-        }
+    pub(super) fn insert(&mut self, request: Observed) -> Key {
         let Self { slab, ids, tokens, turns, seed, .. } = self;
         let key = slab.insert(request);
         let Some(request) = slab.get(key) else { return key };
@@ -114,8 +107,7 @@ impl Table {
             tokens.insert_unique(hash, Slot { hash, at }, |slot| slot.hash);
         }
         if let Some(session) = &request.session {
-            let hash = seed.hash(session);
-            turns.insert_unique(hash, Slot { hash, at }, |slot| slot.hash);
+            turns.insert(session, key);
         }
         self.live_places ^= at;
         key
@@ -158,8 +150,7 @@ impl Table {
 
     /// The newest turn of this session in flight.
     pub(super) fn open_turn(&self, session: &[u8]) -> Option<Key> {
-        let is = |request: &Observed| request.session.as_deref() == Some(session);
-        self.find_slot(&self.turns, self.seed.hash(session), is)
+        self.turns.of(session).next_back()
     }
 
     fn find(&self, index: &HashTable<u32>, hash: u64, is: impl Fn(&Observed) -> bool) -> Option<Key> {
@@ -178,29 +169,11 @@ impl Table {
         request.over = Some((now, how));
         let ring = if request.may_be_answered() { &mut self.abandoned } else { &mut self.done };
         ring.push_back((key, now));
-        let is_turn = request.session.is_some();
+        if let Some(session) = &request.session {
+            self.turns.remove(session, key);
+        }
         self.live_places ^= key.index();
-        if is_turn {
-            self.end_turn(key);
-        }
         true
-    }
-
-    /// The newest turn of a session gives way to the one before it, if that is in flight.
-    fn end_turn(&mut self, key: Key) {
-        let Some(request) = self.slab.get(key) else { return };
-        let Some(session) = &request.session else { return };
-        let hash = self.seed.hash(session);
-        let Ok(entry) = self.turns.find_entry(hash, |slot| slot.at == key.index()) else { return };
-        entry.remove();
-        let mut earlier = request.earlier_turn;
-        while let Some(turn) = earlier.and_then(|key| self.slab.get(key)) {
-            if let (true, Some(key)) = (turn.is_live(), earlier) {
-                self.turns.insert_unique(hash, Slot { hash, at: key.index() }, |slot| slot.hash);
-                return;
-            }
-            earlier = turn.earlier_turn;
-        }
     }
 
     /// Forgets what has been remembered long enough (D8).
@@ -251,16 +224,11 @@ impl Table {
                 assert!(self.by_token(token).is_some(), "invariant 6: the token of {} is lost", request.id);
             }
         }
-        let is_live = |slot: &Slot| self.slab.at(slot.at).is_some_and(Observed::is_live);
-        for (_, turn) in self.iter().filter(|(_, request)| request.is_live()) {
-            let found = turn.session.as_deref().map(|session| self.open_turn(session));
-            assert_ne!(found, Some(None), "invariant 6: a turn in flight is not in the index");
+        for (key, request) in self.iter() {
+            let Some(session) = &request.session else { continue };
+            let known = self.turns.of(session).any(|turn| turn == key);
+            assert_eq!(known, request.is_live(), "invariant 6: a turn is in the index as long as it is in flight");
         }
-        let over = self.iter().filter(|(_, request)| !request.is_live()).filter_map(|(key, request)| {
-            let hash = self.seed.hash(request.session.as_ref()?);
-            self.turns.find(hash, |slot| slot.at == key.index())
-        });
-        assert!(over.into_iter().all(is_live), "invariant 6: a turn that is over is in the index");
     }
 }
 

@@ -64,6 +64,7 @@ use crate::{
     sticky::Sticky,
     time::Instant,
     timer::Timers,
+    turns::Turns,
     wire::{Chunk, Decoder, Framed, Framing, Leftover},
 };
 use changes::Changes;
@@ -95,8 +96,8 @@ pub struct Relay {
     tally: Tally,
     /// What each side calls itself.
     parties: Sides<Option<Party>>,
-    /// Turns and what belongs to them, in flight, the oldest first (D37).
-    turns: Vec<RequestKey>,
+    /// The client's turns in flight (D37).
+    turns: Turns,
     /// What has changed since whoever watches last asked; absent when nobody does.
     changes: Option<Changes>,
     /// How the server's input ended.
@@ -208,7 +209,7 @@ impl Relay {
             names: Methods::new(seed),
             tally: Tally::default(),
             parties: Sides::default(),
-            turns: Vec::new(),
+            turns: Turns::new(seed),
             changes: None,
             server_end: None,
             left: Vec::new(),

@@ -99,8 +99,10 @@ impl Relay {
         };
         let key = self.tables[from].insert(probe.hash, exchange);
         let request = RequestKey { from, key };
-        if turn.is_some_and(|turn| method == turn.prompt) {
-            self.turns.push(request);
+        if let (Side::Client, Some(turn), Some(session)) = (from, turn, params.session_id)
+            && method == turn.prompt
+        {
+            self.turns.insert(session, key);
         }
         self.arm_clocks(request);
         self.report_opened(now, request);
@@ -504,8 +506,8 @@ impl Relay {
         }
         if let Some(exchange) = self.exchange_mut(request) {
             exchange.up = Up::Never;
-            exchange.cancel = Some(Box::new(Cancelling::new(cause, now, Outcome::NeverSent)));
         }
+        self.begin_cancel(request, Cancelling::new(cause, now, Outcome::NeverSent));
         self.report_receipt(now, request);
         self.settle_cancelled(now, request);
         true

@@ -40,6 +40,13 @@ impl Relay {
                     "invariant 6: a clock runs for {request:?}, which is over"
                 );
             }
+            for (key, exchange) in table.iter().filter(|_| side == Side::Client) {
+                let Some(session) = &exchange.session else { continue };
+                let is_turn =
+                    exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt);
+                let known = self.turns.of(session).any(|turn| turn == key);
+                assert_eq!(known, is_turn && exchange.is_live(), "invariant 6: a turn is known while it is in flight");
+            }
             let remembered = table.tombstones().filter(|(key, _)| table.get(*key).is_some()).count();
             assert_eq!(
                 remembered,
@@ -75,6 +82,9 @@ impl Relay {
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, &ex.session, ex.method).hash(state);
                 (ex.dialect.name, ex.onward.name, ex.is_task, ex.superseded).hash(state);
+                if let (Side::Client, Some(session)) = (side, &ex.session) {
+                    self.turns.of(session).position(|turn| turn == key).hash(state);
+                }
                 match ex.task() {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
@@ -97,6 +107,8 @@ impl Relay {
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
                     (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
                     cancel.grace.map(|due| due.since(now)).hash(state);
+                    let late = ex.aside.as_deref().filter(|_| cancel.works_on).map(|aside| now.since(aside.late.at));
+                    late.hash(state);
                 }
                 if let Some(clocks) = &ex.clocks {
                     for running in [clocks.response, clocks.total].into_iter().flatten() {
@@ -117,11 +129,11 @@ impl Relay {
     }
 
     /// How many entries all tables hold: requests in flight and remembered, their indexes, held cancels,
-    /// muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
+    /// turns, muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum();
-        tables + self.muted.len() + self.timers.len()
+        tables + self.turns.len() + self.muted.len() + self.timers.len()
     }
 }

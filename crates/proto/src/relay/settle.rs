@@ -52,7 +52,9 @@ impl Relay {
         let is_timed = exchange.clocks.is_some();
         let notices = exchange.aside.as_deref_mut().map(|aside| core::mem::take(&mut aside.notices));
         let asked = exchange.cancel.as_deref().map(|cancel| cancel.receipt.asked);
-        let is_prompt = exchange.session.is_some();
+        if let (Side::Client, Some(session)) = (request.from, &exchange.session) {
+            self.turns.remove(session, request.key);
+        }
         if is_timed {
             self.disarm_clocks(request);
         }
@@ -63,9 +65,6 @@ impl Relay {
             }
         }
         self.tally.settled(how, asked.map(|asked| now.since(asked)));
-        if is_prompt {
-            self.turns.retain(|key| *key != request);
-        }
         self.touch(request);
         if self.config.observe {
             self.events.push_back(Event::Settled { request, how, at: now });

@@ -97,11 +97,9 @@ impl Relay {
                 if self.links[request.from].outbox.withdraw(ticket).is_none() {
                     return Verdict::Completed;
                 }
-                if let Some(exchange) = self.exchange_mut(request)
-                    && exchange.cancel.is_none()
-                {
+                if self.exchange(request).is_some_and(|ex| ex.cancel.is_none()) {
                     let cause = Cause::new(CauseCode::Caller);
-                    exchange.cancel = Some(Box::new(Cancelling::new(cause, now, Outcome::CompletedFirst)));
+                    self.begin_cancel(request, Cancelling::new(cause, now, Outcome::CompletedFirst));
                 }
                 self.settle(now, request, Settled::Silent);
                 self.cancel_orphan(now, request);
@@ -213,11 +211,17 @@ impl Relay {
             }
         }
         self.disarm_clocks(request);
-        if let Some(exchange) = self.exchange_mut(request) {
-            if withdrawn {
-                exchange.up = Up::Never;
-            }
-            exchange.cancel = Some(Box::new(cancelling));
+        if let Some(exchange) = self.exchange_mut(request).filter(|_| withdrawn) {
+            exchange.up = Up::Never;
+        }
+        self.begin_cancel(request, cancelling);
+    }
+
+    /// The way in of every cancel: it is counted here, for its request may be forgotten before anything is told of it.
+    pub(super) fn begin_cancel(&mut self, request: RequestKey, cancelling: Cancelling) {
+        let Self { tables, tally, .. } = self;
+        if let Some(exchange) = tables[request.from].get_mut(request.key) {
+            tally.receipt(exchange.cancel.insert(Box::new(cancelling)));
         }
         self.touch(request);
     }
@@ -295,11 +299,12 @@ impl Relay {
     /// The grace of a cancelled request has passed (D34).
     pub(super) fn grace_due(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange_mut(request) else { return };
-        let open = exchange.is_open_upstream();
+        // Silence shows nothing where silence is due.
+        let owes = exchange.is_open_upstream() && !exchange.onward.is_silent();
         let waiting = exchange.down == Down::Waiting;
         let Some(cancel) = exchange.cancel.as_deref_mut() else { return };
         cancel.grace = None;
-        if open && !cancel.stuck {
+        if owes && !cancel.stuck {
             cancel.stuck = true;
             self.report_stuck(now, request, StuckSign::NoAnswer);
         }
@@ -358,6 +363,7 @@ impl Relay {
             return false;
         }
         let silent = exchange.settles_silently();
+        let was_cancelled = exchange.cancel.is_some();
         let is_prompt = exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt);
         if is_prompt && self.awaits_answer(request) {
             return false;
@@ -372,7 +378,10 @@ impl Relay {
             self.mute_turn(request);
             self.answer_cancelled(now, request);
         }
-        self.report_decided(now, request);
+        // Who cancelled first stays the one who did; only the waiting is ended.
+        if !was_cancelled {
+            self.report_decided(now, request);
+        }
         true
     }
 

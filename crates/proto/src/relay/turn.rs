@@ -10,6 +10,7 @@ use crate::{
     id::RequestId,
     receipt::Outcome,
     side::Side,
+    slab::Key,
     time::Instant,
 };
 
@@ -26,12 +27,9 @@ impl Relay {
         let until = now + self.turn_limit(request);
         self.timers.arm(until, super::Timer::Grace(request));
         let cause = Cause::new(CauseCode::Caller);
-        if let Some(exchange) = self.exchange_mut(request) {
-            let mut cancelling = Cancelling::new(cause, now, Outcome::Asked);
-            cancelling.grace = Some(until);
-            exchange.cancel = Some(Box::new(cancelling));
-        }
-        self.touch(request);
+        let mut cancelling = Cancelling::new(cause, now, Outcome::Asked);
+        cancelling.grace = Some(until);
+        self.begin_cancel(request, cancelling);
         self.disarm_clocks(request);
         self.report_decided(now, request);
         Passed { tag: Tag::Cancel(request), urgent: sent, splice: None }
@@ -97,10 +95,8 @@ impl Relay {
 
     /// The prompt of this session that waits for its answer.
     pub(super) fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
-        let is_open = |request: &&RequestKey| {
-            let exchange = self.exchange(**request);
-            exchange.is_some_and(|ex| ex.down == Down::Waiting && ex.session.as_deref() == Some(session))
-        };
-        self.turns.iter().rev().find(is_open).copied()
+        let is_open = |key: &Key| self.tables[Side::Client].get(*key).is_some_and(|ex| ex.down == Down::Waiting);
+        let key = self.turns.of(session).rev().find(is_open)?;
+        Some(RequestKey { from: Side::Client, key })
     }
 }

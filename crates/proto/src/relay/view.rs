@@ -186,11 +186,13 @@ impl Relay {
         if from == Side::Client || method == "ping" {
             return None;
         }
-        let turn = session.and_then(|session| self.open_prompt(session));
+        let turn = session.and_then(|session| self.open_prompt(session)).map(|turn| turn.key);
         let table = &self.tables[Side::Client];
         // What names a session is in no other session's turn.
         let may_hold = |key: &Key| session.is_none() || table.get(*key).is_some_and(|only| only.session.is_none());
-        turn.map(|turn| turn.key).or_else(|| table.only_live().filter(may_hold))
+        // Nor is anything part of what the other side has not seen, or has answered.
+        let is_worked_on = |key: &Key| table.get(*key).is_some_and(|parent| parent.up == Up::Sent);
+        turn.or_else(|| table.only_live().filter(may_hold)).filter(is_worked_on)
     }
 }
 
