@@ -311,3 +311,22 @@ fn a_cancel_is_counted_even_if_nothing_is_remembered() {
     let tally = rig.relay.tally();
     assert_eq!((tally.cancels.of("caller"), tally.outcomes.of("never_sent"), tally.silent), (1, 1, 1));
 }
+
+#[test]
+fn a_long_message_about_a_request_is_not_kept() {
+    let mut rig = RelayRig::new(Config::default());
+    rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#);
+    rig.relay.watch(true);
+    for (at, long) in [(1, ""), (2, &*"x".repeat(1 << 20))] {
+        let session = format!(r#""sessionId":"s{at}{long}""#);
+        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":{at},"method":"session/prompt","params":{{{session}}}}}"#));
+        rig.at_server();
+        let key = rig.key(Side::Client, &at.to_string()).unwrap();
+        assert!(rig.relay.stop(rig.now, key, None));
+        assert_eq!(rig.at_server().len(), 1);
+    }
+    let said: Vec<_> = rig.relay.said().map(|said| said.frame.len()).collect();
+    assert!(said.len() == 1 && said[0] < 200, "{said:?}");
+}

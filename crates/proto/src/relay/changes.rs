@@ -18,6 +18,9 @@ const MAX: usize = 1 << 18;
 /// Messages of our own that are kept at most.
 const MAX_SAID: usize = 256;
 
+/// Longer ones are not: ids and sessions in them are the peers', of any length.
+const MAX_FRAME: usize = 16 << 10;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     keys: VecDeque<RequestKey>,
@@ -53,6 +56,9 @@ impl Changes {
             }
             Tag::Plain | Tag::Request(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => return,
         };
+        if frame.len() > MAX_FRAME {
+            return;
+        }
         if self.said.len() == MAX_SAID {
             self.said.pop_front();
         }
@@ -93,7 +99,7 @@ impl Relay {
         self.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))
     }
 
-    /// Messages of the relay's own about requests, the latest 256 since watching began.
+    /// Messages of the relay's own about requests, the latest 256 since watching began, but for those beyond 16 KiB.
     pub fn said(&self) -> impl Iterator<Item = &Said> {
         self.changes.iter().flat_map(|changes| &changes.said)
     }
