@@ -346,6 +346,24 @@ fn a_server_ends_a_subscription_by_naming_the_clients_request() {
 }
 
 #[test]
+fn a_cancelled_subscription_that_goes_on_past_the_grace_is_stuck() {
+    let mut rig = RelayRig::new(Config::default());
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{{{meta}}}}}"#));
+    rig.at_server();
+    let key = rig.key(Side::Client, "1").unwrap();
+    rig.from_client(CANCEL_1);
+    rig.at_server();
+    let update = r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}"#;
+    rig.from_server(update);
+    assert!(!rig.relay.view(key).unwrap().is_stuck, "it may have crossed");
+    rig.pass(Duration::from_secs(5));
+    rig.from_server(update);
+    assert!(rig.relay.view(key).unwrap().is_stuck);
+    assert_eq!((rig.relay.tally().stuck, rig.at_client()), (1, vec![]));
+}
+
+#[test]
 fn a_task_is_not_cancelled_by_the_notification() {
     let mut rig = RelayRig::new(Config::default());
     let version = r#""protocolVersion":"2025-11-25""#;

@@ -251,6 +251,7 @@ impl Relay {
         if exchange.down != Down::Waiting {
             let request = RequestKey { from: Side::Client, key };
             self.report_late(now, Side::Server, request, id, LateKind::Subscription);
+            self.note_alive(now, request);
             return None;
         }
         let splice = if exchange.renamed.is_some() {
