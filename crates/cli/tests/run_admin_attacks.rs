@@ -248,6 +248,11 @@ fn a_hundred_thousand_requests_in_flight_are_listed_in_parts() {
     assert_eq!(listing.requests[0].id, "0", "the oldest first");
     let listing: Listing = admin.get("/v1/requests?limit=3");
     assert_eq!((listing.requests.len(), listing.more), (3, MANY as u64 - 3));
+    let last = &listing.requests[2];
+    let next: Listing = admin.get(&format!("/v1/requests?limit=3&cancelled=no&after={},{}", last.since, last.key));
+    let ids: Vec<_> = next.requests.iter().map(|request| request.id.as_str()).collect();
+    assert_eq!((ids.as_slice(), next.more), (&["3", "4", "5"][..], MANY as u64 - 6));
+    assert_eq!(admin.requests("cancelled=yes").len(), 0);
     let newest = (MANY - 1).to_string();
     let found = admin.requests(&format!("id={newest}"));
     assert_eq!(found.len(), 1);

@@ -330,3 +330,23 @@ fn a_long_message_about_a_request_is_not_kept() {
     let said: Vec<_> = rig.relay.said().map(|said| said.frame.len()).collect();
     assert!(said.len() == 1 && said[0] < 200, "{said:?}");
 }
+
+#[test]
+fn a_glimpse_tells_what_the_view_tells() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    let key = only(&rig, Side::Client).key;
+    let agrees = |rig: &RelayRig| {
+        let view = rig.relay.view(key).expect("it is remembered");
+        let glimpse = rig.relay.glimpses(Side::Client).find(|glimpse| glimpse.key == key).expect("it is remembered");
+        assert_eq!((glimpse.id, glimpse.since, glimpse.is_stuck), (view.id, view.since, view.is_stuck));
+        assert_eq!((glimpse.ended, glimpse.is_cancelled), (view.ended.map(|ended| ended.at), view.cancel.is_some()));
+        (glimpse.is_open(), glimpse.is_cancelled)
+    };
+    assert_eq!(agrees(&rig), (true, false));
+    assert!(rig.relay.stop(rig.now, key, None));
+    rig.at_server();
+    rig.at_client();
+    assert_eq!(agrees(&rig), (false, true));
+}

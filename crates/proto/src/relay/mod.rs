@@ -47,7 +47,7 @@ pub use exchange::Late;
 pub use key::{NoKey, RequestKey};
 pub use party::Party;
 pub use tally::{Counts, Histogram, Tally};
-pub use view::{Ended, ProgressView, RequestState, RequestView};
+pub use view::{Ended, Glimpse, ProgressView, RequestState, RequestView};
 
 use crate::{
     cause::{Cause, CauseCode},

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     Late, Relay, RequestKey, Settled,
-    exchange::{Aside, Down, Exchange, Up},
+    exchange::{Aside, Cancelling, Down, Exchange, Up},
     task::TaskPart,
 };
 use crate::{
@@ -58,6 +58,31 @@ pub struct RequestView<'a> {
     pub ended: Option<Ended>,
     /// What came after that.
     pub late: Option<Late>,
+}
+
+/// What of a request costs little to tell: enough to choose those among many that are to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Glimpse<'a> {
+    /// Names it, and says who sent it.
+    pub key: RequestKey,
+    /// Its id, as its requester knows it.
+    pub id: &'a RequestId,
+    /// When it arrived.
+    pub since: Instant,
+    /// When it ended for its requester.
+    pub ended: Option<Instant>,
+    /// As in its view.
+    pub is_stuck: bool,
+    /// Somebody cancelled it.
+    pub is_cancelled: bool,
+}
+
+impl Glimpse<'_> {
+    /// Whether somebody waits for it, or it is stuck.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.ended.is_none() || self.is_stuck
+    }
 }
 
 /// How a request ended for its requester.
@@ -124,6 +149,22 @@ impl Relay {
         self.views(side, |exchange| !exchange.is_live())
     }
 
+    /// Every request of `side`, in flight or remembered, in no telling order.
+    pub fn glimpses(&self, side: Side) -> impl Iterator<Item = Glimpse<'_>> {
+        let theirs = self.tables[side].iter().filter(|(_, exchange)| is_theirs(exchange));
+        theirs.map(move |(key, exchange)| Glimpse {
+            key: RequestKey { from: side, key },
+            id: &exchange.id,
+            since: exchange.asked,
+            ended: match exchange.down {
+                Down::Done(_, at) => Some(at),
+                Down::Waiting | Down::Answering(..) | Down::Bundled(_) => None,
+            },
+            is_stuck: is_stuck(exchange),
+            is_cancelled: exchange.cancel.is_some(),
+        })
+    }
+
     /// One request, in flight or remembered.
     #[must_use]
     pub fn view(&self, request: RequestKey) -> Option<RequestView<'_>> {
@@ -172,8 +213,7 @@ impl Relay {
             },
             cancel: cancel.map(|cancel| &cancel.receipt),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
-            is_stuck: cancel.is_some_and(|cancel| cancel.stuck && (cancel.works_on || !exchange.onward.is_silent()))
-                && exchange.is_open_upstream(),
+            is_stuck: is_stuck(exchange),
             onward: exchange.onward,
             ended: ended(exchange),
             late: aside.map(|aside| aside.late).filter(|late| late.answers + late.notices > 0),
@@ -194,6 +234,11 @@ impl Relay {
         let is_worked_on = |key: &Key| table.get(*key).is_some_and(|parent| parent.up == Up::Sent);
         turn.or_else(|| table.only_live().filter(may_hold)).filter(is_worked_on)
     }
+}
+
+fn is_stuck(exchange: &Exchange) -> bool {
+    let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || !exchange.onward.is_silent());
+    exchange.cancel.as_deref().is_some_and(shows) && exchange.is_open_upstream()
 }
 
 /// Whether a side asked it, and not the relay itself (D38).

@@ -90,7 +90,9 @@ pub enum LinkError {
 /// Only before anything was relayed. Afterwards every failure is the end of one side.
 pub fn run(link: Link) -> Result<End, LinkError> {
     let origin = std::time::Instant::now();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LinkError::Setup)?;
+    // Beside the link's thread one at most writes long answers of the admin socket: they must not crowd it out.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    let runtime = runtime.map_err(LinkError::Setup)?;
     runtime.block_on(async {
         let Link { client_input, client_output, command, launcher, mut config, recording, log, on_stuck, .. } = link;
         Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());

@@ -25,7 +25,7 @@ use rescind_proto::relay::RequestKey;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{mpsc, watch},
-    task::JoinSet,
+    task::{JoinSet, spawn_blocking},
     time::{sleep, timeout},
 };
 
@@ -185,7 +185,7 @@ impl Server {
 
     async fn list(&self, query: &str) -> Option<Reply> {
         match Query::parse(query) {
-            Ok(query) => self.desk.ask(move |scene| scene.listing(&query)).await.map(|listing| json(&listing)),
+            Ok(query) => Some(long_json(self.desk.ask(move |scene| scene.listing(&query)).await?).await),
             Err(wrong) => Some(problem(StatusCode::BAD_REQUEST, &wrong, None)),
         }
     }
@@ -196,7 +196,10 @@ impl Server {
         let key = percent_decode_str(key).decode_utf8();
         let Some(key) = key.ok().and_then(|key| key.parse::<RequestKey>().ok()) else { return Some(unknown()) };
         let details = self.desk.ask(move |scene| scene.details(key)).await?;
-        Some(details.map_or_else(unknown, |details| json(&details)))
+        match details {
+            Some(details) => Some(long_json(details).await),
+            None => Some(unknown()),
+        }
     }
 
     async fn cancel(&self, request: Request<Incoming>) -> Option<Reply> {
@@ -215,7 +218,7 @@ impl Server {
         if order.requests.len() > ORDERS {
             return Some(problem(StatusCode::BAD_REQUEST, "more than 1000 requests in one order", None));
         }
-        self.desk.ask(move |scene| scene.cancel(&order)).await.map(|reply| json(&reply))
+        Some(long_json(self.desk.ask(move |scene| scene.cancel(&order)).await?).await)
     }
 
     async fn subscribe(&self, request: &Request<Incoming>) -> Option<Reply> {
@@ -307,6 +310,12 @@ fn json(value: &impl serde::Serialize) -> Reply {
         Ok(body) => reply(StatusCode::OK, body),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
     }
+}
+
+/// Of what may be megabytes: written by another thread, so that the link does not wait for it.
+async fn long_json(value: impl serde::Serialize + Send + 'static) -> Reply {
+    let written = spawn_blocking(move || json(&value)).await;
+    written.unwrap_or_else(|error| problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None))
 }
 
 fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Reply {

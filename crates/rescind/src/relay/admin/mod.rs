@@ -74,7 +74,9 @@ impl Admin {
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: micros_since_1970(SystemTime::now() - origin.elapsed()),
         };
-        let (desk, stream) = (Arc::new(Desk::default()), Arc::new(Stream::new()));
+        // A process id may be another shim's soon. Its events are numbered from where its time begins: at ten a second
+        // and a million numbers, no session gets to where a later one began.
+        let (desk, stream) = (Arc::new(Desk::default()), Arc::new(Stream::new(facts.started)));
         let keeper = Keeper { facts, stream: Arc::clone(&stream), watch: None };
         let (closing, closes) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(listener, Arc::clone(&desk), stream, closes));

@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use rescind_proto::{id::RequestId, relay::RequestView, side::Side, time::Instant};
+use rescind_proto::{
+    id::RequestId,
+    relay::{Glimpse, Relay, RequestKey, RequestView},
+    side::Side,
+    time::Instant,
+};
 
-use super::record::is_open;
+use super::record::micros;
 
 /// The most requests that one listing holds.
 pub(super) const MAX_LISTED: usize = 1000;
@@ -20,6 +25,10 @@ pub(super) struct Query {
     /// A method, or a method and a tool with a colon between.
     method: Option<String>,
     older_than: Duration,
+    /// Whether somebody cancelled it.
+    cancelled: Option<bool>,
+    /// The last of the listing before: when it arrived, in microseconds, and its key.
+    after: Option<(u64, RequestKey)>,
     pub(super) limit: usize,
 }
 
@@ -32,7 +41,16 @@ enum Which {
 
 impl Default for Query {
     fn default() -> Self {
-        Self { which: Which::Open, from: None, ids: None, method: None, older_than: Duration::ZERO, limit: MAX_LISTED }
+        Self {
+            which: Which::Open,
+            from: None,
+            ids: None,
+            method: None,
+            older_than: Duration::ZERO,
+            cancelled: None,
+            after: None,
+            limit: MAX_LISTED,
+        }
     }
 }
 
@@ -57,6 +75,14 @@ impl Query {
                 }
                 "method" => query.method = Some(value),
                 "older_than" => query.older_than = Duration::from_micros(value.parse().map_err(|_| bad())?),
+                "cancelled" => {
+                    query.cancelled = match &*value {
+                        "yes" => Some(true),
+                        "no" => Some(false),
+                        _ => return Err(bad()),
+                    }
+                }
+                "after" => query.after = Some(place(&value).ok_or_else(bad)?),
                 "limit" => query.limit = value.parse::<usize>().map_err(|_| bad())?.min(MAX_LISTED),
                 _ => return Err(format!("{name} is nothing that can be asked for")),
             }
@@ -68,17 +94,22 @@ impl Query {
         Side::BOTH.into_iter().filter(|side| self.from.is_none_or(|from| from == *side))
     }
 
-    pub(super) fn matches(&self, now: Instant, view: &RequestView<'_>) -> bool {
+    /// What a request is listed by, if it is meant.
+    pub(super) fn rank(&self, now: Instant, relay: &Relay, glimpse: &Glimpse<'_>) -> Option<(u64, RequestKey)> {
         let which = match self.which {
-            Which::Open => is_open(view),
-            Which::Recent => !is_open(view),
+            Which::Open => glimpse.is_open(),
+            Which::Recent => !glimpse.is_open(),
             Which::All => true,
         };
-        let id = |ids: &[Option<RequestId>; 2]| ids.iter().flatten().any(|id| id == view.id);
-        which
+        let rank = (micros(glimpse.since), glimpse.key);
+        let id = |ids: &[Option<RequestId>; 2]| ids.iter().flatten().any(|id| id == glimpse.id);
+        let is_meant = which
             && self.ids.as_ref().is_none_or(id)
-            && now.since(view.since) >= self.older_than
-            && self.method.as_deref().is_none_or(|text| names(text, view))
+            && now.since(glimpse.since) >= self.older_than
+            && self.cancelled.is_none_or(|cancelled| cancelled == glimpse.is_cancelled)
+            && self.after.is_none_or(|after| rank > after)
+            && self.method.as_deref().is_none_or(|text| relay.view(glimpse.key).is_some_and(|view| names(text, &view)));
+        is_meant.then_some(rank)
     }
 }
 
@@ -89,6 +120,12 @@ fn names(text: &str, view: &RequestView<'_>) -> bool {
         Some((_, Some(tool))) => view.name.as_deref() == Some(tool),
         Some((_, None)) | None => false,
     }
+}
+
+/// Where in the order of a listing a request stands: `MICROSECONDS,KEY`.
+fn place(text: &str) -> Option<(u64, RequestKey)> {
+    let (since, key) = text.split_once(',')?;
+    Some((since.parse().ok()?, key.parse().ok()?))
 }
 
 fn side(word: &str) -> Option<Side> {
@@ -116,11 +153,24 @@ mod tests {
         let older_than = Duration::from_micros(5);
         assert_eq!(
             query,
-            Query { which: Which::All, from: Some(Side::Server), method, older_than, limit: 7, ids: None }
+            Query { which: Which::All, from: Some(Side::Server), method, older_than, limit: 7, ..Query::default() }
         );
         assert_eq!(Query::parse("").unwrap(), Query::default());
         assert_eq!(Query::parse("limit=5000").unwrap().limit, MAX_LISTED);
-        for bad in ["state=closed", "from=me", "older_than=-1", "limit=x", "limit=", "methods=x", "=", "%zz=1"] {
+        for bad in [
+            "state=closed",
+            "from=me",
+            "older_than=-1",
+            "limit=x",
+            "limit=",
+            "cancelled=",
+            "after=7",
+            "after=c0.1",
+            "after=7,x",
+            "methods=x",
+            "=",
+            "%zz=1",
+        ] {
             assert!(Query::parse(bad).is_err(), "{bad}");
         }
     }

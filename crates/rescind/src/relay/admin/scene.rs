@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use rescind_feed as feed;
 use rescind_proto::{
     relay::{Relay, RequestKey},
@@ -16,7 +15,7 @@ use super::{
     record::{self, micros},
     stream::Stream,
     tally,
-    watch::{self, Watch},
+    watch::{self, Watch, first},
 };
 
 /// What the admin socket keeps beside the relay.
@@ -57,13 +56,10 @@ impl Scene<'_> {
     }
 
     pub(super) fn listing(&self, query: &Query) -> feed::Listing {
-        let views = query.sides().flat_map(|side| self.relay.requests(side).chain(self.relay.recent(side)));
-        let matching = views.filter(|view| query.matches(self.now, view));
-        let mut found: Vec<_> = matching.map(|view| (view.since, view.key)).collect();
-        found.sort_unstable();
+        let glimpses = query.sides().flat_map(|side| self.relay.glimpses(side));
+        let found: Vec<_> = glimpses.filter_map(|glimpse| query.rank(self.now, self.relay, &glimpse)).collect();
         let more = found.len().saturating_sub(query.limit) as u64;
-        found.truncate(query.limit);
-        let views = found.into_iter().filter_map(|(_, key)| self.relay.view(key));
+        let views = first(query.limit, found).filter_map(|(_, key)| self.relay.view(key));
         feed::Listing { now: micros(self.now), requests: views.map(|view| record::request(&view)).collect(), more }
     }
 
@@ -119,7 +115,7 @@ impl Scene<'_> {
     }
 
     /// Everything as it is, for a subscriber.
-    pub(super) fn snapshot(&mut self) -> (u64, Bytes) {
+    pub(super) fn snapshot(&mut self) -> feed::Snapshot {
         let session = self.session();
         let Keeper { stream, watch, .. } = &mut *self.keeper;
         let watch = watch.get_or_insert_with(|| Watch::begin(self.relay));

@@ -10,12 +10,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use rescind_feed::Event;
 use tokio::{
     sync::{Notify, mpsc, watch},
+    task::spawn_blocking,
     time::timeout,
 };
 
-use super::desk::Desk;
+use super::{desk::Desk, watch::encode};
 
 /// Bytes of changes that are kept.
 const KEPT: usize = 1024 * 1024;
@@ -71,10 +73,12 @@ impl Drop for Seat {
 }
 
 impl Stream {
-    pub(super) fn new() -> Self {
+    /// A stream whose first event has the number after `start`: one that no earlier session of the same name, whose
+    /// subscribers may come back, has got to.
+    pub(super) fn new(start: u64) -> Self {
         Self {
-            state: Mutex::default(),
-            last: watch::Sender::new(0),
+            state: Mutex::new(State { before: start, ..State::default() }),
+            last: watch::Sender::new(start),
             seats: watch::Sender::new(0),
             stirred: Notify::new(),
         }
@@ -184,9 +188,13 @@ pub(super) async fn feed(seat: Seat, desk: Arc<Desk>, mut after: Option<u64>, su
                 event
             }
             Next::Snapshot => match desk.ask(|scene| scene.snapshot()).await {
-                Some((number, snapshot)) => {
+                Some(snapshot) => {
+                    let number = snapshot.seq;
                     after = Some(number);
-                    snapshot
+                    // It may be megabytes: the link does not wait for that.
+                    let written = spawn_blocking(move || encode(number, &Event::Snapshot(snapshot)));
+                    let Ok(event) = written.await else { return };
+                    event
                 }
                 // The link is over: what can still be said is how.
                 None => {
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_subscriber_goes_on_where_it_was() {
-        let stream = Stream::new();
+        let stream = Stream::new(0);
         assert!(matches!(stream.next(0), Next::Nothing));
         stream.tell(Bytes::from_static(b"one"));
         stream.tell(Bytes::from_static(b"two"));
@@ -242,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_made_up_for_by_a_snapshot() {
-        let stream = Stream::new();
+        let stream = Stream::new(0);
         let large = Bytes::from(vec![b'x'; KEPT / 4]);
         for _ in 0..6 {
             stream.tell(large.clone());
@@ -259,15 +267,27 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_an_earlier_session_of_the_same_name_is_none_of_this_one() {
+        let stream = Stream::new(1000);
+        for _ in 0..5 {
+            stream.tell(Bytes::from_static(b"x"));
+        }
+        for number in [0, 3, 5, 999, 1006] {
+            assert!(matches!(stream.next(number), Next::Snapshot), "{number}");
+        }
+        assert!(told(&stream, 1000).is_some() && matches!(stream.next(1005), Next::Nothing));
+    }
+
+    #[test]
     fn an_event_larger_than_what_is_kept_is_told_once() {
-        let stream = Stream::new();
+        let stream = Stream::new(0);
         stream.tell(Bytes::from(vec![b'x'; KEPT + 1]));
         assert!(told(&stream, 0).is_some());
     }
 
     #[test]
     fn seats_are_given_back() {
-        let stream = Arc::new(Stream::new());
+        let stream = Arc::new(Stream::new(0));
         let seats: Vec<_> = std::iter::from_fn(|| stream.seat()).collect();
         assert_eq!(seats.len(), SEATS);
         drop(seats);
@@ -276,7 +296,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn deserted_is_who_nobody_came_back_to() {
-        let stream = Arc::new(Stream::new());
+        let stream = Arc::new(Stream::new(0));
         let seat = stream.seat();
         let mut deserted = std::pin::pin!(stream.deserted());
         let brief = LINGER - Duration::from_millis(1);

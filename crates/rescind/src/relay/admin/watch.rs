@@ -3,7 +3,7 @@
 //! The link notes which requests changed; ten times a second at most they are looked at, and records are made of them
 //! as they are then. So being watched costs a busy link little more for a thousand messages than for ten.
 
-use std::collections::HashSet;
+use std::{cmp::Reverse, collections::HashSet};
 
 use bytes::Bytes;
 use rescind_feed::{Changes, Ended, Event, Party, Request, Session, Snapshot};
@@ -80,22 +80,23 @@ impl Watch {
         stream.tell(encode(seq, &Event::Changes(changes)));
     }
 
-    /// Everything as it is, and the number of the last event that it holds.
-    pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, stream: &Stream, session: Session) -> (u64, Bytes) {
-        let seq = stream.last();
+    /// Everything as it is.
+    pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, stream: &Stream, session: Session) -> Snapshot {
+        let (mut open, mut over) = (Vec::new(), Vec::new());
+        for glimpse in Side::BOTH.into_iter().flat_map(|side| relay.glimpses(side)) {
+            match glimpse.ended {
+                Some(at) if !glimpse.is_open() => over.push((Reverse(at), glimpse.key)),
+                Some(_) | None => open.push((glimpse.since, glimpse.key)),
+            }
+        }
         let mut requests = Vec::new();
-        let open = |view: &RequestView<'_>| record::is_open(view).then_some(view.since);
-        for view in first(relay, open) {
+        for view in first(MAX_LISTED, open).filter_map(|(_, key)| relay.view(key)) {
             self.note(&view);
             requests.push(self.record(&view));
         }
-        let ended = |view: &RequestView<'_>| {
-            let ended = view.ended.filter(|_| !record::is_open(view))?;
-            Some(std::cmp::Reverse(ended.at))
-        };
-        requests.extend(first(relay, ended).iter().map(record::request));
-        let snapshot = Snapshot { seq, now: micros(now), session, requests, in_flight: in_flight(relay) };
-        (seq, encode(seq, &Event::Snapshot(snapshot)))
+        let over = first(MAX_LISTED, over).filter_map(|(_, key)| relay.view(key));
+        requests.extend(over.map(|view| record::request(&view)));
+        Snapshot { seq: stream.last(), now: micros(now), session, requests, in_flight: in_flight(relay) }
     }
 
     fn find(&mut self, relay: &mut Relay) -> Found {
@@ -172,24 +173,18 @@ fn in_flight(relay: &Relay) -> u64 {
     Side::BOTH.into_iter().map(|side| relay.in_flight(side) as u64).sum()
 }
 
-/// Every request, in flight or remembered.
-pub(super) fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
-    Side::BOTH.into_iter().flat_map(|side| relay.requests(side).chain(relay.recent(side)))
-}
-
-/// The first thousand of the requests that have a rank, in its order.
-fn first<R: Ord>(relay: &Relay, rank: impl Fn(&RequestView<'_>) -> Option<R>) -> Vec<RequestView<'_>> {
-    let mut found: Vec<_> = all(relay).filter_map(|view| Some((rank(&view)?, view.key))).collect();
-    if found.len() > MAX_LISTED {
-        found.select_nth_unstable(MAX_LISTED);
-        found.truncate(MAX_LISTED);
+/// The first of them in their order. Not all are put in order: of a hundred thousand that would hold up the link.
+pub(super) fn first<T: Ord>(most: usize, mut found: Vec<T>) -> impl Iterator<Item = T> {
+    if found.len() > most {
+        found.select_nth_unstable(most);
+        found.truncate(most);
     }
     found.sort_unstable();
-    found.into_iter().filter_map(|(_, key)| relay.view(key)).collect()
+    found.into_iter()
 }
 
 /// An event as it goes over the wire.
-fn encode(number: u64, event: &Event) -> Bytes {
+pub(super) fn encode(number: u64, event: &Event) -> Bytes {
     let kind = match event {
         Event::Snapshot(_) => "snapshot",
         Event::Changes(_) => "changes",
@@ -226,7 +221,7 @@ mod tests {
                 Facts { name: "1".into(), ancestors: Vec::new(), server_pid: 2, command: Vec::new(), started: 0 };
             let mut relay = Relay::new(Config::default());
             let watch = Watch::begin(&mut relay);
-            Self { relay, watch, stream: Stream::new(), facts, now: Instant::ORIGIN }
+            Self { relay, watch, stream: Stream::new(0), facts, now: Instant::ORIGIN }
         }
 
         fn say(&mut self, side: Side, message: &str) {
@@ -309,7 +304,7 @@ mod tests {
     fn a_stuck_request_ends_when_it_is_forgotten() {
         let mut link = Link::new();
         link.call(1);
-        let key = all(&link.relay).next().unwrap().key;
+        let key = link.relay.requests(Side::Client).next().unwrap().key;
         assert!(link.relay.stop(link.now, key, None));
         link.write();
         link.wait(6);
