@@ -83,13 +83,29 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
 /// Every request in flight of that kind which is not cancelled yet.
 pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Verdict), Failure> {
     let (mut chosen, mut verdict) = (Vec::new(), Verdict::Cancelled);
-    let heard = fleet::hear(fleet::shims(selection.session.as_deref())?, &selection.query()).await;
+    let query = Query { cancelled: Some(false), ..selection.query() };
+    let heard = fleet::hear(fleet::shims(selection.session.as_deref())?, &query).await;
     for (shim, facts) in answered(heard, &mut verdict) {
-        let Facts { now, requests, more, .. } = facts;
-        if more > 0 {
-            speak(&format!("note: {}: {more} more of them are in flight; cancel again to reach those", shim.name()));
+        let Facts { now, mut requests, mut more, .. } = facts;
+        // Further pages, as far as they were in flight when the first was asked for.
+        while let (1.., Some(last)) = (more, requests.last().filter(|last| last.since <= now)) {
+            let after = Some((last.since, last.key.clone()));
+            match shim.requests(&Query { after, ..query.clone() }).await {
+                Ok(page) if page.requests.is_empty() => break,
+                Ok(page) => {
+                    more = page.more;
+                    requests.extend(page.requests);
+                }
+                Err(error) => {
+                    let words = clean(&error.to_string());
+                    speak(&format!("error: {}: {more} more of them are not reached: {words}", shim.name()));
+                    verdict = Verdict::Failed;
+                    break;
+                }
+            }
         }
-        let fresh = requests.into_iter().filter(|request| request.is_open() && request.cancel.is_none());
+        let meant = |request: &Request| request.is_open() && request.cancel.is_none() && request.since <= now;
+        let fresh = requests.into_iter().filter(meant);
         chosen.extend(fresh.map(|request| Chosen { shim: shim.clone(), request, now }));
     }
     if chosen.is_empty() {

@@ -54,10 +54,11 @@ impl Receipts {
         let Some(shim) = chosen.first().map(|one| one.shim.clone()) else { return };
         // From before the cancel, so that nothing passes unseen.
         let events = if wait.is_zero() { None } else { self.listen(&shim).await };
+        let before = chosen.iter().map(|one| (one.request.key.as_str(), &one.request)).collect();
         let orders = chosen.chunks(ORDER).map(|some| some.iter().map(|one| one.request.key.clone()).collect());
         for requests in orders {
             match shim.cancel(&CancelOrder { requests, reason: reason.clone() }).await {
-                Ok(reply) => reply.requests.into_iter().for_each(|stopped| self.take(&shim, chosen, stopped)),
+                Ok(reply) => reply.requests.into_iter().for_each(|stopped| self.take(&shim, &before, stopped)),
                 Err(error) => {
                     let unsure = matches!(error, ShimError::Silent | ShimError::Gone(_));
                     let unsure = if unsure { "; it may have been done all the same" } else { "" };
@@ -81,8 +82,9 @@ impl Receipts {
     }
 
     /// What the shim says of one request of the order.
-    fn take(&mut self, shim: &Shim, chosen: &[Chosen], Stopped { key, accepted, request }: Stopped) {
-        let before = chosen.iter().find(|one| one.request.key == key).map(|one| &one.request);
+    fn take(&mut self, shim: &Shim, before: &HashMap<&str, &Request>, stopped: Stopped) {
+        let Stopped { key, accepted, request } = stopped;
+        let before = before.get(key.as_str()).copied();
         match (accepted, request) {
             (true, Some(request)) => self.tell(shim, &request, true),
             (true, None) => {}

@@ -16,6 +16,10 @@ pub struct Query {
     pub method: Option<String>,
     /// Only those older than this, in microseconds.
     pub older_than: Option<u64>,
+    /// Only those that somebody cancelled, or only the others.
+    pub cancelled: Option<bool>,
+    /// Only those behind this one in the order of listings: when it arrived, and its key.
+    pub after: Option<(u64, String)>,
     /// At most so many.
     pub limit: Option<u64>,
 }
@@ -23,13 +27,15 @@ pub struct Query {
 impl Query {
     /// The path and query to ask for.
     pub(super) fn path(&self) -> String {
-        let Self { state, from, id, method, older_than, limit } = self;
+        let Self { state, from, id, method, older_than, cancelled, after, limit } = self;
         let members = [
             ("state", state.map(str::to_owned)),
             ("from", from.map(|side| side.word().to_owned())),
             ("id", id.as_ref().map(|id| encoded(id))),
             ("method", method.as_ref().map(|method| encoded(method))),
             ("older_than", older_than.map(|age| age.to_string())),
+            ("cancelled", cancelled.map(|cancelled| if cancelled { "yes" } else { "no" }.to_owned())),
+            ("after", after.as_ref().map(|(since, key)| encoded(&format!("{since},{key}")))),
             ("limit", limit.map(|limit| limit.to_string())),
         ];
         let mut path = String::from("/v1/requests");

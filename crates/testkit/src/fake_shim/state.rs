@@ -158,15 +158,23 @@ impl Script {
         let (from, id, method) = (asked.query("from"), asked.query("id"), asked.query("method"));
         let older_than = asked.query("older_than").and_then(|age| age.parse().ok()).unwrap_or(0);
         let limit = asked.query("limit").and_then(|limit| limit.parse().ok()).unwrap_or(LISTED);
+        let cancelled = asked.query("cancelled").map(|word| word == "yes");
+        let after = asked.query("after").and_then(|after| {
+            let (since, key) = after.split_once(',')?;
+            Some((since.parse::<u64>().ok()?, key.to_owned()))
+        });
+        let rank = |request: &Request| (request.since, request.key.clone());
         let wanted = |request: &&Request| {
-            (state == "all" || (state == "open") == request.is_open())
+            cancelled.is_none_or(|cancelled| cancelled == request.cancel.is_some())
+                && after.as_ref().is_none_or(|after| rank(request) > *after)
+                && (state == "all" || (state == "open") == request.is_open())
                 && from.as_ref().is_none_or(|from| from == request.from.word())
                 && id.as_ref().is_none_or(|id| *id == request.id || format!("\"{id}\"") == request.id)
                 && method.as_ref().is_none_or(|method| names(method, request))
                 && self.now.saturating_sub(request.since) >= older_than
         };
         let mut requests: Vec<Request> = self.requests.iter().filter(wanted).cloned().collect();
-        requests.sort_by_key(|request| request.since);
+        requests.sort_by_key(rank);
         let more = requests.len().saturating_sub(limit) as u64;
         requests.truncate(limit);
         Listing { now: self.now, requests, more }
