@@ -51,8 +51,8 @@ fn what_is_in_flight_is_a_table_over_all_sessions() {
     let expected = [
         vec!["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"],
         vec!["99/17", "server", "client", "tools/call:index", "12.0 s", "running", "42% indexing", "in 12.0 s"],
-        vec!["4711/server:3", "server", "server", "sampling/createMessage", "0 µs", "running"],
         vec!["4711/4", "server", "client", "x", "0 µs", "cancelling", "cancelling…"],
+        vec!["4711/server:3", "server", "server", "sampling/createMessage", "0 µs", "running"],
     ];
     assert_eq!(lines, expected);
     let said = sockets.say(&["ps", "--sessions"]);
