@@ -18,16 +18,53 @@ pub enum SeededBug {
     AnsweredSilentDialect,
     /// The answer of a cancelled request reaches the request that took over its id (D8).
     ReuseGetsOldAnswer,
+    /// Bytes that were written are kept as long as writes end inside a frame (invariant 8).
+    KeptWritten,
+    /// Frames that were withdrawn are kept until those before them have left (invariant 8).
+    KeptWithdrawn,
+    /// Each member of a batch that is no message is answered by itself, however many there are (D36, invariant 8).
+    AnswerToEachMember,
+    /// An answer with a byte that is not UTF-8 is dropped, and its requester waits for ever (D43).
+    UnreadableAnswerLost,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::CancelBeforeRequest,
         Self::DoubleAnswer,
         Self::LeakedTombstone,
         Self::CrossDirectionLookup,
         Self::AnsweredSilentDialect,
         Self::ReuseGetsOldAnswer,
+        Self::KeptWritten,
+        Self::KeptWithdrawn,
+        Self::AnswerToEachMember,
+        Self::UnreadableAnswerLost,
     ];
+}
+
+/// The deliberate bug of a machine, if it has one; without the feature, no room and no question.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seeded {
+    #[cfg(feature = "seeded-bugs")]
+    bug: Option<SeededBug>,
+}
+
+impl Seeded {
+    #[cfg(feature = "seeded-bugs")]
+    pub(crate) const fn new(bug: Option<SeededBug>) -> Self {
+        Self { bug }
+    }
+
+    #[cfg(feature = "seeded-bugs")]
+    pub(crate) fn has(self, bug: SeededBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "seeded-bugs"))]
+    #[expect(clippy::unused_self, reason = "the same question as with the feature")]
+    pub(crate) const fn has(self, _bug: SeededBug) -> bool {
+        false
+    }
 }

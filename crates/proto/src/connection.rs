@@ -163,6 +163,9 @@ pub struct Connection {
     scratch: Vec<u8>,
 }
 
+/// Entries for which room is kept while there are none.
+const KEPT_RECORDS: usize = 256;
+
 /// Something for the driver, or a request to offer to it if it still stands by then.
 #[derive(Clone, Debug)]
 enum Item {
@@ -246,7 +249,7 @@ impl Connection {
         Self {
             era: Era::new(Sides { client: config.dialect, server: config.dialect }),
             decoder: Some(Decoder::new(Some(config.framing), config.max_message)),
-            outbox: Outbox::new(),
+            outbox: Outbox::new(config.seeded()),
             owed: 0,
             incoming: Requests::new(config.max_running, config.max_queued, seed),
             outgoing: Calls::new(bounds, seed),
@@ -315,6 +318,7 @@ impl Connection {
         for (tag, len) in left.drain(..) {
             self.frame_left(now, tag, len);
         }
+        left.shrink_to(KEPT_RECORDS);
         self.left = left;
         self.timers.disarm(core::mem::replace(&mut self.armed.debt, Armed::NOT));
         self.finish(now);
@@ -324,9 +328,9 @@ impl Connection {
     fn frame_left(&mut self, now: Instant, tag: Tag, len: usize) {
         match tag {
             Tag::Plain => {}
-            Tag::Owed => self.owed -= len,
+            Tag::Owed => self.owed -= len + Outbox::<Tag>::RECORD,
             Tag::Answer(key) => {
-                self.owed -= len;
+                self.owed -= len + Outbox::<Tag>::RECORD;
                 self.answer_over(now, key, true);
             }
             Tag::Cancel(key) => self.cancel_written(now, key),
@@ -438,7 +442,11 @@ impl Connection {
     /// The next event; polling an [`Event::Request`] starts its handler.
     pub fn poll_event(&mut self) -> Option<Event> {
         loop {
-            match self.events.pop_front()? {
+            let Some(item) = self.events.pop_front() else {
+                self.events.shrink_to(KEPT_RECORDS);
+                return None;
+            };
+            match item {
                 Item::Event(event) => return Some(event),
                 Item::Start(key) => {
                     if let Some(event) = self.start(key) {
@@ -467,7 +475,10 @@ impl Connection {
     fn take_chunk(&mut self, now: Instant, chunk: Chunk<'_>) {
         match chunk {
             Chunk::Frame(framed) => self.take_body(now, framed.body()),
-            Chunk::Overlong(message) => self.take_overlong(&message, now),
+            Chunk::Overlong(message) => {
+                self.counters.received += 1;
+                self.take_overlong(&message, now);
+            }
             Chunk::Broken(broken) => self.take_garbage(broken.raw),
         }
     }
@@ -479,8 +490,13 @@ impl Connection {
             None => {}
             // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
             Some(Leftover::Line(line)) if crate::frame::parse(&line).is_ok() => self.take_body(now, &line),
-            Some(Leftover::Line(bytes) | Leftover::Half(bytes)) => self.refused(Refusal::Unfinished, None, &bytes),
-            Some(Leftover::Overlong(message)) => self.take_overlong(&message, now),
+            Some(Leftover::Line(bytes) | Leftover::Half(bytes)) => {
+                self.refused(Refusal::Unfinished, None, &bytes, None);
+            }
+            Some(Leftover::Overlong(message)) => {
+                self.counters.received += 1;
+                self.take_overlong(&message, now);
+            }
         }
         self.decoder = Some(decoder);
     }
@@ -536,7 +552,7 @@ impl Connection {
 
     /// Queues a message; `write` appends its JSON.
     fn say(&mut self, tag: Tag, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
-        let before = self.outbox.debt();
+        let before = self.outbox.backlog();
         let framing = self.config.framing;
         let frame = |out: &mut Vec<u8>| {
             let start = out.len();
@@ -550,7 +566,7 @@ impl Connection {
             Tag::Plain | Tag::Answer(_) | Tag::Owed => self.outbox.push(tag, frame),
         };
         if matches!(tag, Tag::Answer(_) | Tag::Owed) {
-            self.owed += self.outbox.debt() - before;
+            self.owed += self.outbox.backlog() - before;
         }
         ticket
     }
@@ -559,7 +575,7 @@ impl Connection {
     fn take_back_owed(&mut self, ticket: Ticket) -> bool {
         match self.outbox.withdraw(ticket) {
             Some(len) => {
-                self.owed -= len;
+                self.owed -= len + Outbox::<Tag>::RECORD;
                 true
             }
             None => false,

@@ -7,6 +7,7 @@
 //! differently, through a repeated or an escaped member, is refused (D6).
 
 mod envelope;
+mod mend;
 mod params;
 
 use std::{borrow::Cow, ops::Range};
@@ -14,9 +15,11 @@ use std::{borrow::Cow, ops::Range};
 use crate::{
     id::RequestId,
     json::{self, Cursor, NotJson},
+    wire,
 };
 
 use envelope::Envelope;
+pub use mend::{Mend, mend};
 pub use params::Params;
 
 /// One message, or one batch of them.
@@ -96,6 +99,16 @@ impl<'a> Batch<'a> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether any member is a message, or at least names the request that it is or answers.
+    #[must_use]
+    pub fn has_message(&self) -> bool {
+        self.members().any(|member| match parse_member(member) {
+            Ok(_) => true,
+            Err(Malformed::Invalid { id, .. }) => id.is_some(),
+            Err(Malformed::NotJson) => wire::learn(member).id.is_some() || mend(member, usize::MAX) != Mend::No,
+        })
     }
 
     /// The raw elements in their order, each for [`parse_member`].
@@ -189,7 +202,8 @@ impl From<NotJson> for Malformed {
 ///
 /// UTF-8, strings and brackets of the whole body are checked, and everything
 /// at the level of the envelope and of the members of `params`; the grammar
-/// deeper inside a payload is not ([`crate::json`]).
+/// deeper inside a payload is not ([`crate::json`]). The UTF-8 of a batch is
+/// checked with its members: one of them may be [mended](mend()).
 ///
 /// # Errors
 ///
@@ -219,6 +233,14 @@ pub fn splice(body: &[u8], span: Range<usize>, id: &RequestId, out: &mut Vec<u8>
     out.extend_from_slice(&body[span.end..]);
 }
 
+/// Appends `body`, with the bytes of one span replaced by an id if there is one to replace.
+pub(crate) fn splice_or_copy(body: &[u8], splice_in: Option<(Range<usize>, RequestId)>, out: &mut Vec<u8>) {
+    match splice_in {
+        Some((span, id)) => splice(body, span, &id, out),
+        None => out.extend_from_slice(body),
+    }
+}
+
 /// Appends `body` with several spans replaced, which must be in order and not overlap (D33).
 pub fn splice_all(body: &[u8], replacements: &[(Range<usize>, &[u8])], out: &mut Vec<u8>) {
     out.reserve(body.len() + replacements.iter().map(|(_, with)| with.len()).sum::<usize>());
@@ -245,11 +267,13 @@ fn read<'a>(
     body: &'a [u8],
     array: impl FnOnce(Cursor<'a>) -> Result<Frame<'a>, Malformed>,
 ) -> Result<Frame<'a>, Malformed> {
-    let text = simdutf8::basic::from_utf8(body).map_err(|_| Malformed::NotJson)?;
     let mut cursor = Cursor::new(body);
     cursor.skip_space();
     match cursor.peek() {
-        Some(b'{') => Envelope::read(&mut cursor, text),
+        Some(b'{') => {
+            let text = simdutf8::basic::from_utf8(body).map_err(|_| Malformed::NotJson)?;
+            Envelope::read(&mut cursor, text)
+        }
         Some(b'[') => array(cursor),
         _ => {
             cursor.value()?;

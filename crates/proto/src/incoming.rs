@@ -97,6 +97,16 @@ pub(crate) enum Work {
     Ended,
 }
 
+impl Work {
+    /// Bytes kept until the handler starts.
+    const fn payload_len(&self) -> usize {
+        match self {
+            Self::Waiting(payload) | Self::Offered(payload) => payload.len(),
+            Self::Running | Self::Stopping(_) | Self::Dropping | Self::Ended => 0,
+        }
+    }
+}
+
 /// What the requester was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
@@ -190,6 +200,8 @@ pub(crate) struct Requests {
     waiting: usize,
     offered: usize,
     running: usize,
+    /// Bytes kept of requests whose handler has not started, and of all ids.
+    bytes: usize,
     max_running: usize,
     max_queued: usize,
     seed: Seed,
@@ -204,6 +216,7 @@ impl Requests {
             waiting: 0,
             offered: 0,
             running: 0,
+            bytes: 0,
             max_running,
             max_queued,
             seed,
@@ -223,6 +236,16 @@ impl Requests {
     /// Requests whose handler has not started.
     pub(crate) const fn queued(&self) -> usize {
         self.waiting + self.offered
+    }
+
+    /// Bytes kept of requests whose handler has not started, and of the ids of all.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of memory held, capacities included.
+    pub(crate) fn held(&self) -> usize {
+        self.slab.held() + self.ids.allocation_size() + self.line.capacity() * size_of::<Key>() + self.bytes
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Incoming> {
@@ -267,6 +290,7 @@ impl Requests {
             Work::Running | Work::Stopping(_) | Work::Dropping | Work::Ended => {}
         }
         let waits = matches!(request.work, Work::Waiting(_));
+        self.bytes += request.work.payload_len() + request.id.0.heap_bytes();
         let Self { slab, ids, seed, .. } = self;
         let hash = seed.id(&request.id.0);
         let key = slab.insert(request);
@@ -286,7 +310,9 @@ impl Requests {
     }
 
     pub(crate) fn remove(&mut self, key: Key) {
-        if self.slab.get(key).is_some_and(|request| !request.superseded) {
+        let Some(request) = self.slab.get(key) else { return };
+        self.bytes -= request.work.payload_len() + request.id.0.heap_bytes();
+        if !request.superseded {
             self.unindex(key);
         }
         self.slab.discard(key);
@@ -297,6 +323,8 @@ impl Requests {
         let request = self.slab.get_mut(key)?;
         let before = core::mem::replace(&mut request.work, work);
         let after = &request.work;
+        self.bytes += after.payload_len();
+        self.bytes -= before.payload_len();
         match before {
             Work::Waiting(_) => self.waiting -= 1,
             Work::Offered(_) => self.offered -= 1,

@@ -1,9 +1,9 @@
 //! Scanning and writing JSON text, without a document tree.
 //!
 //! The rule to know first: a payload is passed on byte for byte, so only what
-//! decides where it ends is checked, that is strings, brackets and their kinds,
-//! to a depth of [`MAX_DEPTH`]. The grammar between the tokens inside a payload
-//! is left to the reader at the far end. Keys, punctuation and scalars of the
+//! decides where it ends is checked, that is strings, brackets and their kinds.
+//! The grammar between the tokens inside a payload is left to the reader at the
+//! far end. Keys, punctuation and scalars of the
 //! object that is being walked are checked properly.
 
 mod block;
@@ -15,7 +15,7 @@ mod text;
 
 pub use members::{Elements, Member, Members, lookup, member};
 pub use number::{integer, is_integer, write_integer};
-pub use scan::{MAX_DEPTH, value_end};
+pub use scan::value_end;
 pub use text::{is_string, text, unescape, write_string};
 
 pub(crate) use cursor::Cursor;

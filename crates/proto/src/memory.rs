@@ -40,9 +40,14 @@ pub(crate) struct Memory {
     first: u32,
     /// Numbers of the newest stone of each id.
     index: HashTable<u32>,
+    /// Bytes that long ids own.
+    bytes: usize,
     bounds: Bounds,
     seed: Seed,
 }
+
+/// Bytes of long ids beyond which the oldest are forgotten whatever their age.
+const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
 struct Stone {
@@ -61,7 +66,7 @@ pub(crate) enum Fate {
 
 impl Memory {
     pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
-        Self { stones: VecDeque::new(), first: 0, index: HashTable::new(), bounds, seed }
+        Self { stones: VecDeque::new(), first: 0, index: HashTable::new(), bytes: 0, bounds, seed }
     }
 
     /// What became of the newest request with this id, if it is remembered.
@@ -76,6 +81,7 @@ impl Memory {
 
     /// Lays a tombstone; an older one of the same id is no longer found.
     pub(crate) fn remember(&mut self, now: Instant, id: RequestId, fate: Fate) {
+        self.bytes += id.heap_bytes();
         let Self { stones, first, index, seed, .. } = self;
         let number = first.wrapping_add(stones.len() as u32);
         stones.push_back(Stone { id, at: now, fate });
@@ -99,7 +105,8 @@ impl Memory {
         while let Some(oldest) = self.stones.front() {
             let (age, len) = (now.since(oldest.at), self.stones.len());
             let Bounds { most, least, longest } = self.bounds;
-            if age < longest && (len <= most || age < least) && len <= self.bounds.hard() {
+            let is_small = len <= self.bounds.hard() && self.bytes <= MAX_BYTES;
+            if age < longest && (len <= most || age < least) && is_small {
                 return;
             }
             let Self { stones, first, index, seed, .. } = self;
@@ -107,7 +114,7 @@ impl Memory {
             if let Ok(entry) = found {
                 entry.remove();
             }
-            stones.pop_front();
+            self.bytes -= stones.pop_front().map_or(0, |stone| stone.id.heap_bytes());
             *first = first.wrapping_add(1);
         }
     }
@@ -117,6 +124,11 @@ impl Memory {
         let Bounds { most, least, longest } = self.bounds;
         let age = if self.stones.len() > most { least.min(longest) } else { longest };
         self.stones.front().map(|oldest| oldest.at + age)
+    }
+
+    /// Bytes of memory held, capacities included.
+    pub(crate) fn held(&self) -> usize {
+        self.stones.capacity() * size_of::<Stone>() + self.index.allocation_size() + self.bytes
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,10 +1,16 @@
-//! What waits to be written to one side: whole frames, in order, some of which may still be taken back.
+//! Frames that wait to be written to one side, in order; some may still be taken back.
 //!
 //! Two lanes. Frames go out in the order they were pushed, except that a
-//! cancel may pass whole frames that have not begun (D13). A frame of which no
-//! byte has left can be withdrawn (D13, D15); one that has begun never can.
+//! cancel may pass whole frames that have not begun (D13). A frame that has not
+//! begun can be withdrawn (D13, D15); one that has begun never can.
+//!
+//! Memory follows what waits, not what has passed or was withdrawn: see
+//! [`Outbox::held`].
 
-use std::collections::VecDeque;
+mod lane;
+
+use crate::bug::{Seeded, SeededBug};
+use lane::{Frame, Lane};
 
 /// Names a frame for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +36,7 @@ impl Ticket {
 /// Frames at least this long that already own their bytes are kept as they are instead of copied.
 pub(crate) const OWN: usize = 32 * 1024;
 
-/// Capacity kept while idle; a larger buffer is given back once drained.
+/// Bytes of a lane that may be wasted, and capacity that is kept while nothing waits.
 const KEEP: usize = 256 * 1024;
 
 #[derive(Clone, Debug)]
@@ -43,53 +49,37 @@ pub(crate) struct Outbox<T> {
     begun_urgent: bool,
     /// Unwritten bytes in both lanes.
     debt: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Lane<T> {
-    frames: VecDeque<Frame<T>>,
-    /// Number of `frames[0]`.
-    first: u64,
-    /// Bytes of `Body::Bulk` frames, back to back.
-    bulk: Vec<u8>,
-    /// Where the first frame's bytes start in `bulk`.
-    head: usize,
-    /// Frames that are withdrawn or own their bytes, and so break the run of `bulk`.
-    breaks: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Frame<T> {
-    body: Body,
-    tag: T,
-}
-
-#[derive(Clone, Debug)]
-enum Body {
-    Bulk(usize),
-    Own(Vec<u8>),
-    /// Taken back; the count is of its bytes still lying in `bulk`.
-    Withdrawn(usize),
-}
-
-impl Body {
-    const fn len(&self) -> usize {
-        match self {
-            Self::Bulk(len) => *len,
-            Self::Own(bytes) => bytes.len(),
-            Self::Withdrawn(_) => 0,
-        }
-    }
+    seeded: Seeded,
 }
 
 impl<T> Outbox<T> {
-    pub(crate) const fn new() -> Self {
-        Self { ordered: Lane::new(), urgent: Lane::new(), begun: 0, begun_urgent: false, debt: 0 }
+    /// What a frame costs beside its bytes.
+    pub(crate) const RECORD: usize = size_of::<Frame<T>>();
+
+    pub(crate) const fn new(seeded: Seeded) -> Self {
+        Self { ordered: Lane::new(), urgent: Lane::new(), begun: 0, begun_urgent: false, debt: 0, seeded }
     }
 
     /// Unwritten bytes.
     pub(crate) const fn debt(&self) -> usize {
         self.debt
+    }
+
+    /// Unwritten bytes and the records of their frames: what is compared with the bounds (D13, invariant 8), so that
+    /// a flood of tiny frames counts for what it takes.
+    pub(crate) fn backlog(&self) -> usize {
+        self.debt + Self::RECORD * (self.ordered.live() + self.urgent.live())
+    }
+
+    /// Bytes of memory held, capacities included: at most four times the [`backlog`](Self::backlog) with the frame
+    /// being written, and [`SLACK`].
+    pub(crate) fn held(&self) -> usize {
+        self.ordered.held() + self.urgent.held()
+    }
+
+    /// The most that [`held`](Self::held) may be (invariant 8).
+    pub(crate) fn most_held(&self) -> usize {
+        4 * (self.backlog() + self.begun) + SLACK
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -99,7 +89,7 @@ impl<T> Outbox<T> {
     /// The ticket of the frame that is queued next.
     pub(crate) fn upcoming(&self, urgent: bool) -> Ticket {
         let lane = if urgent { &self.urgent } else { &self.ordered };
-        Ticket::new(urgent, lane.first + lane.frames.len() as u64)
+        Ticket::new(urgent, lane.next())
     }
 
     /// Queues a frame that `write` appends to the buffer it is given.
@@ -108,15 +98,24 @@ impl<T> Outbox<T> {
         Ticket::new(false, number)
     }
 
+    /// Queues a frame of about `len` bytes that `write` appends; a large one is kept apart, so that its memory goes
+    /// when it does.
+    pub(crate) fn push_sized(&mut self, tag: T, len: usize, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+        if len < OWN {
+            return self.push(tag, write);
+        }
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        self.push_owned(tag, bytes)
+    }
+
     /// Queues a frame that owns its bytes.
     pub(crate) fn push_owned(&mut self, tag: T, bytes: Vec<u8>) -> Ticket {
         if bytes.len() < OWN {
             return self.push(tag, |out| out.extend_from_slice(&bytes));
         }
         self.debt += bytes.len();
-        self.ordered.breaks += 1;
-        let number = self.ordered.enqueue(Body::Own(bytes), tag);
-        Ticket::new(false, number)
+        Ticket::new(false, self.ordered.push_owned(tag, bytes.into_boxed_slice()))
     }
 
     /// Queues a frame ahead of every whole frame that has not begun.
@@ -125,7 +124,7 @@ impl<T> Outbox<T> {
         Ticket::new(true, number)
     }
 
-    /// Takes back a frame of which no byte has been written, and says how long it was; `None` if it is too late.
+    /// Takes back a frame of which no byte has been written, and returns its length; `None` if it is too late.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<usize> {
         if self.has_begun(ticket) {
             return None;
@@ -133,15 +132,19 @@ impl<T> Outbox<T> {
         let lane = if ticket.is_urgent() { &mut self.urgent } else { &mut self.ordered };
         let len = lane.withdraw(ticket.number())?;
         self.debt -= len;
-        self.skip_withdrawn();
+        lane.skip_withdrawn();
+        if !self.seeded.has(SeededBug::KeptWithdrawn) && !self.seeded.has(SeededBug::KeptWritten) {
+            lane.reclaim();
+        }
         Some(len)
     }
 
     /// Whether any byte of this frame has been written, or all of it.
-    pub(crate) const fn has_begun(&self, ticket: Ticket) -> bool {
+    pub(crate) fn has_begun(&self, ticket: Ticket) -> bool {
         let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };
-        ticket.number() < lane.first
-            || (ticket.number() == lane.first && self.begun > 0 && self.begun_urgent == ticket.is_urgent())
+        let first = lane.first();
+        ticket.number() < first
+            || (ticket.number() == first && self.begun > 0 && self.begun_urgent == ticket.is_urgent())
     }
 
     /// Whether this frame still waits, in part or whole.
@@ -152,8 +155,7 @@ impl<T> Outbox<T> {
     /// How many frames of its lane leave before this one; `None` once it has left or was withdrawn.
     pub(crate) fn place(&self, ticket: Ticket) -> Option<usize> {
         let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };
-        let place = usize::try_from(ticket.number().checked_sub(lane.first)?).ok()?;
-        lane.frames.get(place).is_some_and(|frame| !matches!(frame.body, Body::Withdrawn(_))).then_some(place)
+        lane.place(ticket.number())
     }
 
     /// The next bytes to write: as many whole frames as lie side by side.
@@ -162,7 +164,7 @@ impl<T> Outbox<T> {
         if self.is_urgent_next() {
             self.urgent.run(self.begun, false)
         } else {
-            self.ordered.run(self.begun, !self.urgent.frames.is_empty())
+            self.ordered.run(self.begun, !self.urgent.is_empty())
         }
     }
 
@@ -172,7 +174,7 @@ impl<T> Outbox<T> {
         while bytes > 0 {
             let urgent = self.is_urgent_next();
             let lane = if urgent { &mut self.urgent } else { &mut self.ordered };
-            let Some(len) = lane.frames.front().map(|frame| frame.body.len()) else {
+            let Some(len) = lane.first_len() else {
                 debug_assert!(false, "more bytes written than were pending");
                 return;
             };
@@ -182,11 +184,14 @@ impl<T> Outbox<T> {
             self.begun += step;
             self.begun_urgent = urgent;
             if self.begun < len {
-                return;
+                break;
             }
             self.begun = 0;
             lane.pop(&mut done);
-            self.skip_withdrawn();
+            lane.skip_withdrawn();
+        }
+        if self.begun > 0 && self.seeded.has(SeededBug::KeptWritten) {
+            return;
         }
         self.urgent.reclaim();
         self.ordered.reclaim();
@@ -197,7 +202,7 @@ impl<T> Outbox<T> {
         self.debt = 0;
         self.begun = 0;
         for lane in [&mut self.urgent, &mut self.ordered] {
-            while !lane.frames.is_empty() {
+            while !lane.is_empty() {
                 lane.pop(&mut |tag, _: &[u8]| lost(tag));
             }
             lane.reclaim();
@@ -205,24 +210,7 @@ impl<T> Outbox<T> {
     }
 
     fn is_urgent_next(&self) -> bool {
-        if self.begun > 0 { self.begun_urgent } else { !self.urgent.frames.is_empty() }
-    }
-
-    /// Keeps a live frame at the head of each lane, so that nothing else need look for one.
-    #[inline]
-    fn skip_withdrawn(&mut self) {
-        if self.urgent.breaks + self.ordered.breaks > 0 {
-            self.pop_withdrawn();
-        }
-    }
-
-    #[inline(never)]
-    fn pop_withdrawn(&mut self) {
-        for lane in [&mut self.urgent, &mut self.ordered] {
-            while matches!(lane.frames.front(), Some(Frame { body: Body::Withdrawn(_), .. })) {
-                lane.pop(&mut |_, _: &[u8]| ());
-            }
-        }
+        if self.begun > 0 { self.begun_urgent } else { !self.urgent.is_empty() }
     }
 
     /// Feeds what waits into a hasher: the bytes in order, and how far the first has got.
@@ -232,109 +220,13 @@ impl<T> Outbox<T> {
     {
         use core::hash::Hash;
         (self.begun, self.begun_urgent).hash(state);
-        for lane in [&self.urgent, &self.ordered] {
-            let mut at = lane.head;
-            lane.frames.len().hash(state);
-            for frame in &lane.frames {
-                match &frame.body {
-                    Body::Bulk(len) => {
-                        lane.bulk[at..at + len].hash(state);
-                        at += len;
-                    }
-                    Body::Own(bytes) => bytes.hash(state),
-                    Body::Withdrawn(len) => at += len,
-                }
-                frame.tag.hash(state);
-            }
-        }
+        self.urgent.hash_state(state);
+        self.ordered.hash_state(state);
     }
 }
 
-impl<T> Lane<T> {
-    const fn new() -> Self {
-        Self { frames: VecDeque::new(), first: 0, bulk: Vec::new(), head: 0, breaks: 0 }
-    }
-
-    fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>), debt: &mut usize) -> u64 {
-        let before = self.bulk.len();
-        write(&mut self.bulk);
-        let len = self.bulk.len() - before;
-        *debt += len;
-        self.enqueue(Body::Bulk(len), tag)
-    }
-
-    fn enqueue(&mut self, body: Body, tag: T) -> u64 {
-        self.frames.push_back(Frame { body, tag });
-        self.first + self.frames.len() as u64 - 1
-    }
-
-    fn withdraw(&mut self, number: u64) -> Option<usize> {
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let frame = self.frames.get_mut(place)?;
-        let len = frame.body.len();
-        frame.body = match frame.body {
-            Body::Bulk(len) => {
-                self.breaks += 1;
-                Body::Withdrawn(len)
-            }
-            Body::Own(_) => Body::Withdrawn(0),
-            Body::Withdrawn(_) => return None,
-        };
-        Some(len)
-    }
-
-    /// The bytes of the frames at the head that lie side by side, less the first `begun`; one frame if `single`.
-    fn run(&self, begun: usize, single: bool) -> &[u8] {
-        if self.breaks == 0 && !single {
-            return &self.bulk[self.head + begun..];
-        }
-        let mut end = self.head;
-        for frame in &self.frames {
-            match &frame.body {
-                Body::Own(bytes) if end == self.head => return &bytes[begun..],
-                Body::Withdrawn(_) | Body::Own(_) => break,
-                Body::Bulk(len) => end += len,
-            }
-            if single {
-                break;
-            }
-        }
-        &self.bulk[(self.head + begun).min(end)..end]
-    }
-
-    fn pop(&mut self, done: &mut impl FnMut(T, &[u8])) {
-        let Some(frame) = self.frames.pop_front() else { return };
-        self.first += 1;
-        match frame.body {
-            Body::Bulk(len) => {
-                done(frame.tag, &self.bulk[self.head..self.head + len]);
-                self.head += len;
-            }
-            Body::Own(bytes) => {
-                self.breaks -= 1;
-                done(frame.tag, &bytes);
-            }
-            Body::Withdrawn(len) => {
-                self.breaks -= 1;
-                self.head += len;
-            }
-        }
-    }
-
-    /// Gives back bytes that have left, moving what waits at most once per doubling.
-    fn reclaim(&mut self) {
-        if self.head == self.bulk.len() {
-            self.bulk.clear();
-            self.head = 0;
-            if self.bulk.capacity() > KEEP {
-                self.bulk = Vec::new();
-            }
-        } else if self.head > KEEP && self.head > self.bulk.len() / 2 {
-            self.bulk.drain(..self.head);
-            self.head = 0;
-        }
-    }
-}
+/// What an outbox may hold beyond what waits in it: the waste, and the capacity, of two lanes that are nearly empty.
+pub(crate) const SLACK: usize = 10 * KEEP;
 
 #[cfg(test)]
 mod tests {
@@ -366,7 +258,7 @@ mod tests {
     #[test]
     fn frames_leave_in_order_and_are_reported_whole() {
         for step in 1..9 {
-            let mut outbox = Outbox::new();
+            let mut outbox = Outbox::new(Seeded::default());
             push(&mut outbox, "aaa");
             push(&mut outbox, "bb");
             assert_eq!(drain(&mut outbox, step), ("aaabb".into(), vec!["aaa", "bb"]));
@@ -376,7 +268,7 @@ mod tests {
     #[test]
     fn an_urgent_frame_passes_whole_frames_but_not_the_one_begun() {
         for step in 1..9 {
-            let mut outbox = Outbox::new();
+            let mut outbox = Outbox::new(Seeded::default());
             push(&mut outbox, "aaa");
             push(&mut outbox, "bb");
             outbox.written(1, |_, _| ());
@@ -388,7 +280,7 @@ mod tests {
 
     #[test]
     fn an_ordered_frame_begun_is_never_torn_by_an_urgent_one() {
-        let mut outbox = Outbox::new();
+        let mut outbox = Outbox::new(Seeded::default());
         push_urgent(&mut outbox, "!!");
         push(&mut outbox, "aaa");
         outbox.written(1, |_, _| ());
@@ -399,7 +291,7 @@ mod tests {
     #[test]
     fn a_frame_not_begun_is_withdrawn_without_a_trace() {
         for step in 1..9 {
-            let mut outbox = Outbox::new();
+            let mut outbox = Outbox::new(Seeded::default());
             let a = push(&mut outbox, "aaa");
             let b = push(&mut outbox, "bb");
             let c = push(&mut outbox, "c");
@@ -419,7 +311,7 @@ mod tests {
 
     #[test]
     fn withdrawing_the_only_frame_leaves_nothing_to_write() {
-        let mut outbox = Outbox::new();
+        let mut outbox = Outbox::new(Seeded::default());
         let a = push(&mut outbox, "aaa");
         assert_eq!(outbox.withdraw(a), Some(3));
         assert!(outbox.is_empty());
@@ -431,7 +323,7 @@ mod tests {
     #[test]
     fn large_owned_frames_keep_their_place() {
         let big: &'static str = Box::leak("x".repeat(OWN).into_boxed_str());
-        let mut outbox = Outbox::new();
+        let mut outbox = Outbox::new(Seeded::default());
         push(&mut outbox, "a");
         outbox.push_owned(big, big.as_bytes().to_vec());
         push(&mut outbox, "b");

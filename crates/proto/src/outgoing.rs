@@ -145,6 +145,12 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
+    /// Bytes of memory held, capacities included, without what few requests have.
+    pub(crate) fn held(&self) -> usize {
+        let indexes = self.ids.allocation_size() + self.tokens.allocation_size();
+        self.slab.held() + indexes + self.ghosts.capacity() * size_of::<(Key, Instant)>()
+    }
+
     pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
         Self {
             slab: Slab::new(),

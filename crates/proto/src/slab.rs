@@ -47,6 +47,11 @@ impl<T> Slab<T> {
         self.places.len() - self.free.len()
     }
 
+    /// Bytes of memory held, capacities included, without what the entries own.
+    pub(crate) const fn held(&self) -> usize {
+        self.places.capacity() * size_of::<Place<T>>() + self.free.capacity() * size_of::<u32>()
+    }
+
     /// The bound on entries is the caller's; `u32::MAX` of them would be 800 GB.
     pub(crate) fn insert(&mut self, entry: T) -> Key {
         if let Some(index) = self.free.pop() {

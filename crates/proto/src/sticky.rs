@@ -65,6 +65,12 @@ impl Sticky {
         self.held.pop_front_if(|held| held.until <= now)
     }
 
+    /// Bytes of memory held, capacities included.
+    pub(crate) fn held(&self) -> usize {
+        let text = |held: &Held| held.id.0.heap_bytes() + held.reason.as_ref().map_or(0, |reason| reason.len());
+        self.held.capacity() * size_of::<Held>() + self.held.iter().map(text).sum::<usize>()
+    }
+
     /// When the first is to be given up.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.held.front().map(|held| held.until)

@@ -304,7 +304,7 @@ fn a_peer_that_floods_and_never_reads_is_paused_and_given_up() {
         let key = rig.serve(&id.to_string(), "work");
         rig.end(key, OK);
     }
-    assert!(rig.conn.debt() > 1000 && rig.conn.debt() < 1100);
+    assert!(rig.conn.backlog() > 1000 && rig.conn.backlog() < 1100);
     rig.pass(secs(20));
     rig.write(10);
     rig.pass(secs(29));

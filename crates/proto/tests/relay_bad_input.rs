@@ -39,7 +39,7 @@ fn garbage_from_the_client_gets_one_parse_error_and_goes_no_further() {
 fn the_form_of_a_parse_error_is_that_of_the_revision() {
     let mut rig = speaking(&mcp::LATEST_LEGACY, Config::default());
     rig.bytes(Side::Client, b"\xff\xfe\n");
-    assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not JSON"}}"#]);
+    assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not UTF-8"}}"#]);
 }
 
 #[test]
@@ -231,4 +231,127 @@ fn memory_of_the_settled_is_bounded_and_ends() {
     rig.pass(Duration::from_secs(600));
     assert_eq!(rig.relay.remembered(Side::Client), 0);
     assert_eq!(rig.relay.poll_timeout(), None, "nothing is left to do");
+}
+
+/// An answer to request 1 whose text holds one byte that is not UTF-8, as programs write it that read files in Latin-1.
+const LATIN_1: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"text\":\"caf\xe9\"}}\n";
+
+// D43: Node reads it with U+FFFD in it, and so must whoever sits behind the shim.
+#[test]
+fn an_answer_that_is_not_utf_8_reaches_its_requester_as_most_clients_would_have_read_it() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.bytes(Side::Server, LATIN_1);
+    assert_eq!(rig.at_client(), [String::from_utf8_lossy(LATIN_1).trim_end()]);
+    assert_eq!(rig.relay.in_flight(Side::Client), 0);
+}
+
+#[test]
+fn an_answer_under_an_id_of_ours_is_mended_and_given_its_own_id_back() {
+    let mut rig = mcp();
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":0"));
+    let call = rig.at_server().remove(0);
+    assert!(!call.contains("\"id\":0"), "{call}");
+    let id = call.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("it has an id");
+    let answer = String::from_utf8_lossy(LATIN_1).replace('\u{fffd}', "?").replace("\"id\":1", &format!("\"id\":{id}"));
+    let answer: Vec<u8> = answer.bytes().map(|byte| if byte == b'?' { 0xe9 } else { byte }).collect();
+    rig.bytes(Side::Server, &answer);
+    let expected = String::from_utf8_lossy(LATIN_1).replace("\"id\":1", "\"id\":0");
+    assert_eq!(rig.at_client(), [expected.trim_end()]);
+}
+
+#[test]
+fn errors_and_notifications_are_mended_where_they_are_payload() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.bytes(
+        Side::Server,
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":\"\xff\"}}\n",
+    );
+    rig.bytes(Side::Server, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":7,\"message\":\"na\xefve\"}}\n");
+    let at_client = rig.at_client();
+    assert_eq!(at_client.len(), 2, "{at_client:?}");
+    assert!(at_client[0].ends_with("\"params\":{\"data\":\"\u{fffd}\"}}"), "{at_client:?}");
+    assert!(at_client[1].contains("na\u{fffd}ve"), "{at_client:?}");
+}
+
+// D43: depth is no fault.
+#[test]
+fn an_answer_nested_deeper_than_any_stack_passes_byte_for_byte() {
+    for depth in [1_023, 1_024, 100_000] {
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        let answer = RESULT.replace("{}", &format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+        rig.from_server(&answer);
+        assert_eq!(rig.at_client(), [answer]);
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_json_and_plainly_names_a_request_ends_it() {
+    for broken in [
+        &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":]}}\n"[..],
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"cut\n",
+        b"{\"id\":1,\"result\":tru}\n",
+        b"{\"id\":1,\"res\xffult\":{},\"result\":{}}\n",
+    ] {
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        rig.bytes(Side::Server, broken);
+        let answers = rig.at_client();
+        assert!(answers.len() == 1 && answers[0].contains("-32603"), "{}: {answers:?}", broken.escape_ascii());
+        assert_eq!(drops(&rig), [Drop::Garbage]);
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_answered_under_its_id() {
+    let mut rig = mcp();
+    rig.bytes(Side::Client, b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"m\",\"params\":{\"text\":\"\xe9\"}}\n");
+    let answer = r#"{"jsonrpc":"2.0","id":8,"error":{"code":-32700,"message":"not UTF-8"}}"#;
+    assert_eq!((rig.at_client(), rig.at_server()), (vec![answer.to_owned()], vec![]));
+    // The same from a server, which waits as well.
+    rig.bytes(Side::Server, b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"m\",\"params\":{\"text\":\"\xe9\"}}\n");
+    assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![answer.to_owned()]));
+}
+
+#[test]
+fn an_unreadable_request_under_the_id_of_one_in_flight_ends_neither() {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.bytes(Side::Client, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"text\":\"\xe9\"}}\n");
+    rig.bytes(Side::Client, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}\n");
+    let refusals = rig.at_client();
+    assert!(refusals.iter().all(|refusal| refusal.contains("\"id\":null")), "{refusals:?}");
+    rig.from_server(RESULT);
+    assert_eq!(rig.at_client(), [RESULT]);
+}
+
+#[test]
+fn a_mended_message_counts_in_its_mended_size() {
+    let config = Config { max_message: LATIN_1.len(), ..Config::default() };
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, config);
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.bytes(Side::Server, LATIN_1);
+    let answers = rig.at_client();
+    assert!(answers.len() == 1 && answers[0].contains("-31005"), "{answers:?}");
+}
+
+// D12, invariant 8: the peer chooses how long its ids are.
+#[test]
+fn ids_as_long_as_messages_are_bounded_in_all() {
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_kept: 10_000, ..Config::default() });
+    for number in 0..100 {
+        rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":\"{number}{}\"", "x".repeat(1000))));
+    }
+    assert_eq!(rig.at_server().len(), 10);
+    assert!(rig.at_client().iter().all(|refusal| refusal.contains("-31004")));
+    rig.from_client(CALL);
+    assert!(rig.at_client()[0].contains("-31004"), "until some of them are forgotten");
 }

@@ -96,3 +96,65 @@ fn an_empty_or_broken_batch_is_refused() {
     assert_eq!(rig.at_server(), [array(&[call(1)])]);
     assert_eq!(rig.at_client().len(), 2, "one error for each broken member");
 }
+
+#[test]
+fn a_batch_of_nothing_but_garbage_gets_one_error() {
+    let mut rig = between(&mcp::REVISION_2025_03_26, &mcp::REVISION_2025_03_26);
+    rig.from_client(&format!("[1{}]", ",1".repeat(500_000)));
+    let answers = rig.at_client();
+    assert!(answers.len() == 1 && answers[0].contains("-32700"), "{} answers", answers.len());
+    assert_eq!(rig.at_server(), [""; 0]);
+}
+
+// D36: no client of such a revision sends one, and no server of it could read one.
+#[test]
+fn an_array_is_refused_as_a_whole_where_the_revision_has_none() {
+    let mut rig = between(&mcp::REVISION_2025_06_18, &mcp::REVISION_2025_06_18);
+    rig.from_client(&array(&[call(1), call(2)]));
+    let answers = rig.at_client();
+    assert!(answers.len() == 1 && answers[0].contains("-32700"), "{answers:?}");
+    assert_eq!(rig.at_server(), [""; 0]);
+    rig.from_client(&call(1));
+    assert_eq!(rig.at_server(), [call(1)], "the id is free");
+}
+
+#[test]
+fn an_array_of_a_server_is_taken_apart_whatever_its_revision_for_callers_wait() {
+    let mut rig = between(&mcp::REVISION_2025_06_18, &mcp::REVISION_2025_06_18);
+    rig.from_client(&call(1));
+    rig.from_client(&call(2));
+    rig.at_server();
+    rig.from_server(&array(&[result(2), "7".into(), result(1)]));
+    assert_eq!(rig.at_client(), [result(2), result(1)]);
+}
+
+#[test]
+fn answers_to_one_batch_are_bounded() {
+    for garbage in [",1", r#",{"id":1,"method":0}"#] {
+        let mut rig = between(&mcp::REVISION_2025_03_26, &mcp::REVISION_2025_03_26);
+        rig.from_client(&format!("[{}{}]", call(1), garbage.repeat(100_000)));
+        assert_eq!(rig.at_server(), [array(&[call(1)])]);
+        let answers = rig.at_client();
+        let bytes: usize = answers.iter().map(String::len).sum();
+        assert!(bytes < 70_000, "{bytes} bytes of answers");
+        assert!(answers.last().is_some_and(|last| last.contains("too many refusals for one batch")));
+        assert!(rig.events.len() < 2000, "{} events", rig.events.len());
+    }
+}
+
+#[test]
+fn a_member_that_is_not_utf_8_is_mended_and_its_neighbours_pass() {
+    for server in [&mcp::REVISION_2025_03_26, &mcp::REVISION_2025_06_18] {
+        let mut rig = between(server, server);
+        rig.from_client(&call(1));
+        rig.from_client(&call(2));
+        rig.at_server();
+        let mut answers = array(&[result(1), result(2)]).replace("{}", r#"{"a":"?"}"#).into_bytes();
+        let broken = answers.iter().position(|byte| *byte == b'?').expect("it is there");
+        answers[broken] = 0xe9;
+        answers.push(b'\n');
+        rig.bytes(rescind_proto::side::Side::Server, &answers);
+        let heard = rig.at_client().concat();
+        assert!(heard.contains("\u{fffd}") && heard.contains(r#""id":2"#), "{heard}");
+    }
+}

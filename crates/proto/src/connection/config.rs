@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::{
+    bug::{Seeded, SeededBug},
     dialect::{Clocks, Dialect},
     side::Side,
     wire::Framing,
@@ -23,6 +24,8 @@ pub struct Config {
     pub max_running: usize,
     /// Requests that may wait for a handler; one more is refused (D12).
     pub max_queued: usize,
+    /// Bytes that may be kept of requests that wait for a handler; past that, one more is refused (D12).
+    pub max_queued_bytes: usize,
     /// Requests of ours that may be in flight; one more is [`Misuse::TooMany`](super::Misuse::TooMany).
     pub max_in_flight: usize,
     /// Unread bytes that the peer may be owed before its input is paused (D13).
@@ -69,6 +72,7 @@ impl Config {
             max_message: 64 << 20,
             max_running: 256,
             max_queued: 4096,
+            max_queued_bytes: 16 << 20,
             max_in_flight: 65_536,
             max_debt: 16 << 20,
             debt_limit: Duration::from_secs(600),
@@ -89,15 +93,20 @@ impl Config {
     }
 
     /// Whether this deliberate bug is in force.
+    pub(crate) fn has(&self, bug: SeededBug) -> bool {
+        self.seeded().has(bug)
+    }
+
+    /// The deliberate bug, for the parts that know no configuration.
     #[cfg(feature = "seeded-bugs")]
-    pub(crate) fn has(&self, bug: crate::bug::SeededBug) -> bool {
-        self.bug == Some(bug)
+    pub(crate) const fn seeded(&self) -> Seeded {
+        Seeded::new(self.bug)
     }
 
     /// No deliberate bug is ever in force.
     #[cfg(not(feature = "seeded-bugs"))]
     #[expect(clippy::unused_self, reason = "the same question as with the feature")]
-    pub(crate) const fn has(&self, _bug: crate::bug::SeededBug) -> bool {
-        false
+    pub(crate) fn seeded(&self) -> Seeded {
+        Seeded::default()
     }
 }

@@ -150,6 +150,11 @@ impl Payload {
         Self { bytes: bytes.into(), method: method.len() as u32, has_params: params.is_some(), has_meta }
     }
 
+    /// Bytes that it holds.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The method.
     #[must_use]
     pub fn method(&self) -> &str {

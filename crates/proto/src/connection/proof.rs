@@ -26,6 +26,20 @@ impl Connection {
         self.check_memory();
     }
 
+    /// Bytes of memory held for messages and requests, capacities included.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let decoder = self.decoder.as_ref().map_or(0, crate::wire::Decoder::held);
+        let batches = self.batches.iter().map(|(_, batch)| batch.answers.capacity()).sum::<usize>();
+        let tables = self.incoming.held() + self.outgoing.held() + self.remembered.held() + self.spent_tokens.held();
+        decoder
+            + batches
+            + tables
+            + self.outbox.held()
+            + self.sticky.held()
+            + self.events.capacity() * size_of::<Item>()
+    }
+
     /// In debug builds, after every input, while that is quick.
     pub(super) fn check(&self) {
         if cfg!(debug_assertions) && self.outgoing.len() + self.incoming.len() < QUICK {
@@ -127,6 +141,12 @@ impl Connection {
             assert!(self.armed.memory.at <= since + longest, "invariant 6: a ghost is never forgotten");
         }
         assert!(self.sticky.len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+        assert!(
+            self.outbox.held() <= self.outbox.most_held(),
+            "invariant 8: {} bytes are held for a backlog of {}",
+            self.outbox.held(),
+            self.outbox.backlog()
+        );
         assert!(
             self.sticky.due().is_none_or(|due| self.armed.sticky.at <= due),
             "invariant 6: a cancel is held for ever"

@@ -2,11 +2,12 @@
 
 use super::{Connection, Event, LateKind, Payload, Refusal, Tag, Verdict};
 use crate::{
+    bug::SeededBug,
     cancel,
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect, ProgressForm, StrayError},
     error_code,
-    frame::{self, Frame, Kind, Malformed, Notification, Params},
+    frame::{self, Frame, Kind, Malformed, Mend, Notification, Params},
     id::RequestId,
     incoming::Incoming,
     json, message,
@@ -15,7 +16,7 @@ use crate::{
     rule::Rule,
     slab::Key,
     time::Instant,
-    wire::Overlong,
+    wire::{self, Overlong},
 };
 
 /// How much of a message is shown of one that went nowhere.
@@ -25,13 +26,35 @@ impl Connection {
     pub(super) fn take_body(&mut self, now: Instant, body: &[u8]) {
         self.counters.received += 1;
         match frame::parse(body) {
-            Ok(Frame::Batch(batch)) if self.spoken().batches => self.take_batch(now, batch),
+            // A server's array may hold answers that callers wait for, whatever its revision.
+            Ok(Frame::Batch(batch)) if self.spoken().batches || self.config.role == crate::side::Side::Client => {
+                self.take_batch(now, body, batch);
+            }
             Ok(Frame::Batch(_)) => {
-                self.refused(Refusal::Batch, None, body);
+                self.refused(Refusal::Batch, None, body, None);
                 self.refuse_nameless(error_code::INVALID_REQUEST, "no batches in this protocol", None);
             }
             Ok(message) => self.take_message(now, message, None),
-            Err(malformed) => self.take_malformed(now, body, malformed, None),
+            Err(malformed) => self.take_unread(now, body, malformed, None),
+        }
+    }
+
+    /// A message that cannot be read as it is: taken in mended if it can be (D43).
+    pub(super) fn take_unread(&mut self, now: Instant, body: &[u8], malformed: Malformed, batch: Option<Key>) {
+        let mend = match malformed {
+            Malformed::NotJson if !self.config.has(SeededBug::UnreadableAnswerLost) => {
+                frame::mend(body, self.config.max_message)
+            }
+            Malformed::NotJson | Malformed::Invalid { .. } => Mend::No,
+        };
+        match mend {
+            Mend::Mended(mended) => {
+                if let Ok(message) = frame::parse_member(&mended) {
+                    self.take_message(now, message, batch);
+                }
+            }
+            Mend::TooLong(len) => self.take_overlong(&Overlong { len, ..wire::learn(body) }, now),
+            Mend::No => self.take_malformed(now, body, malformed, batch),
         }
     }
 
@@ -181,31 +204,38 @@ impl Connection {
         Some((method, self.end_subscription(now, key, reason)))
     }
 
-    /// A body that is no message: the client is told once, the server's goes to the log (D36).
-    pub(super) fn take_malformed(&mut self, now: Instant, body: &[u8], malformed: Malformed, batch: Option<Key>) {
-        let Malformed::Invalid { reason, kind, id } = malformed else {
-            self.refused(Refusal::NotJson, None, body);
-            return self.refuse_nameless(error_code::PARSE_ERROR, "not JSON", batch);
+    /// A body that is not a message. The request that it is, or answers, is ended; otherwise the client gets one
+    /// error, and the server's goes to the log (D36, D43).
+    fn take_malformed(&mut self, now: Instant, body: &[u8], malformed: Malformed, batch: Option<Key>) {
+        let (why, kind, id, code, text) = match malformed {
+            Malformed::Invalid { reason, kind, id } => {
+                (Refusal::Invalid, kind, id, error_code::INVALID_REQUEST, reason.as_str())
+            }
+            Malformed::NotJson => {
+                let Overlong { kind, id, .. } = wire::learn(body);
+                let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
+                (Refusal::NotJson, kind, id, error_code::PARSE_ERROR, text)
+            }
         };
-        self.refused(Refusal::Invalid, id.clone(), body);
+        self.refused(why, id.clone(), body, batch);
         match kind {
             Kind::Request => {
                 // Under the id of a request in flight the error would end that one.
                 let name = id.filter(|id| !self.is_in_flight(id));
                 match name {
-                    Some(id) => self.refuse(&id, error_code::INVALID_REQUEST, reason.as_str(), batch),
-                    None => self.refuse_nameless(error_code::INVALID_REQUEST, reason.as_str(), batch),
+                    Some(id) => self.refuse(&id, code, text, batch),
+                    None => self.refuse_nameless(code, text, batch),
                 }
             }
             Kind::Response | Kind::Unknown if id.as_ref().is_some_and(|id| self.is_awaited(id)) => {
                 if let Some(id) = id {
-                    self.fail_call(now, &id, Refusal::Invalid);
+                    self.fail_call(now, &id, why);
                 }
             }
-            // A bad notification or response must not be answered.
-            Kind::Notification | Kind::Response => {}
-            Kind::Batch | Kind::Unknown => {
-                self.refuse_nameless(error_code::INVALID_REQUEST, reason.as_str(), batch);
+            // A bad notification or response must not be answered, where it is certain that it was one.
+            Kind::Notification | Kind::Response if code != error_code::PARSE_ERROR => {}
+            Kind::Notification | Kind::Response | Kind::Batch | Kind::Unknown => {
+                self.refuse_nameless(code, text, batch);
             }
         }
     }
@@ -213,15 +243,18 @@ impl Connection {
     /// Bytes that are no message at all.
     pub(super) fn take_garbage(&mut self, bytes: &[u8]) {
         self.counters.received += 1;
-        self.refused(Refusal::NotJson, None, bytes);
-        self.refuse_nameless(error_code::PARSE_ERROR, "not a message", None);
+        self.refuse_garbage(bytes, "not a message");
+    }
+
+    pub(super) fn refuse_garbage(&mut self, bytes: &[u8], text: &str) {
+        self.refused(Refusal::NotJson, None, bytes, None);
+        self.refuse_nameless(error_code::PARSE_ERROR, text, None);
     }
 
     /// A message over the limit has ended; the one request it was, or answers, hears of it (D36).
     pub(super) fn take_overlong(&mut self, message: &Overlong, now: Instant) {
-        self.counters.received += 1;
         let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
-        self.refused(Refusal::TooLarge, message.id.clone(), text.as_bytes());
+        self.refused(Refusal::TooLarge, message.id.clone(), text.as_bytes(), None);
         match (message.kind, &message.id) {
             (Kind::Response, Some(id)) => self.fail_call(now, id, Refusal::TooLarge),
             // Under the id of a request in flight the error would end that one.
@@ -244,7 +277,7 @@ impl Connection {
     pub(super) fn refuse(&mut self, id: &RequestId, code: i32, text: &str, batch: Option<Key>) {
         let write = |out: &mut Vec<u8>| message::error(Some(id), code, text, None, out);
         match batch {
-            Some(batch) => self.add_to_batch(batch, write),
+            Some(batch) => self.add_refusal(batch, write),
             None if self.phase.deaf => {}
             None => {
                 self.say(Tag::Owed, write);
@@ -252,28 +285,36 @@ impl Connection {
         }
     }
 
-    /// Answers what has no usable id, in the form that the dialect has for it. A client's own peer, the
-    /// server, is told nothing: it sends no requests that could be lost this way.
+    /// Answers what has no usable id.
     fn refuse_nameless(&mut self, code: i32, text: &str, batch: Option<Key>) {
-        if self.config.role == crate::side::Side::Client || self.phase.deaf {
-            return;
-        }
-        let id = match self.spoken().stray_error {
-            StrayError::NullId => Some(&RequestId::NULL),
-            StrayError::NoId => None,
-            StrayError::Invalid => return,
-        };
+        let Some(id) = self.nameless() else { return };
         let write = |out: &mut Vec<u8>| message::error(id, code, text, None, out);
         match batch {
-            Some(batch) => self.add_to_batch(batch, write),
+            Some(batch) => self.add_refusal(batch, write),
             None => {
                 self.say(Tag::Owed, write);
             }
         }
     }
 
-    pub(super) fn refused(&mut self, why: Refusal, id: Option<RequestId>, message: &[u8]) {
+    /// The id of an error that answers nothing in particular, in the form that the dialect has for it. A client's own
+    /// peer, the server, is sent none: it sends no requests that could be lost this way.
+    pub(super) fn nameless(&self) -> Option<Option<&'static RequestId>> {
+        if self.config.role == crate::side::Side::Client || self.phase.deaf {
+            return None;
+        }
+        match self.spoken().stray_error {
+            StrayError::NullId => Some(Some(&RequestId::NULL)),
+            StrayError::NoId => Some(None),
+            StrayError::Invalid => None,
+        }
+    }
+
+    pub(super) fn refused(&mut self, why: Refusal, id: Option<RequestId>, message: &[u8], batch: Option<Key>) {
         self.counters.refused += 1;
+        if batch.is_some_and(|batch| !self.may_report(batch)) {
+            return;
+        }
         let excerpt = message[..message.len().min(EXCERPT)].into();
         self.tell(Event::Refused { why, id, excerpt });
     }

@@ -69,7 +69,7 @@ impl Connection {
         }
         let earlier = self.incoming.by_id(&id);
         if let Some((why, code, text)) = self.objection(&id, earlier, &method, dialect, batch) {
-            self.refused(why, Some(id.clone()), method.as_bytes());
+            self.refused(why, Some(id.clone()), method.as_bytes(), batch);
             return self.refuse(&id, code, text, batch);
         }
         self.make_way(&id, earlier, dialect);
@@ -150,6 +150,9 @@ impl Connection {
         }
         if !self.incoming.has_room() {
             return Some((Refusal::Overloaded, error_code::OVERLOADED, "too many requests in flight"));
+        }
+        if self.incoming.bytes() > self.config.max_queued_bytes {
+            return Some((Refusal::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight"));
         }
         None
     }

@@ -20,8 +20,8 @@ impl Connection {
         match self.find_call(response.id.as_ref()) {
             Found::Call(key) => self.answered(now, key, response.outcome),
             Found::Over(id) => self.report_late(id, response.outcome),
-            Found::Nameless => self.refused(Refusal::StrayError, None, text),
-            Found::Unknown(id) => self.refused(Refusal::UnknownResponse, id, text),
+            Found::Nameless => self.refused(Refusal::StrayError, None, text, None),
+            Found::Unknown(id) => self.refused(Refusal::UnknownResponse, id, text, None),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     error_code,
     frame::{self, Frame, ResponseId},
     id::RequestId,
+    outbox::Outbox,
     receipt::Outcome,
     slab::Key,
     time::Instant,
@@ -43,7 +44,7 @@ impl Connection {
             }
             Ok(Frame::Request(_) | Frame::Notification(_) | Frame::Batch(_)) | Err(_) => {}
         }
-        self.refused(Refusal::Vetoed, None, body);
+        self.refused(Refusal::Vetoed, None, body, None);
         self.finish(now);
     }
 
@@ -51,6 +52,7 @@ impl Connection {
     pub fn handle_overlong(&mut self, now: Instant, message: &Overlong) {
         self.now = now;
         if !self.phase.input_ended {
+            self.counters.received += 1;
             self.take_overlong(message, now);
             self.finish(now);
         }
@@ -89,7 +91,7 @@ impl Connection {
         match tag {
             Tag::Cancel(key) if !written => self.cancel_vetoed(now, key),
             Tag::Answer(key) if !written => {
-                self.owed -= len;
+                self.owed -= len + Outbox::<Tag>::RECORD;
                 self.answer_over(now, key, false);
             }
             Tag::Plain | Tag::Owed | Tag::Answer(_) | Tag::Cancel(_) => self.frame_left(now, tag, len),

@@ -143,6 +143,12 @@ impl Connection {
         self.outbox.debt()
     }
 
+    /// Bytes that wait to be written, and the records of their frames: what the bounds are compared with (D13).
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        self.outbox.backlog()
+    }
+
     /// How often things happened, whether or not each was an event.
     #[must_use]
     pub const fn counters(&self) -> &Counters {

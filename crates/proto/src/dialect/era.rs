@@ -81,6 +81,16 @@ impl Era {
         self.settled.is_some() || (self.pinned.client.is_some() && self.pinned.server.is_some())
     }
 
+    /// Whether the dialect spoken with `side` is known rather than guessed.
+    #[must_use]
+    pub const fn is_known(&self, side: Side) -> bool {
+        self.settled.is_some()
+            || match side {
+                Side::Client => self.pinned.client.is_some(),
+                Side::Server => self.pinned.server.is_some(),
+            }
+    }
+
     /// The client sent `initialize` with these params.
     pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
         self.handshake = Handshake::Asked;

@@ -11,13 +11,11 @@ use super::{
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     rest: &'a [u8],
-    /// Containers entered.
-    depth: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, rest: bytes, depth: 0 }
+        Self { bytes, rest: bytes }
     }
 
     pub(crate) fn bytes(&self) -> &'a [u8] {
@@ -46,7 +44,6 @@ impl<'a> Cursor<'a> {
     /// Steps over the opening bracket at the cursor.
     #[inline]
     pub(crate) fn enter(&mut self) {
-        self.depth += 1;
         self.rest = &self.rest[1..];
     }
 
@@ -67,7 +64,6 @@ impl<'a> Cursor<'a> {
             return Ok(Some(Token { text: &quoted[..end + 2], escaped: false }));
         }
         if let [b'}', rest @ ..] = self.rest {
-            self.depth -= 1;
             self.rest = rest;
             return Ok(None);
         }
@@ -115,7 +111,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn value(&mut self) -> Result<Token<'a>, NotJson> {
         let (len, escaped) = match self.peek() {
             Some(b'"') => string_end(self.rest)?,
-            Some(b'{' | b'[') => (container_end(self.bytes, self.at(), self.depth)? - self.at(), false),
+            Some(b'{' | b'[') => (container_end(self.bytes, self.at())? - self.at(), false),
             _ => (scalar_end(self.rest)?, false),
         };
         let (text, rest) = self.rest.split_at(len);
@@ -152,7 +148,6 @@ impl<'a> Cursor<'a> {
         self.skip_space();
         match self.rest {
             [byte, rest @ ..] if *byte == close => {
-                self.depth -= 1;
                 self.rest = rest;
                 return Ok(false);
             }

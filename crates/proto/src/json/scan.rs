@@ -11,20 +11,17 @@ use super::{
     number::number_end,
 };
 
-/// Containers may nest this deep; deeper is malformed, so that nobody's stack is at the sender's mercy.
-pub const MAX_DEPTH: usize = 1024;
-
 /// The end of the value that starts at `at`: its own text, without what surrounds it.
 ///
-/// `None` if no value starts there, a string is not closed, brackets do not
-/// match or nest deeper than [`MAX_DEPTH`]. Scalars are checked properly, the
+/// `None` if no value starts there, a string is not closed or brackets do not
+/// match. Scalars are checked properly, the
 /// inside of containers and UTF-8 are not (see the module).
 #[must_use]
 pub fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     let text = bytes.get(at..)?;
     let end = match text.first()? {
         b'"' => at + string_end(text).ok()?.0,
-        b'{' | b'[' => container_end(bytes, at, 0).ok()?,
+        b'{' | b'[' => container_end(bytes, at).ok()?,
         _ => at + scalar_end(text).ok()?,
     };
     Some(end)
@@ -111,9 +108,11 @@ const fn special_bytes(word: u64) -> u64 {
     (below(word, 0x20) | quotes | backslashes) & (EACH << 7)
 }
 
-/// The end of the container that starts at `open`, inside `depth` others.
-pub(super) fn container_end(text: &[u8], open: usize, depth: usize) -> Result<usize, NotJson> {
-    let mut nesting = Nesting::new(depth);
+/// The end of the container that starts at `open`.
+///
+/// Depth is no fault (D43): nothing recurses, and what is kept of open containers is one bit each.
+pub(super) fn container_end(text: &[u8], open: usize) -> Result<usize, NotJson> {
+    let mut nesting = Nesting::default();
     let mut strings = Strings::default();
     let mut start = open;
     loop {
@@ -140,7 +139,7 @@ pub(super) fn container_end(text: &[u8], open: usize, depth: usize) -> Result<us
                 // The remainder changes nothing; it spares the bounds check.
                 let bracket = block[(at + surplus) % WIDTH];
                 if bracket & OPENS != 0 {
-                    nesting.open(bracket)?;
+                    nesting.open(bracket);
                 } else if nesting.close(bracket)? {
                     return Ok(start + at + 1);
                 }
@@ -206,9 +205,8 @@ fn prefix_xor(mut bits: u64) -> u64 {
 const OPENS: u8 = 0b10;
 
 /// The kinds of the containers that are open, one bit each.
+#[derive(Default)]
 struct Nesting {
-    /// Containers open around the outermost one that is skipped.
-    base: usize,
     depth: usize,
     /// The innermost ones, up to sixty-four.
     kinds: u64,
@@ -217,18 +215,13 @@ struct Nesting {
 }
 
 impl Nesting {
-    fn new(base: usize) -> Self {
-        Self { base, depth: base, kinds: 0, outer: Vec::new() }
-    }
-
     #[inline]
-    fn open(&mut self, bracket: u8) -> Result<(), NotJson> {
+    fn open(&mut self, bracket: u8) {
         if self.depth.is_multiple_of(64) {
-            self.outer.extend(spill(self.kinds, self.depth, self.base)?);
+            self.outer.extend(spill(self.kinds, self.depth));
         }
         self.kinds = self.kinds << 1 | kind(bracket);
         self.depth += 1;
-        Ok(())
     }
 
     /// Whether this closes the outermost container.
@@ -239,7 +232,7 @@ impl Nesting {
         }
         self.kinds >>= 1;
         self.depth -= 1;
-        if self.depth == self.base {
+        if self.depth == 0 {
             return Ok(true);
         }
         if self.depth.is_multiple_of(64) {
@@ -253,8 +246,8 @@ impl Nesting {
 ///
 /// By value, so that the state can live in registers.
 #[cold]
-fn spill(kinds: u64, depth: usize, base: usize) -> Result<Option<u64>, NotJson> {
-    if depth >= MAX_DEPTH { Err(NotJson) } else { Ok((depth > base).then_some(kinds)) }
+fn spill(kinds: u64, depth: usize) -> Option<u64> {
+    (depth > 0).then_some(kinds)
 }
 
 /// One for braces, zero for square brackets.

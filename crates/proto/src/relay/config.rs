@@ -2,7 +2,12 @@
 
 use core::time::Duration;
 
-use crate::{dialect::Dialect, side::Sides, wire::Framing};
+use crate::{
+    bug::{Seeded, SeededBug},
+    dialect::Dialect,
+    side::Sides,
+    wire::Framing,
+};
 
 /// Settings of a [`Relay`](super::Relay).
 #[derive(Clone, Debug)]
@@ -19,6 +24,9 @@ pub struct Config {
     pub max_message: usize,
     /// Requests of one side in flight; one more is refused (D12).
     pub max_in_flight: usize,
+    /// Bytes of ids, progress tokens and sessions that are kept of one side's requests, in flight and remembered; past
+    /// that, one more is refused (D12).
+    pub max_kept: usize,
     /// Unread bytes that a side may be owed before the other side's input is paused (D13).
     pub max_debt: usize,
     /// How long a side may read nothing of a debt past that bound before it is given up (D13).
@@ -48,16 +56,21 @@ pub struct Config {
 
 impl Config {
     /// Whether this deliberate bug is in force.
+    pub(super) fn has(&self, bug: SeededBug) -> bool {
+        self.seeded().has(bug)
+    }
+
+    /// The deliberate bug, for the parts that know no configuration.
     #[cfg(feature = "seeded-bugs")]
-    pub(super) fn has(&self, bug: crate::bug::SeededBug) -> bool {
-        self.bug == Some(bug)
+    pub(super) const fn seeded(&self) -> Seeded {
+        Seeded::new(self.bug)
     }
 
     /// No deliberate bug is ever in force.
     #[cfg(not(feature = "seeded-bugs"))]
     #[expect(clippy::unused_self, reason = "the same question as with the feature")]
-    pub(super) const fn has(&self, _bug: crate::bug::SeededBug) -> bool {
-        false
+    pub(super) fn seeded(&self) -> Seeded {
+        Seeded::default()
     }
 }
 
@@ -70,6 +83,7 @@ impl Default for Config {
             clocks: Vec::new(),
             max_message: 64 << 20,
             max_in_flight: 65_536,
+            max_kept: 16 << 20,
             max_debt: 16 << 20,
             debt_limit: Duration::from_secs(600),
             sticky: Duration::from_millis(250),

@@ -184,6 +184,26 @@ impl Exchange {
         self.aside.as_deref()?.task.as_ref()
     }
 
+    /// Bytes that its ids, token and session own.
+    pub(super) fn kept(&self) -> usize {
+        let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref()];
+        let session = self.session.as_ref().map_or(0, |session| session.len());
+        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + session
+    }
+
+    /// Bytes of what few have.
+    pub(super) fn boxed(&self) -> usize {
+        let aside = self.aside.as_deref().map_or(0, |aside| {
+            let notices = aside.notices.capacity() * size_of::<Ticket>();
+            size_of::<Aside>() + notices + aside.progress.params.capacity()
+        });
+        let cancel = self
+            .cancel
+            .as_deref()
+            .map_or(0, |cancel| size_of::<Cancelling>() + cancel.receipt.cause.text().map_or(0, str::len));
+        aside + cancel + self.clocks.as_ref().map_or(0, |_| size_of::<Clocks>())
+    }
+
     /// Its id on the other side.
     pub(super) fn upstream(&self) -> &RequestId {
         self.renamed.as_ref().unwrap_or(&self.id)

@@ -50,11 +50,13 @@ pub use tally::{Counts, Histogram, Tally};
 pub use view::{Ended, Glimpse, ProgressView, RequestState, RequestView};
 
 use crate::{
+    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{Dialect, era::Era},
-    frame,
+    frame::{self, Malformed, Mend},
     hash::Seed,
     id::RequestId,
+    message,
     method::Methods,
     outbox::{OWN, Outbox, Ticket},
     receipt::Outcome,
@@ -65,7 +67,7 @@ use crate::{
     time::Instant,
     timer::Timers,
     turns::Turns,
-    wire::{Chunk, Decoder, Framed, Framing, Leftover},
+    wire::{self, Chunk, Decoder, Framed, Framing, Leftover, Overlong},
 };
 use changes::Changes;
 use exchange::{Down, Exchange, Up};
@@ -102,6 +104,8 @@ pub struct Relay {
     changes: Option<Changes>,
     /// How the server's input ended.
     server_end: Option<End>,
+    /// What may still be said of the batch that is being read.
+    allowance: Option<batch::Allowance>,
     /// Frames that have just left, with their lengths; empty between calls.
     left: Vec<(Tag, usize)>,
 }
@@ -112,7 +116,7 @@ struct Link {
     /// Absent only while its own bytes are being taken in.
     decoder: Option<Decoder>,
     outbox: Outbox<Tag>,
-    /// Bytes of our own refusals that wait in the outbox: what this side's bad input has cost.
+    /// The part of the backlog that is refusals of our own: what this side's bad input has cost.
     own_debt: usize,
     /// Its input has ended.
     ended: bool,
@@ -138,8 +142,18 @@ enum Tag {
     /// A reply to bad input; it counts as the side's own debt.
     Refusal,
     /// A batch.
-    Many(Box<[Self]>),
+    Many(Box<Members>),
 }
+
+/// What the members of a batch are. A type of its own keeps the tag small.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Members(Box<[Tag]>);
+
+/// Hundreds of thousands of small frames can wait.
+const _: () = assert!(Outbox::<Tag>::RECORD <= 48);
+
+/// Entries for which room is kept while there are none.
+const KEPT_RECORDS: usize = 256;
 
 /// Everything that can become due. The order settles ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,7 +206,7 @@ impl Relay {
             framing: config.framing.unwrap_or(Framing::Line),
             links: Sides::from_fn(|_| Link {
                 decoder: Some(Decoder::new(config.framing, config.max_message)),
-                outbox: Outbox::new(),
+                outbox: Outbox::new(config.seeded()),
                 own_debt: 0,
                 ended: false,
                 deaf: false,
@@ -212,6 +226,7 @@ impl Relay {
             turns: Turns::new(seed),
             changes: None,
             server_end: None,
+            allowance: None,
             left: Vec::new(),
             config,
         }
@@ -261,6 +276,7 @@ impl Relay {
         for (tag, len) in left.drain(..) {
             self.handle_left(now, side, tag, len);
         }
+        left.shrink_to(KEPT_RECORDS);
         self.left = left;
         if let Some(due) = self.links[side].stalled.take() {
             self.timers.disarm(due, Timer::Debt(side));
@@ -348,7 +364,8 @@ impl Relay {
     pub fn wants_input(&self, side: Side) -> bool {
         let bound = self.config.max_debt;
         let other = &self.links[side.other()];
-        other.outbox.debt() - other.own_debt <= bound && self.links[side].own_debt <= bound
+        // A refusal counts as a whole until its last byte has left.
+        other.outbox.backlog().saturating_sub(other.own_debt) <= bound && self.links[side].own_debt <= bound
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
@@ -359,7 +376,11 @@ impl Relay {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if event.is_none() {
+            self.events.shrink_to(KEPT_RECORDS);
+        }
+        event
     }
 
     /// Whether the next bytes from `side` begin a message, as far as its bytes have been taken in.
@@ -412,7 +433,7 @@ impl Relay {
         match chunk {
             Chunk::Frame(framed) => self.handle_frame(now, from, framed),
             Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
-            Chunk::Broken(broken) => self.refuse_garbage(now, from, broken.raw),
+            Chunk::Broken(broken) => self.refuse_garbage(now, from, broken.raw, "not a message"),
         }
     }
 
@@ -421,12 +442,15 @@ impl Relay {
             let bytes = framed.raw().into();
             self.events.push_back(Event::Frame { hop: Hop::From(from), at: now, bytes });
         }
-        let passed = match frame::parse(framed.body()) {
-            Ok(frame::Frame::Batch(batch)) => return self.handle_batch(now, from, batch),
-            Ok(parsed) => self.handle_message(now, from, framed.body(), parsed),
+        let body = framed.body();
+        let passed = match frame::parse(body) {
+            Ok(frame::Frame::Batch(batch)) => return self.handle_batch(now, from, body, batch),
+            Ok(parsed) => self.handle_message(now, from, body, parsed),
             Err(malformed) => {
-                self.handle_malformed(now, from, framed.body(), malformed);
-                None
+                if let Some((body, passed)) = self.handle_unread(now, from, body, malformed) {
+                    self.pass_alone(now, from.other(), &body, passed);
+                }
+                return;
             }
         };
         let Some(passed) = passed else { return };
@@ -435,6 +459,47 @@ impl Relay {
         } else {
             self.pass(from, framed, passed);
         }
+    }
+
+    /// A message that cannot be read as it is: goes on mended if it can be (D43), and else ends here.
+    #[cold]
+    fn handle_unread(
+        &mut self,
+        now: Instant,
+        from: Side,
+        body: &[u8],
+        malformed: Malformed,
+    ) -> Option<(Vec<u8>, Passed)> {
+        match self.mend(body, &malformed) {
+            Mend::Mended(mended) => {
+                let passed = self.handle_message(now, from, &mended, frame::parse_member(&mended).ok()?)?;
+                return Some((mended, passed));
+            }
+            Mend::TooLong(len) => self.handle_overlong(now, from, &Overlong { len, ..wire::learn(body) }),
+            Mend::No => self.handle_malformed(now, from, body, malformed),
+        }
+        None
+    }
+
+    fn mend(&self, body: &[u8], malformed: &Malformed) -> Mend {
+        match malformed {
+            Malformed::NotJson if !self.config.has(SeededBug::UnreadableAnswerLost) => {
+                frame::mend(body, self.config.max_message)
+            }
+            Malformed::NotJson | Malformed::Invalid { .. } => Mend::No,
+        }
+    }
+
+    /// Passes a message on in a frame of its own, whatever frame it came in.
+    fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], Passed { splice, tag, .. }: Passed) {
+        if self.links[to].deaf {
+            return self.handle_lost(now, tag);
+        }
+        let framing = self.framing;
+        self.waits(&tag, self.links[to].outbox.upcoming(false));
+        self.links[to].outbox.push_sized(tag, body.len(), |out| {
+            message::frame(framing, out, |out| frame::splice_or_copy(body, splice, out));
+        });
     }
 
     /// Passes a frame on: untouched, or with one id replaced (D33).
@@ -446,12 +511,12 @@ impl Relay {
         let outbox = &mut self.links[from.other()].outbox;
         if let Some((span, id)) = splice {
             let write = |out: &mut Vec<u8>| {
-                crate::message::frame(framing, out, |out| frame::splice(framed.body(), span, &id, out));
+                message::frame(framing, out, |out| frame::splice(framed.body(), span, &id, out));
             };
             if urgent {
                 outbox.push_urgent(tag, write)
             } else {
-                outbox.push(tag, write)
+                outbox.push_sized(tag, framed.raw().len(), write)
             };
         } else if urgent {
             outbox.push_urgent(tag, |out| out.extend_from_slice(framed.raw()));
@@ -491,7 +556,10 @@ impl Relay {
     fn handle_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
         match tag {
             Tag::Plain => {}
-            Tag::Refusal => self.links[to].own_debt = self.links[to].own_debt.saturating_sub(len),
+            Tag::Refusal => {
+                let own_debt = &mut self.links[to].own_debt;
+                *own_debt = own_debt.saturating_sub(len + Outbox::<Tag>::RECORD);
+            }
             Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Sent;
@@ -509,13 +577,13 @@ impl Relay {
                     aside.notices.pop_front();
                 }
             }
-            Tag::Many(tags) => self.handle_all_left(now, to, tags),
+            Tag::Many(members) => self.handle_all_left(now, to, *members),
         }
     }
 
     #[inline(never)]
-    fn handle_all_left(&mut self, now: Instant, to: Side, tags: Box<[Tag]>) {
-        for tag in tags {
+    fn handle_all_left(&mut self, now: Instant, to: Side, members: Members) {
+        for tag in members.0 {
             self.handle_left(now, to, tag, 0);
         }
     }
@@ -549,7 +617,7 @@ impl Relay {
             }
             Some(Leftover::Line(bytes)) => {
                 if from == Side::Client {
-                    self.refuse_garbage(now, from, &bytes);
+                    self.refuse_garbage(now, from, &bytes, "not JSON");
                 } else {
                     self.report_drop(now, from, Drop::Unfinished, &bytes);
                 }
@@ -607,7 +675,7 @@ impl Relay {
                     self.report_receipt(now, request);
                 }
             }
-            Tag::Many(tags) => tags.into_iter().for_each(|tag| self.handle_lost(now, tag)),
+            Tag::Many(members) => members.0.into_iter().for_each(|tag| self.handle_lost(now, tag)),
         }
     }
 
@@ -615,7 +683,7 @@ impl Relay {
     fn watch_debt(&mut self, now: Instant) {
         for side in Side::BOTH {
             let link = &mut self.links[side];
-            if link.outbox.debt() > self.config.max_debt && link.stalled.is_none() {
+            if link.outbox.backlog() > self.config.max_debt && link.stalled.is_none() {
                 let due = now + self.config.debt_limit;
                 link.stalled = Some(due);
                 self.timers.arm(due, Timer::Debt(side));

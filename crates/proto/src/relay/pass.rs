@@ -18,8 +18,19 @@ use crate::{
     side::Side,
     slab::Key,
     time::Instant,
-    wire::Overlong,
+    wire::{self, Overlong},
 };
+
+/// A message that cannot be passed on.
+struct Unread<'a> {
+    /// What it seems to be.
+    kind: Kind,
+    /// The id that it plainly names.
+    id: Option<RequestId>,
+    /// The code and the words of an error that answers it.
+    code: i32,
+    text: &'a str,
+}
 
 impl Relay {
     /// One message that is no batch; `body` is its text, in which spans count.
@@ -59,6 +70,11 @@ impl Relay {
         }
         if self.tables[from].live() >= self.config.max_in_flight {
             self.refuse(from, Some(&id), error_code::OVERLOADED, "too many requests in flight");
+            self.report_drop(now, from, Drop::Overloaded, method.as_bytes());
+            return None;
+        }
+        if self.tables[from].kept() > self.config.max_kept {
+            self.refuse(from, Some(&id), error_code::OVERLOADED, "too many bytes of request ids are in use");
             self.report_drop(now, from, Drop::Overloaded, method.as_bytes());
             return None;
         }
@@ -422,41 +438,36 @@ impl Relay {
         }
     }
 
-    /// A body that is no message: a client is told once, a server's goes to the log (D36).
+    /// A body that is not a message. The request that it is, or answers, is ended; otherwise a client gets one error,
+    /// and a server's goes to the log (D36, D43).
     pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, body: &[u8], malformed: Malformed) {
-        let Malformed::Invalid { reason, kind, id } = malformed else {
-            return self.refuse_garbage(now, from, body);
-        };
         self.report_drop(now, from, Drop::Garbage, body);
-        match kind {
-            // Its requester must not wait for ever.
-            Kind::Response | Kind::Unknown if id.is_some() => {
-                if let (Some(request), _) = self.find_answered(from.other(), id.map(ResponseId::Exact).as_ref())
-                    && let Some(_) = self.answered(now, from, request, false, &Said::Error(b"{}"))
-                {
-                    let text = format!("the answer could not be read: {}", reason.as_str());
-                    self.answer_error(now, request, error_code::INTERNAL_ERROR, &text, None);
-                } else if kind == Kind::Unknown && from == Side::Client {
-                    self.refuse(from, None, error_code::INVALID_REQUEST, reason.as_str());
-                }
+        let unread = match malformed {
+            Malformed::Invalid { reason, kind, id } => {
+                Unread { kind, id, code: error_code::INVALID_REQUEST, text: reason.as_str() }
             }
-            // A bad notification or response must not be answered.
-            Kind::Response | Kind::Notification => {}
-            Kind::Request | Kind::Batch | Kind::Unknown if from == Side::Client => {
-                self.refuse(from, id.as_ref(), error_code::INVALID_REQUEST, reason.as_str());
+            Malformed::NotJson => {
+                let Overlong { kind, id, .. } = wire::learn(body);
+                let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
+                Unread { kind, id, code: error_code::PARSE_ERROR, text }
             }
-            Kind::Request if id.is_some() => {
-                self.refuse(from, id.as_ref(), error_code::INVALID_REQUEST, reason.as_str());
-            }
-            Kind::Request | Kind::Batch | Kind::Unknown => {}
+        };
+        if matches!(unread.kind, Kind::Response | Kind::Unknown)
+            && unread.id.is_some()
+            && let (Some(request), _) =
+                self.find_answered(from.other(), unread.id.clone().map(ResponseId::Exact).as_ref())
+        {
+            let text = format!("the answer could not be read: {}", unread.text);
+            return self.answer_unread(now, from, request, error_code::INTERNAL_ERROR, &text);
         }
+        self.refuse_unread(from, &unread);
     }
 
-    /// Bytes that are no JSON: a client gets one -32700, a server's go to the log (D36).
-    pub(super) fn refuse_garbage(&mut self, now: Instant, from: Side, bytes: &[u8]) {
+    /// Bytes that are not a message at all: a client gets one -32700, a server's go to the log (D36).
+    pub(super) fn refuse_garbage(&mut self, now: Instant, from: Side, bytes: &[u8], text: &str) {
         self.report_drop(now, from, Drop::Garbage, bytes);
         if from == Side::Client {
-            self.refuse(from, None, error_code::PARSE_ERROR, "not JSON");
+            self.refuse(from, None, error_code::PARSE_ERROR, text);
         }
     }
 
@@ -464,26 +475,41 @@ impl Relay {
     pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
         let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
         self.report_drop(now, from, Drop::TooLarge, text.as_bytes());
-        match message.kind {
-            Kind::Response => {
-                let id = message.id.clone().map(ResponseId::Exact);
-                if let (Some(request), _) = self.find_answered(from.other(), id.as_ref())
-                    && self.answered(now, from, request, false, &Said::Error(b"{}")).is_some()
-                {
-                    self.answer_error(now, request, error_code::TOO_LARGE, &format!("answer too large: {text}"), None);
-                }
+        if message.kind == Kind::Response {
+            let id = message.id.clone().map(ResponseId::Exact);
+            if let (Some(request), _) = self.find_answered(from.other(), id.as_ref()) {
+                let text = format!("answer too large: {text}");
+                self.answer_unread(now, from, request, error_code::TOO_LARGE, &text);
             }
-            Kind::Request => {
-                let taken = message.id.as_ref().and_then(|id| self.tables[from].by_requester(id));
+            return;
+        }
+        let (kind, id) = (message.kind, message.id.clone());
+        self.refuse_unread(from, &Unread { kind, id, code: error_code::TOO_LARGE, text: &text });
+    }
+
+    /// The answer of `request` came and cannot be passed on: its requester must not wait for ever.
+    fn answer_unread(&mut self, now: Instant, from: Side, request: RequestKey, code: i32, text: &str) {
+        if self.answered(now, from, request, false, &Said::Error(b"{}")).is_some() {
+            self.answer_error(now, request, code, text, None);
+        }
+    }
+
+    /// Answers a message that cannot be passed on, if it was a request or could have been one.
+    fn refuse_unread(&mut self, from: Side, unread: &Unread<'_>) {
+        let Unread { kind, id, code, text } = unread;
+        match kind {
+            Kind::Request if id.is_some() || from == Side::Client => {
+                let taken = id.as_ref().and_then(|id| self.tables[from].by_requester(id));
                 let in_flight = taken.is_some_and(|key| self.tables[from].get(key).is_some_and(Exchange::is_live));
                 // Under the id of a request in flight the error would end that one.
-                let id = message.id.as_ref().filter(|_| !in_flight);
-                self.refuse(from, id, error_code::TOO_LARGE, &text);
+                self.refuse(from, id.as_ref().filter(|_| !in_flight), *code, text);
             }
-            Kind::Batch | Kind::Unknown if from == Side::Client => {
-                self.refuse(from, None, error_code::TOO_LARGE, &text);
+            // A bad notification or response must not be answered, where it is certain that it was one.
+            Kind::Response | Kind::Notification if *code != error_code::PARSE_ERROR => {}
+            Kind::Response | Kind::Notification | Kind::Batch | Kind::Unknown if from == Side::Client => {
+                self.refuse(from, None, *code, text);
             }
-            Kind::Notification | Kind::Batch | Kind::Unknown => {}
+            Kind::Request | Kind::Response | Kind::Notification | Kind::Batch | Kind::Unknown => {}
         }
     }
 

@@ -54,6 +54,13 @@ impl Relay {
                 "invariant 6: a settled request is in no ring and will never be forgotten"
             );
             assert!(self.held[side].len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+            let outbox = &self.links[side].outbox;
+            assert!(
+                outbox.held() <= outbox.most_held(),
+                "invariant 8: {} bytes are held for a backlog of {}",
+                outbox.held(),
+                outbox.backlog()
+            );
             assert_eq!(
                 table.live(),
                 table.iter().filter(|(_, ex)| ex.is_live()).count(),
@@ -68,6 +75,19 @@ impl Relay {
         if cfg!(debug_assertions) && entries(Side::Client) + entries(Side::Server) < 64 {
             self.check_invariants();
         }
+    }
+
+    /// Bytes of memory held for messages and requests, capacities included.
+    ///
+    /// Costs time in proportion to everything in flight and remembered.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let sides = Side::BOTH.into_iter().map(|side| {
+            let link = &self.links[side];
+            let decoder = link.decoder.as_ref().map_or(0, crate::wire::Decoder::held);
+            decoder + link.outbox.held() + self.tables[side].held() + self.held[side].held()
+        });
+        sides.sum::<usize>() + self.events.capacity() * size_of::<super::Event>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no

@@ -155,12 +155,29 @@ impl Relay {
         (!link.deaf).then(|| link.outbox.push(tag, |out| message::frame(framing, out, write)))
     }
 
-    /// Answers bad input; what this costs is the sender's own debt (D13).
+    /// Answers bad input; what this costs is the sender's own debt (D13), and bounded for each batch (D36).
     pub(super) fn refuse(&mut self, to: Side, id: Option<&RequestId>, code: i32, text: &str) {
-        if self.links[to].deaf {
+        let Some(allowance) = &mut self.allowance else {
+            self.write_refusal(to, id, code, text);
+            return;
+        };
+        if allowance.refusals == 0 {
             return;
         }
-        let before = self.links[to].outbox.debt();
+        let cost = self.write_refusal(to, id, code, text);
+        let Some(allowance) = &mut self.allowance else { return };
+        allowance.refusals = allowance.refusals.saturating_sub(cost);
+        if allowance.refusals == 0 {
+            let text = "too many refusals for one batch: what else of it is refused is not answered";
+            self.write_refusal(to, None, error_code::INVALID_REQUEST, text);
+        }
+    }
+
+    fn write_refusal(&mut self, to: Side, id: Option<&RequestId>, code: i32, text: &str) -> usize {
+        if self.links[to].deaf {
+            return 0;
+        }
+        let before = self.links[to].outbox.backlog();
         let nameless = self.era.of(to, self.framing).stray_error;
         self.say(to, Tag::Refusal, |out| match id {
             Some(id) => message::error(Some(id), code, text, None, out),
@@ -168,7 +185,9 @@ impl Relay {
             // JSON-RPC's own form; a revision that has none is told in it all the same, once.
             None => message::error(Some(&RequestId::NULL), code, text, None, out),
         });
-        self.links[to].own_debt += self.links[to].outbox.debt() - before;
+        let cost = self.links[to].outbox.backlog() - before;
+        self.links[to].own_debt += cost;
+        cost
     }
 
     /// What the data of an error of ours says: the clock, if one ran out, and the receipt.
@@ -328,7 +347,7 @@ impl Relay {
         }
         self.touch(request);
         if self.config.notices {
-            self.events.push_back(Event::Late { from, id, what, at: now });
+            self.remark(Event::Late { from, id, what, at: now });
         }
     }
 
@@ -351,7 +370,7 @@ impl Relay {
             receipt: cancel.receipt.clone(),
             at: now,
         };
-        self.events.push_back(event);
+        self.remark(event);
     }
 
     pub(super) fn report_stuck(&mut self, now: Instant, request: RequestKey, sign: StuckSign) {
@@ -373,14 +392,14 @@ impl Relay {
         self.tally.dropped += 1;
         if self.config.notices {
             let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
-            self.events.push_back(Event::Dropped { from, why, excerpt, at: now });
+            self.remark(Event::Dropped { from, why, excerpt, at: now });
         }
     }
 
     pub(super) fn report_violation(&mut self, now: Instant, by: Side, rule: Rule, id: Option<RequestId>) {
         self.violations[by].count(rule);
         if self.config.notices {
-            self.events.push_back(Event::Violation { by, rule, id, at: now });
+            self.remark(Event::Violation { by, rule, id, at: now });
         }
     }
 }

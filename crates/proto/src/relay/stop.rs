@@ -421,7 +421,7 @@ impl Relay {
             in_flight: self.tables[request.from].live(),
             at: now,
         };
-        self.events.push_back(Event::Cancel(notice));
+        self.remark(Event::Cancel(notice));
         self.report_receipt(now, request);
     }
 
@@ -443,15 +443,6 @@ impl Relay {
         let method = request.and_then(|request| self.exchange(request)).map(|ex| self.methods.name(ex.method).into());
         let in_flight = self.tables[from].live();
         let cause = CauseCode::Caller;
-        self.events.push_back(Event::Cancel(CancelNotice {
-            from,
-            id,
-            method,
-            cause,
-            reason,
-            verdict,
-            in_flight,
-            at: now,
-        }));
+        self.remark(Event::Cancel(CancelNotice { from, id, method, cause, reason, verdict, in_flight, at: now }));
     }
 }

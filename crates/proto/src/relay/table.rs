@@ -53,6 +53,8 @@ pub(super) struct Table {
     next_own: i64,
     /// Exchanges whose id is a string that a careless peer could take for an integer.
     numeric_strings: usize,
+    /// Bytes that the ids, tokens and sessions of all of them own: the peer chooses how long those are.
+    kept: usize,
     /// The places of all requests in flight, combined by exclusive or: the place of the only one, if there is one.
     live_places: u32,
     seed: Seed,
@@ -91,6 +93,7 @@ impl Table {
             highest: i64::MIN,
             next_own: FIRST_OWN,
             numeric_strings: 0,
+            kept: 0,
             live_places: 0,
             seed,
         }
@@ -99,6 +102,19 @@ impl Table {
     /// Requests in flight.
     pub(super) fn live(&self) -> usize {
         self.slab.len() - self.over.len() - self.abandoned.len()
+    }
+
+    /// Bytes that the ids, tokens and sessions of all exchanges own.
+    pub(super) const fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Bytes of memory held, capacities included. Costs time in proportion to the entries.
+    pub(super) fn held(&self) -> usize {
+        let indexes = [&self.ids, &self.renamed, &self.tokens].map(|index| index.allocation_size());
+        let rings = (self.over.capacity() + self.abandoned.capacity()) * size_of::<Tombstone>();
+        let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
+        self.slab.held() + self.kept + indexes.iter().sum::<usize>() + self.spent.allocation_size() + rings + boxes
     }
 
     /// The request in flight, if it is the only one.
@@ -165,6 +181,7 @@ impl Table {
             self.highest = self.highest.max(value);
         }
         self.numeric_strings += usize::from(is_numeric_string(&exchange.id));
+        self.kept += exchange.kept();
         let Self { slab, ids, renamed, tokens, seed, .. } = self;
         let key = slab.insert(exchange);
         let Some(exchange) = slab.get(key) else { return key };
@@ -190,6 +207,7 @@ impl Table {
             remove(&mut self.renamed, self.seed.id(id), key);
         }
         self.numeric_strings -= usize::from(is_numeric_string(&exchange.id));
+        self.kept -= exchange.kept();
         if let Some(token) = &exchange.token {
             remove(&mut self.tokens, self.seed.id(token), key);
         }

@@ -53,6 +53,10 @@ impl Buffer {
         mem::take(&mut self.bytes)
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(super) fn append(&mut self, more: &[u8]) {
         self.bytes.extend_from_slice(more);
     }

@@ -77,6 +77,10 @@ impl Headers {
         self.buffer.held().len()
     }
 
+    pub(super) fn held(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     pub(super) fn is_between_messages(&self) -> bool {
         matches!(self.state, State::Block(_)) && self.buffered() == 0
     }

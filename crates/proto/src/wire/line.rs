@@ -25,6 +25,10 @@ impl Line {
         self.buffer.held().len()
     }
 
+    pub(super) fn held(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     pub(super) fn is_between_messages(&self) -> bool {
         self.overlong.is_none() && self.buffered() == 0
     }

@@ -12,7 +12,7 @@ mod overlong;
 use core::{mem, ops::Range};
 
 pub use headers::{Fault, MAX_BLOCK, write_header};
-pub use overlong::Overlong;
+pub use overlong::{Overlong, learn};
 
 use headers::Headers;
 use line::Line;
@@ -174,6 +174,16 @@ impl Decoder {
             Codec::Unknown(held) => held.len(),
             Codec::Line(line) => line.buffered(),
             Codec::Headers(headers) => headers.buffered(),
+        }
+    }
+
+    /// Bytes of memory held, capacities included.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.codec {
+            Codec::Unknown(held) => held.capacity(),
+            Codec::Line(line) => line.held(),
+            Codec::Headers(headers) => headers.held(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! A message beyond the limit, scanned to its end in constant memory.
 //!
 //! What is learnt is enough to answer the one request that is lost with it
-//! (D36): its id, its method, what it is. Strings and nesting are followed;
+//! (D36): its id, its method, what it is. The same is learnt from a message that
+//! cannot be read (D43). Strings and nesting are followed;
 //! that brackets are of the right kind, UTF-8 and the grammar inside payloads
 //! are not checked.
 
@@ -29,6 +30,31 @@ pub struct Overlong {
     pub kind: Kind,
     /// Its length in bytes.
     pub len: u64,
+}
+
+/// Learns what it can from a message that cannot be read, so that the one request that is lost with it can be
+/// answered (D43). Of an object that breaks off, the members before that count.
+#[must_use]
+pub fn learn(body: &[u8]) -> Overlong {
+    let mut scan = OverlongScan::default();
+    scan.feed(body);
+    match scan.place {
+        Place::Before | Place::Array => scan.finish(),
+        Place::FirstKey
+        | Place::Key
+        | Place::InKey
+        | Place::Colon
+        | Place::Value
+        | Place::InString
+        | Place::InScalar
+        | Place::InContainer
+        | Place::AfterValue
+        | Place::After
+        | Place::Lost => {
+            scan.break_off();
+            scan.learnt()
+        }
+    }
 }
 
 /// The state between two pieces of the message.
@@ -156,6 +182,11 @@ impl OverlongScan {
             let kind = if self.place == Place::Array { Kind::Batch } else { Kind::Unknown };
             return Overlong { id: None, method: None, kind, len: self.len };
         }
+        self.learnt()
+    }
+
+    /// What the members say that could be told apart before it broke off.
+    fn learnt(self) -> Overlong {
         let has_outcome = !matches!(self.result, Seen::Absent) || !self.error.is_null_or_absent();
         let has_method = match &self.method {
             Seen::Absent => false,
@@ -170,6 +201,15 @@ impl OverlongScan {
         };
         let method = self.method.text().and_then(json::text).map(Cow::into_owned);
         Overlong { id: self.id.text().and_then(RequestId::from_json), method, kind, len: self.len }
+    }
+
+    /// The place at which reading broke off: the member that it lies in is there, if not whole.
+    fn break_off(&mut self) {
+        let is_in_value = matches!(self.place, Place::Value | Place::InString | Place::InScalar | Place::InContainer);
+        let member = if is_in_value { self.member } else { Name::Other };
+        if let Some(seen @ Seen::Absent) = self.seen(member) {
+            *seen = Seen::Unclear;
+        }
     }
 
     /// A byte between the values of the outermost object.
@@ -195,12 +235,18 @@ impl OverlongScan {
                         self.depth = 1;
                         Place::InContainer
                     }
-                    _ if is_delimiter(byte) => Place::Lost,
+                    _ if is_delimiter(byte) => {
+                        self.break_off();
+                        Place::Lost
+                    }
                     _ => Place::InScalar,
                 }
             }
             (Place::AfterValue, b',') => Place::Key,
-            _ => Place::Lost,
+            _ => {
+                self.break_off();
+                Place::Lost
+            }
         };
     }
 

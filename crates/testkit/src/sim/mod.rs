@@ -12,6 +12,7 @@ pub mod digest;
 pub mod endpoint;
 pub mod endpoint_model;
 pub mod explore;
+pub mod flood;
 pub mod handshake;
 pub mod hop;
 pub mod pair_world;

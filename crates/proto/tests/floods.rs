@@ -1,0 +1,88 @@
+//! What the machines hold while they are flooded, in bytes: bounded by what is documented, not by what has passed
+//! (invariant 8).
+
+use proptest::{collection::vec, prelude::*};
+use rescind_proto::{bug::SeededBug, connection, relay, side::Side};
+use rescind_testkit::sim::{
+    chooser::ByteChooser,
+    flood::{self, Flooded},
+    world::Broken,
+};
+
+/// Choices of one flood.
+const CHOICES: usize = if cfg!(debug_assertions) { 1000 } else { 20_000 };
+
+fn floods() -> ProptestConfig {
+    ProptestConfig {
+        cases: if cfg!(debug_assertions) { 1 } else { 16 },
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn relay(bug: Option<SeededBug>, choices: &[u8]) -> Result<Flooded, Broken> {
+    flood::relay(relay::Config { bug, ..relay::Config::default() }, &mut ByteChooser::new(choices))
+}
+
+fn endpoint(bug: Option<SeededBug>, choices: &[u8]) -> Result<Flooded, Broken> {
+    flood::endpoint(connection::Config { bug, ..connection::Config::new(Side::Server) }, &mut ByteChooser::new(choices))
+}
+
+/// Choices without proptest: the same in every run.
+fn choices(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed;
+    let next = |state: &mut u64| {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 56) as u8
+    };
+    (0..len).map(|_| next(&mut state)).collect()
+}
+
+proptest! {
+    #![proptest_config(floods())]
+
+    #[test]
+    fn memory_of_a_relay_does_not_grow_with_what_has_passed(choices in vec(any::<u8>(), CHOICES)) {
+        report("relay", relay(None, &choices).map_err(|broken| TestCaseError::fail(broken.0))?);
+    }
+
+    #[test]
+    fn memory_of_an_endpoint_does_not_grow_with_what_has_passed(choices in vec(any::<u8>(), CHOICES)) {
+        report("endpoint", endpoint(None, &choices).map_err(|broken| TestCaseError::fail(broken.0))?);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "how much was held is what this test is read for")]
+fn report(what: &str, Flooded { taken, most, bound }: Flooded) {
+    println!("{what}: {taken} bytes taken in, {most} held at most; the bound is {bound}");
+}
+
+const LEAKS: [SeededBug; 3] = [SeededBug::KeptWritten, SeededBug::KeptWithdrawn, SeededBug::AnswerToEachMember];
+
+#[test]
+fn a_flood_finds_each_leak_that_is_seeded_in_a_relay() {
+    for bug in LEAKS {
+        find(bug, |bug, choices| relay(bug, choices));
+    }
+}
+
+#[test]
+fn a_flood_finds_each_leak_that_is_seeded_in_an_endpoint() {
+    for bug in LEAKS {
+        find(bug, |bug, choices| endpoint(bug, choices));
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "how much passes before a leak shows is worth reading")]
+fn find(bug: SeededBug, flood: impl Fn(Option<SeededBug>, &[u8]) -> Result<Flooded, Broken>) {
+    let found = (0..5).find_map(|seed| {
+        let choices = choices(seed, 4 * CHOICES);
+        let run = || flood(Some(bug), &choices).err().map(|broken| broken.0);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Some(panic.downcast_ref::<String>().cloned().unwrap_or_default()))
+    });
+    let found = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+    assert!(found.contains("invariant 8"), "{bug:?}: {found}");
+    println!("{bug:?}: {found}");
+}
