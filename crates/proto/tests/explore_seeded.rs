@@ -6,23 +6,25 @@ use rescind_testkit::sim::{
 };
 
 /// In which scene of a relay each bug shows, and after how many events.
-const IN_A_RELAY: [(SeededBug, &str, usize); 6] = [
+const IN_A_RELAY: [(SeededBug, &str, usize); 7] = [
     (SeededBug::CancelBeforeRequest, scenes::SILENT, 2),
     (SeededBug::DoubleAnswer, scenes::ANSWERED, 5),
     (SeededBug::LeakedTombstone, scenes::SILENT, 1),
     (SeededBug::CrossDirectionLookup, scenes::SILENT, 2),
     (SeededBug::AnsweredSilentDialect, scenes::SILENT, 2),
     (SeededBug::ReuseGetsOldAnswer, scenes::SILENT, 4),
+    (SeededBug::UnreadableAnswerLost, scenes::MANGLED, 3),
 ];
 
 /// In which scene of an endpoint each bug shows, and after how many events.
-const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 6] = [
+const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 7] = [
     (SeededBug::CancelBeforeRequest, "MCP legacy", 2),
     (SeededBug::DoubleAnswer, "ACP v1", 2),
     (SeededBug::LeakedTombstone, "MCP legacy", 1),
     (SeededBug::CrossDirectionLookup, "MCP legacy", 2),
     (SeededBug::AnsweredSilentDialect, "MCP legacy", 2),
     (SeededBug::ReuseGetsOldAnswer, "MCP legacy", 3),
+    (SeededBug::UnreadableAnswerLost, scenes::MANGLED, 3),
 ];
 
 #[test]

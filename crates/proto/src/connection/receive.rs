@@ -41,13 +41,10 @@ impl Connection {
 
     /// A message that cannot be read as it is: taken in mended if it can be (D43).
     pub(super) fn take_unread(&mut self, now: Instant, body: &[u8], malformed: Malformed, batch: Option<Key>) {
-        let mend = match malformed {
-            Malformed::NotJson if !self.config.has(SeededBug::UnreadableAnswerLost) => {
-                frame::mend(body, self.config.max_message)
-            }
-            Malformed::NotJson | Malformed::Invalid { .. } => Mend::No,
-        };
-        match mend {
+        if self.config.has(SeededBug::UnreadableAnswerLost) {
+            return self.refuse_garbage(body, "not JSON");
+        }
+        match frame::mend(body, self.config.max_message) {
             Mend::Mended(mended) => {
                 if let Ok(message) = frame::parse_member(&mended) {
                     self.take_message(now, message, batch);

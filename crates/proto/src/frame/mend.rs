@@ -29,6 +29,9 @@ const NAMES: [&str; 6] = ["requestId", "id", "progressToken", "token", "sessionI
 /// `body` is one message, not a batch. The result has at most `limit` bytes.
 #[must_use]
 pub fn mend(body: &[u8], limit: usize) -> Mend {
+    if core::str::from_utf8(body).is_ok() {
+        return Mend::No;
+    }
     let len: u64 = body.utf8_chunks().map(|chunk| mended_len(chunk.valid(), chunk.invalid()) as u64).sum();
     let mut mended = Vec::new();
     if len > limit as u64 {
@@ -40,7 +43,7 @@ pub fn mend(body: &[u8], limit: usize) -> Mend {
             mended.extend_from_slice(REPLACEMENT);
         }
     }
-    if mended == body || !parse_member(&mended).is_ok_and(|message| is_payload(body, &mended, &message)) {
+    if !parse_member(&mended).is_ok_and(|message| is_payload(body, &mended, &message)) {
         return Mend::No;
     }
     Mend::Mended(mended)

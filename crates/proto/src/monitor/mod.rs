@@ -38,7 +38,7 @@ pub use view::{Counts, RequestView};
 pub use crate::relay::RequestKey;
 use crate::{
     dialect::{Dialect, era::Era},
-    frame::{self, Batch, Frame},
+    frame::{self, Batch, Frame, Malformed, Mend},
     hash::Seed,
     method::Methods,
     receipt::Outcome,
@@ -185,7 +185,19 @@ impl Monitor {
         match frame::parse(body) {
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, batch),
             Ok(message) => self.handle_message(now, from, message),
-            Err(malformed) => self.handle_malformed(now, from, malformed),
+            Err(malformed) => self.handle_unread(now, from, body, malformed),
+        }
+    }
+
+    /// A message that cannot be read as it is: read mended if it can be, as its receiver is presumed to read it (D43).
+    fn handle_unread(&mut self, now: Instant, from: Side, body: &[u8], malformed: Malformed) {
+        match frame::mend(body, self.config.max_message) {
+            Mend::Mended(mended) => {
+                if let Ok(message) = frame::parse_member(&mended) {
+                    self.handle_message(now, from, message);
+                }
+            }
+            Mend::TooLong(_) | Mend::No => self.handle_malformed(now, from, malformed),
         }
     }
 
@@ -194,7 +206,7 @@ impl Monitor {
         for body in batch.members() {
             match frame::parse_member(body) {
                 Ok(message) => self.handle_message(now, from, message),
-                Err(malformed) => self.handle_malformed(now, from, malformed),
+                Err(malformed) => self.handle_unread(now, from, body, malformed),
             }
         }
     }

@@ -470,7 +470,11 @@ impl Relay {
         body: &[u8],
         malformed: Malformed,
     ) -> Option<(Vec<u8>, Passed)> {
-        match self.mend(body, &malformed) {
+        if self.config.has(SeededBug::UnreadableAnswerLost) {
+            self.refuse_garbage(now, from, body, "not JSON");
+            return None;
+        }
+        match frame::mend(body, self.config.max_message) {
             Mend::Mended(mended) => {
                 let passed = self.handle_message(now, from, &mended, frame::parse_member(&mended).ok()?)?;
                 return Some((mended, passed));
@@ -479,15 +483,6 @@ impl Relay {
             Mend::No => self.handle_malformed(now, from, body, malformed),
         }
         None
-    }
-
-    fn mend(&self, body: &[u8], malformed: &Malformed) -> Mend {
-        match malformed {
-            Malformed::NotJson if !self.config.has(SeededBug::UnreadableAnswerLost) => {
-                frame::mend(body, self.config.max_message)
-            }
-            Malformed::NotJson | Malformed::Invalid { .. } => Mend::No,
-        }
     }
 
     /// Passes a message on in a frame of its own, whatever frame it came in.

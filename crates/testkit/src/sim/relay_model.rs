@@ -504,6 +504,7 @@ impl RelayModel {
             None if self.scene.tasks && ask.task_cancels > 0 => {
                 return broken(format!("request {generation} gets the handle of a task that was cancelled (D38)"));
             }
+            None if frame.contains(text::MENDED) => text::mended(ask.id, generation),
             None if self.scene.tasks => text::handle(ask.id, generation),
             None => text::result(ask.id, generation),
         };

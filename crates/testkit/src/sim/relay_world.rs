@@ -37,6 +37,8 @@ pub enum Action {
     Write(Side, Cut),
     /// The other side answers a request with a result.
     Answer(u8),
+    /// The other side answers a request with a result that is not UTF-8.
+    AnswerMangled(u8),
     /// The other side answers a request as cancelled.
     AnswerCancelled(u8),
     /// The other side reports progress.
@@ -128,9 +130,7 @@ impl RelayWorld {
 
     fn send(&mut self, from: Side, said: Said, frame: &str) {
         self.note(|| format!("{} -> {frame}", from.word()));
-        let mut bytes = frame.as_bytes().to_vec();
-        bytes.push(b'\n');
-        self.flight[from].push_back((said, bytes));
+        self.flight[from].push_back((said, text::bytes(frame)));
         if !self.scene.wild {
             self.deliver(from, Cut::All);
         }
@@ -297,6 +297,7 @@ impl RelayWorld {
                 self.send(from, Said::Cancel(id), &text::cancel(scene.dialects[from].cancel, id));
             }
             Action::Answer(ask) => self.answer(ask, result_of(&scene)),
+            Action::AnswerMangled(ask) => self.answer(ask, text::mangled),
             Action::AnswerCancelled(ask) => self.answer(ask, text::cancelled),
             Action::Progress(ask) => {
                 let by = self.model.asks[usize::from(ask)].from.other();
@@ -448,6 +449,9 @@ impl World for RelayWorld {
                     || (ask.answers_said < scene.answers && self.model.may_answer_again(self.now, at))
                 {
                     out.push(Action::Answer(at as u8));
+                }
+                if ask.answers_said == 0 && (scene.mangled || scene.wild) && !scene.tasks {
+                    out.push(Action::AnswerMangled(at as u8));
                 }
                 if ask.answers_said == 0 && ask.cancels_seen > 0 && !scene.dialects[by].is_silent() {
                     out.push(Action::AnswerCancelled(at as u8));

@@ -58,6 +58,8 @@ pub struct Scene {
     pub turn: bool,
     /// Whether the server answers with handles of tasks (D38).
     pub tasks: bool,
+    /// Whether answers may hold bytes that are not UTF-8.
+    pub mangled: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
     pub wild: bool,
     /// Whether a monitor watches each link of a relay, and must see what the relay knows.
@@ -108,6 +110,7 @@ impl Scene {
             progress: true,
             turn: false,
             tasks: false,
+            mangled: false,
             wild: false,
             witnessed: false,
             watched: false,

@@ -15,6 +15,9 @@ pub const SILENT: &str = "silent, silent (MCP legacy)";
 /// The scene in which two sides that demand answers are joined.
 pub const ANSWERED: &str = "answered, answered (ACP v1)";
 
+/// The scene in which answers may hold bytes that are not UTF-8.
+pub const MANGLED: &str = "mangled answers (MCP legacy)";
+
 /// Every distinct pair of policies that a relay can join.
 #[must_use]
 pub fn relay() -> Vec<Scene> {
@@ -53,6 +56,7 @@ pub fn relay() -> Vec<Scene> {
         gated("gate: client declared", true, false),
         gated("gate: server declared", false, true),
         gated("gate: neither declared", false, false),
+        Scene { mangled: true, ..Scene::new(MANGLED, legacy, legacy) },
         Scene::new("reuse (MCP legacy, modern)", legacy, modern),
         Scene::new("reuse (MCP modern, legacy)", modern, legacy),
     ]
@@ -87,6 +91,7 @@ pub fn endpoint() -> Vec<Scene> {
         Scene { operator: true, plains: 1, ..both("MCP legacy", legacy) },
         Scene { patient: true, clock, resets: true, ends: false, plains: 1, ..both("MCP legacy, clocks", legacy) },
         both("MCP modern", &mcp::LATEST),
+        Scene { mangled: true, ..both(MANGLED, legacy) },
         Scene { filtered: true, ..both("MCP legacy, filters", legacy) },
         Scene { filtered: true, ..both("ACP v1, filters", &acp::V1) },
         Scene { operator: true, ..both("ACP v1", &acp::V1) },

@@ -36,6 +36,8 @@ pub enum Action {
     Cancel(u8),
     /// The peer answers a request of ours with a result.
     Answer(u8),
+    /// The peer answers a request of ours with a result that is not UTF-8.
+    AnswerMangled(u8),
     /// The peer answers a request of ours as cancelled.
     AnswerCancelled(u8),
     /// The peer reports progress of a request of ours.
@@ -109,8 +111,7 @@ impl SoloWorld {
     fn say(&mut self, frames: &[String]) -> Result<(), Broken> {
         for frame in frames {
             self.note(|| format!("peer -> {frame}"));
-            self.flight.extend_from_slice(frame.as_bytes());
-            self.flight.push(b'\n');
+            self.flight.extend_from_slice(&text::bytes(frame));
         }
         if self.scene.wild { Ok(()) } else { self.deliver(Cut::All) }
     }
@@ -221,6 +222,9 @@ impl World for SoloWorld {
             for (at, call) in model.calls.iter().enumerate().filter(|(_, call)| call.id.is_some()) {
                 if counted(&self.answers, at) < scene.answers {
                     out.push(Action::Answer(at as u8));
+                    if scene.mangled || scene.wild {
+                        out.push(Action::AnswerMangled(at as u8));
+                    }
                     if !scene.dialects[peer].is_silent() && call.cancels > 0 {
                         out.push(Action::AnswerCancelled(at as u8));
                     }
@@ -288,6 +292,7 @@ impl World for SoloWorld {
                 self.say(&[frame])
             }
             Action::Answer(call) => self.answer(usize::from(call), text::result),
+            Action::AnswerMangled(call) => self.answer(usize::from(call), text::mangled),
             Action::AnswerCancelled(call) => self.answer(usize::from(call), text::cancelled),
             Action::Progress(call) => {
                 count(&mut self.progress, usize::from(call));

@@ -98,6 +98,38 @@ pub fn result(id: &str, generation: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation}}}}}"#)
 }
 
+/// A result with a byte in it that is not UTF-8, once it has become [`bytes`].
+#[must_use]
+pub fn mangled(id: &str, generation: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation},"x":"{NOT_UTF_8}"}}}}"#)
+}
+
+/// What its requester must get (D43).
+#[must_use]
+pub fn mended(id: &str, generation: usize) -> String {
+    mangled(id, generation).replace(NOT_UTF_8, MENDED)
+}
+
+/// What most readers make of bytes that are not UTF-8.
+pub const MENDED: &str = "\u{fffd}";
+
+/// Stands for a byte that is not UTF-8 until a frame is sent.
+const NOT_UTF_8: char = '\u{e000}';
+
+/// A frame as a party sends it, in a line.
+#[must_use]
+pub fn bytes(frame: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(frame.len() + 1);
+    let mut parts = frame.split(NOT_UTF_8);
+    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        bytes.push(0xff);
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    bytes.push(b'\n');
+    bytes
+}
+
 /// The handle of the task that the request of this generation became, as the tasks extension has it.
 #[must_use]
 pub fn handle(id: &str, generation: usize) -> String {
