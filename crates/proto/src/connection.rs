@@ -64,7 +64,7 @@ use crate::{
     outgoing::Calls,
     side::{Side, Sides},
     slab::{Key, Slab},
-    sticky::Sticky,
+    sticky::{EarlyCancels, Sticky},
     time::Instant,
     wire::{Chunk, Decoder, Framing, Leftover},
 };
@@ -255,7 +255,7 @@ impl Connection {
             outgoing: Calls::new(bounds, seed),
             remembered: Memory::new(bounds, seed),
             spent_tokens: Memory::new(bounds, seed),
-            sticky: Sticky::new(config.max_sticky, config.sticky),
+            sticky: Sticky::new(EarlyCancels { most: config.max_sticky, hold: config.sticky }, seed),
             batches: Slab::new(),
             turns: Turns::new(),
             methods: Methods::new(seed),

@@ -5,7 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     cause::CauseCode,
     receipt::{Answer, Outcome},
-    relay::{Config, Event, StuckSign, Verdict},
+    relay::{Config, EarlyCancels, Event, StuckSign, Verdict},
     rule::Rule,
     side::Side,
 };
@@ -167,7 +167,7 @@ fn held_cancels_are_bounded() {
         ));
     }
     let held = rig.verdicts().into_iter().filter(|verdict| *verdict == Verdict::Held).count();
-    assert_eq!(held, Config::default().max_sticky);
+    assert_eq!(held, EarlyCancels::STRANGER.most);
 }
 
 #[test]

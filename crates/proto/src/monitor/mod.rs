@@ -44,7 +44,7 @@ use crate::{
     receipt::Outcome,
     relay::Party,
     side::{Side, Sides},
-    sticky::Sticky,
+    sticky::{EarlyCancels, Sticky},
     time::Instant,
     wire::{Chunk, Decoder, Framing, Leftover},
 };
@@ -95,7 +95,7 @@ impl Monitor {
             tables: Sides::from_fn(|_| Table::new(seed)),
             methods: Methods::new(seed),
             names: Methods::new(seed),
-            held: Sides::from_fn(|_| Sticky::new(config.max_sticky, config.sticky)),
+            held: Sides::from_fn(|_| Sticky::new(EarlyCancels { most: config.max_sticky, hold: config.sticky }, seed)),
             parties: Sides::default(),
             events: VecDeque::new(),
             counts: Sides::default(),

@@ -6,6 +6,7 @@ use crate::{
     bug::{Seeded, SeededBug},
     dialect::Dialect,
     side::Sides,
+    sticky::EarlyCancels,
     wire::Framing,
 };
 
@@ -31,10 +32,8 @@ pub struct Config {
     pub max_debt: usize,
     /// How long a side may read nothing of a debt past that bound before it is given up (D13).
     pub debt_limit: Duration,
-    /// How long a cancel for a request never seen is held for it (D9).
-    pub sticky: Duration,
-    /// How many such cancels are held.
-    pub max_sticky: usize,
+    /// The cancels of each side that are held for a request never seen (D9).
+    pub sticky: Sides<EarlyCancels>,
     /// Settled requests remembered per side, so that what comes late for them is recognised (D8). They are
     /// forgotten a few at a time: up to 32 more may be remembered.
     pub remembered: usize,
@@ -86,8 +85,7 @@ impl Default for Config {
             max_kept: 16 << 20,
             max_debt: 16 << 20,
             debt_limit: Duration::from_secs(600),
-            sticky: Duration::from_millis(250),
-            max_sticky: 64,
+            sticky: Sides { client: EarlyCancels::STRANGER, server: EarlyCancels::STRANGER },
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
             notices: true,

@@ -40,6 +40,7 @@ mod view;
 use core::hint::cold_path;
 use std::collections::VecDeque;
 
+pub use crate::sticky::EarlyCancels;
 pub use changes::Said;
 pub use config::{Clock, ClockRule, Config};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
@@ -214,7 +215,7 @@ impl Relay {
             }),
             tables: Sides::from_fn(|_| Table::new(seed)),
             methods: Methods::new(seed),
-            held: Sides::from_fn(|_| Sticky::new(config.max_sticky, config.sticky)),
+            held: Sides::from_fn(|side| Sticky::new(config.sticky[side], seed)),
             muted: Vec::new(),
             timers: Timers::new(),
             tombstones_due: None,

@@ -53,7 +53,7 @@ impl Relay {
                 table.iter().filter(|(_, ex)| !ex.is_live()).count(),
                 "invariant 6: a settled request is in no ring and will never be forgotten"
             );
-            assert!(self.held[side].len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+            assert!(self.held[side].len() <= self.config.sticky[side].most, "invariant 8: too many held cancels");
             let outbox = &self.links[side].outbox;
             assert!(
                 outbox.held() <= outbox.most_held(),

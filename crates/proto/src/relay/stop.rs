@@ -128,9 +128,7 @@ impl Relay {
         if held.hold(now, cancel.id.clone(), cancel.reason.as_deref().map(Into::into)) != Hold::Held {
             return Verdict::Unknown;
         }
-        if held.len() == 1
-            && let Some(due) = held.due()
-        {
+        if let Some(due) = held.arm() {
             self.timers.arm(due, Timer::Held(from));
         }
         Verdict::Held
@@ -349,10 +347,11 @@ impl Relay {
 
     /// Held cancels whose request never came.
     pub(super) fn held_due(&mut self, now: Instant, from: Side) {
+        self.held[from].disarm();
         while let Some(held) = self.held[from].expire(now) {
             self.report_cancel(now, from, None, Some(held.id.0), held.reason, Verdict::Unknown);
         }
-        if let Some(due) = self.held[from].due() {
+        if let Some(due) = self.held[from].arm() {
             self.timers.arm(due, Timer::Held(from));
         }
     }

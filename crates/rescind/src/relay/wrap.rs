@@ -34,7 +34,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use rescind_proto::{
     dialect::Dialect,
-    relay::{Clock, ClockRule, Config, Event},
+    relay::{Clock, ClockRule, Config, EarlyCancels, Event},
     side::{Side, Sides},
     wire::Framing,
 };
@@ -88,6 +88,12 @@ pub struct Wrap<R, W> {
     on_event: Option<OnEvent>,
 }
 
+/// How long a cancel of the wrapped program waits for its request (D9).
+///
+/// A library whose tasks race for the pipe writes a cancel ahead of its request, and on a busy machine far ahead. The
+/// short bounds are against strangers; this sender shares our process, so as many are held as may be in flight.
+const OWN_LIBRARY: Duration = Duration::from_secs(10);
+
 /// Who is told what happens.
 type OnEvent = Box<dyn FnMut(Event) + Send>;
 
@@ -95,7 +101,8 @@ impl<R, W> Wrap<R, W> {
     fn new(ends: Ends<R, W>, program: Side) -> Self {
         // Seeded by the process's own random state, so that a peer cannot choose ids that collide.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        let config = Config { notices: false, seed, ..Config::default() };
+        let mut config = Config { notices: false, seed, ..Config::default() };
+        config.sticky[program] = EarlyCancels { most: config.max_in_flight, hold: OWN_LIBRARY };
         Self { ends, program, config, drain_on_eof: Duration::ZERO, on_event: None }
     }
 

@@ -1,6 +1,9 @@
 //! Cancels through a wrapped connection: each hits its own request, or nothing.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
 
 use rescind::relay::wrap::Handle;
 use rescind_proto::{
@@ -201,4 +204,37 @@ async fn a_flood_of_cancels_for_nothing_is_told_and_loses_nothing() {
     assert_eq!(peer.receive().await["method"], Value::from("after"));
     tokio::task::yield_now().await;
     assert_eq!(*told.lock().unwrap(), MANY);
+}
+
+/// A library whose callers race for the pipe: every cancel is ahead of its request, as far as a busy machine parts them.
+#[tokio::test(start_paused = true)]
+async fn as_many_cancels_as_may_be_in_flight_are_held_for_their_requests_of_the_wrapped_library() {
+    const CALLERS: u64 = 8000;
+    let (mut program, mut peer, link) = wrapped(SMALL_PIPE, |ends| ends.as_client().dialect(&mcp::LATEST_LEGACY));
+    for id in 0..CALLERS {
+        program.send(cancel(id, "early")).await;
+    }
+    tokio::time::sleep(Duration::from_millis(9_900)).await;
+    for id in 0..CALLERS {
+        program.send(call(id, "long")).await;
+    }
+    program.send(note("barrier")).await;
+    assert_eq!(peer.receive().await["method"], "barrier", "none of them starts");
+    assert!(link.in_flight().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_peer_of_a_wrapped_library_is_a_stranger_whose_early_cancels_are_few_and_short() {
+    let (mut program, mut peer, _link) = wrapped(SMALL_PIPE, |ends| ends.as_server().dialect(&mcp::LATEST_LEGACY));
+    for id in 0..=64 {
+        peer.send(cancel(id, "early")).await;
+    }
+    for id in 0..=64 {
+        peer.send(call(id, "long")).await;
+    }
+    assert_eq!(program.receive().await["id"], 64, "64 are held");
+    peer.send(cancel(65, "early")).await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    peer.send(call(65, "long")).await;
+    assert_eq!(program.receive().await["id"], 65, "for 250 ms");
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::Dialect,
-    relay::{Clock, ClockRule, Config, End, Event, Relay, RequestKey},
+    relay::{Clock, ClockRule, Config, EarlyCancels, End, Event, Relay, RequestKey},
     side::{Side, Sides},
     time::Instant,
     wire::Framing,
@@ -151,8 +151,10 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         max_in_flight: 1 + chooser.choose(8)?,
         max_debt: 16 * chooser.choose(64)?,
         debt_limit: Duration::from_secs(2),
-        sticky: Duration::from_millis(250),
-        max_sticky: chooser.choose(3)?,
+        sticky: Sides {
+            client: EarlyCancels { most: chooser.choose(3)?, ..EarlyCancels::STRANGER },
+            server: EarlyCancels { most: chooser.choose(3)?, ..EarlyCancels::STRANGER },
+        },
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
         observe: true,

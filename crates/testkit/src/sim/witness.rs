@@ -65,8 +65,8 @@ impl Witness {
             // What is remembered decides what a later cancel of the same id names.
             remembered: scene.config.remembered,
             remember: scene.config.remember,
-            sticky: scene.config.sticky,
-            max_sticky: scene.config.max_sticky,
+            sticky: scene.config.sticky[side].hold,
+            max_sticky: scene.config.sticky[side].most,
             ..monitor::Config::default()
         };
         Self {
