@@ -95,7 +95,8 @@ fn a_request_without_clocks_of_its_own_has_those_of_its_dialect() {
 #[test]
 fn the_connection_may_set_clocks_and_a_request_its_own() {
     let mut config = config(Side::Client, &mcp::LATEST);
-    let clocks = rescind_proto::dialect::Clocks { response: Some(secs(3)), total: None, unclocked: &["slow"] };
+    let clocks =
+        rescind_proto::dialect::Clocks { response: Some(secs(3)), total: None, questions: &[], unclocked: &["slow"] };
     config.clocks = Some(clocks);
     let mut rig = Rig::new(config);
     let plain = rig.call("work");

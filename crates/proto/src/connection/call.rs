@@ -273,7 +273,7 @@ impl Connection {
 
     fn clocks_for(&self, now: Instant, method: &str, dialect: &Dialect, options: &CallOptions) -> Clocks {
         let defaults = self.config.clocks.unwrap_or(dialect.clocks);
-        let is_clocked = !defaults.unclocked.contains(&method);
+        let is_clocked = defaults.run_for(method);
         let limit = |limit: Limit, default: Option<Duration>| match limit {
             Limit::Default => default.filter(|_| is_clocked),
             Limit::Never => None,

@@ -31,7 +31,12 @@ pub const V1: Dialect = Dialect {
     null_ids: true, // the schema allows it
     sticky: true,   // D9
     stray_error: StrayError::NullId,
-    clocks: Clocks { response: None, total: None, unclocked: &["session/request_permission", "elicitation/create"] },
+    clocks: Clocks {
+        response: None,
+        total: None,
+        questions: &["session/request_permission", "elicitation/create"],
+        unclocked: &[],
+    },
     cancel_results: &[PROMPT, PERMISSION, ELICITATION],
     progress: None,
     turn: Some(&TURN),

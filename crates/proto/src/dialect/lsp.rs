@@ -30,7 +30,7 @@ pub const LSP: Dialect = Dialect {
     null_ids: false,
     sticky: true, // D9
     stray_error: StrayError::NullId,
-    clocks: Clocks { response: None, total: None, unclocked: &[] },
+    clocks: Clocks { response: None, total: None, questions: &["window/showMessageRequest"], unclocked: &[] },
     cancel_results: &[],
     progress: Some(ProgressForm {
         method: "$/progress", // LSP-05

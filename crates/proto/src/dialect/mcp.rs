@@ -42,7 +42,8 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     clocks: Clocks {
         response: Some(MINUTE),                    // MCP-T01
         total: Some(Duration::from_secs(30 * 60)), // MCP-T05
-        unclocked: &["sampling/createMessage", "elicitation/create", "tasks/result", "subscriptions/listen"],
+        questions: &["elicitation/create", "sampling/createMessage"],
+        unclocked: &["tasks/result", "subscriptions/listen"],
     },
     cancel_results: &[ELICITATION],
     progress: Some(ProgressForm {

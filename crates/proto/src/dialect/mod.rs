@@ -166,8 +166,25 @@ pub struct Clocks {
     pub response: Option<Duration>,
     /// Until the answer, whatever happens (MCP-T05).
     pub total: Option<Duration>,
-    /// Methods without any clock: people take longer.
+    /// Methods that a person answers: without any clock, and while one is open the response clocks of the side that is
+    /// asked stand still (D49).
+    pub questions: &'static [&'static str],
+    /// Other methods without any clock: they take as long as what they wait for.
     pub unclocked: &'static [&'static str],
+}
+
+impl Clocks {
+    /// Whether a person answers requests of this method.
+    #[must_use]
+    pub fn is_question(&self, method: &str) -> bool {
+        self.questions.contains(&method)
+    }
+
+    /// Whether requests of this method have clocks unless they name some.
+    #[must_use]
+    pub fn run_for(&self, method: &str) -> bool {
+        !self.is_question(method) && !self.unclocked.contains(&method)
+    }
 }
 
 /// A method's own way to say "cancelled".

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
-    dialect::{Cancellers, IdReuse, StrayError},
+    dialect::{self, Cancellers, IdReuse, StrayError},
     error_code,
     frame::{self, Frame, Kind, Malformed, Notification, Outcome as Said, Request, Response, ResponseId},
     id::RequestId,
@@ -96,7 +96,7 @@ impl Relay {
         let exchange = Exchange {
             token: dialect.progress.and_then(|form| form.asked(&params)),
             session: turn.and(params.session_id).map(Into::into),
-            clocks: self.clocks_for(now, from, &method, params.name, dialect.clocks.unclocked),
+            clocks: self.clocks_for(now, from, &method, params.name, &dialect.clocks),
             cancel: None,
             aside: parent.map(|parent| Box::new(Aside { parent: Some(parent), ..Aside::default() })),
             dialect,
@@ -157,7 +157,7 @@ impl Relay {
         from: Side,
         method: &str,
         name: Option<&[u8]>,
-        unclocked: &[&str],
+        defaults: &dialect::Clocks,
     ) -> Option<Box<Clocks>> {
         if self.config.clocks.is_empty() {
             return None;
@@ -166,7 +166,7 @@ impl Relay {
         let specificity = |rule: &ClockRule| match (&rule.method, &rule.name) {
             (Some(wanted), Some(tool)) if **wanted == *method && name.as_deref() == Some(&**tool) => Some(2),
             (Some(wanted), None) if **wanted == *method => Some(1),
-            (None, None) if from == Side::Client && !unclocked.contains(&method) => Some(0),
+            (None, None) if from == Side::Client && defaults.run_for(method) => Some(0),
             _ => None,
         };
         let pick = |clock: Clock| {
