@@ -64,6 +64,7 @@ use crate::{
     outgoing::Calls,
     side::{Side, Sides},
     slab::{Key, Slab},
+    standstill::Standstill,
     sticky::{EarlyCancels, Sticky},
     time::Instant,
     wire::{Chunk, Decoder, Framing, Leftover},
@@ -148,6 +149,10 @@ pub struct Connection {
     batches: Slab<Batch>,
     turns: Turns,
     methods: Methods,
+    /// The clock of our calls' response limits: it stands while the peer has a question open (D49).
+    asked: Standstill,
+    /// The clock of the peer's deadlines: it stands while we have a question open (D49).
+    asking: Standstill,
     timers: Lanes<Timer>,
     armed: Singles,
     events: VecDeque<Item>,
@@ -259,6 +264,8 @@ impl Connection {
             batches: Slab::new(),
             turns: Turns::new(),
             methods: Methods::new(seed),
+            asked: Standstill::new(),
+            asking: Standstill::new(),
             timers: Lanes::new(),
             armed: Singles { sticky: Armed::NOT, memory: Armed::NOT, debt: Armed::NOT, drain: Armed::NOT },
             events: VecDeque::new(),

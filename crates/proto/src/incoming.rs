@@ -15,11 +15,12 @@ use crate::{
     dialect::{CancelResult, Dialect, Settlement},
     hash::Seed,
     id::{IncomingId, RequestId},
-    lanes::Armed,
+    lanes::{Armed, NEVER},
     method::Method,
     outbox::Ticket,
     rule::Rule,
     slab::{Key, Slab},
+    standstill::Standstill,
     time::Instant,
 };
 
@@ -33,8 +34,10 @@ pub(crate) struct Incoming {
     pub(crate) told: Told,
     pub(crate) stop: Option<Box<Stop>>,
     pub(crate) arrived: Instant,
-    /// The requester's deadline (D17).
+    /// The requester's deadline (D17), on the clock that stands while we have a question open (D49).
     pub(crate) deadline: Instant,
+    /// When our own limit for it is over (MCP-C14).
+    pub(crate) limit: Instant,
     /// When its timer is armed.
     pub(crate) armed: Armed,
     /// What few requests have; each entry would pay for it.
@@ -51,6 +54,8 @@ pub(crate) struct Incoming {
     pub(crate) is_subscription: bool,
     /// A later request has taken its id over.
     pub(crate) superseded: bool,
+    /// A person answers it, and has not: meanwhile the response clocks of our calls stand still (D49).
+    pub(crate) is_open_question: bool,
 }
 
 /// What few requests have.
@@ -142,7 +147,27 @@ pub enum Grace {
     Never,
 }
 
+/// How long after its requester's deadline a request is stopped: the deadline is the net under a lost cancel, and the
+/// requester's own clock the only judge (D17). It is added here and never passed on, so that it does not add up.
+const NET: Duration = Duration::from_secs(1);
+
 impl Incoming {
+    /// When it is stopped for want of time, as long as `asking` goes on as it does now.
+    pub(crate) fn due(&self, asking: &Standstill) -> Instant {
+        self.limit.min(asking.due(self.deadline) + NET)
+    }
+
+    /// When that can be at the earliest.
+    pub(crate) fn earliest(&self, now: Instant, asking: &Standstill) -> Instant {
+        self.limit.min(asking.earliest(now, self.deadline) + NET)
+    }
+
+    /// How much time its requester and our own limit still give it.
+    pub(crate) fn remaining(&self, now: Instant, asking: &Standstill) -> Option<Duration> {
+        let ends = self.limit.min(asking.earliest(now, self.deadline));
+        (ends != NEVER).then(|| ends.since(now))
+    }
+
     pub(crate) const fn has_started(&self) -> bool {
         !matches!(self.work, Work::Waiting(_) | Work::Offered(_))
     }

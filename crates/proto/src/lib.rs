@@ -31,6 +31,7 @@ mod method;
 mod outbox;
 mod outgoing;
 mod slab;
+mod standstill;
 mod sticky;
 mod timer;
 mod turns;

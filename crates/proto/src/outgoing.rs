@@ -19,6 +19,7 @@ use crate::{
     outbox::Ticket,
     receipt::Receipt,
     slab::{Key, Slab},
+    standstill::Standstill,
     time::Instant,
 };
 
@@ -49,6 +50,8 @@ pub(crate) struct Outgoing {
     pub(crate) is_ghost: bool,
     /// Somebody wants to hear what comes of its cancel.
     pub(crate) is_watched: bool,
+    /// A person answers it: while it is open the peer's deadlines stand still (D49).
+    pub(crate) is_question: bool,
 }
 
 /// A request among those that serve one request of the peer (D26).
@@ -78,27 +81,24 @@ pub(crate) enum Part {
 /// The clocks of one request (D16); [`NEVER`] is a clock that does not run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
+    /// On the clock that stands while the peer has a question open (D49).
     pub(crate) response: Instant,
-    /// The response clock's limit in nanoseconds, if progress resets it: half the room of a `Duration`.
-    pub(crate) reset: Option<NonZeroU64>,
+    /// The response clock's limit in nanoseconds, if it runs: half the room of a `Duration`.
+    pub(crate) limit: Option<NonZeroU64>,
+    /// Progress restarts the response clock.
+    pub(crate) is_reset: bool,
     pub(crate) total: Instant,
-    pub(crate) deadline: Instant,
 }
 
 impl Clocks {
+    /// The response clock's limit, if it runs.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.limit.map(|limit| Duration::from_nanos(limit.get()))
+    }
+
     /// The response clock's limit, if progress resets it.
     pub(crate) fn reset(&self) -> Option<Duration> {
-        self.reset.map(|limit| Duration::from_nanos(limit.get()))
-    }
-
-    pub(crate) fn first(&self) -> Instant {
-        self.response.min(self.total).min(self.deadline)
-    }
-
-    /// When the request will be cancelled whatever progress it makes.
-    pub(crate) fn firm(&self) -> Instant {
-        let response = if self.reset.is_some() { NEVER } else { self.response };
-        response.min(self.total).min(self.deadline)
+        self.limit().filter(|_| self.is_reset)
     }
 }
 
@@ -118,12 +118,21 @@ impl Outgoing {
         self.kin.as_ref().map(|kin| kin.parent)
     }
 
-    /// When something is next due for it.
-    pub(crate) fn due(&self) -> Instant {
+    /// When something is next due for it, as long as `asked` goes on as it does now.
+    pub(crate) fn due(&self, asked: &Standstill) -> Instant {
+        self.first(asked.due(self.clocks.response))
+    }
+
+    /// When something can be due for it at the earliest.
+    pub(crate) fn earliest(&self, now: Instant, asked: &Standstill) -> Instant {
+        self.first(asked.earliest(now, self.clocks.response))
+    }
+
+    fn first(&self, response: Instant) -> Instant {
         match &self.cancel {
             _ if self.settled => NEVER,
-            Some(cancel) => cancel.wait.min(self.clocks.first()),
-            None => self.clocks.first(),
+            Some(cancel) => cancel.wait.min(response).min(self.clocks.total),
+            None => response.min(self.clocks.total),
         }
     }
 }

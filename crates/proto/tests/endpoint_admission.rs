@@ -199,7 +199,7 @@ fn a_request_that_outlives_its_deadline_in_line_never_starts() {
     let mut rig = Rig::new(config);
     rig.serve("1", "work");
     rig.hear(&[r#"{"jsonrpc":"2.0","id":2,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":50}}}"#]);
-    rig.pass(millis(50));
+    rig.pass(millis(1050));
     assert_eq!(rig.endings(), [Ending::NeverStarted]);
     assert_eq!(
         rig.say(),

@@ -231,11 +231,58 @@ fn the_time_that_is_left_travels_where_the_dialect_has_a_place_for_it() {
     assert!(text.contains(r#""dev.rescind/deadlineMs":7000"#), "what progress may extend is no deadline: {text}");
 }
 
+// D17.
+#[test]
+fn the_time_that_travels_is_rounded_up() {
+    let mut config = Config::new(Side::Client);
+    config.dialect = Some(&mcp::LATEST);
+    let mut rig = Rig::new(config);
+    for (limit, left) in [(Duration::from_nanos(1), 1), (Duration::from_micros(2001), 3), (millis(2), 2)] {
+        rig.ask_with("work", "", &response(limit));
+        assert!(rig.say()[0].ends_with(&format!(r#""dev.rescind/deadlineMs":{left}}}}}}}"#)), "{limit:?}");
+    }
+}
+
+/// Two endpoints without any distance between them, the receiver's timers always first: however the caller's limit
+/// lies between two milliseconds, its own clock is the one that it is told of.
+// D17.
+#[test]
+fn a_callers_own_timeout_is_always_what_the_caller_is_told() {
+    for micros in (1..100_000).step_by(997) {
+        let limit = Duration::from_micros(micros);
+        let mut caller = Config::new(Side::Client);
+        caller.dialect = Some(&mcp::LATEST);
+        let (mut caller, mut receiver) = (Rig::new(caller), server(&mcp::LATEST));
+        let key = caller.ask_with("work", "", &response(limit));
+        pass_on(&mut caller, &mut receiver);
+        let serving = receiver.start().remove(0).key;
+        // Even if the caller looks at its clock late.
+        receiver.pass(limit + millis(900));
+        for (stopped, _) in receiver.fired() {
+            receiver.end(stopped, HandlerEnd::Cancelled);
+        }
+        pass_on(&mut receiver, &mut caller);
+        caller.pass(limit);
+        assert_eq!(caller.settled(), [(key, timed_out(Clock::Response, limit))]);
+        pass_on(&mut caller, &mut receiver);
+        assert_eq!(receiver.fired(), [(serving, CauseCode::Caller)], "by the cancel, and not by a clock");
+    }
+}
+
+fn pass_on(from: &mut Rig, to: &mut Rig) {
+    let said = from.say();
+    if !said.is_empty() {
+        to.hear(&said.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
 // D17, case 42.
 #[test]
-fn a_deadline_that_arrives_fires_the_token_and_bounds_the_children() {
+fn a_receivers_clock_fires_a_second_after_the_deadline_and_passes_none_of_that_second_on() {
     for dialect in [&mcp::LATEST_LEGACY, &acp::V1] {
-        let mut rig = server(dialect);
+        let mut config = Config::new(Side::Server);
+        config.dialect = Some(dialect);
+        let mut rig = Rig::new(config);
         rig.hear(&[r#"{"jsonrpc":"2.0","id":7,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":1000}}}"#]);
         let parent = rig.start().remove(0);
         assert_eq!(parent.deadline, Some(rig.now + secs(1)));
@@ -243,14 +290,16 @@ fn a_deadline_that_arrives_fires_the_token_and_bounds_the_children() {
         let child = |limit| CallOptions { parent: Some(parent.key), ..response(limit) };
         let short = rig.ask_with("a", "", &child(millis(500)));
         let long = rig.ask_with("b", "", &child(secs(9)));
-        rig.say();
+        assert!(rig.say()[1].contains(r#""dev.rescind/deadlineMs":800"#), "what is left of the deadline itself");
+        assert_eq!(rig.conn.remaining(rig.now, parent.key), Some(millis(800)));
         rig.pass(millis(500));
         assert_eq!(rig.settled(), [(short, timed_out(Clock::Response, millis(500)))]);
-        rig.pass(millis(300));
-        let settled = rig.settled();
-        assert_eq!(settled.len(), 1);
-        assert_eq!(settled[0].0, long);
+        rig.pass(millis(1299));
+        assert_eq!((rig.fired(), rig.settled()), (vec![], vec![]));
+        assert_eq!(rig.conn.remaining(rig.now, parent.key), Some(Duration::ZERO), "and yet it goes on");
+        rig.pass(millis(1));
         assert_eq!(rig.fired(), [(parent.key, CauseCode::Timeout)], "{dialect}");
+        assert_eq!(rig.settled(), [(long, Settlement::Cancelled(Cause::parent(CauseCode::Timeout)))]);
         rig.say();
         rig.end(parent.key, HandlerEnd::Cancelled);
         assert_eq!(rig.say().len(), 1, "only the peer's own cancel silences an answer (D25)");
@@ -292,7 +341,7 @@ fn a_cancel_that_follows_the_deadline_silences_the_answer() {
     let mut rig = server(&mcp::LATEST_LEGACY);
     rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":10}}}"#]);
     let key = rig.start().remove(0).key;
-    rig.pass(millis(10));
+    rig.pass(millis(1010));
     assert_eq!(rig.fired(), [(key, CauseCode::Timeout)]);
     rig.hear(&[&mcp_cancel("1")]);
     assert_eq!(rig.fired(), [], "it fires once");
@@ -337,4 +386,18 @@ fn a_limit_of_our_own_stops_a_handler_and_shortens_only() {
     rig.end(key, HandlerEnd::Cancelled);
     assert_eq!(rig.say().len(), 1, "nobody asked for silence");
     rig.leaves_nothing();
+}
+
+// MCP-C14, D17.
+#[test]
+fn a_limit_of_our_own_is_a_judge_and_fires_to_the_moment_beside_a_deadline() {
+    let mut rig = server(&mcp::LATEST);
+    rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":1500}}}"#]);
+    let key = rig.start().remove(0).key;
+    rig.conn.limit(rig.now, key, secs(2));
+    assert_eq!(rig.conn.remaining(rig.now, key), Some(millis(1500)));
+    rig.pass(millis(1999));
+    assert_eq!(rig.fired(), []);
+    rig.pass(millis(1));
+    assert_eq!(rig.fired(), [(key, CauseCode::Timeout)]);
 }

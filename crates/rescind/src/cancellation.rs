@@ -198,18 +198,23 @@
 //!
 //! # Clocks
 //!
-//! Three, and all run since the call was made, whatever the pipe does (D16):
+//! Two, and both run since the call was made, whatever the pipe does (D16):
 //!
 //! | clock | default | what extends it |
 //! | --- | --- | --- |
-//! | `response_timeout` | MCP 60 s, else none | progress, if the caller asked for [progress](crate::peer::Call::progress) |
+//! | `response_timeout` | MCP 60 s, else none | progress, if the caller asked for [progress](crate::peer::Call::progress); a question of the peer's |
 //! | `total_timeout` | MCP 30 min, else none | nothing |
-//! | the parent's deadline | what is left to the request that this one serves | nothing |
 //!
 //! Each cancels the peer and ends the call with [`CallError::TimedOut`](crate::peer::CallError::TimedOut), which says
-//! which clock it was and is never mistaken for an answer. No clock runs for what people answer: permissions,
-//! elicitation, sampling. The time left travels with the request (D17), as a duration, and a handler reads it from
-//! [`Context::remaining`](crate::peer::Context::remaining).
+//! which clock it was and is never mistaken for an answer.
+//!
+//! No clock runs for what people answer: permissions, elicitation, sampling. While the peer has such a question open,
+//! the response clocks of our calls on that connection stand still, and so do the deadlines of those who ask (D49).
+//!
+//! The time left travels with the request (D17), as a duration rounded up, and a handler reads it from
+//! [`Context::remaining`](crate::peer::Context::remaining). It is the net under a lost cancel and not a second judge: the
+//! receiver stops the request one second after it, so that a caller whose clock runs out hears of that clock and never
+//! of the peer's. What the request asks for in turn has no more time than it, and ends with it.
 //!
 //! # The end of a connection
 //!

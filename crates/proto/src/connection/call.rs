@@ -31,9 +31,10 @@ pub struct CallOptions {
     pub total_timeout: Limit,
     /// Whether progress restarts the first; the engine asks for progress if the params do not.
     pub reset_on_progress: bool,
-    /// The peer's request that this one serves: it is cancelled with it, and has no more time (D26).
+    /// The peer's request that this one serves: it is cancelled with it, and so has no more time (D26).
     pub parent: Option<IncomingKey>,
-    /// The time left to a parent on another connection.
+    /// When the time of a parent on another connection is over: it travels, and no clock of ours runs for it. Whoever
+    /// stops the parent then cancels this request, too.
     pub deadline: Option<Instant>,
     /// When the caller made the request, if that was before now: its clocks run since then (D16).
     pub since: Option<Instant>,
@@ -81,7 +82,7 @@ impl Connection {
     /// Makes a request. Its clocks run from now on, whatever the pipe does (D16).
     ///
     /// `params` are JSON, or empty for none. A child of a request that was cancelled or has ended settles at
-    /// once as cancelled and is never sent; so does one whose time has run out already, as timed out.
+    /// once as cancelled and is never sent; so does a request whose own time has run out already, as timed out.
     ///
     /// # Errors
     ///
@@ -110,9 +111,13 @@ impl Connection {
         let dialect = self.watch_own_handshake(method, params, dialect);
 
         let uncancellable = dialect.uncancellable(method).is_some();
+        let is_question = self.is_question(dialect, method);
         let clocks = self.clocks_for(now, method, dialect, options);
-        let left = (self.config.deadline_travels && dialect.meta && !uncancellable && clocks.firm() != NEVER)
-            .then(|| clocks.firm().since(now).as_millis());
+        let left = (self.config.deadline_travels && dialect.meta && !uncancellable)
+            .then(|| self.left(now, &clocks, options, is_question))
+            .flatten()
+            // Rounded up: a deadline must not be over before the caller's own clock is (D17).
+            .map(|left| left.as_nanos().div_ceil(1_000_000));
         let id = self.outgoing.take_id();
         let injected = token.inject.then(|| self.fresh_token(id));
         let mut added = core::mem::take(&mut self.scratch);
@@ -144,6 +149,9 @@ impl Connection {
         };
         // Only `tasks/cancel` may cancel a task, which is not ours to send (MCP-C13, D38).
         let is_task = dialect.asks_for_tasks() && look.has_task && self.era.takes_tasks(peer, method);
+        if is_question {
+            self.asking.hold(now);
+        }
         let key = self.outgoing.insert(Outgoing {
             id,
             dialect,
@@ -161,13 +169,14 @@ impl Connection {
             is_task,
             is_ghost: false,
             is_watched: options.is_watched,
+            is_question,
         });
         match (part, look.session) {
             (Part::Prompt, Some(session)) => self.turns.add(session.into(), What::Prompt, key),
             (Part::Permission, Some(session)) => self.turns.add(session.into(), What::Permission, key),
             (_, _) => {}
         }
-        let expired = clocks.first() <= now;
+        let expired = self.outgoing.get(key).is_some_and(|call| call.due(&self.asked) <= now);
         if !expired {
             self.arm_call(key);
         }
@@ -281,18 +290,30 @@ impl Connection {
         };
         let response = limit(options.response_timeout, defaults.response);
         let total = limit(options.total_timeout, defaults.total);
-        let parent =
-            options.parent.and_then(|parent| self.incoming.get(parent.0)).map_or(NEVER, |parent| parent.deadline);
         let since = options.since.unwrap_or(now).min(now);
+        let waited = now.since(since);
         Clocks {
-            response: response.map_or(NEVER, |limit| since + limit),
-            reset: response.filter(|_| options.reset_on_progress).map(|limit| {
+            response: response.map_or(NEVER, |limit| self.asked.reading(now) + limit.saturating_sub(waited)),
+            limit: response.map(|limit| {
                 let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
                 NonZeroU64::new(nanoseconds).unwrap_or(NonZeroU64::MIN)
             }),
+            is_reset: options.reset_on_progress,
             total: total.map_or(NEVER, |limit| since + limit),
-            deadline: parent.min(options.deadline.unwrap_or(NEVER)),
         }
+    }
+
+    /// How long the request will be waited for whatever progress it makes, which is what travels (D17): by its own
+    /// clocks, and by those of the request that it serves. A question inherits none of that: while it is open they stand
+    /// still, and the end of what it serves is its end, too (D26, D49).
+    fn left(&self, now: Instant, clocks: &Clocks, options: &CallOptions, is_question: bool) -> Option<Duration> {
+        let response =
+            (clocks.response != NEVER && !clocks.is_reset).then(|| clocks.response.since(self.asked.reading(now)));
+        let total = (clocks.total != NEVER).then(|| clocks.total.since(now));
+        let parent = options.parent.and_then(|parent| self.remaining(now, parent));
+        let elsewhere = options.deadline.map(|deadline| deadline.since(now));
+        let inherited = parent.into_iter().chain(elsewhere).filter(|_| !is_question);
+        response.into_iter().chain(total).chain(inherited).min()
     }
 
     /// Makes the request a child of the peer's request that it serves (D26).
@@ -449,7 +470,7 @@ impl Connection {
     pub(super) fn call_due(&mut self, now: Instant, key: Key) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
         call.armed = Armed::NOT;
-        if call.due() > now {
+        if call.due(&self.asked) > now {
             return self.arm_call(key);
         }
         if call.cancel.is_some() {
@@ -457,22 +478,26 @@ impl Connection {
             self.cancel_call(now, key, Cause::new(CauseCode::Timeout), None);
             return;
         }
-        let Clocks { response, total, deadline, .. } = call.clocks;
-        let first = [(response, Clock::Response), (total, Clock::Total), (deadline, Clock::Deadline)].into_iter().min();
-        let Some((due, clock)) = first else { return };
-        let after = match (clock, call.clocks.reset()) {
-            (Clock::Response, Some(limit)) => limit,
-            (Clock::Response | Clock::Total | Clock::Deadline, _) => due.since(call.started),
+        let Clocks { response, total, .. } = call.clocks;
+        let (clock, after) = match call.clocks.limit() {
+            Some(limit) if self.asked.due(response) <= total => (Clock::Response, limit),
+            Some(_) | None => (Clock::Total, total.since(call.started)),
         };
         self.end_call(now, key, Cause::new(CauseCode::Timeout), Settlement::TimedOut { clock, after }, None);
     }
 
     pub(super) fn arm_call(&mut self, key: Key) {
-        let Some(call) = self.outgoing.get_mut(key) else { return };
-        let due = call.due();
+        let Self { outgoing, asked, timers, .. } = self;
+        let waiting = outgoing.waiting();
+        let Some(call) = outgoing.get_mut(key).filter(|call| !call.settled) else { return };
+        let due = call.due(asked);
         if due < call.armed.at {
-            self.timers.disarm(call.armed);
-            call.armed = self.timers.arm(due, Timer::Call(key));
+            timers.disarm(call.armed);
+            call.armed = timers.arm(due, Timer::Call(key));
+        }
+        // While the peer has a question open, this clock is not due at all, and looked at again afterwards (D49).
+        if call.clocks.response != NEVER && asked.is_held() {
+            asked.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.settled));
         }
     }
 

@@ -209,8 +209,6 @@ pub enum Clock {
     Response,
     /// Until the answer, whatever happens (MCP-T05).
     Total,
-    /// The time left to the request that this one serves.
-    Deadline,
 }
 
 impl Clock {
@@ -220,7 +218,6 @@ impl Clock {
         match self {
             Self::Response => "response",
             Self::Total => "total",
-            Self::Deadline => "deadline",
         }
     }
 }

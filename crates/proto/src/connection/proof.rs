@@ -69,7 +69,11 @@ impl Connection {
             }
             assert!(!call.settled || call.cancel.is_some(), "invariant 6: {id} is settled and still there");
             assert!(!call.settled || !call.armed.is_armed(), "invariant 6: a clock runs for {id}, which is settled");
-            assert!(call.due() >= call.armed.at, "invariant 6: nothing is armed for {id}, which is due");
+            let earliest = call.earliest(self.now, &self.asked);
+            assert!(
+                earliest >= call.armed.at || self.asked.has_parked(key),
+                "invariant 6: nothing is armed for {id}, which is due"
+            );
             assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: {id} cannot be found");
             if let Some(parent) = call.parent() {
                 let parent = self.incoming.get(parent);
@@ -84,6 +88,8 @@ impl Connection {
         assert_eq!(ghosts, self.outgoing.haunting().count(), "invariant 6: a ghost is in no queue");
         assert_eq!(tokens, self.outgoing.tokens(), "invariant 6: a token leads nowhere");
         assert!(waiting <= self.config.max_in_flight, "invariant 8: too many in flight");
+        let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.settled).count();
+        assert_eq!(questions, self.asking.holders(), "invariant 6: a clock stands still for nothing");
     }
 
     fn check_incoming(&self) {
@@ -110,7 +116,9 @@ impl Connection {
                 }
                 Work::Waiting(_) | Work::Offered(_) | Work::Running => {
                     // A shielded handler has let its deadline pass.
-                    let is_watched = request.armed.at <= request.deadline || request.stop.is_some();
+                    let is_watched = request.armed.at <= request.earliest(self.now, &self.asking)
+                        || self.asking.has_parked(key)
+                        || request.stop.is_some();
                     assert!(is_watched, "invariant 6: no timer for the deadline of {id:?}");
                 }
                 Work::Dropping => {}
@@ -122,6 +130,8 @@ impl Connection {
         assert_eq!((running, queued), (self.incoming.running(), self.incoming.queued()), "invariant 8: a count is off");
         assert_eq!(indexed, self.incoming.indexed(), "invariant 6: an id leads nowhere");
         assert!(running <= self.config.max_running, "invariant 8: too many handlers run");
+        let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
+        assert_eq!(questions, self.asked.holders(), "invariant 6: a clock stands still for nothing");
         let most = self.config.max_running.saturating_add(self.config.max_queued);
         assert!(running + queued <= most, "invariant 8: too many requests wait");
     }
@@ -196,6 +206,7 @@ impl Connection {
         self.remembered.hash_state(now, state);
         self.spent_tokens.hash_state(now, state);
         self.sticky.hash_state(now, state);
+        (self.asked.holders(), self.asking.holders()).hash(state);
         self.hash_outgoing(now, state);
         self.hash_incoming(now, state);
         self.turns.hash_state(state);
@@ -218,9 +229,8 @@ impl Connection {
             (self.outbox.has_begun(call.frame), &call.token).hash(state);
             let parent = call.parent().and_then(|parent| self.incoming.get(parent));
             parent.map(|parent| &parent.id).hash(state);
-            for due in [call.clocks.response, call.clocks.total, call.clocks.deadline] {
-                hash_due(due, now, state);
-            }
+            hash_due(call.clocks.response, self.asked.reading(now), state);
+            hash_due(call.clocks.total, now, state);
             if let Some(cancel) = &call.cancel {
                 (cancel.receipt.cause.code, core::mem::discriminant(&cancel.receipt.outcome)).hash(state);
                 cancel.frame.is_some().hash(state);
@@ -248,7 +258,8 @@ impl Connection {
             match request.work {
                 Work::Stopping(drop_at) => hash_due(drop_at, now, state),
                 Work::Waiting(_) | Work::Offered(_) | Work::Running | Work::Dropping | Work::Ended => {
-                    hash_due(request.deadline, now, state);
+                    hash_due(request.deadline, self.asking.reading(now), state);
+                    hash_due(request.limit, now, state);
                 }
             }
             if let Work::Waiting(payload) | Work::Offered(payload) = &request.work {

@@ -94,7 +94,7 @@ impl Connection {
             if let Some(call) = self.outgoing.get_mut(key)
                 && let Some(limit) = call.clocks.reset()
             {
-                call.clocks.response = now + limit; // MCP-T04; the timer notices when it fires
+                call.clocks.response = self.asked.reading(now) + limit; // MCP-T04; the timer notices when it fires
             }
             self.tell(Event::Progress { key: super::OutgoingKey(key), params: raw.into() });
             return true;

@@ -82,13 +82,17 @@ impl Connection {
             dialect.asks_for_tasks() && params.task.is_some() && self.era.takes_tasks(self.config.role, &method);
         let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
-            Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(now, meta),
+            Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(self.asking.reading(now), meta),
             Some(_) | None => NEVER,
         };
         let turn = self.turn_of_incoming(dialect, &method, params.session_id);
         let held = self.sticky.take(&id);
         let payload = Payload::new(&method, &params);
         let may_start = held.is_none() && self.incoming.may_offer();
+        let is_open_question = self.is_question(dialect, &method);
+        if is_open_question {
+            self.asked.hold(now);
+        }
         let key = self.incoming.insert(Incoming {
             dialect,
             work: if may_start { Work::Offered(payload) } else { Work::Waiting(payload) },
@@ -96,6 +100,7 @@ impl Connection {
             stop: None,
             arrived: now,
             deadline,
+            limit: NEVER,
             armed: Armed::NOT,
             extras: Extras::new(dialect.cancel_result(&method), batch),
             child: None,
@@ -105,6 +110,7 @@ impl Connection {
             in_turn: turn.is_some(),
             is_subscription: dialect.subscription.is_some_and(|form| form.method == method),
             superseded: false,
+            is_open_question,
             id: IncomingId(id),
         });
         if let Some(batch) = batch {
@@ -113,7 +119,7 @@ impl Connection {
         if may_start {
             self.events.push_back(Item::Start(key));
         }
-        self.arm_work(key, deadline);
+        self.arm_deadline(key);
         if let Some((session, what)) = turn {
             self.turns.add(session, what, key);
             if self.stop_if_turn_is_over(now, key) {
@@ -200,7 +206,8 @@ impl Connection {
         if !matches!(request.work, Work::Offered(_)) {
             return None;
         }
-        let deadline = Some(request.deadline).filter(|deadline| *deadline != NEVER);
+        let now = self.now;
+        let deadline = request.remaining(now, &self.asking).map(|left| now + left);
         let (id, dialect) = (request.id.clone(), request.dialect);
         let Some(Work::Offered(payload)) = self.incoming.set_work(key, Work::Running) else { return None };
         Some(Event::Request(Request { key: IncomingKey(key), id, payload, dialect, deadline }))
@@ -369,6 +376,7 @@ impl Connection {
         let batch = request.take_batch();
         request.told = Told::Answered;
         self.note(4, was_told);
+        self.close_question(key);
         let is_handshake = self.config.role == Side::Server
             && matches!(reply, Reply::Result(_))
             && self.incoming.get(key).is_some_and(|request| self.methods.name(request.method) == "initialize");
@@ -387,6 +395,21 @@ impl Connection {
             let ticket = self.say(Tag::Answer(key), write);
             if let Some(request) = self.incoming.get_mut(key) {
                 request.told = Told::Answering(ticket);
+            }
+        }
+    }
+
+    /// A person answers requests of this method (D49).
+    pub(super) fn is_question(&self, dialect: &Dialect, method: &str) -> bool {
+        self.config.clocks.unwrap_or(dialect.clocks).is_question(method)
+    }
+
+    /// The peer's question is answered, or waits for no answer any more: our calls' clocks go on with the last.
+    pub(super) fn close_question(&mut self, key: Key) {
+        let Some(request) = self.incoming.get_mut(key) else { return };
+        if core::mem::take(&mut request.is_open_question) {
+            for parked in self.asked.release(self.now) {
+                self.arm_call(parked);
             }
         }
     }

@@ -172,9 +172,14 @@ impl Connection {
         if call.settled {
             return self.note(3, true);
         }
-        let is_task = call.is_task;
+        let (is_task, is_question) = (call.is_task, call.is_question);
         self.timers.disarm(core::mem::replace(&mut call.armed, Armed::NOT));
         self.orphan(key);
+        if is_question {
+            for parked in self.asking.release(now) {
+                self.arm_deadline(parked);
+            }
+        }
         // A task keeps its token beyond the answer (MCP-P01): its progress is somebody else's to know.
         if let Some(token) = self.outgoing.settle(key)
             && !is_task

@@ -65,11 +65,10 @@ impl Connection {
     pub fn limit(&mut self, now: Instant, key: IncomingKey, limit: Duration) {
         self.now = now;
         let due = now + limit;
-        let Some(request) = self.incoming.get_mut(key.0).filter(|request| request.deadline > due) else { return };
+        let Some(request) = self.incoming.get_mut(key.0).filter(|request| request.limit > due) else { return };
         if matches!(request.work, Work::Running) {
-            request.deadline = due;
-            self.disarm_work(key.0);
-            self.arm_work(key.0, due);
+            request.limit = due;
+            self.arm_deadline(key.0);
         }
         self.finish(now);
     }
@@ -164,6 +163,7 @@ impl Connection {
 
     /// Where its dialect demands it, nothing more is sent for a request; what was not begun is taken back.
     fn silence(&mut self, key: Key) {
+        self.close_question(key);
         let Some(request) = self.incoming.get_mut(key) else { return };
         if !request.is_silent() || request.told != Told::Nothing {
             return;
@@ -273,14 +273,31 @@ impl Connection {
         let Some(request) = self.incoming.get_mut(key) else { return };
         request.armed = Armed::NOT;
         match request.work {
-            Work::Waiting(_) | Work::Offered(_) | Work::Running => {
+            Work::Waiting(_) | Work::Offered(_) | Work::Running if request.due(&self.asking) <= now => {
                 self.stop_request(now, key, Cause::new(CauseCode::Timeout), By::Us);
             }
+            // A question of ours made it later, or holds it still.
+            Work::Waiting(_) | Work::Offered(_) | Work::Running => self.arm_deadline(key),
             Work::Stopping(_) => {
                 self.incoming.set_work(key, Work::Dropping);
                 self.tell(Event::Drop { key: IncomingKey(key) });
             }
             Work::Dropping | Work::Ended => {}
+        }
+    }
+
+    /// Arms the timer of a request that has not been stopped. While we have a question open its requester's deadline is
+    /// not due at all, and looked at again afterwards (D49).
+    pub(super) fn arm_deadline(&mut self, key: Key) {
+        let Self { incoming, asking, timers, .. } = self;
+        let Some(request) = incoming.get_mut(key).filter(|request| request.stop.is_none()) else { return };
+        let due = request.due(asking);
+        if due < request.armed.at {
+            timers.disarm(request.armed);
+            request.armed = timers.arm(due, Timer::Work(key));
+        }
+        if request.deadline != NEVER && asking.is_held() {
+            asking.park(key, incoming.len(), |key| incoming.get(key).is_some());
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is in flight, for whoever shows it.
 
+use core::time::Duration;
+
 use super::{Connection, Counters, IncomingKey, OutgoingKey};
 use crate::{
     cause::CauseCode,
@@ -24,7 +26,7 @@ pub struct OutgoingView<'a> {
     pub since: Instant,
     /// How far it is.
     pub state: OutgoingState,
-    /// When it ends at the latest, if any clock runs for it.
+    /// When it ends at the latest, if any clock runs for it; later if the peer has a question open (D49).
     pub deadline: Option<Instant>,
     /// The request of the peer that it serves (D26).
     pub parent: Option<IncomingKey>,
@@ -56,7 +58,7 @@ pub struct IncomingView<'a> {
     pub since: Instant,
     /// How far it is.
     pub state: IncomingState,
-    /// When its requester stops waiting, or its time is up.
+    /// When its requester stops waiting, or its time is up; later if we have a question open (D49).
     pub deadline: Option<Instant>,
     /// Who asked it to stop first.
     pub cause: Option<CauseCode>,
@@ -88,7 +90,7 @@ impl Connection {
                 None if self.outbox.has_begun(call.frame) => OutgoingState::Sent,
                 None => OutgoingState::Queued,
             },
-            deadline: Some(call.due()).filter(|due| *due != NEVER),
+            deadline: Some(call.earliest(self.now, &self.asked)).filter(|due| *due != NEVER),
             parent: call.parent().map(IncomingKey),
             cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
         })
@@ -107,7 +109,7 @@ impl Connection {
                 Work::Stopping(_) | Work::Dropping => IncomingState::Stopping,
                 Work::Ended => IncomingState::Answering,
             },
-            deadline: Some(request.deadline).filter(|deadline| *deadline != NEVER),
+            deadline: request.remaining(self.now, &self.asking).map(|left| self.now + left),
             cause: request.stop.as_ref().map(|stop| stop.cause.code),
         })
     }
@@ -168,11 +170,11 @@ impl Connection {
         self.era.task_capability(self.peer(), path.split('/'))
     }
 
-    /// When this request's requester stops waiting (D17).
+    /// How much time this request's requester, or our own limit, still gives it (D17); `None` if neither set one.
+    /// It stays the same while a question of ours is open on this connection (D49).
     #[must_use]
-    pub fn deadline(&self, key: IncomingKey) -> Option<Instant> {
-        let deadline = self.incoming.get(key.0)?.deadline;
-        (deadline != NEVER).then_some(deadline)
+    pub fn remaining(&self, now: Instant, key: IncomingKey) -> Option<Duration> {
+        self.incoming.get(key.0)?.remaining(now, &self.asking)
     }
 
     /// The id of one of our requests, as long as anything is known of it.

@@ -245,7 +245,7 @@ impl<R> Call<R> {
                 None
             }
             Some(parent) => {
-                options.deadline = parent.deadline().map(|deadline| now + deadline.since(parent.shared.now()));
+                options.deadline = parent.remaining().map(|left| now + left);
                 Some(parent)
             }
             None => None,

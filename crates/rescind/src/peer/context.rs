@@ -100,11 +100,12 @@ impl Context {
         self.work.cause()
     }
 
-    /// How much time the requester still gives (D17); `None` if it set no limit.
+    /// How much time the requester, or the route, still gives (D17); `None` if neither set a limit.
+    ///
+    /// The requester's time stands still while its people are asked something on this connection (D49).
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        let now = self.work.shared.now();
-        self.work.deadline().map(|deadline| deadline.since(now))
+        self.work.remaining()
     }
 
     /// Starts a task that belongs to the request: calls in it are the request's children (D26), and it is aborted

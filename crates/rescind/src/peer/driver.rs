@@ -394,9 +394,8 @@ impl Driver {
             return lock.ended(key, HandlerEnd::Returned(reply));
         };
         lock.release();
-        let limit = route.settings.time_limit.map(|limit| shared.now() + limit);
         let kind = route.kind(request.payload.method(), request.dialect);
-        let (work, payload) = Work::new(Arc::clone(shared), request, kind, limit);
+        let (work, payload) = Work::new(Arc::clone(shared), request, kind);
         let work = Arc::new(work);
         // What the handler takes of its params it has then: they are not kept for it.
         let scope = OnRequest::new(Arc::clone(&work), payload);

@@ -4,6 +4,7 @@ use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use rescind_proto::{
@@ -11,7 +12,6 @@ use rescind_proto::{
     connection::{IncomingKey, OutgoingKey, Payload, Request, TraceContext},
     dialect::Dialect,
     id::IncomingId,
-    time::Instant,
 };
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -46,8 +46,6 @@ pub(crate) struct Kind {
 
 /// What only some requests come with.
 struct Terms {
-    /// On the clock of the connection.
-    deadline: Option<Instant>,
     /// Under which the requester wants progress, as JSON.
     progress_token: Option<Box<[u8]>>,
     trace: Option<TraceContext>,
@@ -101,18 +99,12 @@ impl Link {
 
 impl Work {
     /// The request, and what only its extractors need: nobody pays for the params of what merely waits.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        request: Request,
-        kind: Arc<Kind>,
-        limit: Option<Instant>,
-    ) -> (Self, Payload) {
+    pub(crate) fn new(shared: Arc<Shared>, request: Request, kind: Arc<Kind>) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
-        let deadline = request.deadline.into_iter().chain(limit).min();
         let progress_token = request.progress_token().map(Into::into);
         let trace = request.trace_context();
-        let has_terms = deadline.is_some() || progress_token.is_some() || trace.is_some();
-        let terms = has_terms.then(|| Box::new(Terms { deadline, progress_token, trace }));
+        let has_terms = progress_token.is_some() || trace.is_some();
+        let terms = has_terms.then(|| Box::new(Terms { progress_token, trace }));
         let Request { key, id, payload, .. } = request;
         let work = Self { shared, key, id, kind, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
@@ -123,9 +115,10 @@ impl Work {
         self.terms.as_ref()?.trace.as_ref()
     }
 
-    /// When its requester, or its route, gives it no more time.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.terms.as_ref()?.deadline
+    /// How much time its requester, or its route, still gives it.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let now = self.shared.now();
+        self.shared.lock().conn.remaining(now, self.key)
     }
 
     /// Under which the requester wants progress, as JSON.

@@ -122,7 +122,8 @@ async fn a_child_has_no_more_time_than_its_parent() {
     let left = asked["params"]["_meta"]["dev.rescind/deadlineMs"].as_u64().unwrap();
     assert!((2990..=3000).contains(&left), "{left}");
     assert!(is_cancel(&far.hear().await, &mcp::LATEST, &asked["id"]));
-    assert_eq!(start.elapsed().as_secs(), 3);
+    // The second after the deadline is for the requester's own clock (D17).
+    assert_eq!(start.elapsed().as_secs(), 4);
     // Nobody asked for silence: a deadline is answered.
     assert_eq!(near.hear().await["id"], 1);
 }

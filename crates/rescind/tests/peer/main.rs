@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod cascade;
+mod clocks;
 mod incoming;
 mod link;
 mod outgoing;

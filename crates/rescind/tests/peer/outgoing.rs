@@ -110,7 +110,7 @@ async fn a_clock_sends_one_cancel_and_ends_the_call_with_its_own_error() {
             let call = peer.request::<Value>("work", &json!({})).response_timeout(secs(9));
             let call = match clock {
                 Clock::Response => call.response_timeout(limit),
-                Clock::Total | Clock::Deadline => call.total_timeout(limit),
+                Clock::Total => call.total_timeout(limit),
             };
             let start = tokio::time::Instant::now();
             let call = tokio::spawn(call);

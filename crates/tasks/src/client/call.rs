@@ -79,7 +79,6 @@ struct Clocks {
     is_lasting: bool,
     /// The limit of a call that answers at once.
     total: Option<Duration>,
-    deadline: Option<Duration>,
     /// What the server had shown when the response clock was last set.
     signs: u64,
     since: Instant,
@@ -97,7 +96,6 @@ impl<R> TaskCall<R> {
         let clocks = Clocks::new(draft.tasks.peer.dialect().clocks.response);
         let mut call = Self::with(Some(Box::new(draft)), None, clocks);
         if let Some(parent) = peer::Context::current() {
-            call.clocks.deadline = parent.remaining();
             call.stoppers.push(Box::pin(async move {
                 parent.cancelled().await;
                 Some(Cause::parent(parent.cause().map_or(CauseCode::Parent, |cause| cause.root.unwrap_or(cause.code))))
@@ -201,7 +199,6 @@ impl<R> TaskCall<R> {
     pub fn detach(mut self) -> Self {
         self.begin();
         self.is_detached = true;
-        self.clocks.deadline = None;
         self.stoppers.clear();
         self
     }
@@ -358,8 +355,8 @@ impl<R> fmt::Debug for TaskCall<R> {
 impl Clocks {
     fn new(response: Option<Duration>) -> Self {
         let made = Instant::now();
-        let (total, deadline, alarm) = (None, None, None);
-        Self { made, response, is_lasting: false, total, deadline, signs: 0, since: made, alarm }
+        let (total, alarm) = (None, None);
+        Self { made, response, is_lasting: false, total, signs: 0, since: made, alarm }
     }
 
     /// The clock that has run out.
@@ -369,11 +366,7 @@ impl Clocks {
             (self.signs, self.since) = (signs, Instant::now());
         }
         let response = self.response.filter(|_| signs.is_some() && (self.is_lasting || !is_task));
-        let clocks = [
-            (Clock::Response, response, self.since),
-            (Clock::Total, self.total, self.made),
-            (Clock::Deadline, self.deadline, self.made),
-        ];
+        let clocks = [(Clock::Response, response, self.since), (Clock::Total, self.total, self.made)];
         // A limit beyond the end of time is none.
         let due = |(clock, limit, since): (Clock, Option<Duration>, Instant)| {
             limit.and_then(|limit| Some((since.checked_add(limit)?, clock, limit)))
