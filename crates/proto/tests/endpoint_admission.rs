@@ -12,7 +12,7 @@ use rescind_proto::{
 };
 
 fn bounded(running: usize, queued: usize) -> Config {
-    let mut config = config(Side::Server, &mcp::LATEST);
+    let mut config = config(Side::Server, &mcp::LATEST_LEGACY);
     config.max_running = running;
     config.max_queued = queued;
     config

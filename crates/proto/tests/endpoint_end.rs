@@ -287,7 +287,7 @@ fn progress_stops_with_the_cancel_and_what_waits_is_taken_back() {
 }
 
 fn reluctant() -> Rig {
-    let mut config: Config = config(Side::Server, &mcp::LATEST);
+    let mut config: Config = config(Side::Server, &mcp::LATEST_LEGACY);
     config.max_debt = 1000;
     config.debt_limit = secs(30);
     config.max_running = 10_000;

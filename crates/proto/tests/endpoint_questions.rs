@@ -7,7 +7,7 @@ use core::time::Duration;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
-    connection::{CallOptions, Clock, Config, HandlerEnd, IncomingKey, Limit, Reply, Settlement},
+    connection::{CallOptions, Clock, Config, HandlerEnd, IncomingKey, Limit, Misuse, Reply, Settlement},
     dialect::{Dialect, acp, mcp},
     side::Side,
 };
@@ -212,4 +212,18 @@ fn a_chain_of_endpoints_waits_for_the_person_at_its_beginning() {
     // Its total clock would end it after half an hour.
     toward_b.pass(secs(1799));
     assert_eq!((toward_z.fired(), toward_b.settled()), (vec![], vec![]));
+}
+
+/// D48, MCP-M03: misuse that says what to do instead, and nothing on the wire.
+#[test]
+fn in_a_revision_without_server_requests_none_is_sent() {
+    let mut rig = server(&mcp::LATEST);
+    let parent = hurried(&mut rig, "1");
+    for method in ["elicitation/create", "sampling/createMessage", "roots/list", "ping"] {
+        let refused = rig.conn.request(rig.now, method, b"", &asking(parent));
+        assert_eq!(refused, Err(Misuse::NoServerRequests), "{method}");
+    }
+    assert!(Misuse::NoServerRequests.to_string().contains("a result that asks for input"));
+    assert_eq!(rig.say(), [""; 0]);
+    assert!(client(&mcp::LATEST).conn.request(rig.now, "ping", b"", &CallOptions::default()).is_ok());
 }

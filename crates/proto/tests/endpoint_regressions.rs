@@ -2,7 +2,7 @@
 
 mod endpoint_rig;
 
-use endpoint_rig::{client, mcp_cancel, server};
+use endpoint_rig::{OK, client, mcp_cancel, server};
 use rescind_proto::{
     connection::{Reply, Verdict},
     dialect::mcp,
@@ -21,12 +21,18 @@ fn a_second_cancel_of_an_answer_taken_back_fires_no_token() {
 }
 
 #[test]
-fn a_server_of_the_newest_revision_sends_no_cancel() {
-    let mut rig = server(&mcp::LATEST);
-    let key = rig.call("sampling/createMessage");
-    assert!(rig.cancel(key));
-    assert_eq!(rig.say(), [""; 0], "MCP-M01");
-    assert_eq!(rig.outcome(key), Some(Outcome::NotSendable));
+fn a_request_that_ended_while_a_question_was_open_gets_no_timer_after_it() {
+    let mut rig = server(&mcp::LATEST_LEGACY);
+    let question = rig.call("elicitation/create");
+    rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":1000}}}"#]);
+    let key = rig.start().remove(0).key;
+    rig.end(key, OK);
+    rig.cancel(question);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_client_of_the_newest_revision_sends_its_cancels() {
     let mut rig = client(&mcp::LATEST);
     let key = rig.call("tools/call");
     assert!(rig.cancel(key));

@@ -64,6 +64,8 @@ pub enum Misuse {
     TooMany,
     /// The params carry the progress token of another request in flight (MCP-P00).
     TokenInUse,
+    /// The dialect has no requests from the server (MCP-M03): what is wanted of the client is asked in a result.
+    NoServerRequests,
 }
 
 impl fmt::Display for Misuse {
@@ -72,6 +74,10 @@ impl fmt::Display for Misuse {
             Self::Closed => "the connection has ended",
             Self::TooMany => "too many requests are in flight",
             Self::TokenInUse => "the progress token belongs to another request in flight",
+            Self::NoServerRequests => {
+                "this revision has no requests from the server: answer with a result that asks for input, or speak an \
+                 earlier revision"
+            }
         })
     }
 }
@@ -104,6 +110,9 @@ impl Connection {
         let (peer, framing) = (self.peer(), self.config.framing);
         let look = Look::at(params, self.era.of(peer, framing).turn.map(|turn| turn.session));
         let dialect = self.era.of_request(peer, framing, look.meta);
+        if self.config.role == Side::Server && dialect.no_server_requests.is_some() {
+            return Err(Misuse::NoServerRequests);
+        }
         let token = self.token_for(&look, dialect, options)?;
         if look.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(peer, framing) {
             self.era.saw_request(dialect);

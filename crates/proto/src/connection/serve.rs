@@ -4,7 +4,7 @@ use super::{Connection, Event, IncomingKey, Item, Payload, Refusal, Request, Tag
 use crate::{
     bug::SeededBug,
     cause::CauseCode,
-    dialect::{Cancellers, Dialect, IdReuse, Settlement},
+    dialect::{Dialect, IdReuse, Settlement},
     error_code, frame,
     id::{IncomingId, RequestId},
     incoming::{Delivery, Extras, Incoming, Told, Work},
@@ -74,8 +74,8 @@ impl Connection {
         }
         self.make_way(&id, earlier, dialect);
         let dialect = self.watch_handshake(&method, &params, dialect);
-        if self.config.role == Side::Client && dialect.cancellers == Cancellers::Client {
-            self.violated(Rule::McpM03, Some(id.clone()));
+        if let (Side::Client, Some(rule)) = (self.config.role, dialect.no_server_requests) {
+            self.violated(rule, Some(id.clone()));
         }
 
         let is_task =

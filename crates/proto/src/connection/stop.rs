@@ -290,7 +290,8 @@ impl Connection {
     /// not due at all, and looked at again afterwards (D49).
     pub(super) fn arm_deadline(&mut self, key: Key) {
         let Self { incoming, asking, timers, .. } = self;
-        let Some(request) = incoming.get_mut(key).filter(|request| request.stop.is_none()) else { return };
+        let is_timed = |request: &&mut Incoming| request.stop.is_none() && !matches!(request.work, Work::Ended);
+        let Some(request) = incoming.get_mut(key).filter(is_timed) else { return };
         let due = request.due(asking);
         if due < request.armed.at {
             timers.disarm(request.armed);

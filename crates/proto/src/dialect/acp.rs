@@ -22,6 +22,7 @@ pub const V1: Dialect = Dialect {
     settlement: Settlement::Answered(CANCELLED), // ACP-01
     gave_up: CANCELLED,                          // ACP-05: the same, whatever the source
     cancellers: Cancellers::Both,
+    no_server_requests: None,
     uncancellable: &[("initialize", Rule::Acp21)],
     tasks: None,
     disconnect: Disconnect::Cancels,

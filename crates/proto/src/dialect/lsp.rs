@@ -21,6 +21,7 @@ pub const LSP: Dialect = Dialect {
         message: "the server cancelled this request",
     },
     cancellers: Cancellers::Both,
+    no_server_requests: None,
     uncancellable: &[("initialize", Rule::Lsp06)],
     tasks: None,
     disconnect: Disconnect::Cancels,

@@ -30,6 +30,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     settlement: Settlement::Silent, // MCP-C06
     gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
     cancellers: Cancellers::Both,   // MCP-C01
+    no_server_requests: None,
     uncancellable: &[("initialize", Rule::McpC03)],
     tasks: None,
     disconnect: Disconnect::Cancels, // stdio; HTTP detaches (MCP-H01)
@@ -82,6 +83,7 @@ pub const REVISION_2025_11_25: Dialect = Dialect {
 pub const REVISION_2026_07_28: Dialect = Dialect {
     name: "mcp-2026-07-28",
     cancellers: Cancellers::Client, // MCP-M01
+    no_server_requests: Some(Rule::McpM03),
     uncancellable: &[],
     tasks: Some(TASKS_EXTENSION), // TASK-20
     reuse: IdReuse::AfterAnswer,  // MCP-I03

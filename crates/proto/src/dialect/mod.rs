@@ -32,6 +32,8 @@ pub struct Dialect {
     pub gave_up: ErrorText,
     /// Who may send a cancel.
     pub cancellers: Cancellers,
+    /// The rule that forbids the server to send requests, if one does.
+    pub no_server_requests: Option<Rule>,
     /// Methods whose requests are never cancelled on the wire, with the rule that says so.
     pub uncancellable: &'static [(&'static str, Rule)],
     /// How a request becomes a task, which only `tasks/cancel` may cancel (MCP-C13); `None` where there are none.

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
-    dialect::{self, Cancellers, IdReuse, StrayError},
+    dialect::{self, IdReuse, StrayError},
     error_code,
     frame::{self, Frame, Kind, Malformed, Notification, Outcome as Said, Request, Response, ResponseId},
     id::RequestId,
@@ -82,8 +82,8 @@ impl Relay {
             if dialect.last_request == Some(&*method) {
                 self.era.saw_last_request();
             }
-        } else if dialect.cancellers == Cancellers::Client {
-            self.report_violation(now, from, Rule::McpM03, Some(id.clone()));
+        } else if let Some(rule) = dialect.no_server_requests {
+            self.report_violation(now, from, rule, Some(id.clone()));
         }
 
         let is_task = self.era.asks_for_task(from, dialect, &method, &params);

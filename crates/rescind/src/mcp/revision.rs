@@ -71,10 +71,12 @@ impl Revision {
         matches!(self, Self::V2026_07_28)
     }
 
-    /// What a server answers to an `initialize` that asks for `date`: the same where it has a handshake, else the
-    /// newest that has one.
-    pub(super) fn agreed(date: &str) -> Self {
-        Self::by_date(date).filter(|revision| !revision.is_modern()).unwrap_or(Self::LATEST_LEGACY)
+    /// What a server that speaks `spoken`, the newest first, answers to an `initialize` that asks for `date`: the same
+    /// where it has a handshake, else the newest that has one.
+    pub(super) fn agreed(date: &str, spoken: &[Self]) -> Option<Self> {
+        let mut with_handshake = spoken.iter().copied().filter(|revision| !revision.is_modern());
+        let newest = with_handshake.clone().next();
+        with_handshake.find(|revision| revision.date() == date).or(newest)
     }
 }
 
@@ -91,11 +93,13 @@ mod tests {
     #[test]
     fn a_handshake_agrees_on_what_was_asked_or_the_newest_that_has_a_handshake() {
         for revision in Revision::ALL.into_iter().filter(|revision| !revision.is_modern()) {
-            assert_eq!(Revision::agreed(revision.date()), revision);
+            assert_eq!(Revision::agreed(revision.date(), &Revision::ALL), Some(revision));
             assert_eq!(Revision::of(revision.dialect()), revision);
         }
         for date in ["2026-07-28", "2025-12-01", "2024-10-07", "", "tomorrow"] {
-            assert_eq!(Revision::agreed(date), Revision::V2025_11_25, "{date}");
+            assert_eq!(Revision::agreed(date, &Revision::ALL), Some(Revision::V2025_11_25), "{date}");
+            assert_eq!(Revision::agreed(date, &[Revision::V2025_06_18]), Some(Revision::V2025_06_18), "{date}");
+            assert_eq!(Revision::agreed(date, &[Revision::V2026_07_28]), None, "{date}");
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::peer::{
     handler::{Branches, Guard, Routes},
 };
 
-/// A server of tools that speaks all five revisions: whichever its client asks for, request by request (D2).
+/// A server of tools that speaks all five revisions, or those it is [given](Self::revisions): whichever its client asks
+/// for, request by request (D2).
 ///
 /// It answers `initialize`, `server/discover`, `ping`, `tools/list` and `tools/call`. A call is stopped as every
 /// request is: its token fires, and what it awaits in the name of the request is cancelled with it; after its grace
@@ -33,19 +34,36 @@ struct Face {
     capabilities: Map<String, Value>,
     /// Capabilities that clients of one revision are told of.
     capabilities_in: Vec<(Revision, String, Value)>,
+    /// Those it speaks, the newest first.
+    revisions: Vec<Revision>,
 }
 
 impl Server {
     /// A server of this name and version, without tools.
     pub fn new(name: &str, version: &str) -> Self {
         let info = Implementation { name: name.to_owned(), version: version.to_owned() };
-        let face = Face { info, instructions: None, capabilities: Map::new(), capabilities_in: Vec::new() };
+        let face = Face {
+            info,
+            instructions: None,
+            capabilities: Map::new(),
+            capabilities_in: Vec::new(),
+            revisions: Revision::ALL.into(),
+        };
         Self { builder: Peer::builder(None), face, tools: Vec::new(), guards: Vec::new() }
     }
 
     /// How the server is to be used, in words for the model.
     pub fn instructions(mut self, text: &str) -> Self {
         self.face.instructions = Some(text.into());
+        self
+    }
+
+    /// Speaks these revisions and refuses the others; all five without.
+    ///
+    /// For a server that cannot do without something that a revision lacks: one that sends its client requests outside
+    /// of tools cannot speak 2026-07-28 (MCP-M03).
+    pub fn revisions(mut self, speaks: &[Revision]) -> Self {
+        self.face.revisions = Revision::ALL.into_iter().filter(|revision| speaks.contains(revision)).collect();
         self
     }
 
@@ -113,12 +131,12 @@ impl Server {
             face.capabilities.entry("tools").or_insert_with(|| json!({}));
         }
         let greeter = Arc::new(face);
-        let herald = Arc::clone(&greeter);
+        let (herald, speaker) = (Arc::clone(&greeter), Arc::clone(&greeter));
         let mut builder = builder
             .request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
             .request("initialize", move |Params(hello): Params<Hello>| {
                 let greeting = greeter.greeting(&hello);
-                async move { Ok::<_, ErrorObject>(greeting) }
+                async move { greeting }
             })
             .notification("notifications/initialized", || ())
             .request("server/discover", move || {
@@ -135,7 +153,7 @@ impl Server {
                 Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
             });
         builder.service.branches.insert("tools/call".into(), Branches { member: "name", routes });
-        let speaks: Guard = Arc::new(speaks);
+        let speaks: Guard = Arc::new(move |request| speaker.speaks(request));
         for guard in guards.iter().chain([&speaks]) {
             builder.service.guard(guard);
         }
@@ -145,22 +163,23 @@ impl Server {
 
 impl Face {
     /// The answer to `initialize`.
-    fn greeting(&self, hello: &Hello) -> Value {
-        let revision = Revision::agreed(&hello.protocol_version);
+    fn greeting(&self, hello: &Hello) -> Result<Value, ErrorObject> {
+        let asked = &hello.protocol_version;
+        let revision = Revision::agreed(asked, &self.revisions).ok_or_else(|| self.unsupported(asked))?;
         let mut greeting = json!({
             "protocolVersion": revision.date(),
             "capabilities": self.capabilities(revision),
             "serverInfo": self.info,
         });
         self.add_instructions(&mut greeting);
-        greeting
+        Ok(greeting)
     }
 
     /// The answer to `server/discover`: to be asked again each time, for the next process may have other tools.
     fn introduction(&self) -> Value {
         let mut introduction = json!({
             "resultType": "complete",
-            "supportedVersions": Revision::ALL.map(Revision::date),
+            "supportedVersions": self.dates(),
             "capabilities": self.capabilities(Revision::V2026_07_28),
             "ttlMs": 0,
             "cacheScope": "private",
@@ -180,6 +199,24 @@ impl Face {
             }
         }
         capabilities
+    }
+
+    fn dates(&self) -> Vec<&'static str> {
+        self.revisions.iter().map(|revision| revision.date()).collect()
+    }
+
+    /// A request that names a revision names one that is spoken here.
+    fn speaks(&self, request: &OnRequest) -> Result<(), ErrorObject> {
+        let named = request.params().and_then(|params| json::lookup(params, &["_meta", VERSION_IN_META]));
+        let Some(named) = named else { return Ok(()) };
+        let asked = json::text(named).unwrap_or_default();
+        let is_spoken = Revision::by_date(&asked).is_some_and(|revision| self.revisions.contains(&revision));
+        if is_spoken { Ok(()) } else { Err(self.unsupported(&asked)) }
+    }
+
+    fn unsupported(&self, asked: &str) -> ErrorObject {
+        let data = json!({ "supported": self.dates(), "requested": asked });
+        ErrorObject::new(error_code::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version").with_data(&data)
     }
 
     fn add_instructions(&self, answer: &mut Value) {
@@ -217,18 +254,6 @@ fn list(declarations: &[Value], page: Option<Page>, revision: Revision) -> Resul
     } else {
         json!({ "tools": declarations })
     })
-}
-
-/// A request that names a revision names one that we speak.
-fn speaks(request: &OnRequest) -> Result<(), ErrorObject> {
-    let named = request.params().and_then(|params| json::lookup(params, &["_meta", VERSION_IN_META]));
-    let Some(named) = named else { return Ok(()) };
-    let asked = json::text(named).unwrap_or_default();
-    if Revision::by_date(&asked).is_some() {
-        return Ok(());
-    }
-    let data = json!({ "supported": Revision::ALL.map(Revision::date), "requested": asked });
-    Err(ErrorObject::new(error_code::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version").with_data(&data))
 }
 
 impl fmt::Debug for Server {

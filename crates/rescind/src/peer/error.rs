@@ -104,6 +104,9 @@ impl From<CallError> for ErrorObject {
             CallError::Overloaded => Self::new(error_code::OVERLOADED, "too many requests are in flight"),
             CallError::Ended { .. } | CallError::Closed => Self::new(error_code::UPSTREAM_GONE, "a connection ended"),
             CallError::Unreadable(_) => Self::internal("an answer could not be read"),
+            CallError::Misuse(CallMisuse::NoServerRequests) => {
+                Self::internal("the server tried to send a request, which this revision does not have")
+            }
             CallError::Misuse(_) => Self::internal("a request could not be made"),
         }
     }
@@ -178,6 +181,12 @@ pub enum CallMisuse {
     /// The params carry the progress token of another request in flight (MCP-P00).
     #[error("its progress token belongs to another request in flight")]
     TokenInUse,
+    /// The revision has no requests from the server (MCP-M03).
+    #[error(
+        "this revision of the protocol has no requests from the server: a tool asks with `Context::ask`, which answers \
+         with a result that asks for input; `mcp::Server::revisions` refuses the revision"
+    )]
+    NoServerRequests,
     /// It was awaited after it had ended.
     #[error("it had ended before")]
     Over,
@@ -214,6 +223,7 @@ impl From<Misuse> for CallError {
             Misuse::Closed => Self::Closed,
             Misuse::TooMany => Self::Overloaded,
             Misuse::TokenInUse => Self::Misuse(CallMisuse::TokenInUse),
+            Misuse::NoServerRequests => Self::Misuse(CallMisuse::NoServerRequests),
             other => Self::Misuse(CallMisuse::Other(other)),
         }
     }

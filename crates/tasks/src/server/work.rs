@@ -57,6 +57,7 @@ static EXTENSION: Spoken = Spoken {
     settlement: Settlement::Answered(STOPPED),
     gave_up: STOPPED,
     cancellers: Cancellers::Both,
+    no_server_requests: None,
     ..mcp::REVISION_2026_07_28
 };
 

@@ -78,7 +78,8 @@ impl Endpoint {
     /// What its application can do now.
     pub fn actions(&self, out: &mut Vec<Do>) {
         let (scene, model) = (&self.scene, &self.model);
-        if model.is_open() && model.calls.len() < scene.asks[self.role] {
+        let may_ask = self.role == Side::Client || scene.dialects[self.role].no_server_requests.is_none();
+        if may_ask && model.is_open() && model.calls.len() < scene.asks[self.role] {
             out.extend((0..scene.methods[self.role].len()).map(|method| Do::Make(method as u8)));
         }
         for (at, call) in model.calls.iter().enumerate() {
