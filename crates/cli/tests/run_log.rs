@@ -9,7 +9,7 @@ use std::fs;
 use rescind_testkit::puppet::Rig;
 use shim::{
     PROGRAM,
-    words::{cancelled, greet_mcp, notification, pass_to_server, request, result},
+    words::{cancelled, greet_mcp, notification, pass_to_server, request, request_with, result},
 };
 
 fn rig(flags: &[&str]) -> Rig {
@@ -134,4 +134,106 @@ fn log_file_alone_is_a_usage_error() {
     let (said, code) = shim::run_to_end(&["run", "--log-file", "x", "--", "true"]);
     assert_eq!(code, 125);
     assert!(said.contains("--log"), "{said}");
+}
+
+/// What the test below puts wherever a peer can put text.
+const SECRET: &str = "hunter2";
+
+/// Everything by which bytes of params and results could reach the log: each message that is not passed on, by its
+/// reason, and each that is; each with a password in it. What is logged on this level.
+fn logged_of_secrets(level: &str) -> String {
+    let mut rig = rig(&["--log", level, "--max-in-flight", "3", "--max-message", "4KiB", "--on-stuck", "report"]);
+    let secret = format!(r#"{{"password":"{SECRET}"}}"#);
+    greet_mcp(&mut rig, "2025-11-25");
+    // Refused requests, with their params; params of requests that pass.
+    pass_to_server(&mut rig, &request_with("1", "tools/call", &secret));
+    rig.client.send(&request_with("1", "tools/call", &secret));
+    rig.client.receive();
+    pass_to_server(&mut rig, &request_with("2", "tools/call", &secret));
+    pass_to_server(&mut rig, &request_with("3", "tools/call", &secret));
+    rig.client.send(&request_with("4", "prompts/get", &secret));
+    rig.client.receive();
+    // A null id, a nameless member twice, an id that is an object, a version that is a password.
+    for message in [
+        request_with("null", "tools/call", &secret),
+        format!(r#"{{"jsonrpc":"2.0","id":5,"id":6,"method":"tools/call","params":{secret}}}"#),
+        request_with(&secret, "tools/call", "{}"),
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{secret}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":{secret}}}"#),
+        format!("password={SECRET}"),
+        format!(r#"{{"password":"{SECRET}"}}"#),
+        format!(r#"{{"password":"{SECRET}{}"}}"#, "x".repeat(5000)),
+        request_with("8", "tools/call", &format!(r#"["{SECRET}","{}"]"#, "x".repeat(5000))),
+    ] {
+        rig.client.send(&message);
+        rig.client.receive();
+    }
+    // Cancels that cannot be read or name nothing, and one whose reason is no text.
+    for params in [format!(r#"{{"requestId":{secret}}}"#), format!(r#"["{SECRET}"]"#), format!("\"{SECRET}\"")] {
+        rig.client.send(&notification("notifications/cancelled", &params));
+        rig.server.send(&notification("notifications/cancelled", &params));
+    }
+    rig.client.send(&notification("notifications/cancelled", &format!(r#"{{"requestId":99,"password":"{SECRET}"}}"#)));
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+    // From the server: lines that are no messages, answers that answer nothing or nobody, late ones, progress.
+    let rest = format!(r#""error":{{"code":1,"message":"{SECRET}","data":{secret}}}}}"#);
+    for message in [
+        format!("Listening; password={SECRET}"),
+        result("77", &secret),
+        format!(r#"{{"jsonrpc":"2.0","id":78,{rest}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":"{}",{rest}"#, "no such id"),
+        format!(r#"{{"jsonrpc":"2.0","result":{secret}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":[{secret}],"result":{secret}}}"#),
+    ] {
+        rig.server.send(&message);
+    }
+    rig.server.send(&format!(r#"{{"jsonrpc":"2.0","id":null,{rest}"#));
+    rig.server.send(&format!(r#"{{"jsonrpc":"2.0",{rest}"#));
+    let reason = format!(r#"{{"requestId":1,"reason":"Stop","password":"{SECRET}"}}"#);
+    rig.client.send(&notification("notifications/cancelled", &reason));
+    rig.server.expect(&notification("notifications/cancelled", r#"{"requestId":1,"reason":"Stop"}"#));
+    rig.server.send(&result("1", &secret));
+    rig.server.send(&format!(r#"{{"jsonrpc":"2.0","id":2,{rest}"#));
+    rig.server.send(&format!(r#"{{"jsonrpc":"2.0","id":3,"result":{secret},"error":{secret}}}"#));
+    rig.client.receive();
+    rig.client.receive();
+    // An id that was used.
+    rig.client.send(&request_with("2", "tools/call", &secret));
+    rig.server.receive();
+    // The last words of both sides, with no end.
+    rig.server.send_bytes(format!(r#"{{"jsonrpc":"2.0","result":{secret}"#).as_bytes());
+    rig.server.exit(0);
+    rig.shim.wait();
+    String::from_utf8(rig.shim.stderr.rest()).unwrap()
+}
+
+#[test]
+fn no_byte_of_params_or_results_is_logged_below_trace() {
+    let logged = logged_of_secrets("debug");
+    assert!(!logged.contains(SECRET), "{logged}");
+    // It went through each of them.
+    for path in [
+        r#"from=client why=duplicate_id method="tools/call""#,
+        r#"from=client why=overloaded method="prompts/get""#,
+        "from=client why=garbage",
+        "from=client why=too_large says=\"the message has ",
+        "from=server why=garbage",
+        "from=server why=unknown_response",
+        "from=server why=stray_error",
+        "from=server why=unfinished",
+        "verdict=malformed",
+        "late, swallowed from=server id=1",
+        "rule broken",
+        "cancel received from=client id=1",
+        "settled",
+    ] {
+        assert!(logged.contains(path), "{path}: {logged}");
+    }
+    // Only a log of the level that says it holds secrets shows what was not passed on.
+    let logged = logged_of_secrets("trace");
+    for path in ["from=client why=garbage", "from=server why=unknown_response", "from=server why=unfinished"] {
+        let shown = |line: &str| line.contains(path) && line.contains("excerpt=") && line.contains(SECRET);
+        assert!(logged.lines().any(shown), "{path}: {logged}");
+    }
 }

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use rescind::peer::{Context, ErrorObject, Peer, dialect::mcp, transport};
+use rescind::peer::{Context, ErrorObject, Params, Peer, dialect::mcp, transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tracing::{
@@ -176,5 +176,45 @@ async fn a_tool_is_named_and_one_that_says_it_failed_has_failed() {
     assert!(spans.iter().all(|span| span.contains("gen_ai.tool.name=\"se\u{fffd}arch\"")));
     for told in ["error.type=\"tool_error\"", "otel.status_code=\"ERROR\""] {
         assert_eq!(lines.iter().filter(|line| line.contains(told)).count(), 2, "{told}: {lines:#?}");
+    }
+}
+
+/// Neither side's params, results and errors, nor what a handler makes of params that it cannot use.
+#[tokio::test(start_paused = true)]
+async fn no_byte_of_params_or_results_is_in_a_span_or_line() {
+    let notes = Notes::default();
+    let _guard = tracing::subscriber::set_default(notes.clone());
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let server = Peer::builder(&mcp::LATEST_LEGACY)
+        .request("typed", |Params(_): Params<[u32; 1]>| async { Ok::<_, ErrorObject>(()) })
+        .request("echo", |Params(given): Params<Value>| async { Ok::<_, ErrorObject>(given) })
+        .request("fail", || async {
+            Err::<(), _>(ErrorObject::internal("hunter2").with_data(&json!({ "password": "hunter2" })))
+        });
+    let served = tokio::spawn(server.serve(far));
+    let (reader, mut writer) = tokio::io::split(near);
+    let secret = json!({ "password": "hunter2" });
+    let messages = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "typed", "params": ["hunter2"] }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "echo", "params": secret }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "fail", "params": secret }),
+        json!({ "jsonrpc": "2.0", "id": 4, "method": "nothing", "params": secret }),
+        json!({ "jsonrpc": "2.0", "id": secret, "method": "echo" }),
+        json!({ "jsonrpc": "2.0", "id": null, "method": "echo", "params": secret }),
+        json!({ "jsonrpc": "2.0", "id": 77, "result": secret }),
+        json!({ "jsonrpc": "2.0", "error": secret }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": secret } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/other", "params": secret }),
+        secret,
+    ];
+    let text = messages.iter().map(|message| format!("{message}\n")).collect::<String>();
+    writer.write_all(format!("{text}password=hunter2\n").as_bytes()).await.unwrap();
+    writer.shutdown().await.unwrap();
+    BufReader::new(reader).read_to_end(&mut Vec::new()).await.unwrap();
+    served.await.unwrap().unwrap();
+    let lines = notes.lines.lock().unwrap().clone();
+    assert!(!lines.iter().any(|line| line.contains("hunter2")), "{lines:#?}");
+    for told in ["a message went nowhere", "cannot be read", "error.type=\"-32602\"", "error.type=\"-32603\""] {
+        assert!(lines.iter().any(|line| line.contains(told)), "{told}: {lines:#?}");
     }
 }

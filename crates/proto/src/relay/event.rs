@@ -112,7 +112,8 @@ pub enum Event {
         from: Side,
         /// Why.
         why: Drop,
-        /// The beginning of it, at most 256 bytes.
+        /// At most 256 bytes: the method of a refused request ([`Drop::DuplicateId`], [`Drop::Overloaded`]), the lengths
+        /// of a [`Drop::TooLarge`] in words, and otherwise the beginning of the message, which may hold secrets.
         excerpt: Box<[u8]>,
         /// When.
         at: Instant,

@@ -1,9 +1,10 @@
 //! The log: what concerns cancels, one line each (D31).
 //!
-//! A log may be read by people who may not read the messages, so it holds no
-//! params and no results; and it is read on terminals, so what a peer chose is
-//! quoted and without control characters. When nobody takes the lines fast
-//! enough, lines are left out and counted: a log must not hold up a link.
+//! A log may be read by people who may not read the messages, so below `trace`
+//! it holds no params and no results, nor bytes that could be part of them. It
+//! is read on terminals, so text that a peer chose is quoted and without control
+//! characters. When lines are not taken fast enough, some are left out and
+//! counted: a log must not hold up a link.
 
 use std::{
     fs::File,
@@ -15,7 +16,7 @@ use rescind_proto::{
     cause::{CauseCode, sanitised},
     id::RequestId,
     receipt::Outcome,
-    relay::{CancelNotice, End, Event, Settled, TaskNews, Verdict},
+    relay::{CancelNotice, Drop, End, Event, Settled, TaskNews, Verdict},
     rule::Violations,
     side::{Side, Sides},
 };
@@ -33,7 +34,7 @@ pub enum Level {
     Info,
     /// Cancels of what was over, what came late, and each request's start and end.
     Debug,
-    /// Each frame, without its contents.
+    /// Each frame by its length, and the beginning of each message that is not passed on: it may hold secrets.
     Trace,
 }
 
@@ -158,10 +159,22 @@ impl Log {
             Event::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
                 line.request(*from, Some(id), None).word("what", what.word())
             }),
-            Event::Dropped { from, why, excerpt, .. } => self.line(Level::Warn, "not passed on", |line| {
-                let excerpt = String::from_utf8_lossy(excerpt);
-                line.word("from", from.word()).word("why", why.word()).words("excerpt", excerpt.trim_end())
-            }),
+            Event::Dropped { from, why, excerpt, .. } => {
+                let is_trace = self.level >= Level::Trace;
+                self.line(Level::Warn, "not passed on", |line| {
+                    let line = line.word("from", from.word()).word("why", why.word());
+                    let text = String::from_utf8_lossy(excerpt);
+                    match why {
+                        Drop::DuplicateId | Drop::Overloaded => line.words("method", &text),
+                        Drop::TooLarge => line.words("says", &text),
+                        // Bytes of a message, and so perhaps of its params.
+                        Drop::Garbage | Drop::UnknownResponse | Drop::StrayError | Drop::Unfinished => match is_trace {
+                            true => line.words("excerpt", text.trim_end()),
+                            false => line,
+                        },
+                    }
+                });
+            }
             Event::Violation { by, rule, id, .. } => self.line(Level::Warn, "rule broken", |line| {
                 line.request(*by, id.as_ref(), None).word("rule", rule.number()).words("says", rule.text())
             }),
