@@ -111,15 +111,39 @@ fn a_reason_goes_on_as_the_text_it_is() {
     expect_well(&mut rig, &admin);
 }
 
+/// The silent ones leave, the longest silent first; who subscribes is silent and stays.
 #[test]
-fn no_more_than_64_connect_at_once() {
+fn silent_connections_keep_nobody_out() {
     let (mut rig, admin) = mcp(&[]);
+    let mut subscriber = admin.subscribe(None);
+    subscriber.until(|known| known.session.is_some());
     let mut silent: Vec<_> = (0..64).map(|_| admin.connect()).collect();
-    admin.ask("GET", "/v1/session", "").expect_problem(503);
-    expect_alive(&mut rig);
-    // One that leaves makes room. Which is noticed when it is: it is asked until then.
-    drop(silent.pop());
-    while admin.ask("GET", "/v1/session", "").status == 503 {}
+    for _ in 0..64 {
+        expect_well(&mut rig, &admin);
+        silent.push(admin.connect());
+    }
+    assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "the first had to go");
+    silent.last().unwrap().set_nonblocking(true).unwrap();
+    assert!(silent[127].read(&mut [0]).is_err(), "the last is still there");
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    subscriber.until(|known| known.of("1").is_some());
+    expect_well(&mut rig, &admin);
+}
+
+/// Nor does one that asked once and waits, or sends half a head.
+#[test]
+fn a_connection_without_a_request_is_closed() {
+    let (mut rig, admin) = mcp(&[]);
+    let said = ["", "GET /v1/ses", "GET /v1/session HTTP/1.1\r\nhost: x\r\n\r\n"];
+    let waiting = said.map(|said| {
+        let mut connection = admin.connect();
+        connection.write_all(said.as_bytes()).unwrap();
+        connection
+    });
+    for mut connection in waiting {
+        // To its end, which the other side decides.
+        connection.read_to_end(&mut Vec::new()).unwrap();
+    }
     expect_well(&mut rig, &admin);
 }
 
@@ -321,5 +345,5 @@ fn what_is_asked_while_the_session_ends_is_answered_or_refused() {
     rig.server.exit(0);
     rig.shim.expect_exit(0);
     let answer = answer(asking);
-    assert!(matches!(answer.status, 200 | 503 | 0), "{answer:?}");
+    assert!(matches!(answer.status, 200 | 410 | 0), "{answer:?}");
 }

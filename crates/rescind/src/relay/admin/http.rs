@@ -25,19 +25,17 @@ use rescind_proto::relay::RequestKey;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{mpsc, watch},
-    task::{JoinSet, spawn_blocking},
+    task::spawn_blocking,
     time::{sleep, timeout},
 };
 
 use super::{
     desk::Desk,
+    guests::{Activity, Guests},
     query::{Query, members},
     scene::Scene,
     stream::{self, Stream},
 };
-
-/// The most connections at once.
-const CONNECTIONS: usize = 64;
 
 /// Bytes of a request before its body, and of what waits to be written before more is made.
 const HEAD: usize = 16 * 1024;
@@ -48,8 +46,8 @@ const BODY: usize = 64 * 1024;
 /// Bytes of a body beyond that which are read and thrown away, so that the answer is read and not the end.
 const EXCESS: usize = 4 * 1024 * 1024;
 
-/// How long a request may take to arrive, and a connection may wait for one.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the head of a request may take to arrive, from the connection or the last answer on, and then its body.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most requests in one order to cancel.
 const ORDERS: usize = 1000;
@@ -69,30 +67,27 @@ pub(super) async fn serve(
     stream: Arc<Stream>,
     closing: watch::Receiver<bool>,
 ) {
-    let mut connections = JoinSet::new();
+    let mut guests = Guests::default();
     let mut closes = closing.clone();
     let mut closes = pin!(closes.changed());
     loop {
         tokio::select! {
             _ = &mut closes => break,
-            Some(_) = connections.join_next() => {}
+            Some(()) = guests.leave() => {}
             accepted = listener.accept() => match accepted {
                 Ok((connection, _)) if !is_ours(&connection) => {
                     refuse(&connection, "403 Forbidden", "this session belongs to another user");
                 }
-                Ok((connection, _)) if connections.len() >= CONNECTIONS => {
-                    refuse(&connection, "503 Service Unavailable", "too many connections");
-                }
-                Ok((connection, _)) => {
-                    let server = Server { desk: Arc::clone(&desk), stream: Arc::clone(&stream) };
-                    connections.spawn(server.serve(connection, closing.clone()));
-                }
+                Ok((connection, _)) => guests.admit(|activity| {
+                    let server = Server { desk: Arc::clone(&desk), stream: Arc::clone(&stream), activity };
+                    server.serve(connection, closing.clone())
+                }),
                 Err(_) => sleep(BREATH).await,
             }
         }
     }
     drop(listener);
-    while connections.join_next().await.is_some() {}
+    while guests.leave().await.is_some() {}
 }
 
 /// Whether the same user is at the other end, or root.
@@ -145,6 +140,7 @@ impl<'a> What<'a> {
 struct Server {
     desk: Arc<Desk>,
     stream: Arc<Stream>,
+    activity: Activity,
 }
 
 impl Server {
@@ -165,6 +161,7 @@ impl Server {
     }
 
     async fn answer(self, request: Request<Incoming>) -> Reply {
+        self.activity.note();
         let address = request.uri().clone();
         let Some(path) = What::of(address.path()) else {
             return problem(StatusCode::NOT_FOUND, "there is no such path", Some("docs/admin.md lists them"));
@@ -180,7 +177,7 @@ impl Server {
             What::Events => self.subscribe(&request).await,
             What::Cancel => self.cancel(request).await,
         };
-        answered.unwrap_or_else(|| problem(StatusCode::SERVICE_UNAVAILABLE, "the session is over", None))
+        answered.unwrap_or_else(|| problem(StatusCode::GONE, "the session is over", None))
     }
 
     async fn list(&self, query: &str) -> Option<Reply> {
@@ -237,6 +234,7 @@ impl Server {
             }
         };
         self.desk.ask(begin).await?;
+        self.activity.note_subscription();
         let (sender, events) = mpsc::channel(1);
         tokio::spawn(stream::feed(seat, Arc::clone(&self.desk), since, sender));
         let mut reply = Response::new(Either::Right(Events(events)));

@@ -5,6 +5,7 @@
 
 mod desk;
 mod frames;
+mod guests;
 mod http;
 mod query;
 mod record;
