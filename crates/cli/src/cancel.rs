@@ -28,7 +28,7 @@ use target::Target;
 /// or five seconds are over. The words claim no more than was seen.
 ///
 /// Exit code: 0 if everything was cancelled; 1 if something was not in flight (any more), or an ID fits several
-/// requests; 2 if it could not be done.
+/// requests; 2 if it could not be done, or a session that may have the request did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What `rescind ps` lists: 4711/17, 4711/server:3, '4711/"a b"'. The session may be left out where only one has

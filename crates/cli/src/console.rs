@@ -8,10 +8,14 @@ use std::{
 };
 
 use clap::Args;
-use rescind_console::{Console, Key, Recording, Settings, shims::Directory};
+use rescind_console::{Console, Key, Recording, Settings, shims::Directories};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{failure::Failure, fleet::speak, screen::clean};
+use crate::{
+    failure::Failure,
+    fleet::{self, speak},
+    screen::clean,
+};
 
 /// Show what is in flight on one page, and cancel it there.
 ///
@@ -53,17 +57,14 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { recordings, port, no_open, key_file } = arguments;
-    let directory = recordings.is_empty().then(Directory::of_this_user);
-    if let Some(directory) = &directory {
-        let look = directory.look();
-        look.map_err(|error| Failure::new(directory.path().display(), &error, error.hint()))?;
-    }
+    let directories = recordings.is_empty().then(Directories::of_this_user);
+    directories.as_ref().map(fleet::look).transpose()?;
     let key = match &key_file {
         Some(file) => Key::from_file(file).map_err(|error| Failure::new(file.display(), &error, error.hint()))?,
         None => Key::random().map_err(|error| Failure::new("rescind console", &error, error.hint()))?,
     };
     let recordings = open_all(&recordings)?;
-    let console = Console::open(Settings { port, key, directory, recordings }).await;
+    let console = Console::open(Settings { port, key, directories, recordings }).await;
     let console = console.map_err(|error| {
         Failure::new(format_args!("--port {port}"), error, "name another port, or none for one that is free")
     })?;

@@ -3,11 +3,10 @@
 use std::{io::Write, time::Duration};
 
 use clap::Args;
-use rescind_console::shims::{Directory, Query, Shim, ShimError, ask_all};
-use rescind_feed::{Request, Session};
-use rescind_proto::cause::sanitised;
+use rescind_console::shims::{Directories, Look, Query, Shim, ShimError, ask_all};
+use rescind_feed::{DIRECTORY_VARIABLE, Request, Session};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, screen::clean};
 
 /// Which requests are meant.
 #[derive(Clone, Debug, Default, Args)]
@@ -61,22 +60,41 @@ impl Selection {
 
 /// The shims whose sockets may be used, or the one of `session`. What lies beside them and may not is said.
 pub(crate) fn shims(session: Option<&str>) -> Result<Vec<Shim>, Failure> {
-    let directory = Directory::of_this_user();
-    let look = directory.look();
-    let look = look.map_err(|error| Failure::new(directory.path().display(), &error, error.hint()))?;
-    for (socket, why) in &look.refused {
-        speak(&format!("warning: {}: {why}; not used", sanitised(&socket.display().to_string())));
-    }
-    let Some(session) = session else { return Ok(look.shims) };
-    let found: Vec<Shim> = look.shims.into_iter().filter(|shim| shim.name() == session).collect();
+    let shims = look(&Directories::of_this_user())?.shims;
+    let Some(session) = session else { return Ok(shims) };
+    let found: Vec<Shim> = shims.into_iter().filter(|shim| shim.name() == session).collect();
     match found.is_empty() {
         true => Err(no_such_session(session)),
         false => Ok(found),
     }
 }
 
+/// Looks into the directories, and says what in them is not used.
+pub(crate) fn look(directories: &Directories) -> Result<Look, Failure> {
+    let look = directories.look();
+    let look = look.map_err(|one| Failure::new(one.path.display(), &one.error, one.error.hint()))?;
+    for one in &look.unusable {
+        speak(&format!("warning: {}; not used", clean(&one.to_string())));
+    }
+    for (socket, why) in &look.refused {
+        speak(&format!("warning: {}: {why}; not used", clean(&socket.display().to_string())));
+    }
+    Ok(look)
+}
+
+/// What to say where no session is found: no more than was looked at.
+pub(crate) fn no_sessions() -> String {
+    match std::env::var_os(DIRECTORY_VARIABLE).filter(|chosen| !chosen.is_empty()) {
+        None => "no sessions: no `rescind run` of yours is running, or only with --unlisted".into(),
+        Some(chosen) => {
+            let chosen = clean(&chosen.to_string_lossy());
+            format!("no sessions in {chosen} ({DIRECTORY_VARIABLE}); a `rescind run` started without it is elsewhere")
+        }
+    }
+}
+
 pub(crate) fn no_such_session(session: &str) -> Failure {
-    Failure::new(sanitised(session), "no such session", "`rescind ps --sessions` lists those there are")
+    Failure::new(clean(session), "no such session", "`rescind ps --sessions` lists those there are")
 }
 
 /// Asks each of them, many at a time. Those that are gone are left out; the others come in their order.
@@ -96,7 +114,16 @@ async fn ask(shim: &Shim, query: &Query) -> Result<Facts, ShimError> {
     Ok(Facts { session, now: listing.now, requests: listing.requests, more: listing.more })
 }
 
-/// Says something that is no data.
+/// Says that a session did not answer; a listing does not have its requests.
+pub(crate) fn speak_unheard(heard: &[Heard]) {
+    for Heard { shim, told } in heard {
+        if let Err(error) = told {
+            speak(&format!("warning: {}: {}; its requests are not listed", shim.name(), clean(&error.to_string())));
+        }
+    }
+}
+
+/// Says something on stderr, since it is not data.
 pub(crate) fn speak(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

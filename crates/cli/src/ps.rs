@@ -24,10 +24,12 @@ use row::{Row, is_from};
 
 /// List the requests in flight behind every `rescind run` of yours.
 ///
-/// The first column is what `rescind cancel` takes. A session whose shim does not answer within two seconds is listed
-/// as such.
+/// The first column is what `rescind cancel` takes. Stdout has one line for each request, below a heading: nothing if
+/// there is none. A session whose shim does not answer within two seconds is listed as `not answering`, or only named
+/// on stderr where requests are chosen by --state, --from, --method or --older-than.
 ///
-/// Exit code: 0, also when nothing is in flight; 2 if nothing could be asked.
+/// Exit code: 0 if every session answered, also when nothing is in flight; 1 if one did not: requests may be missing;
+/// 2 if nothing could be asked.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -78,12 +80,12 @@ enum Sender {
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     let done = fleet::block_on(async {
         match arguments.watch {
-            true => watch::run(&arguments).await,
+            true => watch::run(&arguments).await.map(|()| Coverage::Whole),
             false => once(&arguments).await,
         }
     });
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(coverage) => ExitCode::from(coverage as u8),
         Err(failure) => {
             failure.say();
             ExitCode::from(2)
@@ -91,7 +93,15 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-async fn once(arguments: &Arguments) -> Result<(), Failure> {
+/// How much of what there is was listed: the exit code.
+#[derive(Clone, Copy, Debug)]
+enum Coverage {
+    Whole = 0,
+    /// A session did not answer.
+    Partial = 1,
+}
+
+async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
     let shims = fleet::shims(arguments.selection.session.as_deref())?;
     let mut heard = fleet::hear(shims, &arguments.query()).await;
     let mut hidden = Vec::new();
@@ -102,21 +112,22 @@ async fn once(arguments: &Arguments) -> Result<(), Failure> {
             hidden.push(format!("note: {}: {} more are not listed", shim.name(), facts.more));
         }
     }
-    let shown = if arguments.json {
-        let document = document::whole(&heard);
-        say_all(&[document])
+    if let (Some(session), true) = (&arguments.selection.session, heard.is_empty()) {
+        return Err(fleet::no_such_session(session));
+    }
+    if arguments.json {
+        // A reader that has had enough is no failure.
+        let _ = say_all(&[document::whole(&heard)]);
     } else {
-        let screen = Screen::now();
-        let (rows, idle) = arguments.rows(&heard);
-        let said = if rows.is_empty() { Ok(()) } else { say_all(&table::lines(&rows, screen)) };
-        if let Some(idle) = idle {
-            speak(&idle);
+        let rows = arguments.rows(&heard);
+        if !rows.is_empty() {
+            let _ = say_all(&table::lines(&rows, Screen::now()));
         }
-        said
-    };
+        arguments.nothing(&heard).iter().for_each(|words| speak(words));
+    }
     hidden.iter().for_each(|line| speak(line));
-    // Whoever reads has had enough.
-    shown.or(Ok(()))
+    fleet::speak_unheard(&heard);
+    Ok(if heard.iter().all(|heard| heard.told.is_ok()) { Coverage::Whole } else { Coverage::Partial })
 }
 
 impl Arguments {
@@ -131,19 +142,17 @@ impl Arguments {
         stage && is_from(request, self.from.map(Sender::side))
     }
 
-    /// Requests in the order of their sessions, sessions without any where they are wanted or there is nothing else,
-    /// and what to say if nothing is in flight.
-    fn rows(&self, heard: &[Heard]) -> (Vec<Row>, Option<String>) {
-        let nothing = heard.iter().all(|heard| heard.told.as_ref().is_ok_and(|facts| facts.requests.is_empty()));
+    /// Requests in the order of their sessions; sessions without any where they are wanted.
+    fn rows(&self, heard: &[Heard]) -> Vec<Row> {
         let rows = heard.iter().flat_map(|Heard { shim, told }| match told {
-            Err(error) => vec![Row::of_error(shim.name(), error)],
+            Err(error) if self.lists_silent() => vec![Row::of_error(shim.name(), error)],
             Ok(facts) if !facts.requests.is_empty() => of_requests(shim.name(), facts).collect(),
-            Ok(facts) if nothing || self.sessions => {
+            Ok(facts) if self.sessions => {
                 vec![Row::of_session(shim.name(), &facts.session, facts.now, !self.is_unfiltered())]
             }
-            Ok(_) => Vec::new(),
+            Ok(_) | Err(_) => Vec::new(),
         });
-        (rows.collect(), nothing.then(|| self.nothing(heard.len())))
+        rows.collect()
     }
 
     /// Whether every request in flight is shown.
@@ -154,12 +163,34 @@ impl Arguments {
             && self.selection.older_than.is_none()
     }
 
-    fn nothing(&self, sessions: usize) -> String {
-        let what = if self.is_unfiltered() { "nothing is in flight" } else { "nothing of this kind is in flight" };
-        match sessions {
-            0 => "no sessions: no `rescind run` of yours is running".into(),
-            1 => format!("{what} in 1 session"),
-            _ => format!("{what} in {sessions} sessions"),
+    /// Whether sessions that do not answer stand among the requests: not where a script counts those of a kind.
+    const fn lists_silent(&self) -> bool {
+        self.is_unfiltered() || self.sessions
+    }
+
+    /// What to say if no request is listed.
+    fn nothing(&self, heard: &[Heard]) -> Option<String> {
+        let answers = heard.iter().filter_map(|heard| heard.told.as_ref().ok());
+        let (answered, empty) =
+            answers.fold((0, true), |(n, empty), facts| (n + 1, empty && facts.requests.is_empty()));
+        empty.then(|| self.nothing_in(heard.len(), answered)).flatten()
+    }
+
+    /// The same, of so many sessions, and so many of them that answered.
+    fn nothing_in(&self, sessions: usize, answered: usize) -> Option<String> {
+        let what = match (self.is_unfiltered(), self.recent) {
+            (true, false) => "nothing is in flight",
+            (true, true) => "nothing is in flight or remembered",
+            (false, false) => "nothing of this kind is in flight",
+            (false, true) => "nothing of this kind is in flight or remembered",
+        };
+        match (sessions, answered) {
+            (0, _) => Some(fleet::no_sessions()),
+            (_, 0) => None,
+            (1, 1) => Some(format!("{what} in 1 session")),
+            (all, some) if all == some => Some(format!("{what} in {all} sessions")),
+            (_, 1) => Some(format!("{what} in the 1 session that answered")),
+            (_, some) => Some(format!("{what} in the {some} sessions that answered")),
         }
     }
 }

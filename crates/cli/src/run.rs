@@ -142,7 +142,7 @@ fn run(arguments: Arguments) -> Result<End, Failure> {
         recording: record.map(open_recording).transpose()?,
         log: log.map(|level| Ok((open_log(log_file)?, level.into()))).transpose()?,
         on_stuck: on_stuck.map(Into::into),
-        admin: (!unlisted).then(sockets),
+        admin: if unlisted { Vec::new() } else { sockets() },
     };
     relay::run(link)
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
@@ -192,9 +192,9 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
     }
 }
 
-/// Where the sockets of this user's shims lie.
-fn sockets() -> PathBuf {
-    rescind_feed::directory(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
+/// Where the socket may lie, the best place first.
+fn sockets() -> Vec<PathBuf> {
+    rescind_feed::directories(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 /// Stdin and stdout, with nothing left in their place, so that the client sees the end when the link closes them.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path, sync::mpsc, thread};
 
 use rescind_console::{
     Recording,
-    shims::{Directory, Query, Shim},
+    shims::{Directories, Query, Shim},
 };
 use rescind_feed::{CancelOrder, Changes, End, Ended, Event, Outcome, Request, SettledHow, Side, Snapshot, State};
 use rescind_testkit::puppet::Rig;
@@ -128,7 +128,7 @@ fn follow(rig: &mut Rig) -> (mpsc::Receiver<()>, thread::JoinHandle<Vec<Request>
 fn shim_of(rig: &mut Rig) -> Shim {
     // A link on which something passes has its socket.
     rig.expect_client_hears_nothing();
-    let mut shims = Directory::at(rig.sockets.clone()).look().unwrap().shims;
+    let mut shims = Directories::at(rig.sockets.clone()).look().unwrap().shims;
     assert_eq!(shims.len(), 1);
     shims.remove(0)
 }

@@ -33,7 +33,7 @@ fn link(command: &[&str]) -> (JoinHandle<Result<End, LinkError>>, File, File) {
         recording: None,
         log: None,
         on_stuck: None,
-        admin: None,
+        admin: Vec::new(),
     };
     let running = thread::spawn(move || run(link));
     (running, OwnedFd::from(to_link).into(), OwnedFd::from(from_link).into())

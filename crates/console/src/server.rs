@@ -24,7 +24,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Key, KeyError, Recording, shims::Directory};
+use crate::{Key, KeyError, Recording, shims::Directories};
 use door::Door;
 use sources::Sources;
 
@@ -45,7 +45,7 @@ pub struct Settings {
     /// The key of everything.
     pub key: Key,
     /// Where live shims are looked for, if they are to be shown.
-    pub directory: Option<Directory>,
+    pub directories: Option<Directories>,
     /// Recordings to show.
     pub recordings: Vec<Recording>,
 }
@@ -66,12 +66,12 @@ impl Console {
     ///
     /// The port is taken, or there are no random numbers for the link.
     pub async fn open(settings: Settings) -> io::Result<Self> {
-        let Settings { port, key, directory, recordings } = settings;
+        let Settings { port, key, directories, recordings } = settings;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let token = Key::random().map_err(|error: KeyError| io::Error::other(error.to_string()))?;
         let door = Arc::new(Door::new(address.port(), key, token));
-        Ok(Self { listener, address, door, sources: Arc::new(Sources::new(directory, recordings)) })
+        Ok(Self { listener, address, door, sources: Arc::new(Sources::new(directories, recordings)) })
     }
 
     /// Where it listens.

@@ -16,7 +16,7 @@ mod session;
 
 pub use cancel::{Answer, Cancel, Outcome, duration};
 pub use counters::{Counters, Histogram};
-pub use directory::{SOCKET_SUFFIX, directory};
+pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};
 pub use order::{CancelOrder, CancelReply, Problem, Stopped};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};

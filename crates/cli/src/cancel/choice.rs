@@ -1,5 +1,7 @@
 //! Which requests are cancelled.
 
+use std::collections::BTreeSet;
+
 use rescind_console::shims::{Query, Shim};
 use rescind_feed::{Request, duration};
 
@@ -46,6 +48,7 @@ impl Chosen {
 pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Verdict), Failure> {
     let shims = fleet::shims(session)?;
     let (mut chosen, mut verdict) = (Vec::<Chosen>::new(), Verdict::Cancelled);
+    let mut unheard = BTreeSet::new();
     for target in targets {
         let meant: Vec<Shim> = match &target.session {
             None => shims.clone(),
@@ -56,8 +59,16 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
             verdict = verdict.max(Verdict::NotInFlight);
             continue;
         }
-        let mut open = fitting(target, &meant, None, &mut verdict).await;
+        let Fitting { requests: mut open, silent } = fitting(target, &meant, None).await;
+        for one in &silent {
+            if unheard.insert(one.session.clone()) {
+                one.say();
+            }
+            verdict = Verdict::Failed;
+        }
         match (open.pop(), open.is_empty()) {
+            // A silent session may have one, too, and be the one that is meant.
+            (Some(one), true) if !silent.is_empty() => say_unsure(target, Some(&one), &silent),
             (Some(one), true) => {
                 let same =
                     |other: &Chosen| (other.shim.name(), &other.request.key) == (one.shim.name(), &one.request.key);
@@ -70,8 +81,9 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
                 say_ambiguous(target, &open);
                 verdict = verdict.max(Verdict::NotInFlight);
             }
+            (None, _) if !silent.is_empty() => say_unsure(target, None, &silent),
             (None, _) => {
-                let ended = fitting(target, &meant, Some("recent"), &mut verdict).await;
+                let ended = fitting(target, &meant, Some("recent")).await.requests;
                 say_missing(target, ended.last());
                 verdict = verdict.max(Verdict::NotInFlight);
             }
@@ -85,7 +97,12 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     let (mut chosen, mut verdict) = (Vec::new(), Verdict::Cancelled);
     let query = Query { cancelled: Some(false), ..selection.query() };
     let heard = fleet::hear(fleet::shims(selection.session.as_deref())?, &query).await;
-    for (shim, facts) in answered(heard, &mut verdict) {
+    let (answered, silent) = parted(heard);
+    for one in &silent {
+        one.say();
+        verdict = Verdict::Failed;
+    }
+    for (shim, facts) in answered {
         let Facts { now, mut requests, mut more, .. } = facts;
         // Further pages, as far as they were in flight when the first was asked for.
         while let (1.., Some(last)) = (more, requests.last().filter(|last| last.since <= now)) {
@@ -109,36 +126,70 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
         chosen.extend(fresh.map(|request| Chosen { shim: shim.clone(), request, now }));
     }
     if chosen.is_empty() {
-        speak("nothing of this kind is in flight");
+        let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
+        speak(&format!("nothing of this kind is in flight{of_those}"));
         verdict = verdict.max(Verdict::NotInFlight);
     }
     Ok((chosen, verdict))
 }
 
-/// The requests that fit best.
-async fn fitting(target: &Target, shims: &[Shim], state: Option<&'static str>, verdict: &mut Verdict) -> Vec<Chosen> {
+/// What fits a name.
+struct Fitting {
+    /// The requests that fit best.
+    requests: Vec<Chosen>,
+    silent: Vec<Silent>,
+}
+
+/// A session that did not answer.
+struct Silent {
+    session: String,
+    why: String,
+}
+
+impl Silent {
+    fn say(&self) {
+        speak(&format!("error: {}: {}", self.session, self.why));
+    }
+}
+
+async fn fitting(target: &Target, shims: &[Shim], state: Option<&'static str>) -> Fitting {
     let query = Query { id: Some(target.id.clone()), state, ..Query::default() };
+    let (answered, silent) = parted(fleet::hear(shims.to_vec(), &query).await);
     let mut found = Vec::new();
-    for (shim, facts) in answered(fleet::hear(shims.to_vec(), &query).await, verdict) {
+    for (shim, facts) in answered {
         let Facts { now, requests, .. } = facts;
         let fits = requests.into_iter().filter_map(|request| Some((target.fit(&request)?, request)));
         found.extend(fits.map(|(fit, request)| (fit, Chosen { shim: shim.clone(), request, now })));
     }
     let best = found.iter().map(|(fit, _)| *fit).max();
-    found.into_iter().filter(|(fit, _)| Some(*fit) == best).map(|(_, one)| one).collect()
+    let requests = found.into_iter().filter(|(fit, _)| Some(*fit) == best).map(|(_, one)| one).collect();
+    Fitting { requests, silent }
 }
 
-/// What was heard; of a shim that did not answer it is said.
-fn answered(heard: Vec<Heard>, verdict: &mut Verdict) -> Vec<(Shim, Facts)> {
-    let facts = |Heard { shim, told }: Heard| match told {
-        Ok(facts) => Some((shim, facts)),
-        Err(error) => {
-            speak(&format!("error: {}: {}", shim.name(), clean(&error.to_string())));
-            *verdict = Verdict::Failed;
-            None
+/// The sessions that answered, and those that did not.
+fn parted(heard: Vec<Heard>) -> (Vec<(Shim, Facts)>, Vec<Silent>) {
+    let (mut answered, mut silent) = (Vec::new(), Vec::new());
+    for Heard { shim, told } in heard {
+        match told {
+            Ok(facts) => answered.push((shim, facts)),
+            Err(error) => silent.push(Silent { session: shim.name().to_owned(), why: clean(&error.to_string()) }),
         }
-    };
-    heard.into_iter().filter_map(facts).collect()
+    }
+    (answered, silent)
+}
+
+/// Whether the name fits nothing, or one request only, cannot be known.
+fn say_unsure(target: &Target, one: Option<&Chosen>, silent: &[Silent]) {
+    let silent = silent.iter().map(|one| one.session.as_str()).collect::<Vec<_>>().join(", ");
+    let text = clean(&target.text);
+    match one {
+        None => speak(&format!("error: {text}: it may be in {silent}\nhint: try again; `rescind ps` says who answers")),
+        Some(one) => {
+            speak(&format!("error: {text}: fits this request, and may fit one in {silent}"));
+            speak(&one.line());
+            speak("hint: name the one that is meant as it stands here");
+        }
+    }
 }
 
 fn say_ambiguous(target: &Target, fitting: &[Chosen]) {

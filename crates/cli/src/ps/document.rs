@@ -11,10 +11,11 @@ struct Document<'a> {
     sessions: Vec<One<'a>>,
 }
 
-/// A session: either what its shim said, or why it said nothing.
+/// A session: its shim answered with these facts, or did not, for this reason.
 #[derive(Serialize)]
 struct One<'a> {
     name: &'a str,
+    answered: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -58,7 +59,7 @@ pub(super) fn whole(heard: &[Heard]) -> String {
             requests: told.requests.iter().map(labelled).collect(),
             more: told.more,
         });
-        One { name, error: told.as_ref().err().map(ToString::to_string), facts }
+        One { name, answered: told.is_ok(), error: told.as_ref().err().map(ToString::to_string), facts }
     });
     inert(&serde_json::to_string_pretty(&Document { sessions: sessions.collect() }).unwrap_or_default())
 }

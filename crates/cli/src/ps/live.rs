@@ -1,6 +1,6 @@
 //! A copy of what the shims tell, kept in step with their events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rescind_console::shims::ShimError;
 use rescind_feed::{Changes, Event, Request, Session, Snapshot};
@@ -13,6 +13,8 @@ const RECENT: usize = 200;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     sessions: BTreeMap<(usize, String), One>,
+    /// Those of which something was heard, if only that they are gone, while their sockets are there.
+    known: BTreeSet<String>,
 }
 
 /// What is known of a session.
@@ -37,6 +39,7 @@ pub(super) struct Mirror {
 impl Live {
     /// Takes an event, and gives the requests that it told of anew, each with what it was before.
     pub(super) fn take(&mut self, name: &str, event: Event, heard: Instant) -> Vec<(Option<Request>, Request)> {
+        self.known.insert(name.to_owned());
         let place = (name.len(), name.to_owned());
         match event {
             Event::Snapshot(Snapshot { now, session, requests, .. }) => {
@@ -69,11 +72,22 @@ impl Live {
 
     /// A shim tells nothing more; whether that is news.
     pub(super) fn lose(&mut self, name: &str, error: ShimError) -> bool {
+        self.known.insert(name.to_owned());
         let place = (name.len(), name.to_owned());
         if matches!(error, ShimError::Gone(_)) {
             return self.sessions.remove(&place).is_some();
         }
         !matches!(self.sessions.insert(place, One::Lost(error)), Some(One::Lost(_)))
+    }
+
+    /// Forgets sessions whose sockets are no longer there, but not what is shown of them: they tell their end.
+    pub(super) fn keep(&mut self, found: &[String]) {
+        self.known.retain(|session| found.contains(session));
+    }
+
+    /// Whether anything is known of that session.
+    pub(super) fn knows(&self, session: &str) -> bool {
+        self.known.contains(session)
     }
 
     /// Every session.

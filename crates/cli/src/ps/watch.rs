@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_console::shims::{Directory, Follow, News, Told};
+use rescind_console::shims::{Directories, Follow, Found, News, Told};
 use rescind_feed::Request;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -17,9 +17,12 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    fleet,
+    fleet::{self, speak},
     screen::{Screen, clean},
 };
+
+/// What is said until every session has answered, or has not.
+const LOOKING: &str = "looking for sessions…";
 
 /// How often a table is drawn anew.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -27,8 +30,8 @@ const REDRAW: Duration = Duration::from_millis(250);
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Says what is wrong with the directory or the name before it begins.
     fleet::shims(arguments.selection.session.as_deref())?;
-    let mut watch = Watch { arguments, live: Live::default(), drawn: 0 };
-    let mut follow = Follow::new(Directory::of_this_user(), Default::default());
+    let mut watch = Watch { arguments, live: Live::default(), found: None, drawn: 0 };
+    let mut follow = Follow::new(Directories::of_this_user(), Default::default());
     let on_terminal = Screen::now().size.is_some() && !arguments.json;
     let mut redraw = interval(REDRAW);
     redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -50,12 +53,22 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
 struct Watch<'a> {
     arguments: &'a Arguments,
     live: Live,
+    /// The sessions that are there, once that is known.
+    found: Option<Found>,
     /// Lines that stand on the screen.
     drawn: usize,
 }
 
 impl Watch<'_> {
-    fn take(&mut self, News { session, told }: News, on_terminal: bool) -> io::Result<()> {
+    fn take(&mut self, news: News, on_terminal: bool) -> io::Result<()> {
+        let (session, told) = match news {
+            News::Found(found) => {
+                self.live.keep(&found.sessions);
+                self.found = Some(found);
+                return Ok(());
+            }
+            News::Of { session, told } => (session, told),
+        };
         if self.arguments.selection.session.as_ref().is_some_and(|wanted| *wanted != session) {
             return Ok(());
         }
@@ -76,7 +89,12 @@ impl Watch<'_> {
                 let words = error.to_string();
                 match (self.live.lose(&session, error), self.arguments.json) {
                     (true, true) => document::lost(&session, &words).into_iter().collect(),
-                    (true, false) => vec![format!("{session}  {}", clean(&words))],
+                    (true, false) if self.arguments.lists_silent() => vec![format!("{session}  {}", clean(&words))],
+                    (true, false) if on_terminal => Vec::new(),
+                    (true, false) => {
+                        speak(&format!("{session}: {}", clean(&words)));
+                        Vec::new()
+                    }
                     (false, _) => Vec::new(),
                 }
             }
@@ -138,31 +156,46 @@ impl Watch<'_> {
 
     fn lines(&self, screen: Screen) -> Vec<String> {
         let now = Instant::now();
-        let (mut rows, mut idle, mut sessions) = (Vec::new(), Vec::new(), 0);
+        let (mut rows, mut silent, mut answered, mut is_empty) = (Vec::new(), Vec::new(), 0, true);
         for (name, one) in self.live.sessions() {
-            sessions += 1;
             let copy = match one {
-                One::Lost(error) => {
+                One::Lost(error) if self.arguments.lists_silent() => {
                     rows.push(Row::of_error(name, error));
+                    continue;
+                }
+                One::Lost(error) => {
+                    silent.push(format!("{name}: {}; its requests are not listed", clean(&error.to_string())));
                     continue;
                 }
                 One::Told(copy) => copy,
             };
+            answered += 1;
             let clock = copy.clock(now);
             let ended = self.arguments.recent || self.arguments.state.contains(&super::Stage::Ended);
             let shown = copy.requests().filter(|request| (ended || request.is_open()) && self.matches(request, clock));
             let before = rows.len();
             rows.extend(shown.map(|request| Row::of_request(name, &copy.session, request, clock)));
-            if rows.len() == before {
-                let row = Row::of_session(name, &copy.session, clock, copy.requests().any(Request::is_open));
-                if self.arguments.sessions { rows.push(row) } else { idle.push(row) }
+            is_empty &= rows.len() == before;
+            if rows.len() == before && self.arguments.sessions {
+                let is_at_work = copy.requests().any(Request::is_open);
+                rows.push(Row::of_session(name, &copy.session, clock, is_at_work));
             }
         }
-        let nothing = rows.is_empty().then(|| self.arguments.nothing(sessions));
-        if rows.is_empty() {
-            rows = idle;
-        }
+        let words = if is_empty { self.nothing(answered) } else { None };
         let lines = if rows.is_empty() { Vec::new() } else { table::lines(&rows, screen) };
-        lines.into_iter().chain(nothing).collect()
+        lines.into_iter().chain(words).chain(silent).collect()
+    }
+
+    /// What to say while no request is shown: nothing that is not known yet.
+    fn nothing(&self, answered: usize) -> Option<String> {
+        let is_meant =
+            |session: &&String| self.arguments.selection.session.as_ref().is_none_or(|wanted| wanted == *session);
+        let Some(found) = &self.found else { return Some(LOOKING.into()) };
+        let sessions: Vec<_> = found.sessions.iter().filter(is_meant).collect();
+        let is_known = |session: &&&String| self.live.knows(session);
+        match sessions.iter().all(|session| is_known(&session)) {
+            true => self.arguments.nothing_in(sessions.len(), answered),
+            false => Some(LOOKING.into()),
+        }
     }
 }

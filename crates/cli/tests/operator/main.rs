@@ -67,7 +67,11 @@ fn command(sockets: &Path, arguments: &[&str]) -> Command {
 }
 
 fn say(sockets: &Path, arguments: &[&str]) -> Said {
-    let output = command(sockets, arguments).output().unwrap();
+    end(command(sockets, arguments))
+}
+
+fn end(mut command: Command) -> Said {
+    let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
     Said { stdout: text(output.stdout), stderr: text(output.stderr), code }

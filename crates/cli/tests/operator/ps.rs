@@ -5,8 +5,10 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::{
         fs::{PermissionsExt, chown},
+        net::UnixListener,
         process::CommandExt,
     },
+    thread,
 };
 
 use rescind_feed::{Request, Side, State};
@@ -28,7 +30,7 @@ fn a_directory_whose_path_is_longer_than_an_address_is_no_hindrance() {
     let sockets = around.path().join("x".repeat(120));
     let mut rig = Rig::builder(PROGRAM).sockets(&sockets).start();
     expect_alive(&mut rig);
-    let said = say(&sockets, &["ps"]);
+    let said = say(&sockets, &["ps", "--sessions"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, "nothing is in flight in 1 session\n"));
     assert!(said.stdout.contains("idle"), "{}", said.stdout);
 }
@@ -97,13 +99,130 @@ fn filters_leave_out_what_does_not_fit() {
 #[test]
 fn where_nothing_is_in_flight_it_says_in_how_many_sessions() {
     let sockets = Sockets::new();
-    assert_eq!(sockets.say(&["ps"]).stderr, "no sessions: no `rescind run` of yours is running\n");
+    let nowhere = format!("no sessions in {} (RESCIND_RUNTIME_DIR)", sockets.path.display());
+    let said = sockets.say(&["ps"]).stderr;
+    assert!(said.starts_with(&nowhere), "{said}");
     let said = say(&sockets.path.join("nothing"), &["ps"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, ""));
     let _shims = (sockets.shim("1"), sockets.shim("2"));
     let said = sockets.say(&["ps"]);
-    assert_eq!(said.stderr, "nothing is in flight in 2 sessions\n");
-    assert_eq!(said.stdout.lines().count(), 3);
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "nothing is in flight in 2 sessions\n"));
+    assert_eq!(sockets.say(&["ps", "--sessions"]).stdout.lines().count(), 3);
+    // One that was left by a shim that is gone is no session.
+    left_socket(&sockets, "3");
+    let said = sockets.say(&["ps", "--session", "3"]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.starts_with("error: 3: no such session\n"), "{said:?}");
+}
+
+/// A socket that a killed shim has left.
+fn left_socket(sockets: &Sockets, name: &str) {
+    let path = sockets.path.join(format!("{name}.sock"));
+    drop(UnixListener::bind(&path).unwrap());
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// A script counts lines, or asks whether there are any.
+#[test]
+fn where_nothing_fits_a_filter_stdout_is_empty() {
+    let sockets = Sockets::new();
+    let (at_work, _idle, stopped) = (sockets.shim("1"), sockets.shim("2"), sockets.shim("3"));
+    at_work.put([request(1, "tools/call", Some("index"), 0)]);
+    at_work.set_now(1_000_000);
+    let filters: [&[&str]; 6] = [
+        &["--state", "stuck"],
+        &["--method", "prompts/get"],
+        &["--older-than", "1h"],
+        &["--from", "server"],
+        &["--state", "ended"],
+        &["--recent", "--state", "ended", "--session", "1"],
+    ];
+    for filter in filters {
+        let said = sockets.say(&[&["ps"], filter].concat());
+        assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{filter:?}");
+        assert!(said.stderr.starts_with("nothing of this kind is in flight"), "{filter:?}: {said:?}");
+        let said = sockets.say(&[&["ps", "--json"], filter].concat());
+        let document: Value = serde_json::from_str(&said.stdout).unwrap();
+        let requests = document["sessions"].as_array().unwrap().iter().map(|one| one["requests"].as_array().unwrap());
+        assert_eq!((requests.flatten().count(), said.code), (0, 0), "{filter:?}");
+    }
+    // Sessions are listed where they are asked for.
+    let said = sockets.say(&["ps", "--state", "stuck", "--sessions"]);
+    assert_eq!(said.stdout.lines().count(), 4, "{said:?}");
+    // One that does not answer is no request; that it does not is said, and is the exit code.
+    stopped.freeze();
+    let said = sockets.say(&["ps", "--state", "stuck"]);
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""));
+    let lines: Vec<_> = said.stderr.lines().collect();
+    let silent = "warning: 3: not answering; its requests are not listed";
+    assert_eq!(lines, ["nothing of this kind is in flight in the 2 sessions that answered", silent]);
+}
+
+#[test]
+fn watching_says_only_in_words_that_nothing_fits() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    shim.put([request(1, "tools/call", Some("index"), 0)]);
+    let terminal = Terminal::open();
+    let mut child = sockets.command(&["ps", "--watch", "--state", "stuck"]).stdout(terminal.end()).spawn().unwrap();
+    let shown = terminal.shows_until("nothing of this kind is in flight in 1 session");
+    assert!(!shown.contains("no sessions") && !shown.contains("mcp-2025-11-25"), "{shown:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // And elsewhere in nothing at all, until something fits.
+    let mut child = sockets.command(&["ps", "--watch", "--state", "stuck"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    shim.wait_for(|seen| (seen.subscriptions.len() > 1).then_some(()));
+    shim.break_off();
+    drop(shim);
+    assert_eq!(words.next().unwrap(), "1: gone");
+    let stuck = Request { state: State::Stuck, ..request(4, "prompts/get", None, 0) };
+    let other = sockets.shim("2");
+    other.put([stuck]);
+    assert_eq!(lines.next().unwrap(), "2/4  prompts/get  stuck");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Answers whoever connects with these bytes, as a shim that has no room does, and reads nothing.
+fn curt_shim(sockets: &Sockets, name: &str, answer: &'static [u8]) {
+    let path = sockets.path.join(format!("{name}.sock"));
+    let listener = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let _ = connection.and_then(|mut connection| connection.write_all(answer));
+        }
+    });
+}
+
+#[test]
+fn a_shim_that_turns_everybody_away_is_not_answering() {
+    let sockets = Sockets::new();
+    curt_shim(&sockets, "1", b"");
+    curt_shim(&sockets, "2", b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let said = sockets.say(&["ps"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let lines: Vec<_> = said.stdout.lines().skip(1).map(words).collect();
+    assert_eq!(lines, [["1", "not answering"], ["2", "not answering"]]);
+    assert!(!said.stderr.contains("no sessions") && !said.stderr.contains("nothing"), "{said:?}");
+    let said = sockets.say(&["ps", "--json"]);
+    let document: Value = serde_json::from_str(&said.stdout).unwrap();
+    for session in document["sessions"].as_array().unwrap() {
+        assert_eq!((&session["answered"], &session["error"]), (&false.into(), &"not answering".into()));
+    }
+    assert_eq!((document["sessions"].as_array().unwrap().len(), said.code), (2, 1));
+    let _shim = sockets.shim("3");
+    for target in ["1/17", "17"] {
+        let said = sockets.say(&["cancel", target]);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+        assert!(said.stderr.starts_with("error: 1: not answering\n"), "{said:?}");
+        assert!(said.stderr.contains(&format!("error: {target}: it may be in 1")), "{said:?}");
+        assert!(!said.stderr.contains("no such request"), "{said:?}");
+    }
+    let said = sockets.say(&["cancel", "--method", "tools/call"]);
+    assert!(said.code == 2 && said.stderr.ends_with("in flight in the sessions that answered\n"), "{said:?}");
 }
 
 #[test]
@@ -113,7 +232,7 @@ fn a_stopped_shim_holds_nothing_up() {
     stopped.freeze();
     lively.put([request(1, "tools/call", None, 0)]);
     let said = sockets.say(&["ps"]);
-    assert_eq!(said.code, 0);
+    assert_eq!((said.code, said.stderr.as_str()), (1, "warning: 1: not answering; its requests are not listed\n"));
     let lines: Vec<_> = said.stdout.lines().skip(1).map(words).collect();
     assert_eq!(lines, [vec!["1", "not answering"], vec!["2/1", "server", "client", "tools/call", "0 µs", "running"]]);
     let said = sockets.say(&["ps", "--json"]);
@@ -121,8 +240,7 @@ fn a_stopped_shim_holds_nothing_up() {
     assert_eq!(document["sessions"][0]["error"], "not answering");
     assert_eq!(document["sessions"][1]["requests"][0]["label"], "2/1");
     // A socket that a killed shim has left is no session.
-    drop(std::os::unix::net::UnixListener::bind(sockets.path.join("3.sock")).unwrap());
-    fs::set_permissions(sockets.path.join("3.sock"), fs::Permissions::from_mode(0o600)).unwrap();
+    left_socket(&sockets, "3");
     assert_eq!(sockets.say(&["ps", "--session", "2"]).stdout.lines().count(), 2);
     assert_eq!(sockets.say(&["ps"]).stdout.lines().count(), 3);
 }

@@ -1,11 +1,18 @@
 //! With real `rescind run` processes, the test as the client and the server of each.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
+    os::unix::{fs::DirBuilderExt, net::UnixStream},
+    path::Path,
     thread,
 };
 
 use rescind_testkit::puppet::Rig;
+use rustix::{
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+    process::Signal,
+};
 use serde_json::Value;
 
 use crate::{
@@ -115,4 +122,77 @@ fn all_sessions_are_seen_and_a_killed_one_is_gone() {
     assert!(ids.filter(|request| request["name"] == "other").count() == 1);
     thread::spawn(move || drop(other)).join().unwrap();
     assert_eq!(in_flight(&rig).len(), 3);
+}
+
+/// As greedy as a program of the same user can be: it connects again and again, and says nothing.
+#[test]
+fn silent_connections_hide_no_session() {
+    let rig = three_calls();
+    let socket = rig.sockets.join(format!("{}.sock", rig.shim.id));
+    let silent: Vec<_> = (0..200).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let rows = in_flight(&rig);
+    assert_eq!(rows.len(), 3);
+    let document: Value = serde_json::from_str(&say(&rig.sockets, &["ps", "--json"]).stdout).unwrap();
+    assert_eq!(document["sessions"][0]["requests"].as_array().unwrap().len(), 3);
+    let said = say(&rig.sockets, &["cancel", &rows[1][0], "--no-wait"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    drop(silent);
+}
+
+/// A shim whose process is stopped while it has all the connections it takes.
+#[test]
+fn a_stopped_shim_with_many_connections_is_not_answering() {
+    let rig = three_calls();
+    rig.shim.kill(Signal::STOP);
+    let socket = rig.sockets.join(format!("{}.sock", rig.shim.id));
+    // Until even the kernel takes no more.
+    let connect = || {
+        let address = SocketAddrUnix::new(&socket).unwrap();
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::connect(&socket, &address).ok().map(|()| socket)
+    };
+    let waiting: Vec<_> = std::iter::from_fn(connect).collect();
+    assert!(waiting.len() >= 64, "{}", waiting.len());
+    let said = say(&rig.sockets, &["ps"]);
+    assert!(said.code == 1 && said.stdout.ends_with("not answering\n"), "{said:?}");
+    let said = say(&rig.sockets, &["cancel", "2"]);
+    assert!(said.code == 2 && said.stderr.contains(": not answering\n"), "{said:?}");
+    rig.shim.kill(Signal::CONT);
+}
+
+/// What a client leaves of the environment is not known, nor what a shell has.
+#[test]
+fn a_session_is_found_whatever_environment_either_side_has() {
+    let around = tempfile::tempdir().unwrap();
+    let given = |name: &str| {
+        let path = around.path().join(name);
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let (xdg, tmp, other) = (given("xdg"), given("tmp"), given("other"));
+    let bare: &[(&str, &str)] = &[("PATH", "/usr/bin:/bin")];
+    let codex = &[bare[0], ("HOME", "/nowhere"), ("LANG", "C"), ("TMPDIR", &tmp)];
+    let shell = &[bare[0], ("HOME", "/root"), ("TMPDIR", &other), ("XDG_RUNTIME_DIR", &xdg)];
+    for of_shim in [bare, codex, shell] {
+        let variables = of_shim.iter().map(|(name, value)| format!("{name}={value}"));
+        let under = ["env", "-i"].map(str::to_owned).into_iter().chain(variables);
+        let mut rig = Rig::builder(PROGRAM).under(under).start();
+        greet_mcp(&mut rig, MCP);
+        pass_to_server(&mut rig, &call(1, "tool"));
+        let name = rig.shim.id.to_string();
+        for of_reader in [bare, codex, shell] {
+            let command = |arguments: &[&str]| {
+                let mut command = crate::command(Path::new(""), arguments);
+                command.env_clear().envs(of_reader.iter().copied());
+                crate::end(command)
+            };
+            // Other shims of this user may run, and some not answer.
+            let said = command(&["ps", "--json", "--session", &name]);
+            let document: Value = serde_json::from_str(&said.stdout).unwrap();
+            let told = &document["sessions"][0];
+            assert_eq!(told["session"]["pid"].as_i64(), Some(rig.shim.id.into()), "{of_shim:?} {of_reader:?} {said:?}");
+            assert_eq!(told["requests"][0]["name"], "tool");
+        }
+    }
 }

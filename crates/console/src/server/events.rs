@@ -4,7 +4,12 @@
 //! with it goes on in each of them. One piece waits for the browser and one is held here; then the shims wait. So a
 //! browser that reads slowly costs two events, and one for each session.
 
-use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use rescind_feed::Event;
@@ -18,7 +23,7 @@ use tokio::{
 use super::sources::Sources;
 use crate::{
     Recording,
-    shims::{Follow, News, Told},
+    shims::{Follow, Found, News, ShimError, Told},
 };
 
 /// How often a stream with nothing to tell shows that it is alive.
@@ -35,6 +40,44 @@ struct Stream {
     pieces: mpsc::Sender<Bytes>,
     /// Of the sessions that the browser takes for running.
     numbers: Numbers,
+    fleet: Fleet,
+}
+
+/// What is known of the sessions beyond what each tells of itself.
+#[derive(Debug, Default)]
+struct Fleet {
+    found: Found,
+    /// Those of which something is known, if only that they do not answer.
+    known: BTreeSet<String>,
+    /// Those that are there and do not answer, and why.
+    silent: BTreeMap<String, String>,
+    /// What the browser was told last.
+    told: String,
+}
+
+/// What a page says of them.
+#[derive(Serialize)]
+struct Summary<'a> {
+    /// How many were found of which nothing is known yet.
+    pending: usize,
+    silent: &'a BTreeMap<String, String>,
+    unused: &'a [String],
+}
+
+impl Fleet {
+    /// What is new to tell, if anything is.
+    fn news(&mut self) -> Option<&str> {
+        let Self { found: Found { sessions, unused }, known, silent, told } = self;
+        known.retain(|session| sessions.contains(session));
+        silent.retain(|session, _| sessions.contains(session));
+        let summary = Summary { pending: sessions.len() - known.len(), silent, unused };
+        let summary = serde_json::to_string(&summary).unwrap_or_default();
+        if summary == *told {
+            return None;
+        }
+        *told = summary;
+        Some(told)
+    }
 }
 
 #[derive(Serialize)]
@@ -49,7 +92,7 @@ struct Data<'a> {
 /// Everything that happens from now on, in pieces for one browser, going on after `last_seen`, the id of a piece.
 pub(super) fn open(sources: Arc<Sources>, last_seen: &str) -> mpsc::Receiver<Bytes> {
     let (pieces, receiver) = mpsc::channel(1);
-    let mut stream = Stream { pieces: pieces.clone(), numbers: numbers(last_seen) };
+    let mut stream = Stream::new(pieces.clone(), numbers(last_seen));
     tokio::spawn(async move {
         tokio::select! {
             () = pieces.closed() => {}
@@ -69,22 +112,46 @@ fn numbers(id: &str) -> Numbers {
 }
 
 impl Stream {
+    fn new(pieces: mpsc::Sender<Bytes>, numbers: Numbers) -> Self {
+        // A browser that comes back knows these, and is told of them only what it missed.
+        let known = numbers.keys().cloned().collect();
+        Self { pieces, numbers, fleet: Fleet { known, ..Fleet::default() } }
+    }
+
     async fn run(&mut self, sources: &Sources) -> Result<(), Closed> {
         for recording in &sources.recordings {
             self.play(recording).await?;
         }
-        let mut follow = sources.directory.clone().map(|directory| Follow::new(directory, self.numbers.clone()));
+        let mut follow = sources.directories.clone().map(|all| Follow::new(all, self.numbers.clone()));
         let mut breath = interval(BREATH);
         breath.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = breath.tick() => self.pieces.send(Bytes::from_static(b":\n\n")).await.map_err(|_| Closed)?,
-                Some(news) = next(follow.as_mut()) => self.pass(news).await?,
+                Some(news) = next(follow.as_mut()) => self.take(news).await?,
             }
         }
     }
 
-    async fn pass(&mut self, News { session, told }: News) -> Result<(), Closed> {
+    async fn take(&mut self, news: News) -> Result<(), Closed> {
+        match news {
+            News::Found(found) => self.fleet.found = found,
+            News::Of { session, told } => {
+                self.fleet.known.insert(session.clone());
+                match &told {
+                    Told::Event(_) | Told::Lost(ShimError::Gone(_)) => self.fleet.silent.remove(&session),
+                    Told::Lost(error) => self.fleet.silent.insert(session.clone(), error.to_string()),
+                };
+                self.pass(session, told).await?;
+            }
+        }
+        match self.fleet.news().map(|summary| format!("event: fleet\ndata: {summary}\n\n")) {
+            Some(piece) => self.pieces.send(piece.into()).await.map_err(|_| Closed),
+            None => Ok(()),
+        }
+    }
+
+    async fn pass(&mut self, session: String, told: Told) -> Result<(), Closed> {
         let message = match told {
             Told::Event(message) => message,
             Told::Lost(error) => return self.lose(&session, &error.to_string()).await,
@@ -152,21 +219,30 @@ async fn next(follow: Option<&mut Follow>) -> Option<News> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shims::{Message, ShimError};
+    use crate::shims::Message;
 
     fn event(session: &str, kind: &str, number: u64, data: &str) -> News {
         let message = Message { kind: kind.into(), number: Some(number), data: data.into() };
-        News { session: session.into(), told: Told::Event(message) }
+        News::Of { session: session.into(), told: Told::Event(message) }
     }
 
     fn silent(session: &str) -> News {
-        News { session: session.into(), told: Told::Lost(ShimError::Silent) }
+        News::Of { session: session.into(), told: Told::Lost(ShimError::Silent) }
+    }
+
+    fn found(sessions: &[&str]) -> News {
+        let sessions = sessions.iter().map(|name| (*name).to_owned()).collect();
+        News::Found(Found { sessions, unused: Vec::new() })
+    }
+
+    fn stream(last_seen: &str) -> (Stream, mpsc::Receiver<Bytes>) {
+        let (pieces, receiver) = mpsc::channel(16);
+        (Stream::new(pieces, numbers(last_seen)), receiver)
     }
 
     #[tokio::test]
     async fn a_piece_says_where_every_session_is() {
-        let (sender, mut pieces) = mpsc::channel(16);
-        let mut stream = Stream { pieces: sender, numbers: Numbers::new() };
+        let (mut stream, mut pieces) = stream("");
         let news = [
             event("4711", "snapshot", 17, "{\"seq\":\n17}"),
             event("4712", "changes", 3, "{}"),
@@ -175,7 +251,8 @@ mod tests {
             silent("4712"),
         ];
         for news in news {
-            assert!(stream.pass(news).await.is_ok());
+            let News::Of { session, told } = news else { continue };
+            assert!(stream.pass(session, told).await.is_ok());
         }
         let expected = [
             "event: snapshot\nid: 4711:17\ndata: {\"session\":\"4711\",\"event\":{\"seq\": 17}}\n\n",
@@ -187,6 +264,30 @@ mod tests {
             assert_eq!(pieces.recv().await.unwrap(), piece);
         }
         assert!(pieces.is_empty());
+    }
+
+    /// Until every session that was found has answered or has not, a page must not say that there is none.
+    #[tokio::test]
+    async fn a_page_is_told_how_many_sessions_have_not_answered_yet_and_which_do_not() {
+        let (mut stream, mut pieces) = stream("4713:9");
+        let mut told = async |news: News| {
+            assert!(stream.take(news).await.is_ok());
+            let mut told = Vec::new();
+            while let Ok(piece) = pieces.try_recv() {
+                let text = String::from_utf8(piece.to_vec()).unwrap();
+                told.extend(text.strip_prefix("event: fleet\ndata: ").map(|data| data.trim_end().to_owned()));
+            }
+            told
+        };
+        let summary = |pending, silent| format!(r#"{{"pending":{pending},"silent":{{{silent}}},"unused":[]}}"#);
+        assert_eq!(told(found(&["4711", "4712", "4713"])).await, [summary(2, "")]);
+        assert_eq!(told(event("4711", "snapshot", 1, "{}")).await, [summary(1, "")]);
+        let one = r#""4712":"not answering""#;
+        assert_eq!(told(silent("4712")).await, [summary(0, one)]);
+        assert!(told(silent("4712")).await.is_empty());
+        assert_eq!(told(event("4712", "snapshot", 1, "{}")).await, [summary(0, "")]);
+        assert_eq!(told(silent("4711")).await, [summary(0, r#""4711":"not answering""#)]);
+        assert_eq!(told(found(&["4712"])).await, [summary(0, "")]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     metrics, page,
-    shims::{Directory, DirectoryError, Look, ShimError},
+    shims::{Directories, Look, ShimError, Unusable},
 };
 
 /// The longest order: a thousand keys and a reason.
@@ -66,7 +66,7 @@ fn last_seen(headers: &HeaderMap) -> &str {
 }
 
 async fn metrics(sources: &Sources) -> Response<Content> {
-    match sources.directory.as_ref().map_or_else(|| Ok(Look::default()), Directory::look) {
+    match sources.directories.as_ref().map_or_else(|| Ok(Look::default()), Directories::look) {
         Ok(look) => answer::of_type(metrics::CONTENT_TYPE, metrics::text(look.shims).await),
         Err(error) => unusable(&error),
     }
@@ -109,8 +109,8 @@ fn find<'a>(sources: &'a Sources, session: &str) -> Result<Source<'a>, Response<
     }
 }
 
-fn unusable(error: &DirectoryError) -> Response<Content> {
-    answer::problem(StatusCode::BAD_GATEWAY, format!("the directory of sockets {error}"), error.hint())
+fn unusable(unusable: &Unusable) -> Response<Content> {
+    answer::problem(StatusCode::BAD_GATEWAY, format!("the directory of sockets {unusable}"), unusable.error.hint())
 }
 
 fn failed(error: &ShimError) -> Response<Content> {

@@ -6,13 +6,13 @@ use rescind_feed::Details;
 
 use crate::{
     Recording,
-    shims::{Directory, DirectoryError, Shim, ShimError},
+    shims::{Directories, Shim, ShimError, Unusable},
 };
 
 /// Where sessions come from.
 #[derive(Debug)]
 pub(super) struct Sources {
-    pub(super) directory: Option<Directory>,
+    pub(super) directories: Option<Directories>,
     pub(super) recordings: Vec<Arc<Recording>>,
 }
 
@@ -26,16 +26,16 @@ pub(super) enum Source<'a> {
 }
 
 impl Sources {
-    pub(super) fn new(directory: Option<Directory>, recordings: Vec<Recording>) -> Self {
-        Self { directory, recordings: recordings.into_iter().map(Arc::new).collect() }
+    pub(super) fn new(directories: Option<Directories>, recordings: Vec<Recording>) -> Self {
+        Self { directories, recordings: recordings.into_iter().map(Arc::new).collect() }
     }
 
     /// The source of that session.
-    pub(super) fn find(&self, session: &str) -> Result<Option<Source<'_>>, DirectoryError> {
+    pub(super) fn find(&self, session: &str) -> Result<Option<Source<'_>>, Unusable> {
         if let Some(recording) = self.recordings.iter().find(|recording| recording.name() == session) {
             return Ok(Some(Source::Recording(recording)));
         }
-        let shim = self.directory.as_ref().map_or(Ok(None), |directory| directory.shim(session))?;
+        let shim = self.directories.as_ref().map_or(Ok(None), |directories| directories.shim(session))?;
         Ok(shim.map(Source::Shim))
     }
 }

@@ -1,4 +1,4 @@
-//! The directory of the user's sockets, and whether it is safe to use.
+//! One directory of the user's sockets, and whether it is safe to use.
 
 use std::{
     fs::{self, Metadata},
@@ -11,25 +11,23 @@ use rescind_feed::SOCKET_SUFFIX;
 
 use super::Shim;
 
-/// The directory in which the sockets of a user's shims lie.
+/// How many sockets of a directory are looked at.
+const LIMIT: usize = 1024;
+
+/// A directory in which the sockets of a user's shims lie.
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub(super) struct Directory {
     path: PathBuf,
     user: u32,
 }
 
-/// What lies in a [`Directory`].
+/// What lies in a [`Directory`], in no particular order.
 #[derive(Debug, Default)]
-pub struct Look {
-    /// The shims, in the order of their names; at most [`Look::LIMIT`]. Whether they answer is not known.
-    pub shims: Vec<Shim>,
+pub(super) struct Found {
+    /// The shims. Whether they answer is not known.
+    pub(super) shims: Vec<Shim>,
     /// Sockets that are not used, and why.
-    pub refused: Vec<(PathBuf, &'static str)>,
-}
-
-impl Look {
-    /// How many sockets are looked at.
-    pub const LIMIT: usize = 1024;
+    pub(super) refused: Vec<(PathBuf, &'static str)>,
 }
 
 /// Why a directory of sockets is not used.
@@ -70,62 +68,41 @@ impl DirectoryError {
 }
 
 impl Directory {
-    /// That of the user who runs this program, as the environment says.
-    #[must_use]
-    pub fn of_this_user() -> Self {
-        let user = rustix::process::geteuid().as_raw();
-        Self { path: rescind_feed::directory(|name| std::env::var_os(name), user), user }
-    }
-
     /// The one at `path`, of the user who runs this program.
-    #[must_use]
-    pub fn at(path: PathBuf) -> Self {
+    pub(super) fn at(path: PathBuf) -> Self {
         Self { path, user: rustix::process::geteuid().as_raw() }
     }
 
     /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The shims whose sockets lie there now; none where there is no directory yet.
+    /// What lies there now; `None` where there is no directory.
     ///
     /// # Errors
     ///
     /// [`DirectoryError`], where others could have put sockets there.
-    pub fn look(&self) -> Result<Look, DirectoryError> {
+    pub(super) fn look(&self) -> Result<Option<Found>, DirectoryError> {
         match fs::symlink_metadata(&self.path) {
             Ok(found) => self.judge(&found)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Look::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        let mut look = Look::default();
+        let mut all = Found::default();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             let Some(name) = entry.file_name().to_str().and_then(session_name).map(str::to_owned) else { continue };
             let Ok(found) = fs::symlink_metadata(entry.path()) else { continue };
             match self.objection(&found) {
-                None => look.shims.push(Shim::new(name, entry.path(), self.user)),
-                Some(objection) => look.refused.push((entry.path(), objection)),
+                None => all.shims.push(Shim::new(name, entry.path(), self.user)),
+                Some(objection) => all.refused.push((entry.path(), objection)),
             }
-            if look.shims.len() + look.refused.len() == Look::LIMIT {
+            if all.shims.len() + all.refused.len() == LIMIT {
                 break;
             }
         }
-        // Process ids in the order of their numbers, as a person would list them.
-        look.shims.sort_by(|a, b| (a.name().len(), a.name()).cmp(&(b.name().len(), b.name())));
-        look.refused.sort();
-        Ok(look)
-    }
-
-    /// The shim of that name, if a socket of it may be used.
-    ///
-    /// # Errors
-    ///
-    /// As [`look`](Self::look).
-    pub fn shim(&self, name: &str) -> Result<Option<Shim>, DirectoryError> {
-        Ok(self.look()?.shims.into_iter().find(|shim| shim.name() == name))
+        Ok(Some(all))
     }
 
     fn judge(&self, found: &Metadata) -> Result<(), DirectoryError> {
@@ -192,8 +169,10 @@ mod tests {
         socket(&directory, ".sock", 0o600);
         fs::write(directory.path().join("4713.sock"), "").unwrap();
         symlink(directory.path().join("4711.sock"), directory.path().join("4714.sock")).unwrap();
-        let look = directory.look().unwrap();
-        assert_eq!(look.shims.iter().map(Shim::name).collect::<Vec<_>>(), ["99", "4711"]);
+        let mut look = directory.look().unwrap().unwrap();
+        look.shims.sort_by_key(|shim| shim.name().to_owned());
+        look.refused.sort();
+        assert_eq!(look.shims.iter().map(Shim::name).collect::<Vec<_>>(), ["4711", "99"]);
         let refused = look.refused.iter().map(|(path, why)| (path.file_name().unwrap().to_str().unwrap(), *why));
         let expected = [
             ("4712.sock", "is open to other users"),
@@ -220,6 +199,6 @@ mod tests {
     #[test]
     fn where_no_shim_ever_ran_there_are_none() {
         let around = tempfile::tempdir().unwrap();
-        assert!(Directory::at(around.path().join("nothing")).look().unwrap().shims.is_empty());
+        assert!(Directory::at(around.path().join("nothing")).look().unwrap().is_none());
     }
 }

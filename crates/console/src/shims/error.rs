@@ -11,7 +11,7 @@ pub enum ShimError {
     /// Nobody listens on its socket: it has ended.
     #[error("gone")]
     Gone(#[source] io::Error),
-    /// It did not answer in time: it is stopped, or the machine is overloaded.
+    /// Its socket is there and it does not answer: it is stopped, it or the machine is overloaded, or it broke off.
     #[error("not answering")]
     Silent,
     /// Its socket is served by another user.

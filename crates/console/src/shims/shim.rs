@@ -46,6 +46,11 @@ impl Shim {
         &self.name
     }
 
+    /// Where its socket is.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The facts of its session.
     ///
     /// # Errors
@@ -99,8 +104,8 @@ impl Shim {
     /// [`ShimError`].
     pub async fn events(&self, since: Option<u64>) -> Result<Events, ShimError> {
         let path = since.map_or_else(|| "/v1/events".into(), |since| format!("/v1/events?since={since}"));
-        let asked = timeout(PATIENCE, self.send(Method::GET, &path, Bytes::new()));
-        Ok(Events::new(asked.await.map_err(|_| ShimError::Silent)??.into_body()))
+        let asked = self.patiently(self.send(Method::GET, &path, Bytes::new()));
+        Ok(Events::new(asked.await?.into_body()))
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ShimError> {
@@ -109,8 +114,25 @@ impl Shim {
 
     async fn answer<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, ShimError> {
         let asked = async { whole(self.send(method, path, body).await?.into_body()).await };
-        let answer = timeout(PATIENCE, asked).await.map_err(|_| ShimError::Silent)??;
+        let answer = self.patiently(asked).await?;
         serde_json::from_slice(&answer).map_err(ShimError::unreadable)
+    }
+
+    /// Waits for an answer. A shim that breaks off is gone only if nobody listens on its socket any more.
+    async fn patiently<T>(&self, asked: impl Future<Output = Result<T, ShimError>>) -> Result<T, ShimError> {
+        match timeout(PATIENCE, asked).await {
+            Err(_) => Err(ShimError::Silent),
+            Ok(Err(gone @ ShimError::Gone(_))) => match self.connect().await.map_err(ShimError::from_io) {
+                Err(ShimError::Gone(_)) => Err(gone),
+                Ok(_) | Err(_) => Err(ShimError::Silent),
+            },
+            // The session is over, and only its socket is still there.
+            Ok(Err(ShimError::Refused { status: 410, .. })) => {
+                Err(ShimError::Gone(io::ErrorKind::UnexpectedEof.into()))
+            }
+            Ok(Err(ShimError::Refused { status: 503, .. })) => Err(ShimError::Silent),
+            Ok(answer) => answer,
+        }
     }
 
     /// The address of a socket holds no long path: there it is reached through its directory's descriptor.

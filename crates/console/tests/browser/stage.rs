@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, thread};
 
-use rescind_console::{Console, Key, Recording, Settings, shims::Directory};
+use rescind_console::{Console, Key, Recording, Settings, shims::Directories};
 use rescind_feed::{Cancel, Request, Settled, SettledHow, State};
 use rescind_testkit::fake_shim::{FakeShim, session};
 use tempfile::TempDir;
@@ -33,9 +33,9 @@ impl Stage {
         let inside = key.reveal().to_owned();
         let runtime = Runtime::new().expect("a runtime");
         let (told, tells) = oneshot::channel();
-        let shims = Some(Directory::at(directory.path().join("shims")));
+        let shims = Some(Directories::at(directory.path().join("shims")));
         runtime.spawn(async move {
-            let console = Console::open(Settings { port: 0, key, directory: shims, recordings }).await;
+            let console = Console::open(Settings { port: 0, key, directories: shims, recordings }).await;
             let console = console.expect("a console");
             let _ = told.send((console.link(), console.address().port()));
             console.serve().await;

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use rescind_console::{Console, Key, Settings, shims::Directory};
+use rescind_console::{Console, Key, Settings, shims::Directories};
 use rescind_testkit::fake_shim::{FakeShim, session};
 
 /// A console that serves until the test process ends.
@@ -33,8 +33,8 @@ impl Rig {
         let around = tempfile::tempdir().unwrap();
         let sockets = around.path().join("sockets");
         let key = Key::random().unwrap();
-        let directory = Some(Directory::at(sockets.clone()));
-        let settings = Settings { port: 0, key: key.clone(), directory, recordings: Vec::new() };
+        let directories = Some(Directories::at(sockets.clone()));
+        let settings = Settings { port: 0, key: key.clone(), directories, recordings: Vec::new() };
         let (said, heard) = mpsc::channel();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

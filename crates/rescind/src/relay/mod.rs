@@ -61,10 +61,10 @@ pub struct Link {
     pub log: Option<(File, Level)>,
     /// What to do about a stuck request; nothing is said or done unless asked for.
     pub on_stuck: Option<OnStuck>,
-    /// The directory in which the admin socket is opened, made if it is not there; without one, no socket is. That it
-    /// cannot be opened is logged and no error.
+    /// The directories in which the admin socket may be opened: the first that can be used is, and made if it is not
+    /// there. Without any, there is no socket. Failing to open one in any of them is logged, and not an error.
     #[cfg(feature = "admin")]
-    pub admin: Option<PathBuf>,
+    pub admin: Vec<PathBuf>,
 }
 
 /// Why a link could not be set up.
@@ -118,14 +118,10 @@ pub fn run(link: Link) -> Result<End, LinkError> {
             server: Port::to_server(pipes).map_err(LinkError::Setup)?,
         };
         #[cfg(feature = "admin")]
-        let admin = match link.admin.map(|directory| Admin::open(&directory, origin, &command, group.server_id())) {
-            Some(Ok(admin)) => admin,
-            Some(Err(error)) => {
-                observer.handle_unlisted(&error);
-                Admin::default()
-            }
-            None => Admin::default(),
-        };
+        let admin = Admin::open(&link.admin, origin, &command, group.server_id()).unwrap_or_else(|errors| {
+            errors.iter().for_each(|error| observer.handle_unlisted(error));
+            Admin::default()
+        });
         #[cfg(not(feature = "admin"))]
         let admin = Admin;
         let mut drive = Drive::new(origin, config, ports, group, signals, observer, admin);

@@ -18,7 +18,7 @@ mod watch;
 
 use std::{
     ffi::OsString,
-    path::Path,
+    path::PathBuf,
     sync::Arc,
     task::{Context, Waker},
     time::{Duration, SystemTime},
@@ -60,14 +60,19 @@ struct Open {
 }
 
 impl Admin {
-    /// Opens the socket of a link that began at `origin`. Called on the runtime that drives the link.
+    /// Opens the socket of a link that began at `origin`, in the first of `directories` that can be used; none if there
+    /// are no directories. Called on the runtime that drives the link.
     pub(super) fn open(
-        directory: &Path,
+        directories: &[PathBuf],
         origin: std::time::Instant,
         command: &[OsString],
         server_pid: u32,
-    ) -> Result<Self, SocketError> {
-        let (socket, listener) = Socket::open(directory)?;
+    ) -> Result<Self, Vec<SocketError>> {
+        let mut errors = Vec::new();
+        let opened = directories.iter().find_map(|path| Socket::open(path).map_err(|error| errors.push(error)).ok());
+        let Some((socket, listener)) = opened else {
+            return if errors.is_empty() { Ok(Self::default()) } else { Err(errors) };
+        };
         let facts = Facts {
             name: socket.name.clone(),
             ancestors: ancestors(),
@@ -181,4 +186,36 @@ fn ancestors() -> Vec<u32> {
         stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
     };
     std::iter::successors(parent, above).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{DirBuilderExt, PermissionsExt},
+    };
+
+    use super::*;
+
+    fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
+        Admin::open(directories, std::time::Instant::now(), &["server".into()], 1)
+    }
+
+    /// There may be no `/run/user/UID`, and the place in `/tmp` may be somebody else's.
+    #[tokio::test]
+    async fn the_first_directory_that_can_be_used_is_taken() {
+        let around = tempfile::tempdir().unwrap();
+        let (missing, loose) = (around.path().join("no/where"), around.path().join("loose"));
+        let (good, further) = (around.path().join("good"), around.path().join("further"));
+        fs::DirBuilder::new().mode(0o700).create(&loose).unwrap();
+        fs::set_permissions(&loose, fs::Permissions::from_mode(0o755)).unwrap();
+        let admin = open(&[missing.clone(), loose.clone(), good.clone(), further.clone()]).unwrap();
+        let is_empty = |path: &PathBuf| fs::read_dir(path).unwrap().next().is_none();
+        assert!(is_empty(&loose) && !is_empty(&good) && !further.exists());
+        admin.close().await;
+        assert!(is_empty(&good));
+        // Each of those that cannot be used is named.
+        assert_eq!(open(&[missing, loose]).unwrap_err().len(), 2);
+        assert!(open(&[]).unwrap().0.is_none());
+    }
 }
