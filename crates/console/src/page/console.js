@@ -125,9 +125,22 @@ function totals() {
   set(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");
   set(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
   document.title = stuck ? `(${stuck} stuck) Rescind` : inFlight ? `(${inFlight}) Rescind` : "Rescind";
-  byId("empty").hidden = shown.length > 0;
   set(byId("bounds"), shown.length ? bounds() : "");
   if (store.pause) set(byId("paused"), `Paused: ${several(store.pause.changes, "change")} since. The details and cancels stay live.`);
+}
+
+/** What is said where no session is shown, and of those that cannot be: no more than the console has found out. */
+function absence() {
+  const { fleet } = store;
+  const silent = Object.entries(fleet?.silent ?? {}).map(([name, why]) => `${plain(name)}: ${plain(why)}.`);
+  const unused = (fleet?.unused ?? []).map((why) => `${plain(why)}; not used.`);
+  const none = store.sessions.size === 0 && store.shown().length === 0 && silent.length === 0;
+  const known = fleet?.pending === 0;
+  byId("looking").hidden = !none || known;
+  byId("empty").hidden = !none || !known;
+  const notes = silent.length ? [...silent, "What is in flight there is not shown."] : [];
+  set(byId("unheard"), [...notes, ...unused].join(" "));
+  byId("unheard").hidden = silent.length + unused.length === 0;
 }
 
 let drawnVersion = -1;
@@ -145,6 +158,7 @@ function draw(stamp) {
     movedAt = now;
     timeline.frame(now);
   }
+  absence();
   const ticking = now - drawnAt >= TABLE_EVERY;
   if (urgent || ticking) {
     if (urgent || drawnVersion !== store.version || !store.pause) {

@@ -12,6 +12,7 @@ export function follow(store, banner, anew = false) {
   const source = new EventSource("events");
   source.addEventListener("open", () => {
     banner.hidden = true;
+    store.fleet = null;
     store.reconnected(anew);
     anew = false;
   });
@@ -23,6 +24,9 @@ export function follow(store, banner, anew = false) {
       banner.hidden = false;
     }
     if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(store, banner, true), RETRY);
+  });
+  source.addEventListener("fleet", (message) => {
+    store.fleet = JSON.parse(message.data);
   });
   for (const kind of KINDS) {
     source.addEventListener(kind, (message) => {

@@ -161,6 +161,8 @@ function push(list, step) {
 /** All sessions, what is shown of them, and whether the connection stands. */
 export class Store {
   sessions = new Map();
+  /** What the console has found: sessions that have not answered yet, those that do not, what is not used; or null. */
+  fleet = null;
   /** Rises with everything learnt. */
   version = 0;
   /** When the connection was lost, on the page's clock. */

@@ -69,10 +69,15 @@ impl Browser {
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
         let opened = browser.post("/session", &wanted);
         browser.session = format!("/session/{}", opened["sessionId"].as_str().expect("a session"));
-        browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": WATCH }));
+        browser.before_each_page(WATCH);
         browser.resize(1280, 900);
         browser.scheme("light");
         Some(browser)
+    }
+
+    /// Runs a script in every page before it loads.
+    pub(crate) fn before_each_page(&self, script: &str) {
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script }));
     }
 
     /// Goes to an address and waits until it is loaded.

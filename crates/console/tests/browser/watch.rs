@@ -55,6 +55,47 @@ fn an_empty_page_says_how_to_begin_and_fills_by_itself() {
     });
 }
 
+/// Counts the frames in which the page says that there is no session.
+const COUNT_CLAIMS: &str = "globalThis.claims = 0;
+    (function look() {
+      const empty = document.getElementById('empty');
+      if (empty && !empty.hidden) globalThis.claims += 1;
+      requestAnimationFrame(look);
+    })();";
+
+#[test]
+fn a_page_does_not_say_that_nothing_runs_before_it_knows() {
+    let Some(browser) = Browser::start() else { return };
+    browser.before_each_page(COUNT_CLAIMS);
+    let stage = Stage::open();
+    let shim = stage.shim("4711", &["npx", "polite-server"]);
+    shim.put([request(1, "tools/call", Some("index"), 0)]);
+    browser.go(stage.link());
+    row(&browser, "4711", "c1", "running");
+    assert_eq!(browser.run("return claims"), 0, "beside a session that runs");
+
+    // One that does not answer is no reason to say so either, while it is waited for and afterwards.
+    let silent = Stage::open();
+    let stopped = silent.shim("4712", &["npx", "polite-server"]);
+    stopped.put([request(1, "tools/call", Some("index"), 0)]);
+    stopped.freeze();
+    browser.go(silent.link());
+    browser.until("!document.getElementById('looking').hidden");
+    browser.until("document.getElementById('unheard').innerText.includes('4712: not answering')");
+    browser.picture("table-6-not-answering");
+    assert_eq!(browser.run("return claims"), 0, "beside a session that does not answer");
+    stopped.thaw();
+    row(&browser, "4712", "c1", "running");
+    browser.until("document.getElementById('unheard').hidden && document.getElementById('looking').hidden");
+    assert_eq!(browser.run("return claims"), 0);
+
+    // It says so once it is so.
+    let none = Stage::open();
+    browser.go(none.link());
+    browser.until("claims > 0 && document.getElementById('looking').hidden");
+    browser.until("document.body.innerText.includes('No rescind run of yours was found')");
+}
+
 #[test]
 fn messages_are_shown_when_asked_for() {
     on_stage(|stage, browser| {
