@@ -36,7 +36,7 @@ fn a_timeout_cancels_the_work_and_answers_the_client() {
     assert_eq!(
         rig.at_client(),
         [
-            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31001,"message":"no answer: the response clock of 300ms ran out","data":{"clock":"response","afterMs":300,"receipt":{"cause":"timeout","outcome":"asked"}}}}"#
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31001,"message":"no answer or progress for 300ms (the relay's response timeout)","data":{"clock":"response","afterMs":300,"receipt":{"cause":"timeout","outcome":"asked"}}}}"#
         ]
     );
     rig.from_server(RESULT);

@@ -46,6 +46,8 @@ pub struct Config {
     pub observe: bool,
     /// Whether every frame is an event ([`Event::Frame`](super::Event::Frame)), for recordings.
     pub tap: bool,
+    /// How errors name the settings that they come from.
+    pub setting_names: SettingNames,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
     /// A deliberate bug, to prove that it is found.
@@ -91,9 +93,35 @@ impl Default for Config {
             notices: true,
             observe: false,
             tap: false,
+            setting_names: SettingNames::default(),
             seed: 0,
             #[cfg(feature = "seeded-bugs")]
             bug: None,
+        }
+    }
+}
+
+/// How the relay's own errors name its settings, so that their reader knows whose limit it was and what to change. A
+/// driver that offers the settings by other names, such as flags of a command, says them here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingNames {
+    /// [`Clock::Response`].
+    pub response_timeout: &'static str,
+    /// [`Clock::Total`].
+    pub total_timeout: &'static str,
+    /// [`Config::max_message`].
+    pub max_message: &'static str,
+    /// [`Config::max_in_flight`].
+    pub max_in_flight: &'static str,
+}
+
+impl Default for SettingNames {
+    fn default() -> Self {
+        Self {
+            response_timeout: "the relay's response timeout",
+            total_timeout: "the relay's total timeout",
+            max_message: "the relay's max_message",
+            max_in_flight: "the relay's max_in_flight",
         }
     }
 }

@@ -42,7 +42,7 @@ use std::collections::VecDeque;
 
 pub use crate::sticky::EarlyCancels;
 pub use changes::Said;
-pub use config::{Clock, ClockRule, Config};
+pub use config::{Clock, ClockRule, Config, SettingNames};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
 pub use exchange::Late;
 pub use key::{NoKey, RequestKey};

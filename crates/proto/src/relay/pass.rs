@@ -69,7 +69,9 @@ impl Relay {
             return None;
         }
         if self.tables[from].live() >= self.config.max_in_flight {
-            self.refuse(from, Some(&id), error_code::OVERLOADED, "too many requests in flight");
+            let (limit, name) = (self.config.max_in_flight, self.config.setting_names.max_in_flight);
+            let text = format!("too many requests in flight; the limit is {limit} ({name})");
+            self.refuse(from, Some(&id), error_code::OVERLOADED, &text);
             self.report_drop(now, from, Drop::Overloaded, method.as_bytes());
             return None;
         }
@@ -473,7 +475,8 @@ impl Relay {
 
     /// A message over the limit has ended; the one request it was, or answers, is answered (D36).
     pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
-        let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
+        let (limit, name) = (self.config.max_message, self.config.setting_names.max_message);
+        let text = format!("the message has {} bytes; the limit is {limit} ({name})", message.len);
         self.report_drop(now, from, Drop::TooLarge, text.as_bytes());
         if message.kind == Kind::Response {
             let id = message.id.clone().map(ResponseId::Exact);

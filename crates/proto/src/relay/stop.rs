@@ -289,7 +289,11 @@ impl Relay {
         self.events.push_back(Event::TimedOut { request, clock, after: limit });
         self.cancel_upstream(now, request, Cause::new(CauseCode::Timeout));
         let data = self.error_data(request, Some((clock, limit)));
-        let text = format!("no answer: the {} clock of {limit:?} ran out", clock.word());
+        let names = self.config.setting_names;
+        let text = match clock {
+            Clock::Response => format!("no answer or progress for {limit:?} ({})", names.response_timeout),
+            Clock::Total => format!("no answer within {limit:?} ({})", names.total_timeout),
+        };
         self.answer_error(now, request, error_code::TIMED_OUT, &text, Some(&data));
         self.report_decided(now, request);
     }
