@@ -21,7 +21,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use rescind::relay::{self, Level, Link, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
-    relay::{Clock, Config, End},
+    relay::{Clock, Config, End, SettingNames},
     side::Sides,
 };
 
@@ -160,6 +160,12 @@ fn config(arguments: &Arguments) -> Config {
         clocks,
         max_message: arguments.max_message,
         max_in_flight: arguments.max_in_flight.get(),
+        setting_names: SettingNames {
+            response_timeout: "set by rescind run --timeout",
+            total_timeout: "set by rescind run --total-timeout",
+            max_message: "see rescind run --max-message",
+            max_in_flight: "see rescind run --max-in-flight",
+        },
         seed: seed(),
         ..Config::default()
     }

@@ -136,6 +136,40 @@ fn a_timeout_cancels_the_work_and_answers_with_an_error_that_says_which_clock() 
     rig.expect_client_hears_nothing();
 }
 
+/// Its reader is a person, or a model that tells one, and neither knows the shim's codes.
+#[test]
+fn an_error_of_a_limit_names_the_flag_that_set_it() {
+    let limits = ["--max-in-flight", "1", "--max-message", "2KiB"];
+    let said = |rig: &mut Rig, id: &str, code: i32| {
+        let error = error_of(&rig.client.receive(), id);
+        assert_eq!(error["code"], code, "{error}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let rig_of = |clock: &str| {
+        let mut rig = rig(&[&limits[..], &[clock, "tools/call=30ms"]].concat());
+        greet_mcp(&mut rig, "2025-11-25");
+        rig
+    };
+    let mut rig = rig_of("--timeout");
+    let long = format!(r#"["{}"]"#, "x".repeat(3000));
+    rig.client.send(&request_with("1", "prompts/get", &long));
+    let words = "bytes; the limit is 2048 (see rescind run --max-message)";
+    let message = said(&mut rig, "1", -31005);
+    assert!(message.starts_with("the message has ") && message.ends_with(words), "{message}");
+    pass_to_server(&mut rig, &request("2", "prompts/get"));
+    rig.client.send(&request("3", "prompts/get"));
+    let words = "too many requests in flight; the limit is 1 (see rescind run --max-in-flight)";
+    assert_eq!(said(&mut rig, "3", -31004), words);
+    rig.server.send(&result("2", &long));
+    let message = said(&mut rig, "2", -31005);
+    assert!(message.starts_with("answer too large: ") && message.ends_with("--max-message)"), "{message}");
+    pass_to_server(&mut rig, &request("4", "tools/call"));
+    assert_eq!(said(&mut rig, "4", -31001), "no answer or progress for 30ms (set by rescind run --timeout)");
+    let mut rig = rig_of("--total-timeout");
+    pass_to_server(&mut rig, &request("5", "tools/call"));
+    assert_eq!(said(&mut rig, "5", -31001), "no answer within 30ms (set by rescind run --total-timeout)");
+}
+
 /// MCP-C03.
 #[test]
 fn a_timeout_of_initialize_sends_no_cancel() {
