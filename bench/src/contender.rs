@@ -87,7 +87,7 @@ impl Contender {
             Self::Rescind => {
                 let command = programs.rescind.as_ref().ok_or_else(|| io::Error::other("no shim to start"))?;
                 let shim = std::iter::once(command.clone().into_os_string())
-                    .chain(["run", "--"].map(OsString::from))
+                    .chain([OsString::from("run")])
                     .chain(server.iter().cloned())
                     .collect::<Vec<_>>();
                 run(&shim, input, output)?;

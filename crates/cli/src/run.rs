@@ -1,4 +1,4 @@
-//! `rescind run [flags] -- COMMAND…`: a client on stdin and stdout, a server as a child, the relay between.
+//! `rescind run [flags] COMMAND…`: a client on stdin and stdout, a server as a child, the relay between.
 
 mod dialect_file;
 mod limits;
@@ -38,8 +38,11 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// its own dialect, late answers are swallowed, and nobody is left waiting for a server that is mute or dead.
 /// Without flags the protocol is detected and nothing is printed.
 ///
-/// Exit code: the server's; 128 and the signal's number if a signal ended it; 125 if rescind itself failed,
-/// 126 if COMMAND cannot be run, 127 if it does not exist.
+/// The first word that is no flag begins COMMAND, and what follows is the command's own. `--` before it is allowed
+/// and never needed.
+///
+/// It ends as the server does: with its exit code, or by its signal; with 125 if rescind itself failed, 126 if COMMAND
+/// cannot be run, 127 if it does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What the client speaks, and the server too unless --server-protocol says otherwise: auto, mcp, acp,
@@ -96,7 +99,7 @@ pub(crate) struct Arguments {
     max_in_flight: NonZeroUsize,
 
     /// The server's command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -341,3 +341,47 @@ fn values_that_make_no_sense_are_usage_errors() {
         assert!(said.starts_with("error: ") && said.contains(flags[0]), "{flags:?}: {said}");
     }
 }
+
+/// D46: launchers drop the `--`.
+#[test]
+fn the_first_word_that_is_no_flag_begins_the_command_and_dashes_are_never_needed() {
+    const SHOW: [&str; 4] = ["sh", "-c", r#"printf '%s\n' "$@" >&2"#, "sh"];
+    let seen = |before: &[&str], words: &[&str]| {
+        let arguments = [&["run"], before, &SHOW, words].concat();
+        let (said, code) = shim::run_to_end(&arguments);
+        assert_eq!(code, 0, "{arguments:?}: {said}");
+        said.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for before in [&[][..], &["--"], &["--timeout", "2m"], &["--timeout=2m", "--unlisted", "--"]] {
+        for words in [
+            &["-y", "server", "--flag"][..],
+            &["--timeout", "5"],
+            &["--help"],
+            &["-V"],
+            &["--", "x"],
+            &["x", "--", "--", "-"],
+            &["--no-such-flag=of ours", ""],
+        ] {
+            assert_eq!(seen(before, words), words, "{before:?}");
+        }
+    }
+}
+
+/// D46.
+#[test]
+fn a_mistyped_flag_is_not_the_command() {
+    let (said, code) = shim::run_to_end(&["run", "--timout", "2m", "true"]);
+    assert_eq!(code, 125, "{said}");
+    assert!(said.starts_with("error: unexpected argument '--timout'"), "{said}");
+    assert!(said.contains("'--timeout'"), "it is named: {said}");
+    let (said, code) = shim::run_to_end(&["run", "--timeout", "2m"]);
+    assert_eq!(code, 125, "{said}");
+    assert!(said.starts_with("error: ") && said.contains("<COMMAND>"), "{said}");
+}
+
+/// D46: what looks like a flag can be a command behind `--`.
+#[test]
+fn behind_dashes_anything_is_the_command() {
+    let (said, code) = shim::run_to_end(&["run", "--", "-weird", "--timeout"]);
+    assert_eq!((code, said.lines().next().unwrap()), (127, "error: -weird: command not found"));
+}

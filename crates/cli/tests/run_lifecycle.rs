@@ -350,7 +350,7 @@ fn a_client_that_never_reads_does_not_hold_the_shim_for_ever() {
 #[test]
 fn the_servers_stderr_passes_through() {
     let mut command = Command::new(PROGRAM);
-    command.args(["run", "--", "sh", "-c", "echo hello >&2"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command.args(["run", "sh", "-c", "echo hello >&2"]).stdin(Stdio::null()).stdout(Stdio::null());
     let mut shim = Shim::start(command, &Transcript::default());
     assert_eq!(shim.stderr.rest(), b"hello\n");
     shim.expect_exit(0);
@@ -358,7 +358,7 @@ fn the_servers_stderr_passes_through() {
 
 #[test]
 fn a_command_that_does_not_exist_is_127_and_says_what_to_do() {
-    let (said, code) = shim::run_to_end(&["run", "--", "no-such-command"]);
+    let (said, code) = shim::run_to_end(&["run", "no-such-command"]);
     assert_eq!(code, 127);
     assert_eq!(
         said,
@@ -416,10 +416,7 @@ fn stdin_may_be_a_file_and_stdout_too() {
     let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
     fs::write(&input, format!("{notification}\n")).unwrap();
     let mut command = Command::new(PROGRAM);
-    command
-        .args(["run", "--", "cat"])
-        .stdin(fs::File::open(&input).unwrap())
-        .stdout(fs::File::create(&output).unwrap());
+    command.args(["run", "cat"]).stdin(fs::File::open(&input).unwrap()).stdout(fs::File::create(&output).unwrap());
     let mut shim = Shim::start(command, &Transcript::default());
     shim.expect_exit(0);
     assert_eq!(fs::read_to_string(&output).unwrap(), format!("{notification}\n"));
@@ -427,7 +424,7 @@ fn stdin_may_be_a_file_and_stdout_too() {
 
 #[test]
 fn stdin_and_stdout_may_be_nothing() {
-    let (said, code) = shim::run_to_end(&["run", "--", "cat"]);
+    let (said, code) = shim::run_to_end(&["run", "cat"]);
     assert_eq!((said.as_str(), code), ("", 0));
 }
 
@@ -454,7 +451,7 @@ fn a_terminal_keeps_its_flags_and_is_read() {
     let terminal = Terminal::open();
     let before = terminal.flags();
     let mut command = Command::new(PROGRAM);
-    command.args(["run", "--", "cat"]).stdin(terminal.end()).stdout(terminal.end());
+    command.args(["run", "cat"]).stdin(terminal.end()).stdout(terminal.end());
     let mut shim = Shim::start(command, &Transcript::default());
     let notification = r#"{"jsonrpc":"2.0","method":"notifications/message"}"#;
     terminal.type_in(&format!("{notification}\n"));

@@ -54,9 +54,7 @@ struct Client {
 impl Client {
     fn open(folder: &Path, marks: &Path) -> Self {
         let mut command = rescind(folder);
-        command
-            .args(["run", "--", env!("CARGO_BIN_EXE_rescind"), "__sample-server"])
-            .env("RESCIND_SAMPLE_MARKS", marks);
+        command.args(["run", env!("CARGO_BIN_EXE_rescind"), "__sample-server"]).env("RESCIND_SAMPLE_MARKS", marks);
         let mut shim = command.spawn().expect("a shim");
         let input = shim.stdin.take();
         let output = BufReader::new(shim.stdout.take().expect("its output")).lines();

@@ -62,7 +62,7 @@ impl Three {
         let folder = tempfile::tempdir().unwrap();
         let client = Client::McpTypeScript.command()[1].replace("client.mjs", "three.mjs");
         let mut command = Command::new("node");
-        command.args([&client, tool, arguments, "--", RESCIND, "run", "--"]).args(server.command());
+        command.args([&client, tool, arguments, "--", RESCIND, "run"]).args(server.command());
         let mut child = in_folder(&mut command, &folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -13,7 +13,7 @@ use crate::{
 fn an_empty_page_says_how_to_begin_and_fills_by_itself() {
     on_stage(|stage, browser| {
         browser.until(
-            "!document.getElementById('empty').hidden && document.body.innerText.includes('rescind run -- COMMAND')",
+            "!document.getElementById('empty').hidden && document.body.innerText.includes('rescind run COMMAND')",
         );
         browser.picture("table-1-empty");
         let shim = stage.shim("4711", &["npx", "polite-server"]);
