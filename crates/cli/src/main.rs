@@ -1,7 +1,7 @@
 //! The `rescind` command.
 //!
-//! One file a subcommand. Exit codes: `rescind run` gives its command's, 128+n
-//! after a signal, and 125 to 127 for what went wrong before (as `env` and
+//! One file a subcommand. Exit codes: `rescind run` gives its command's or dies
+//! of its signal, and gives 125 to 127 for what went wrong before (as `env` and
 //! `timeout` do); everything else 0 for done and 2 for could not, and `rescind
 //! cancel` 1 where something was not in flight.
 

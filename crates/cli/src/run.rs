@@ -1,6 +1,7 @@
 //! `rescind run [flags] COMMAND…`: a client on stdin and stdout, a server as a child, the relay between.
 
 mod dialect_file;
+mod ending;
 mod limits;
 mod protocol;
 
@@ -26,7 +27,7 @@ use rescind_proto::{
 };
 
 use crate::failure::Failure;
-use limits::Limit;
+use limits::{Limit, Patience};
 use protocol::Protocol;
 
 /// The exit code of the shim's own failures; 126 and 127 are the command's that could not be started.
@@ -67,6 +68,11 @@ pub(crate) struct Arguments {
     /// How long a cancelled request may go unanswered before a client that must be answered gets an answer
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limits::duration)]
     grace: Duration,
+
+    /// How long the server may live on after the client's input has ended and nothing is in flight: a DURATION, or
+    /// never to end it
+    #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = Patience::parse)]
+    finish: Patience,
 
     /// What to do when a cancelled request is still being worked on after the grace: say so on stderr, or end
     /// the server with everything it is doing
@@ -120,7 +126,7 @@ enum LogLevel {
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match run(arguments) {
-        Ok(how) => ExitCode::from(exit_code(&how)),
+        Ok(how) => ending::as_the_server(&how),
         Err(failure) => {
             failure.say();
             ExitCode::from(OWN_FAILURE)
@@ -135,13 +141,14 @@ fn run(arguments: Arguments) -> Result<End, Failure> {
     let (client_input, client_output) = take_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let config = config(&arguments);
-    let Arguments { on_stuck, record, log, log_file, unlisted, command, .. } = arguments;
+    let Arguments { finish, on_stuck, record, log, log_file, unlisted, command, .. } = arguments;
     let link = Link {
         client_input,
         client_output,
         command,
         launcher,
         config,
+        finish: finish.0,
         recording: record.map(open_recording).transpose()?,
         log: log.map(|level| Ok((open_log(log_file)?, level.into()))).transpose()?,
         on_stuck: on_stuck.map(Into::into),
@@ -219,16 +226,6 @@ fn take_streams() -> io::Result<(OwnedFd, OwnedFd)> {
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
-}
-
-/// The code that a shell gives: the command's own, or 128 and the signal that ended it.
-fn exit_code(how: &End) -> u8 {
-    let code = match how {
-        End::Exited(code) => *code,
-        End::Signalled(signal) => 128 + signal,
-        End::Closed => i32::from(OWN_FAILURE),
-    };
-    u8::try_from(code & 0xff).unwrap_or(OWN_FAILURE)
 }
 
 impl From<Stuck> for OnStuck {

@@ -30,6 +30,7 @@ fn link(command: &[&str]) -> (JoinHandle<Result<End, LinkError>>, File, File) {
         command: command.iter().map(Into::into).collect(),
         launcher: PathBuf::from(PROGRAM),
         config: Config { max_debt: 10_000, debt_limit: Duration::from_millis(100), ..Config::default() },
+        finish: None,
         recording: None,
         log: None,
         on_stuck: None,

@@ -7,6 +7,7 @@ mod shim;
 use std::fs;
 
 use rescind_testkit::puppet::Rig;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use shim::{
     PROGRAM, error_of,
@@ -275,8 +276,10 @@ fn on_stuck_kill_ends_the_server_and_answers_what_else_was_in_flight() {
     rig.server.puppet.expect_death();
     rig.server.close();
     let error = error_of(&rig.client.receive(), "2");
-    assert_eq!((&error["code"], &error["data"]["signal"]), (&json!(-31002), &json!(9)), "{error}");
-    rig.shim.expect_exit(128 + 9);
+    assert_eq!(error["code"], -31002, "{error}");
+    assert_eq!(error["data"], json!({"signal": 9, "endedBy": "shim", "because": "stuck"}));
+    assert!(error["message"].as_str().unwrap().contains("(--on-stuck kill)"), "{error}");
+    rig.shim.expect_death(Signal::KILL);
 }
 
 /// A client that does not obey a server's cancel is reported, and the server does not pay for it.
@@ -331,6 +334,7 @@ fn values_that_make_no_sense_are_usage_errors() {
         ["--timeout", "=10s"],
         ["--total-timeout", "soon"],
         ["--grace", "forever"],
+        ["--finish", "sometime"],
         ["--on-stuck", "ignore"],
         ["--log", "loud"],
         ["--max-message", "0"],

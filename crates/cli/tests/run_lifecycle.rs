@@ -4,7 +4,8 @@ mod shim;
 
 use std::{
     fs,
-    os::fd::AsFd,
+    io::Write,
+    os::{fd::AsFd, unix::process::ExitStatusExt},
     process::{Command, Stdio},
 };
 
@@ -81,36 +82,98 @@ fn a_last_line_without_a_line_break_is_still_sent() {
     rig.server.expect_end();
 }
 
+/// D44, point by point in `relay/lifecycle.rs`. The server's work takes longer than the whole ladder does.
 #[test]
-fn a_server_that_ignores_the_end_of_input_is_terminated_then_killed() {
-    let mut rig = rig();
+fn after_the_end_of_input_a_server_may_finish_what_is_in_flight_and_save() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("saved");
+    let answer = format!("read -r call; sleep 3; echo '{ANSWER}'");
+    let server = format!("{answer}; exec >&-; sleep 1; echo saved >{}; exit 7", file.display());
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "sh", "-c", &server]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut shim = command.spawn().unwrap();
+    let mut stdin = shim.stdin.take().unwrap();
+    stdin.write_all(format!("{CALL}\n").as_bytes()).unwrap();
+    drop(stdin);
+    let output = shim.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{ANSWER}\n"));
+    assert_eq!((output.status.code(), output.stderr), (Some(7), Vec::new()));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "saved\n");
+}
+
+#[test]
+fn a_server_that_lives_on_with_nothing_in_flight_is_terminated_then_killed() {
+    let mut rig = Rig::builder(PROGRAM).flags(["--finish", "100ms"]).start();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
     rig.server.puppet.survive(15);
     rig.client.close_output();
     rig.server.expect_end();
+    // Whatever the clock says, what is in flight is waited for.
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
     rig.server.puppet.expect_signal(15);
     rig.server.puppet.expect_death();
     rig.server.close();
-    rig.shim.expect_exit(128 + 9);
+    rig.shim.expect_death(Signal::KILL);
 }
 
 #[test]
-fn a_server_that_ends_on_sigterm_gives_its_signal_as_exit_code() {
+fn a_client_that_is_gone_has_its_server_terminated() {
+    for streams in [Streams::Pipes, Streams::Sockets] {
+        let mut rig = Rig::builder(PROGRAM).streams(streams).start();
+        rig.client.send(CALL);
+        rig.server.expect(CALL);
+        rig.client.close();
+        rig.server.puppet.expect_death();
+        rig.server.close();
+        rig.shim.expect_death(Signal::TERM);
+    }
+}
+
+/// D44: though nothing is written, and its input stays open.
+#[test]
+fn a_client_that_no_longer_reads_is_gone_before_anything_is_written() {
+    for streams in [Streams::Pipes, Streams::Sockets] {
+        let mut rig = Rig::builder(PROGRAM).streams(streams).start();
+        rig.client.send(CALL);
+        rig.server.expect(CALL);
+        rig.client.close_input();
+        rig.server.expect_end();
+        rig.server.exit(0);
+        rig.shim.expect_exit(0);
+    }
+}
+
+/// An editor's language server is told to exit, and then its pipes are closed.
+#[test]
+fn what_a_client_says_before_it_goes_reaches_the_server() {
     let mut rig = rig();
+    let last = r#"{"jsonrpc":"2.0","method":"exit"}"#;
+    let long = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"text":"{}"}}}}"#, "y".repeat(500_000));
+    rig.client.send_together(&[&long, last]);
     rig.client.close();
-    rig.server.puppet.expect_death();
-    rig.server.close();
-    rig.shim.expect_exit(128 + 15);
-}
-
-#[test]
-fn a_client_that_is_gone_ends_the_server() {
-    let mut rig = rig();
-    // Its own stdin stays open: only that nobody reads what the shim writes shows that the client is gone.
-    rig.client.close_input();
-    rig.server.send(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#);
+    rig.server.expect(&long);
+    rig.server.expect(last);
     rig.server.expect_end();
     rig.server.exit(0);
     rig.shim.expect_exit(0);
+}
+
+/// D44: a file has no reader that could be watched, so it is the process that started the shim that counts.
+#[test]
+fn with_its_output_in_a_file_the_end_of_the_starting_process_ends_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let starter = format!(r#"exec 3<&0; "$0" "$@" <&3 >{} & wait"#, folder.path().join("out").display());
+    let mut rig = Rig::builder(PROGRAM).under(["sh", "-c", &starter]).start();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.client.close_output();
+    rig.server.expect_end();
+    // What the test knows as the shim is the shell that started it.
+    rig.shim.kill(Signal::KILL);
+    rig.shim.expect_death(Signal::KILL);
+    rig.server.puppet.expect_death();
 }
 
 #[test]
@@ -143,7 +206,7 @@ fn a_server_that_survives_a_signal_to_the_shim_is_killed() {
     rig.server.puppet.expect_signal(15);
     rig.server.puppet.expect_death();
     rig.server.close();
-    rig.shim.expect_exit(128 + 9);
+    rig.shim.expect_death(Signal::KILL);
 }
 
 #[test]
@@ -219,15 +282,43 @@ fn the_exit_code_is_the_servers() {
     }
 }
 
+/// D45.
 #[test]
-fn a_servers_death_by_signal_is_128_and_the_signal() {
-    for signal in [6, 9, 15] {
-        let mut rig = rig();
-        rig.server.puppet.raise(signal);
-        rig.server.puppet.expect_death();
-        rig.server.close();
-        rig.shim.expect_exit(128 + signal);
+fn the_shim_dies_of_its_servers_signal_and_dumps_no_core() {
+    let folder = tempfile::tempdir().unwrap();
+    for signal in [Signal::HUP, Signal::INT, Signal::ABORT, Signal::KILL, Signal::SEGV, Signal::PIPE, Signal::TERM] {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"ulimit -c unlimited; exec "$0" "$@""#, PROGRAM, "run"]);
+        command.args(["env", "--default-signal", "sh", "-c", &format!("kill -{} $$", signal.as_raw())]);
+        command.current_dir(&folder);
+        let mut shim = Shim::start(command, &Transcript::default());
+        let status = shim.wait();
+        assert_eq!((status.signal(), status.core_dumped()), (Some(signal.as_raw()), false));
+        shim.expect_said_nothing();
     }
+}
+
+/// D45.
+#[test]
+fn a_signal_ignored_by_the_shim_is_died_of_all_the_same() {
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"trap "" HUP; exec "$0" "$@""#, PROGRAM, "run"]);
+    command.args(["env", "--default-signal=HUP", "sh", "-c", "kill -HUP $$"]);
+    let mut shim = Shim::start(command, &Transcript::default());
+    shim.expect_death(Signal::HUP);
+}
+
+/// D45: the socket is gone by then.
+#[test]
+fn a_shim_that_dies_of_its_servers_signal_has_cleaned_up() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    rig.server.puppet.raise(15);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    rig.shim.expect_death(Signal::TERM);
+    grandchild.expect_death();
+    assert_eq!(shim::admin::names(&rig.sockets), [""; 0]);
 }
 
 /// Case 65, and the exit status that D35 asks for.
@@ -255,7 +346,37 @@ fn what_is_in_flight_when_the_server_is_killed_is_answered_with_the_signal() {
     let error = error_of(&rig.client.receive(), "1");
     assert_eq!(error["code"], -31002, "{error}");
     assert_eq!(error["data"]["signal"], 9, "{error}");
-    rig.shim.expect_exit(128 + 9);
+    rig.shim.expect_death(Signal::KILL);
+}
+
+/// D44.
+#[test]
+fn what_is_answered_says_who_ended_the_server() {
+    let ended = |end: fn(&mut Rig)| {
+        let mut rig = Rig::builder(PROGRAM).under(["env", "--default-signal"]).start();
+        rig.client.send(CALL);
+        rig.server.expect(CALL);
+        end(&mut rig);
+        error_of(&rig.client.receive(), "1")
+    };
+    let error = ended(|rig| rig.server.exit(0));
+    assert_eq!(error["message"], "the server exited with code 0 by itself before it answered");
+    assert_eq!(error["data"], serde_json::json!({"exitCode": 0, "endedBy": "server"}));
+
+    let error = ended(|rig| {
+        rig.server.puppet.raise(9);
+        rig.server.puppet.expect_death();
+        rig.server.close();
+    });
+    assert_eq!(error["data"], serde_json::json!({"signal": 9, "endedBy": "server"}));
+
+    let error = ended(|rig| {
+        rig.shim.kill(Signal::INT);
+        rig.server.puppet.expect_death();
+        rig.server.close();
+    });
+    assert_eq!(error["message"], "the server was ended by signal 2 before it answered: its client had sent signal 2");
+    assert_eq!(error["data"], serde_json::json!({"signal": 2, "endedBy": "client", "clientSignal": 2}));
 }
 
 /// Case 78.
@@ -310,7 +431,7 @@ fn output_that_outlives_the_server_is_drained_but_not_waited_for() {
 }
 
 #[test]
-fn a_server_that_closes_its_output_and_lives_is_gone() {
+fn a_server_that_closes_its_output_and_lives_is_gone_and_may_finish() {
     let mut rig = rig();
     rig.client.send(CALL);
     rig.server.expect(CALL);
@@ -318,13 +439,15 @@ fn a_server_that_closes_its_output_and_lives_is_gone() {
     let error = error_of(&rig.client.receive(), "1");
     assert_eq!(error["code"], -31002, "{error}");
     rig.server.expect_end();
-    rig.server.exit(0);
-    rig.shim.expect_exit(0);
+    rig.client.close_output();
+    rig.client.expect_end();
+    rig.server.exit(4);
+    rig.shim.expect_exit(4);
 }
 
 #[test]
 fn a_server_that_closes_its_input_and_lives_is_gone() {
-    let mut rig = rig();
+    let mut rig = Rig::builder(PROGRAM).flags(["--finish", "1ms"]).start();
     rig.client.send(CALL);
     rig.server.expect(CALL);
     rig.server.close_input();
@@ -335,7 +458,7 @@ fn a_server_that_closes_its_input_and_lives_is_gone() {
     assert_eq!(error["code"], -31002, "{error}");
     rig.server.puppet.expect_death();
     rig.server.close_output();
-    rig.shim.expect_exit(128 + 15);
+    rig.shim.expect_death(Signal::TERM);
 }
 
 #[test]
@@ -372,7 +495,7 @@ fn a_command_that_cannot_be_run_is_126() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");
     fs::write(&file, "not a program").unwrap();
-    let (said, code) = shim::run_to_end(&["run", "--", file.to_str().unwrap()]);
+    let (said, code) = shim::run_to_end(&["run", file.to_str().unwrap()]);
     assert_eq!(code, 126);
     assert!(said.starts_with(&format!("error: {}: Permission denied", file.display())), "{said}");
     assert!(said.contains("\nhint: "), "{said}");
@@ -398,7 +521,7 @@ fn the_server_starts_with_the_default_for_broken_pipes() {
     let folder = tempfile::tempdir().unwrap();
     let status = folder.path().join("status");
     let copy = format!("cp /proc/self/status {}", status.display());
-    let (said, code) = shim::run_to_end(&["run", "--", "sh", "-c", &copy]);
+    let (said, code) = shim::run_to_end(&["run", "sh", "-c", &copy]);
     assert_eq!(code, 0, "{said}");
     let status = fs::read_to_string(status).unwrap();
     for set in ["SigIgn:", "SigBlk:"] {

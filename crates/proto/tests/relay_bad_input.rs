@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::{Dialect, acp, mcp},
-    relay::{Config, Drop, End, Event},
+    relay::{Config, Drop, End, EndReason, EndedBy, Event},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -147,7 +147,7 @@ fn a_server_that_dies_leaves_nobody_hanging() {
     rig.end(Side::Server, &End::Exited(3));
     let gone = |id| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server exited with code 3 before it answered","data":{{"exitCode":3}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server exited with code 3 by itself before it answered","data":{{"exitCode":3,"endedBy":"server"}}}}}}"#
         )
     };
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s","reason":"connection ended"}}"#;
@@ -155,6 +155,49 @@ fn a_server_that_dies_leaves_nobody_hanging() {
     assert!(rig.relay.pending(Side::Server).is_empty());
     rig.from_client(&CALL.replace("\"id\":1", "\"id\":4"));
     assert_eq!(rig.at_client(), [gone(4)], "later ones are told too");
+}
+
+/// D44.
+#[test]
+fn an_error_about_a_servers_end_says_who_ended_it() {
+    let told = |by: Option<EndedBy>, how: &End| {
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        if let Some(by) = by {
+            rig.relay.note_ended_by(by);
+            // It hastened an end that was asked for before.
+            rig.relay.note_ended_by(EndedBy::Client(9));
+        }
+        rig.end(Side::Server, how);
+        rig.at_client().concat()
+    };
+    let error = |message: &str, data: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-31002,"message":"{message}","data":{data}}}}}"#)
+    };
+    assert_eq!(
+        told(None, &End::Signalled(9)),
+        error(
+            "the server was ended by signal 9, which neither its client nor rescind had sent, before it answered",
+            r#"{"signal":9,"endedBy":"server"}"#
+        )
+    );
+    assert_eq!(
+        told(Some(EndedBy::Client(15)), &End::Exited(0)),
+        error(
+            "the server exited with code 0 before it answered: its client had sent signal 15",
+            r#"{"exitCode":0,"endedBy":"client","clientSignal":15}"#
+        )
+    );
+    assert_eq!(
+        told(Some(EndedBy::Shim(EndReason::Unread(Side::Server))), &End::Signalled(15)),
+        error(
+            "the server was ended by signal 15 before it answered: \
+             rescind ended it, because the server read nothing of what it was owed",
+            r#"{"signal":15,"endedBy":"shim","because":"unread"}"#
+        )
+    );
+    assert_eq!(told(None, &End::Closed), error("the server closed its output before it answered", "{}"));
 }
 
 #[test]

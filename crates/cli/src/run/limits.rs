@@ -38,6 +38,16 @@ impl Limit {
     }
 }
 
+/// `30s`, or `never`: `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patience(pub(super) Option<Duration>);
+
+impl Patience {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "never" { Ok(Self(None)) } else { duration(text).map(|limit| Self(Some(limit))) }
+    }
+}
+
 /// `500ms`, `5s`, `2m`, `1h30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 10s, 2m or 1h"))
@@ -83,6 +93,13 @@ mod tests {
         for text in ["", "10", "s", "0s", "=10s", ":x=10s", "tools/call=", "-1s"] {
             assert!(Limit::parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn patience_may_have_no_end() {
+        assert_eq!(Patience::parse("never"), Ok(Patience(None)));
+        assert_eq!(Patience::parse("2m"), Ok(Patience(Some(Duration::from_secs(120)))));
+        assert!(Patience::parse("ever").is_err());
     }
 
     #[test]

@@ -23,6 +23,7 @@
 mod batch;
 mod changes;
 mod config;
+mod end;
 mod event;
 mod exchange;
 mod key;
@@ -43,6 +44,7 @@ use std::collections::VecDeque;
 pub use crate::sticky::EarlyCancels;
 pub use changes::Said;
 pub use config::{Clock, ClockRule, Config, SettingNames};
+pub use end::{End, EndReason, EndedBy};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
 pub use exchange::Late;
 pub use key::{NoKey, RequestKey};
@@ -107,6 +109,8 @@ pub struct Relay {
     server_end: Option<End>,
     /// What may still be said of the batch that is being read.
     allowance: Option<batch::Allowance>,
+    /// Who asked it to end before.
+    ended_by: Option<EndedBy>,
     /// Frames that have just left, with their lengths; empty between calls.
     left: Vec<(Tag, usize)>,
 }
@@ -186,17 +190,6 @@ impl Passed {
     const PLAIN: Self = Self { splice: None, tag: Tag::Plain, urgent: false };
 }
 
-/// How a side's input ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It closed its end.
-    Closed,
-    /// The process exited with this code.
-    Exited(i32),
-    /// The process was ended by this signal.
-    Signalled(i32),
-}
-
 impl Relay {
     /// A relay that has seen nothing.
     #[must_use]
@@ -228,6 +221,7 @@ impl Relay {
             changes: None,
             server_end: None,
             allowance: None,
+            ended_by: None,
             left: Vec::new(),
             config,
         }
@@ -322,6 +316,14 @@ impl Relay {
             self.server_gone(now);
         }
         self.check();
+    }
+
+    /// The server was asked to end: answers about its end will say by whom. The first who asked counts, since what
+    /// comes later only hastens it.
+    pub const fn note_ended_by(&mut self, by: EndedBy) {
+        if self.ended_by.is_none() {
+            self.ended_by = Some(by);
+        }
     }
 
     /// Nothing can be written to `side` any more: what waits for it is forgotten, and what comes later too.

@@ -1,7 +1,7 @@
 //! How a request ends for its requester: answers of our own, and what is remembered afterwards.
 
 use super::{
-    Clock, Drop, End, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Tag, Timer,
+    Clock, Drop, End, EndedBy, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Tag, Timer,
     exchange::{Clocks, Down, Exchange, Running, Up},
 };
 use crate::{
@@ -243,27 +243,42 @@ impl Relay {
         }
     }
 
-    /// The words and data with which requests of an ended server are answered.
+    /// The words and data with which requests of an ended server are answered: how it ended, and who ended it (D44).
     pub(super) fn epitaph(&self) -> (String, Vec<u8>) {
-        let mut data = Vec::new();
-        let text = match self.server_end {
-            Some(End::Exited(code)) => {
-                data.extend_from_slice(br#"{"exitCode":"#);
-                json::write_integer(&mut data, i64::from(code));
-                data.push(b'}');
-                format!("the server exited with code {code} before it answered")
-            }
-            Some(End::Signalled(signal)) => {
-                data.extend_from_slice(br#"{"signal":"#);
-                json::write_integer(&mut data, i64::from(signal));
-                data.push(b'}');
-                format!("the server was ended by signal {signal} before it answered")
-            }
-            Some(End::Closed) | None => {
-                data.extend_from_slice(b"{}");
-                "the server closed its output before it answered".to_owned()
-            }
+        let (how, status) = match self.server_end {
+            Some(End::Exited(code)) => (format!("exited with code {code}"), Some(("exitCode", code))),
+            Some(End::Signalled(signal)) => (format!("was ended by signal {signal}"), Some(("signal", signal))),
+            Some(End::Closed) | None => ("closed its output".to_owned(), None),
         };
+        let unasked = match self.server_end {
+            Some(End::Exited(_)) => " by itself",
+            Some(End::Signalled(_)) => ", which neither its client nor rescind had sent,",
+            Some(End::Closed) | None => "",
+        };
+        let text = match self.ended_by {
+            None => format!("the server {how}{unasked} before it answered"),
+            Some(by) => format!("the server {how} before it answered: {by}"),
+        };
+        let mut data = vec![b'{'];
+        if let Some((name, number)) = status {
+            json::write_string(&mut data, name);
+            data.push(b':');
+            json::write_integer(&mut data, i64::from(number));
+            data.extend_from_slice(br#","endedBy":"#);
+            json::write_string(&mut data, self.ended_by.map_or("server", EndedBy::word));
+            match self.ended_by {
+                None => {}
+                Some(EndedBy::Client(signal)) => {
+                    data.extend_from_slice(br#","clientSignal":"#);
+                    json::write_integer(&mut data, i64::from(signal));
+                }
+                Some(EndedBy::Shim(reason)) => {
+                    data.extend_from_slice(br#","because":"#);
+                    json::write_string(&mut data, reason.word());
+                }
+            }
+        }
+        data.push(b'}');
         (text, data)
     }
 

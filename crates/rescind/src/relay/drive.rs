@@ -7,12 +7,13 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use rescind_proto::{
-    relay::{Config, End, Event, Relay},
+    relay::{Config, End, EndReason, Event, Relay},
     side::{Side, Sides},
     time::Instant,
 };
@@ -24,6 +25,7 @@ use super::{
     group::{Group, Pipes},
     lifecycle::{Lifecycle, Limits, Open, Step},
     observer::Observer,
+    presence::Presence,
     signals::Signals,
 };
 use crate::stdio::{Input, Output};
@@ -58,6 +60,8 @@ pub(crate) struct Drive {
 pub(crate) struct Port {
     input: Option<Input>,
     output: Option<Output>,
+    /// Shows that the client is gone.
+    presence: Option<Presence>,
     /// Its pipe, and the one that its bytes go on to, were made larger.
     widened: bool,
 }
@@ -70,11 +74,12 @@ impl Port {
 
     /// The client's streams, whatever they are.
     pub(crate) fn to_client(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
-        Ok(Self::new(Input::inherited(input)?, Output::inherited(output)?))
+        let presence = Presence::of(output.as_fd())?;
+        Ok(Self { presence: Some(presence), ..Self::new(Input::inherited(input)?, Output::inherited(output)?) })
     }
 
     const fn new(input: Input, output: Output) -> Self {
-        Self { input: Some(input), output: Some(output), widened: false }
+        Self { input: Some(input), output: Some(output), presence: None, widened: false }
     }
 }
 
@@ -102,6 +107,11 @@ impl Drive {
         }
     }
 
+    /// With another limit than usual for a server that lives on after its client's input has ended (D44).
+    pub(crate) fn finishing(self, finish: Option<Duration>) -> Self {
+        Self { lifecycle: Lifecycle::new(Limits { finish, ..Limits::default() }), ..self }
+    }
+
     /// Runs until both sides have ended; then says how the server did.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
@@ -124,8 +134,17 @@ impl Drive {
                     Step::Terminate => self.group.signal(Signal::TERM),
                     Step::Kill => self.group.signal(Signal::KILL),
                     Step::EndServer(how) => self.end_server(cx, now, &how),
+                    Step::CloseClient => self.close_client(now),
                     Step::Leave(how) => return Poll::Ready(how),
                 }
+            }
+            // Last, so that what a client said before it went has been read.
+            if !moved
+                && let Some(presence) = &mut self.ports.client.presence
+                && let Poll::Ready(reason) = presence.poll_gone(cx)
+            {
+                self.handle_client_gone(now, reason);
+                moved = true;
             }
             if moved {
                 continue;
@@ -161,8 +180,10 @@ impl Drive {
     fn poll_signals(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut moved = false;
         while let Poll::Ready(signal) = self.signals.poll(cx) {
+            // A server that ended before was not ended by it.
+            self.look_after_server(now);
             self.group.signal(signal);
-            self.lifecycle.terminated(now);
+            self.lifecycle.signalled(now, signal);
             moved = true;
         }
         while self.signals.poll_child(cx).is_ready() {
@@ -176,7 +197,7 @@ impl Drive {
         if !self.lifecycle.has_exited()
             && let Some(how) = self.group.ended()
         {
-            self.observer.handle_exit(now, &how);
+            self.observer.handle_exit(now, &how, self.lifecycle.ended_by());
             self.lifecycle.server_exited(now, how);
         }
     }
@@ -223,7 +244,10 @@ impl Drive {
         match side {
             Side::Client => {
                 self.relay.handle_end(now, Side::Client, &End::Closed);
-                self.lifecycle.begin(now);
+                self.lifecycle.client_ended();
+                if let Some(presence) = &mut self.ports.client.presence {
+                    presence.end_input();
+                }
             }
             Side::Server => {
                 self.look_after_server(now);
@@ -261,14 +285,30 @@ impl Drive {
 
     /// A side cannot be written to any more.
     fn handle_deaf(&mut self, now: Instant, side: Side) {
-        self.ports[side].output = None;
-        self.relay.handle_deaf(now, side);
         match side {
-            // Nobody is left to read an answer: the client is gone, whatever it may still send.
-            Side::Client => self.handle_input_end(now, Side::Client),
-            // It cannot be asked anything any more. Perhaps it is about to exit.
-            Side::Server => self.lifecycle.server_silent(now),
+            Side::Client => self.handle_client_gone(now, EndReason::ReaderGone),
+            Side::Server => {
+                self.ports.server.output = None;
+                self.relay.handle_deaf(now, Side::Server);
+                // It cannot be asked anything any more. Perhaps it is about to exit.
+                self.lifecycle.server_silent(now);
+            }
         }
+    }
+
+    /// No client waits for an answer any more, whatever it may still send.
+    fn handle_client_gone(&mut self, now: Instant, reason: EndReason) {
+        if reason == EndReason::ReaderGone {
+            self.close_client(now);
+        }
+        self.handle_input_end(now, Side::Client);
+        self.lifecycle.begin(now, reason);
+    }
+
+    fn close_client(&mut self, now: Instant) {
+        self.ports.client.presence = None;
+        self.ports.client.output = None;
+        self.relay.handle_deaf(now, Side::Client);
     }
 
     /// What is left in the server's stdout is read; then the relay is told that the server has ended.
@@ -284,6 +324,9 @@ impl Drive {
                 left = left.saturating_sub(read);
             }
         }
+        if let Some(by) = self.lifecycle.ended_by() {
+            self.relay.note_ended_by(by);
+        }
         self.relay.handle_end(now, Side::Server, how);
         self.handle_events(now);
     }
@@ -292,13 +335,13 @@ impl Drive {
         while let Some(event) = self.relay.poll_event() {
             match &event {
                 Event::GivenUp { side, .. } => {
+                    self.lifecycle.begin(now, EndReason::Unread(*side));
                     self.handle_deaf(now, *side);
-                    self.lifecycle.begin(now);
                 }
                 // A client that does not obey is not for us to end.
                 Event::Stuck { from: Side::Client, .. } if self.observer.kills_stuck() => {
                     self.group.signal(Signal::TERM);
-                    self.lifecycle.terminated(now);
+                    self.lifecycle.terminated(now, EndReason::Stuck);
                 }
                 Event::Stuck { .. }
                 | Event::Opened { .. }
@@ -326,6 +369,7 @@ impl Drive {
             owed_server: owed(Side::Server),
             owed_client: owed(Side::Client),
             server_output: self.ports.server.input.is_some(),
+            in_flight: self.relay.in_flight(Side::Client) > 0,
         }
     }
 }

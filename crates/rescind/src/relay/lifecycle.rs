@@ -1,19 +1,30 @@
 //! How a link ends, step by step, as a value without processes or clocks.
 //!
-//! Whatever ends first, the rest is bounded: a client that has ended gets its
-//! server the ladder (its stdin closed, SIGTERM, SIGKILL); a server that has ended
-//! gets its last bytes read, and a client that does not read them is not waited
-//! for longer than a limit since it last read something.
+//! The end of a session belongs to the client (D44). Its end of input closes the
+//! server's stdin and nothing more: the server may finish and end by itself. Its
+//! signals are passed on, and the ladder (SIGTERM, SIGKILL) continues from there.
+//! By itself the ladder begins where no client is left to wait for an answer.
+//!
+//! Whichever side ends first, the rest is bounded: a server that has ended gets its
+//! last bytes read, and a client that does not read them is not waited for longer
+//! than a limit since it last read something.
 
 use std::time::Duration;
 
-use rescind_proto::{relay::End, time::Instant};
+use rescind_proto::{
+    relay::{End, EndReason, EndedBy},
+    time::Instant,
+};
+use rustix::process::Signal;
 
 /// The limits of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// From closing the server's stdin to SIGTERM; also how long it may leave unread what it is still owed.
-    pub(crate) finish: Duration,
+    /// How long nothing may be in flight after the client's end of input before the ladder begins; `None` for ever.
+    pub(crate) finish: Option<Duration>,
+    /// From the begin of the ladder, or a client's signal, to SIGTERM; also how long a server that is to end may leave
+    /// unread what it is still owed.
+    pub(crate) close: Duration,
     /// From SIGTERM to SIGKILL.
     pub(crate) terminate: Duration,
     /// How long the server's stdout may stay open after its exit, and its exit may come after its stdout's end (D35).
@@ -25,7 +36,8 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            finish: Duration::from_millis(1500),
+            finish: Some(Duration::from_secs(30)), // D44
+            close: Duration::from_millis(1500),
             terminate: Duration::from_secs(1),
             drain: Duration::from_millis(500), // D35
             part: Duration::from_secs(5),
@@ -44,6 +56,8 @@ pub(crate) enum Step {
     Kill,
     /// Read what still lies in the server's stdout, then tell the relay that the server has ended.
     EndServer(End),
+    /// Close the client's output: the server lives, and nothing will ever be written.
+    CloseClient,
     /// Nothing is left to do: leave with what became of the server.
     Leave(End),
 }
@@ -57,6 +71,8 @@ pub(crate) struct Open {
     pub(crate) owed_client: bool,
     /// The server's stdout has not ended.
     pub(crate) server_output: bool,
+    /// The client waits for an answer.
+    pub(crate) in_flight: bool,
 }
 
 /// Where a link stands on its way to the end.
@@ -64,17 +80,22 @@ pub(crate) struct Open {
 pub(crate) struct Lifecycle {
     limits: Limits,
     stage: Stage,
+    stdin: Stdin,
     upstream: Upstream,
+    /// The client's input has ended.
+    client_ended: bool,
+    /// Who asked the server to end first.
+    ended_by: Option<EndedBy>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     /// Both sides talk.
     Relaying,
-    /// The ladder has begun; what the server is still owed is being written.
-    Finishing { until: Instant },
-    /// The server's stdin is closed.
-    Closed { until: Instant },
+    /// The client's input has ended; the server may finish. Nothing is in flight since `idle`.
+    Finishing { idle: Option<Instant> },
+    /// The ladder has begun.
+    Closing { until: Instant },
     /// The server was told to end.
     Terminated { until: Instant },
     /// The server was killed.
@@ -87,6 +108,15 @@ enum Stage {
     Parting { how: End, until: Instant },
 }
 
+/// The server's stdin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stdin {
+    Open,
+    /// To be closed once the server was written what it is owed.
+    Closing,
+    Closed,
+}
+
 /// What the relay knows of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upstream {
@@ -97,24 +127,74 @@ enum Upstream {
     },
     /// The relay was told that it ended.
     Told,
+    /// And the client's output was closed.
+    Parted,
 }
 
 impl Lifecycle {
     pub(crate) const fn new(limits: Limits) -> Self {
-        Self { limits, stage: Stage::Relaying, upstream: Upstream::Talking }
-    }
-
-    /// The ladder begins: the client has ended, or the server does not read.
-    pub(crate) fn begin(&mut self, now: Instant) {
-        if self.stage == Stage::Relaying {
-            self.stage = Stage::Finishing { until: now + self.limits.finish };
+        Self {
+            limits,
+            stage: Stage::Relaying,
+            stdin: Stdin::Open,
+            upstream: Upstream::Talking,
+            client_ended: false,
+            ended_by: None,
         }
     }
 
-    /// The server was sent a signal that asks it to end: the ladder goes on from there.
-    pub(crate) fn terminated(&mut self, now: Instant) {
-        if let Stage::Relaying | Stage::Finishing { .. } | Stage::Closed { .. } = self.stage {
+    /// Who asked the server to end first, if anyone did.
+    pub(crate) const fn ended_by(&self) -> Option<EndedBy> {
+        self.ended_by
+    }
+
+    /// The client's input has ended: so does the server's, and nothing more.
+    pub(crate) fn client_ended(&mut self) {
+        self.client_ended = true;
+        self.end_input();
+    }
+
+    fn end_input(&mut self) {
+        self.close_stdin();
+        if self.stage == Stage::Relaying {
+            self.stage = Stage::Finishing { idle: None };
+        }
+    }
+
+    /// The ladder begins from its first rung.
+    pub(crate) fn begin(&mut self, now: Instant, reason: EndReason) {
+        if self.is_unasked() {
+            self.stage = Stage::Closing { until: now + self.limits.close };
+            self.ended_by = Some(EndedBy::Shim(reason));
+        }
+        self.close_stdin();
+    }
+
+    /// A signal of the client was passed on: the ladder goes on from there. A server that has just been sent SIGTERM
+    /// is not sent another, but has the time of both rungs.
+    pub(crate) fn signalled(&mut self, now: Instant, signal: Signal) {
+        let until = match self.stage {
+            Stage::Relaying | Stage::Finishing { .. } => now + self.limits.close,
+            Stage::Closing { until } => until,
+            Stage::Terminated { .. }
+            | Stage::Killed
+            | Stage::Draining { .. }
+            | Stage::Emptied { .. }
+            | Stage::Parting { .. } => return,
+        };
+        self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
+        self.stage = if signal == Signal::TERM {
+            Stage::Terminated { until: until + self.limits.terminate }
+        } else {
+            Stage::Closing { until }
+        };
+    }
+
+    /// The server was sent SIGTERM out of turn: the ladder goes on from there.
+    pub(crate) fn terminated(&mut self, now: Instant, reason: EndReason) {
+        if self.is_unasked() || matches!(self.stage, Stage::Closing { .. }) {
             self.stage = Stage::Terminated { until: now + self.limits.terminate };
+            self.ended_by.get_or_insert(EndedBy::Shim(reason));
         }
     }
 
@@ -136,10 +216,21 @@ impl Lifecycle {
         matches!(self.stage, Stage::Draining { .. } | Stage::Emptied { .. } | Stage::Parting { .. })
     }
 
+    /// Neither the client nor the ladder has asked the server to end.
+    const fn is_unasked(&self) -> bool {
+        matches!(self.stage, Stage::Relaying | Stage::Finishing { .. })
+    }
+
+    fn close_stdin(&mut self) {
+        if self.stdin == Stdin::Open {
+            self.stdin = Stdin::Closing;
+        }
+    }
+
     /// The server took some of what it was owed.
     pub(crate) fn server_read(&mut self, now: Instant) {
-        if let Stage::Finishing { until } = &mut self.stage {
-            *until = now + self.limits.finish;
+        if let (Stage::Closing { until }, Stdin::Closing) = (&mut self.stage, self.stdin) {
+            *until = now + self.limits.close;
         }
     }
 
@@ -154,15 +245,15 @@ impl Lifecycle {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let stage = match self.stage {
             Stage::Relaying | Stage::Killed | Stage::Emptied { .. } => None,
-            Stage::Finishing { until }
-            | Stage::Closed { until }
+            Stage::Finishing { idle } => idle.and_then(|idle| Some(idle + self.limits.finish?)),
+            Stage::Closing { until }
             | Stage::Terminated { until }
             | Stage::Draining { until, .. }
             | Stage::Parting { until, .. } => Some(until),
         };
         let silent = match self.upstream {
             Upstream::Silent { until } if !self.has_exited() => Some(until),
-            Upstream::Silent { .. } | Upstream::Talking | Upstream::Told => None,
+            Upstream::Silent { .. } | Upstream::Talking | Upstream::Told | Upstream::Parted => None,
         };
         [stage, silent].into_iter().flatten().min()
     }
@@ -174,19 +265,38 @@ impl Lifecycle {
             && !self.has_exited()
         {
             self.upstream = Upstream::Told;
-            self.begin(now);
+            self.end_input();
             return Some(Step::EndServer(End::Closed));
         }
-        match self.stage.clone() {
-            Stage::Relaying | Stage::Killed => None,
-            Stage::Finishing { until } => {
-                if !open.owed_server {
-                    self.stage = Stage::Closed { until: now + self.limits.finish };
-                    return Some(Step::CloseStdin);
-                }
-                self.terminate_at(now, until)
+        if let Stage::Finishing { idle } = &mut self.stage {
+            *idle = if open.in_flight { None } else { idle.or(Some(now)) };
+            if let Some((idle, finish)) = idle.zip(self.limits.finish)
+                && idle + finish <= now
+            {
+                let is_silent = matches!(self.upstream, Upstream::Told | Upstream::Parted);
+                self.begin(now, if is_silent { EndReason::Silent } else { EndReason::Idle(finish) });
             }
-            Stage::Closed { until } => self.terminate_at(now, until),
+        }
+        if self.stdin == Stdin::Closing && !open.owed_server && !self.has_exited() {
+            self.stdin = Stdin::Closed;
+            if let Stage::Closing { until } = &mut self.stage {
+                *until = now + self.limits.close;
+            }
+            return Some(Step::CloseStdin);
+        }
+        if self.upstream == Upstream::Told && self.client_ended && !open.owed_client && !self.has_exited() {
+            self.upstream = Upstream::Parted;
+            return Some(Step::CloseClient);
+        }
+        match self.stage.clone() {
+            Stage::Relaying | Stage::Finishing { .. } | Stage::Killed => None,
+            Stage::Closing { until } => {
+                if now < until {
+                    return None;
+                }
+                self.stage = Stage::Terminated { until: now + self.limits.terminate };
+                Some(Step::Terminate)
+            }
             Stage::Terminated { until } => {
                 if now < until {
                     return None;
@@ -203,20 +313,12 @@ impl Lifecycle {
             }
             Stage::Emptied { how } => {
                 self.stage = Stage::Parting { how: how.clone(), until: now + self.limits.part };
-                let told = self.upstream == Upstream::Told;
+                let is_news = matches!(self.upstream, Upstream::Talking | Upstream::Silent { .. });
                 self.upstream = Upstream::Told;
-                (!told).then_some(Step::EndServer(how)).or_else(|| self.next(now, open))
+                is_news.then_some(Step::EndServer(how)).or_else(|| self.next(now, open))
             }
             Stage::Parting { how, until } => (!open.owed_client || until <= now).then_some(Step::Leave(how)),
         }
-    }
-
-    fn terminate_at(&mut self, now: Instant, until: Instant) -> Option<Step> {
-        if now < until {
-            return None;
-        }
-        self.stage = Stage::Terminated { until: now + self.limits.terminate };
-        Some(Step::Terminate)
     }
 }
 
@@ -224,10 +326,13 @@ impl Lifecycle {
 mod tests {
     use super::*;
 
-    const QUIET: Open = Open { owed_server: false, owed_client: false, server_output: true };
-    const OWES_SERVER: Open = Open { owed_server: true, ..QUIET };
+    const QUIET: Open = Open { owed_server: false, owed_client: false, server_output: true, in_flight: false };
+    const BUSY: Open = Open { in_flight: true, ..QUIET };
+    const OWES_SERVER: Open = Open { owed_server: true, in_flight: true, ..QUIET };
     const OWES_CLIENT: Open = Open { owed_client: true, server_output: false, ..QUIET };
     const ENDED: Open = Open { server_output: false, ..QUIET };
+
+    const YEAR: u64 = 365 * 24 * 3600 * 1000;
 
     fn at(millis: u64) -> Instant {
         Instant::after_origin(Duration::from_millis(millis))
@@ -250,43 +355,131 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_client_climbs_the_ladder() {
+    fn the_end_of_input_closes_stdin_and_nothing_more_while_something_is_in_flight() {
         let mut lifecycle = fresh();
-        lifecycle.begin(at(0));
-        assert_eq!(steps(&mut lifecycle, at(0), QUIET), [Step::CloseStdin]);
-        assert_eq!(lifecycle.deadline(), Some(at(1500)));
-        assert_eq!(steps(&mut lifecycle, at(1499), QUIET), []);
-        assert_eq!(steps(&mut lifecycle, at(1500), QUIET), [Step::Terminate]);
-        assert_eq!(lifecycle.deadline(), Some(at(2500)));
-        assert_eq!(steps(&mut lifecycle, at(2500), QUIET), [Step::Kill]);
+        lifecycle.client_ended();
+        assert_eq!(steps(&mut lifecycle, at(0), BUSY), [Step::CloseStdin]);
         assert_eq!(lifecycle.deadline(), None);
+        assert_eq!(steps(&mut lifecycle, at(YEAR), BUSY), []);
+        assert_eq!(lifecycle.ended_by(), None);
+    }
+
+    #[test]
+    fn with_nothing_in_flight_a_server_has_thirty_seconds_to_end_by_itself() {
+        let mut lifecycle = fresh();
+        lifecycle.client_ended();
+        assert_eq!(steps(&mut lifecycle, at(0), BUSY), [Step::CloseStdin]);
+        assert_eq!(steps(&mut lifecycle, at(5000), QUIET), []);
+        assert_eq!(lifecycle.deadline(), Some(at(35_000)), "counted from the last answer");
+        assert_eq!(steps(&mut lifecycle, at(34_999), QUIET), []);
+        assert_eq!(steps(&mut lifecycle, at(35_000), QUIET), []);
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Shim(EndReason::Idle(Duration::from_secs(30)))));
+        assert_eq!(steps(&mut lifecycle, at(36_500), QUIET), [Step::Terminate]);
+        assert_eq!(steps(&mut lifecycle, at(37_500), QUIET), [Step::Kill]);
+    }
+
+    #[test]
+    fn a_request_that_arrives_late_stops_the_clock() {
+        let mut lifecycle = fresh();
+        lifecycle.client_ended();
+        steps(&mut lifecycle, at(0), QUIET);
+        assert_eq!(steps(&mut lifecycle, at(29_999), BUSY), []);
+        assert_eq!(lifecycle.deadline(), None);
+    }
+
+    #[test]
+    fn a_server_may_be_given_for_ever() {
+        let mut lifecycle = Lifecycle::new(Limits { finish: None, ..Limits::default() });
+        lifecycle.client_ended();
+        assert_eq!(steps(&mut lifecycle, at(0), QUIET), [Step::CloseStdin]);
+        assert_eq!(lifecycle.deadline(), None);
+        assert_eq!(steps(&mut lifecycle, at(YEAR), QUIET), []);
+    }
+
+    #[test]
+    fn a_client_that_is_gone_has_its_server_climb_the_ladder() {
+        let mut lifecycle = fresh();
+        lifecycle.begin(at(0), EndReason::ReaderGone);
+        assert_eq!(steps(&mut lifecycle, at(0), BUSY), [Step::CloseStdin]);
+        assert_eq!(lifecycle.deadline(), Some(at(1500)));
+        assert_eq!(steps(&mut lifecycle, at(1499), BUSY), []);
+        assert_eq!(steps(&mut lifecycle, at(1500), BUSY), [Step::Terminate]);
+        assert_eq!(lifecycle.deadline(), Some(at(2500)));
+        assert_eq!(steps(&mut lifecycle, at(2500), BUSY), [Step::Kill]);
+        assert_eq!(lifecycle.deadline(), None);
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Shim(EndReason::ReaderGone)));
+    }
+
+    #[test]
+    fn a_client_may_go_while_its_server_finishes() {
+        let mut lifecycle = fresh();
+        lifecycle.client_ended();
+        assert_eq!(steps(&mut lifecycle, at(0), BUSY), [Step::CloseStdin]);
+        lifecycle.begin(at(10_000), EndReason::ReaderGone);
+        assert_eq!(steps(&mut lifecycle, at(11_499), BUSY), []);
+        assert_eq!(steps(&mut lifecycle, at(11_500), BUSY), [Step::Terminate]);
     }
 
     #[test]
     fn stdin_stays_open_while_the_server_reads_what_it_is_owed() {
         let mut lifecycle = fresh();
-        lifecycle.begin(at(0));
-        assert_eq!(steps(&mut lifecycle, at(0), OWES_SERVER), []);
-        lifecycle.server_read(at(1000));
-        assert_eq!(steps(&mut lifecycle, at(2499), OWES_SERVER), []);
-        assert_eq!(steps(&mut lifecycle, at(2499), QUIET), [Step::CloseStdin]);
+        lifecycle.client_ended();
+        assert_eq!(steps(&mut lifecycle, at(YEAR), OWES_SERVER), []);
+        lifecycle.begin(at(YEAR), EndReason::ReaderGone);
+        assert_eq!(steps(&mut lifecycle, at(YEAR), OWES_SERVER), []);
+        lifecycle.server_read(at(YEAR + 1000));
+        assert_eq!(steps(&mut lifecycle, at(YEAR + 2499), OWES_SERVER), []);
+        assert_eq!(steps(&mut lifecycle, at(YEAR + 2499), QUIET), [Step::CloseStdin]);
+        assert_eq!(lifecycle.deadline(), Some(at(YEAR + 3999)));
     }
 
     #[test]
-    fn a_server_that_reads_nothing_of_it_is_terminated() {
+    fn a_server_that_is_to_end_and_reads_nothing_is_terminated() {
         let mut lifecycle = fresh();
-        lifecycle.begin(at(0));
+        lifecycle.begin(at(0), EndReason::ReaderGone);
         assert_eq!(steps(&mut lifecycle, at(1500), OWES_SERVER), [Step::Terminate]);
     }
 
     #[test]
-    fn a_signal_skips_to_its_rung() {
+    fn the_ladder_goes_on_from_a_signal_of_the_client() {
         let mut lifecycle = fresh();
-        lifecycle.terminated(at(0));
-        lifecycle.begin(at(10));
-        lifecycle.terminated(at(900));
-        assert_eq!(steps(&mut lifecycle, at(999), QUIET), []);
-        assert_eq!(steps(&mut lifecycle, at(1000), QUIET), [Step::Kill]);
+        lifecycle.signalled(at(0), Signal::INT);
+        assert_eq!(steps(&mut lifecycle, at(0), BUSY), [], "its stdin is the client's affair");
+        assert_eq!(steps(&mut lifecycle, at(1499), BUSY), []);
+        assert_eq!(steps(&mut lifecycle, at(1500), BUSY), [Step::Terminate]);
+        assert_eq!(steps(&mut lifecycle, at(2500), BUSY), [Step::Kill]);
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Client(2)));
+    }
+
+    #[test]
+    fn a_sigterm_of_the_client_is_not_repeated_and_leaves_the_time_of_both_rungs() {
+        let mut lifecycle = fresh();
+        lifecycle.signalled(at(0), Signal::TERM);
+        lifecycle.begin(at(10), EndReason::ReaderGone);
+        assert_eq!(steps(&mut lifecycle, at(10), BUSY), [Step::CloseStdin]);
+        lifecycle.signalled(at(900), Signal::TERM);
+        assert_eq!(steps(&mut lifecycle, at(2499), BUSY), []);
+        assert_eq!(steps(&mut lifecycle, at(2500), BUSY), [Step::Kill]);
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Client(15)));
+    }
+
+    #[test]
+    fn a_second_signal_wins_no_time() {
+        let mut lifecycle = fresh();
+        lifecycle.signalled(at(0), Signal::HUP);
+        lifecycle.signalled(at(1000), Signal::INT);
+        lifecycle.signalled(at(1400), Signal::TERM);
+        assert_eq!(steps(&mut lifecycle, at(2499), BUSY), []);
+        assert_eq!(steps(&mut lifecycle, at(2500), BUSY), [Step::Kill]);
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Client(1)));
+    }
+
+    #[test]
+    fn a_signal_that_comes_after_the_end_ended_nothing() {
+        let mut lifecycle = fresh();
+        lifecycle.server_exited(at(0), End::Exited(0));
+        lifecycle.signalled(at(0), Signal::TERM);
+        assert_eq!(lifecycle.ended_by(), None);
     }
 
     #[test]
@@ -294,7 +487,7 @@ mod tests {
         let mut lifecycle = fresh();
         let how = End::Exited(3);
         lifecycle.server_exited(at(0), how.clone());
-        assert_eq!(steps(&mut lifecycle, at(1), QUIET), []);
+        assert_eq!(steps(&mut lifecycle, at(1), BUSY), []);
         let last = [Step::Kill, Step::EndServer(how.clone()), Step::Leave(how)];
         assert_eq!(steps(&mut lifecycle, at(2), ENDED), last);
     }
@@ -320,14 +513,28 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_closes_its_stdout_and_lives_is_gone() {
+    fn a_server_that_closes_its_stdout_and_lives_may_finish_what_it_does() {
         let mut lifecycle = fresh();
         lifecycle.server_silent(at(0));
         assert_eq!(steps(&mut lifecycle, at(499), ENDED), []);
         assert_eq!(steps(&mut lifecycle, at(500), ENDED), [Step::EndServer(End::Closed), Step::CloseStdin]);
-        assert_eq!(steps(&mut lifecycle, at(2000), ENDED), [Step::Terminate]);
-        lifecycle.server_exited(at(2001), End::Signalled(15));
-        assert_eq!(steps(&mut lifecycle, at(2001), ENDED), [Step::Kill, Step::Leave(End::Signalled(15))]);
+        assert_eq!(steps(&mut lifecycle, at(30_499), ENDED), []);
+        assert_eq!(steps(&mut lifecycle, at(30_500), ENDED), []);
+        assert_eq!(steps(&mut lifecycle, at(32_000), ENDED), [Step::Terminate]);
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Shim(EndReason::Silent)));
+        lifecycle.server_exited(at(32_001), End::Signalled(15));
+        assert_eq!(steps(&mut lifecycle, at(32_001), ENDED), [Step::Kill, Step::Leave(End::Signalled(15))]);
+    }
+
+    #[test]
+    fn the_clients_output_ends_once_nothing_can_be_written_to_it() {
+        let mut lifecycle = fresh();
+        lifecycle.server_silent(at(0));
+        assert_eq!(steps(&mut lifecycle, at(500), OWES_CLIENT), [Step::EndServer(End::Closed), Step::CloseStdin]);
+        assert_eq!(steps(&mut lifecycle, at(700), ENDED), [], "what it still asks is answered");
+        lifecycle.client_ended();
+        assert_eq!(steps(&mut lifecycle, at(800), OWES_CLIENT), []);
+        assert_eq!(steps(&mut lifecycle, at(900), ENDED), [Step::CloseClient]);
     }
 
     #[test]

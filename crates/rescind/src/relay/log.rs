@@ -16,7 +16,7 @@ use rescind_proto::{
     cause::{CauseCode, sanitised},
     id::RequestId,
     receipt::Outcome,
-    relay::{CancelNotice, Drop, End, Event, Settled, TaskNews, Verdict},
+    relay::{CancelNotice, Drop, End, EndedBy, Event, Settled, TaskNews, Verdict},
     rule::Violations,
     side::{Side, Sides},
 };
@@ -94,11 +94,19 @@ impl Log {
         self.sink.finish(LAST);
     }
 
-    pub(super) fn server_ended(&mut self, how: &End) {
-        self.line(Level::Info, "the server ended", |line| match how {
-            End::Closed => line,
-            End::Exited(code) => line.word("exit_code", code),
-            End::Signalled(signal) => line.word("signal", signal),
+    pub(super) fn server_ended(&mut self, how: &End, by: Option<EndedBy>) {
+        self.line(Level::Info, "the server ended", |line| {
+            let line = match how {
+                End::Closed => line,
+                End::Exited(code) => line.word("exit_code", code),
+                End::Signalled(signal) => line.word("signal", signal),
+            };
+            let line = line.word("ended_by", by.map_or("server", EndedBy::word));
+            match by {
+                None => line,
+                Some(EndedBy::Client(signal)) => line.word("client_signal", signal),
+                Some(EndedBy::Shim(reason)) => line.word("because", reason.word()).words("means", &reason.to_string()),
+            }
         });
     }
 

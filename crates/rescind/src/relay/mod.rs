@@ -14,13 +14,14 @@ mod log;
 mod names;
 mod object;
 mod observer;
+mod presence;
 mod record;
 mod signals;
 mod sink;
 #[cfg(feature = "wrap")]
 pub mod wrap;
 
-use std::{ffi::OsString, fs::File, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf};
+use std::{ffi::OsString, fs::File, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use rescind_proto::{
     relay::{Config, End},
@@ -55,6 +56,9 @@ pub struct Link {
     pub launcher: PathBuf,
     /// What the relay machine is told. What the observers below need to hear is added.
     pub config: Config,
+    /// How long the server may live on after the client's input has ended and nothing is in flight; `None` for ever
+    /// (D44). 30 s are usual.
+    pub finish: Option<Duration>,
     /// Where every frame and decision is recorded.
     pub recording: Option<RecordingFile>,
     /// Where what concerns cancels is logged, and how much of it.
@@ -81,6 +85,9 @@ pub enum LinkError {
 
 /// Relays until the server has ended and everything owed is written; then says how the server ended.
 ///
+/// The end of the client's input closes the server's and nothing more. The server is asked to end, and after 2.5 s
+/// made to, once `client_output` has lost its reader, or [`Link::finish`] is over (D44).
+///
 /// Blocks. Call it from the main thread, or from one that lives as long as the process: the server is
 /// killed when that thread ends. Signals that would end this process (SIGTERM, SIGINT, SIGHUP) reach the
 /// server instead, and go on doing so after the return.
@@ -94,7 +101,9 @@ pub fn run(link: Link) -> Result<End, LinkError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let runtime = runtime.map_err(LinkError::Setup)?;
     runtime.block_on(async {
-        let Link { client_input, client_output, command, launcher, mut config, recording, log, on_stuck, .. } = link;
+        let Link {
+            client_input, client_output, command, launcher, mut config, finish, recording, log, on_stuck, ..
+        } = link;
         Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
         let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
         let mut observer = Observer::new(on_stuck);
@@ -124,7 +133,8 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         });
         #[cfg(not(feature = "admin"))]
         let admin = Admin;
-        let mut drive = Drive::new(origin, config, ports, group, signals, observer, admin);
+        let drive = Drive::new(origin, config, ports, group, signals, observer, admin);
+        let mut drive = drive.finishing(finish);
         let how = poll_fn(|cx| drive.poll(cx)).await;
         drive.finish(&how).await;
         Ok(how)

@@ -8,7 +8,7 @@ use std::{
 use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
-    relay::{Config, End, Event},
+    relay::{Config, End, EndedBy, Event},
     rule::Violations,
     side::{Side, Sides},
     time::Instant,
@@ -81,12 +81,13 @@ impl Observer {
         self.names.forget(event);
     }
 
-    pub(super) fn handle_exit(&mut self, now: Instant, how: &End) {
+    /// The server has ended; `by` asked it to, if anyone did.
+    pub(super) fn handle_exit(&mut self, now: Instant, how: &End, by: Option<EndedBy>) {
         if let Some(recording) = &mut self.recording {
-            recording.server_ended(now, how);
+            recording.server_ended(now, how, by);
         }
         if let Some(log) = &mut self.log {
-            log.server_ended(how);
+            log.server_ended(how, by);
         }
     }
 

@@ -19,7 +19,7 @@ use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
     receipt::{Answer, Outcome, Receipt},
-    relay::{CancelNotice, End, Event, Settled, TaskNews, Verdict},
+    relay::{CancelNotice, End, EndedBy, Event, Settled, TaskNews, Verdict},
     side::{Side, Sides},
     time::Instant,
 };
@@ -164,9 +164,15 @@ impl Recording {
     }
 
     /// The server has ended.
-    pub(super) fn server_ended(&mut self, now: Instant, how: &End) {
+    pub(super) fn server_ended(&mut self, now: Instant, how: &End, by: Option<EndedBy>) {
         let mut line = Object::event(self.sink.line(), now, "server_ended");
         write_end(&mut line, how);
+        line.text("endedBy", by.map_or("server", EndedBy::word));
+        match by {
+            None => {}
+            Some(EndedBy::Client(signal)) => line.number("clientSignal", signal.into()),
+            Some(EndedBy::Shim(reason)) => line.text("because", reason.word()),
+        }
     }
 
     /// The last line: the recording is complete. `spoken` is what each side turned out to speak.

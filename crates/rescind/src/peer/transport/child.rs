@@ -15,7 +15,10 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use rescind_proto::{relay::End, time::Instant};
+use rescind_proto::{
+    relay::{End, EndReason},
+    time::Instant,
+};
 use rustix::process::Pid;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -219,7 +222,7 @@ impl Ties {
     /// What is still to be waited for. The connection closes stdin only after what it owed was written, and reads no
     /// more then: nobody would empty the pipe.
     const fn open(&self) -> Open {
-        Open { owed_server: false, owed_client: false, server_output: !self.silent && !self.parted }
+        Open { owed_server: false, owed_client: false, server_output: !self.silent && !self.parted, in_flight: false }
     }
 
     fn wait(&mut self, cx: &Context<'_>) {
@@ -321,7 +324,7 @@ impl Keeper {
         let mut ties = self.bond.lock();
         ties.keeper = Some(cx.waker().clone());
         if ties.parted {
-            self.lifecycle.begin(now);
+            self.lifecycle.begin(now, EndReason::ReaderGone);
         }
         if ties.silent {
             self.lifecycle.server_silent(now);
@@ -344,8 +347,8 @@ impl Future for Keeper {
             let open = this.listen(cx, now);
             while let Some(step) = this.lifecycle.next(now, open) {
                 match step {
-                    // The pipe's own doing.
-                    Step::CloseStdin => {}
+                    // The pipes' own doing.
+                    Step::CloseStdin | Step::CloseClient => {}
                     Step::Terminate => this.leader.terminate(),
                     Step::Kill => this.leader.kill(),
                     Step::EndServer(_) => this.bond.settle(Fate::Ended),
