@@ -22,6 +22,8 @@ use std::{convert::Infallible, ffi::OsString, io, os::unix::process::CommandExt,
 use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::relay::terminal;
+
 /// Why a command did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -82,7 +84,8 @@ const SURVIVED: [Signal; 11] = [
     Signal::TTOU,
 ];
 
-/// Kills its own process group, itself included, when its stdin ends; says on stdout when it is ready to.
+/// Kills its own process group, itself included, when its stdin ends; says on stdout when it is ready to. What it
+/// reads before that are orders, each of them to give the terminal back to the shim.
 ///
 /// # Errors
 ///
@@ -96,14 +99,18 @@ pub fn watch() -> io::Result<Infallible> {
     }
     drop(entered);
     rustix::io::write(rustix::stdio::stdout(), READY)?;
-    let mut ignored = [0; 16];
+    let mut order = [0; 1];
     loop {
-        match rustix::io::read(rustix::stdio::stdin(), &mut ignored) {
-            Ok(1..) | Err(rustix::io::Errno::INTR) => {}
+        match rustix::io::read(rustix::stdio::stdin(), &mut order) {
+            Ok(1..) => {
+                terminal::give_back();
+                rustix::io::write(rustix::stdio::stdout(), READY)?;
+            }
+            Err(rustix::io::Errno::INTR) => {}
             Ok(0) | Err(_) => rustix::process::kill_current_process_group(Signal::KILL)?,
         }
     }
 }
 
-/// What the watcher says when it is ready.
+/// What the watcher says when it is ready, and when it has done as ordered.
 pub(crate) const READY: &[u8] = b"!";

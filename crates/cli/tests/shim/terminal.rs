@@ -8,9 +8,10 @@ use std::{
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::OFlags,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr},
+    termios::{LocalModes, OptionalActions, tcgetattr, tcgetpgrp, tcsetattr},
 };
 
 /// A pseudo-terminal without echo.
@@ -44,6 +45,11 @@ impl Terminal {
         rustix::fs::fcntl_getfl(&self.program).unwrap()
     }
 
+    /// The group in its foreground.
+    pub(crate) fn foreground(&self) -> u32 {
+        tcgetpgrp(&self.person).unwrap().as_raw_pid().unsigned_abs()
+    }
+
     pub(crate) fn type_in(&self, text: &str) {
         File::from(self.person.try_clone().unwrap()).write_all(text.as_bytes()).unwrap();
     }
@@ -52,6 +58,10 @@ impl Terminal {
     pub(crate) fn shows_until(&self, text: &str) -> String {
         let (mut person, mut shown) = (File::from(self.person.try_clone().unwrap()), Vec::new());
         loop {
+            let mut fds = [PollFd::new(&self.person, PollFlags::IN)];
+            let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+            let shown_so_far = String::from_utf8_lossy(&shown);
+            assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "no {text:?} appears: {shown_so_far}");
             let mut some = [0; 4096];
             let count = person.read(&mut some).unwrap();
             shown.extend_from_slice(&some[..count]);

@@ -190,6 +190,10 @@ impl Drive {
             self.look_after_server(now);
             moved = true;
         }
+        while self.signals.poll_continued(cx).is_ready() {
+            self.group.lend_terminal();
+            moved = true;
+        }
         moved
     }
 
@@ -199,6 +203,26 @@ impl Drive {
         {
             self.observer.handle_exit(now, &how, self.lifecycle.ended_by());
             self.lifecycle.server_exited(now, how);
+        } else if let Some(signal) = self.group.stopped() {
+            self.handle_stopped(signal);
+        }
+    }
+
+    /// The server was stopped: it asked on the terminal, or a person stopped it there.
+    fn handle_stopped(&mut self, signal: Signal) {
+        match signal {
+            Signal::TTIN | Signal::TTOU => {
+                if !self.group.lend_terminal() {
+                    self.observer.handle_stopped(signal);
+                }
+            }
+            // To the shell, which waits for this process and not for the server, the job is to be stopped.
+            Signal::TSTP if self.group.take_terminal_back() => {
+                let _ = rustix::process::kill_current_process_group(Signal::TSTP);
+                self.group.signal(Signal::CONT);
+            }
+            // Somebody wants it so.
+            _ => {}
         }
     }
 
@@ -211,6 +235,9 @@ impl Drive {
         match input.poll_read(cx, &mut self.buffer) {
             Poll::Pending => return false,
             Poll::Ready(Ok(read)) if read > 0 => {
+                if side == Side::Server {
+                    self.group.take_terminal_back();
+                }
                 self.admin.handle_input(now, &self.relay, side, &self.buffer[..read]);
                 self.relay.handle_input(now, side, &self.buffer[..read]);
                 if read == self.buffer.len() {

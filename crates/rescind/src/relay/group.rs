@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use rescind_proto::relay::End;
@@ -14,14 +14,22 @@ use rustix::{
     process::{Pid, Signal, WaitId, WaitIdOptions},
 };
 
+use super::terminal;
+
 /// A started server. Dropping it kills its group and leaves no zombie.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Leads the group, and kills it should this process die (see [`launch`](crate::launch)).
     watcher: Child,
-    /// Held, never written: its end is the watcher's sign.
-    _lifeline: Option<ChildStdin>,
+    /// Its end is the watcher's sign; what is written to it are orders.
+    lifeline: ChildStdin,
+    /// Where the watcher says that it has done as ordered.
+    replies: ChildStdout,
     server: Child,
+    /// The server's group was given the terminal's foreground.
+    has_terminal: bool,
+    /// The server was stopped, and not continued since by this process.
+    is_stopped: bool,
 }
 
 /// The server's ends of the link.
@@ -44,12 +52,20 @@ impl Group {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let lifeline = watcher.stdin.take();
-        if let Err(error) = wait_until_ready(&mut watcher) {
-            let _ = watcher.kill();
-            let _ = watcher.wait();
-            return Err(error);
-        }
+        let ready = watcher.stdin.take().zip(watcher.stdout.take()).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
+        let ready = ready.and_then(|(lifeline, mut replies)| {
+            // A signal to the group must not find the watcher without its handlers.
+            replies.read_exact(&mut [0; crate::launch::READY.len()])?;
+            Ok((lifeline, replies))
+        });
+        let (lifeline, replies) = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                let _ = watcher.kill();
+                let _ = watcher.wait();
+                return Err(error);
+            }
+        };
         let server = Command::new(launcher)
             .arg("__exec")
             .arg(std::process::id().to_string())
@@ -68,7 +84,7 @@ impl Group {
             }
         };
         let pipes = server.stdin.take().zip(server.stdout.take());
-        let group = Self { watcher, _lifeline: lifeline, server };
+        let group = Self { watcher, lifeline, replies, server, has_terminal: false, is_stopped: false };
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         Ok((group, Pipes { stdin: stdin.into(), stdout: stdout.into() }))
     }
@@ -79,8 +95,16 @@ impl Group {
         self.server.id()
     }
 
-    /// Sends a signal to the server's group, and to the group it may have made for itself.
-    pub(crate) fn signal(&self, signal: Signal) {
+    /// Sends a signal to the server's group, and to the group it may have made for itself. A group that is stopped
+    /// is continued, or the signal would find it only then.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.send(signal);
+        if std::mem::take(&mut self.is_stopped) && signal != Signal::CONT {
+            self.send(Signal::CONT);
+        }
+    }
+
+    fn send(&self, signal: Signal) {
         let group = pid(&self.watcher);
         let _ = rustix::process::kill_process_group(group, signal);
         if let Ok(own) = rustix::process::getpgid(Some(pid(&self.server)))
@@ -88,6 +112,32 @@ impl Group {
         {
             let _ = rustix::process::kill_process_group(own, signal);
         }
+    }
+
+    /// The signal that has stopped the server since this was last asked, if one has.
+    pub(crate) fn stopped(&mut self) -> Option<Signal> {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let status = rustix::process::waitid(WaitId::Pid(pid(&self.server)), options).ok()??;
+        self.is_stopped = true;
+        Signal::from_named_raw(status.stopping_signal()?)
+    }
+
+    /// The server was stopped because it asked on the terminal: lets it ask, if the terminal is ours to lend.
+    pub(crate) fn lend_terminal(&mut self) -> bool {
+        let group = rustix::process::getpgid(Some(pid(&self.server)));
+        if self.is_stopped && group.is_ok_and(terminal::lend) {
+            self.has_terminal = true;
+            self.signal(Signal::CONT);
+        }
+        !self.is_stopped
+    }
+
+    /// Takes the terminal's foreground back, if it was lent; says whether it was.
+    pub(crate) fn take_terminal_back(&mut self) -> bool {
+        if self.has_terminal {
+            terminal::take_back(&mut self.lifeline, &mut self.replies);
+        }
+        std::mem::take(&mut self.has_terminal)
     }
 
     /// How the server ended, if it has. It stays a zombie until the group is dropped, so that its number
@@ -109,17 +159,11 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        self.take_terminal_back();
         self.signal(Signal::KILL);
         let _ = self.server.wait();
         let _ = self.watcher.wait();
     }
-}
-
-/// Returns when the watcher has its handlers in place: a signal to the group must not find it without.
-fn wait_until_ready(watcher: &mut Child) -> io::Result<()> {
-    let mut ready = [0; crate::launch::READY.len()];
-    let mut stdout = watcher.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    stdout.read_exact(&mut ready)
 }
 
 fn raw(child: &Child) -> i32 {

@@ -21,6 +21,8 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
+use rustix::process::Signal;
+
 use super::{names::Names, sink::Sink};
 
 /// How much is logged: each level with those before it.
@@ -107,6 +109,12 @@ impl Log {
                 Some(EndedBy::Client(signal)) => line.word("client_signal", signal),
                 Some(EndedBy::Shim(reason)) => line.word("because", reason.word()).words("means", &reason.to_string()),
             }
+        });
+    }
+
+    pub(super) fn stopped(&mut self, signal: Signal) {
+        self.line(Level::Warn, "the server was stopped, asking on its client's terminal", |line| {
+            line.word("signal", signal.as_raw())
         });
     }
 

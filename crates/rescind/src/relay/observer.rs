@@ -13,6 +13,7 @@ use rescind_proto::{
     side::{Side, Sides},
     time::Instant,
 };
+use rustix::process::Signal;
 
 use super::{
     log::{Level, Log},
@@ -89,6 +90,19 @@ impl Observer {
         if let Some(log) = &mut self.log {
             log.server_ended(how, by);
         }
+    }
+
+    /// The server was stopped by this signal, since it asked on a terminal that is not ours to lend.
+    pub(super) fn handle_stopped(&mut self, signal: Signal) {
+        if let Some(log) = &mut self.log {
+            log.stopped(signal);
+        }
+        let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
+        say(&format!(
+            "error: the server: stopped by {name}: it, or a program it started, asks on the terminal, which is its \
+             client's\nhint: let it ask elsewhere: ssh with a key or SSH_ASKPASS, sudo with -A, git with a credential \
+             helper; or start rescind from a shell\n"
+        ));
     }
 
     /// The admin socket could not be opened.

@@ -8,11 +8,13 @@ use std::{
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The signals that are handed on to the server, and the news that a child has ended.
+/// The signals that are handed on to the server, and the news that a child has ended or was stopped, or that this
+/// process was continued.
 #[derive(Debug)]
 pub(crate) struct Signals {
     handed_on: Vec<(Signal, tokio::signal::unix::Signal)>,
     child: tokio::signal::unix::Signal,
+    continued: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -25,7 +27,8 @@ impl Signals {
                 handed_on.push((kind, signal(SignalKind::from_raw(kind.as_raw()))?));
             }
         }
-        Ok(Self { handed_on, child: signal(SignalKind::child())? })
+        let continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+        Ok(Self { handed_on, child: signal(SignalKind::child())?, continued })
     }
 
     /// The next signal that is to be handed on.
@@ -38,7 +41,12 @@ impl Signals {
         Poll::Pending
     }
 
-    /// Ready when a child may have ended.
+    /// Ready when this process was continued: a shell may have given it the terminal.
+    pub(crate) fn poll_continued(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.continued.poll_recv(cx).map(|_| ())
+    }
+
+    /// Ready when a child may have ended or been stopped.
     pub(crate) fn poll_child(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.child.poll_recv(cx).map(|_| ())
     }

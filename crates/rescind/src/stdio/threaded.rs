@@ -2,6 +2,10 @@
 //!
 //! A thread blocked in `read` on a terminal cannot be called back. It is left to
 //! the end of the process, and holds nothing but its buffer.
+//!
+//! A line that is typed is for the program in the foreground. So a terminal is
+//! waited for without a `read`, which would take that line, or stop a program in
+//! the background (SIGTTIN): a child may have been lent the foreground meanwhile.
 
 use std::{
     fs::File,
@@ -9,7 +13,10 @@ use std::{
     os::fd::OwnedFd,
     task::{Context, Poll, ready},
     thread,
+    time::Duration,
 };
+
+use rustix::event::{PollFd, PollFlags};
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
@@ -51,6 +58,7 @@ impl ThreadedInput {
 fn read_all(mut file: File, chunks: &Sender<io::Result<Vec<u8>>>) {
     let mut buffer = vec![0; CHUNK];
     loop {
+        wait_for_turn(&file);
         let chunk = match file.read(&mut buffer) {
             Ok(0) => return,
             Ok(read) => Ok(buffer[..read].to_vec()),
@@ -60,6 +68,25 @@ fn read_all(mut file: File, chunks: &Sender<io::Result<Vec<u8>>>) {
         let failed = chunk.is_err();
         if chunks.blocking_send(chunk).is_err() || failed {
             return;
+        }
+    }
+}
+
+/// How long to wait before looking again whether the foreground has come back.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Returns when `file` has something to be read, and it is this process's to read.
+fn wait_for_turn(file: &File) {
+    if !rustix::termios::isatty(file) {
+        return;
+    }
+    loop {
+        let mut fds = [PollFd::new(file, PollFlags::IN)];
+        let _ = rustix::event::poll(&mut fds, None);
+        match rustix::termios::tcgetpgrp(file) {
+            Ok(foreground) if foreground != rustix::process::getpgrp() => thread::sleep(TURN),
+            // In the foreground; or this is not the terminal that could stop us.
+            Ok(_) | Err(_) => return,
         }
     }
 }
