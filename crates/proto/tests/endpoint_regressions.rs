@@ -6,7 +6,6 @@ use endpoint_rig::{OK, client, mcp_cancel, server};
 use rescind_proto::{
     connection::{Reply, Verdict},
     dialect::mcp,
-    receipt::Outcome,
 };
 
 #[test]
