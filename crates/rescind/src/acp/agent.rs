@@ -1,7 +1,9 @@
 //! An agent: its handshake, its sessions, its turns.
 
 use std::{
-    fmt, io,
+    fmt,
+    future::ready,
+    io,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Implementation, Session, VERSION, declares_cancellation, turn::Turns};
-use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, Transport};
+use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, Route, Transport, route};
 
 /// An agent for one client.
 ///
@@ -102,10 +104,13 @@ impl Agent {
         }
         let on_close = Arc::new(on_close);
         builder
-            .request("initialize", move |Params(hello): Params<Hello>| {
-                let greeting = greeting(&hello, &info, &capabilities);
-                async move { Ok::<_, ErrorObject>(greeting) }
-            })
+            .request(
+                "initialize",
+                route(move |Params(hello): Params<Hello>| {
+                    ready(Ok::<_, ErrorObject>(greeting(&hello, &info, &capabilities)))
+                })
+                .never_blocks(),
+            )
             .request("session/close", move |Params(Session { session_id }): Params<Session>, peer: Peer| {
                 peer.stop_turn(&session_id);
                 let (turns, on_close) = (turns.clone(), Arc::clone(&on_close));
@@ -145,12 +150,13 @@ fn greeting(hello: &Hello, info: &Implementation, capabilities: &Map<String, Val
 }
 
 /// Sessions without a handler of their own.
-fn numbered() -> crate::peer::Route {
+fn numbered() -> Route {
     let last = AtomicU64::new(0);
-    crate::peer::route(move || {
+    let next = move || {
         let number = last.fetch_add(1, Ordering::Relaxed) + 1;
-        async move { Ok::<_, ErrorObject>(Session::new(format!("session-{number}"))) }
-    })
+        ready(Ok::<_, ErrorObject>(Session::new(format!("session-{number}"))))
+    };
+    route(next).never_blocks()
 }
 
 impl fmt::Debug for Agent {

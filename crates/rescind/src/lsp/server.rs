@@ -1,7 +1,9 @@
 //! A language server: the beginning and the end of its session, and their order.
 
 use std::{
-    fmt, io,
+    fmt,
+    future::ready,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -12,6 +14,7 @@ use crate::peer::{
     Builder, ErrorObject, IntoRoute, NotificationHandler, Peer, Transport,
     extract::Scope,
     handler::{Guard, Outcome},
+    route,
 };
 
 /// A language server.
@@ -72,13 +75,12 @@ impl Server {
     fn into_builder(self, session: &Arc<Mutex<Lifecycle>>) -> Builder {
         let Self { mut builder, greeting } = self;
         if !builder.service.requests.contains_key("initialize") {
-            builder = builder.request("initialize", move || {
-                let greeting = greeting.clone();
-                async move { Ok::<_, ErrorObject>(greeting) }
-            });
+            let greet = route(move || ready(Ok::<_, ErrorObject>(greeting.clone())));
+            builder = builder.request("initialize", greet.never_blocks());
         }
         if !builder.service.requests.contains_key("shutdown") {
-            builder = builder.request("shutdown", || async { Ok::<_, ErrorObject>(()) });
+            let shutdown = route(|| ready(Ok::<_, ErrorObject>(())));
+            builder = builder.request("shutdown", shutdown.never_blocks());
         }
         let mut builder = builder.notification("exit", |peer: Peer| peer.shutdown());
         let service = &mut builder.service;

@@ -108,7 +108,7 @@ impl Client {
     /// A connection that answers what every client answers: `ping`. Add routes of your own, then
     /// [connect](Builder::connect) it.
     pub fn builder() -> Builder {
-        Peer::builder(None).request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
+        Peer::builder(None).request("ping", super::ping())
     }
 
     /// A client of the server at the other side of `peer`, under this name and version.

@@ -37,6 +37,8 @@ mod server;
 mod tool;
 mod tool_result;
 
+use std::future::ready;
+
 pub use client::{Client, OpenError, ServerInfo, ToolInfo};
 pub use rescind_proto::dialect::mcp::{
     LATEST, LATEST_LEGACY, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18, REVISION_2025_11_25,
@@ -47,6 +49,8 @@ pub use server::Server;
 pub use tool::{NoArguments, Tool, ToolHandler};
 pub use tool_result::{Content, ToolResult};
 
+use crate::peer::{ErrorObject, Route, route};
+
 /// Who speaks, as the handshakes call it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Implementation {
@@ -54,6 +58,11 @@ struct Implementation {
     name: String,
     #[serde(default)]
     version: String,
+}
+
+/// The answer to `ping`.
+fn ping() -> Route {
+    route(|| ready(Ok::<_, ErrorObject>(serde_json::json!({})))).never_blocks()
 }
 
 /// Where a request of 2026-07-28 names its sender, and what that can do; where a result names its.

@@ -1,6 +1,6 @@
 //! A server: the handshakes of every revision, and tools.
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, future::ready, io, sync::Arc};
 
 use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code, json};
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use crate::peer::{
     Builder, Context, Driver, ErrorObject, Params, Peer, Transport,
     extract::{OnRequest, Scope},
     handler::{Branches, Guard, Routes},
+    route,
 };
 
 /// A server of tools that speaks all five revisions, or those it is [given](Self::revisions): whichever its client asks
@@ -86,6 +87,10 @@ impl Server {
     }
 
     /// A tool whose schema is that of its handler's arguments.
+    ///
+    /// Its calls run in tasks of their own. One that computes must await something of its
+    /// [`Context`](crate::peer::Context) between two pieces of work, and what never awaits belongs in
+    /// [`Context::spawn_blocking`](crate::peer::Context::spawn_blocking): see [`ToolHandler`](super::ToolHandler).
     #[cfg(feature = "schemars")]
     pub fn tool<Args, H>(self, name: &str, description: &str, handler: H) -> Self
     where
@@ -133,22 +138,25 @@ impl Server {
         let greeter = Arc::new(face);
         let (herald, speaker) = (Arc::clone(&greeter), Arc::clone(&greeter));
         let mut builder = builder
-            .request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
-            .request("initialize", move |Params(hello): Params<Hello>| {
-                let greeting = greeter.greeting(&hello);
-                async move { greeting }
-            })
+            .request("ping", super::ping())
+            .request(
+                "initialize",
+                route(move |Params(hello): Params<Hello>| ready(greeter.greeting(&hello))).never_blocks(),
+            )
             .notification("notifications/initialized", || ())
-            .request("server/discover", move || {
-                let introduction = herald.introduction();
-                async move { Ok::<_, ErrorObject>(introduction) }
-            })
-            .request("tools/list", move |Params(page): Params<Option<Page>>, cx: Context| {
-                let revision = Revision::of(cx.dialect());
-                let tools = declarations.iter().find(|(of, _)| *of == revision).map_or(&[][..], |(_, tools)| tools);
-                let list = list(tools, page, revision);
-                async move { list }
-            })
+            .request(
+                "server/discover",
+                route(move || ready(Ok::<_, ErrorObject>(herald.introduction()))).never_blocks(),
+            )
+            .request(
+                "tools/list",
+                route(move |Params(page): Params<Option<Page>>, cx: Context| {
+                    let revision = Revision::of(cx.dialect());
+                    let tools = declarations.iter().find(|(of, _)| *of == revision).map_or(&[][..], |(_, tools)| tools);
+                    ready(list(tools, page, revision))
+                })
+                .never_blocks(),
+            )
             .request("tools/call", |Params(call): Params<Call>| async move {
                 Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
             });

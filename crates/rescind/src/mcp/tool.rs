@@ -113,6 +113,32 @@ pub struct NoArguments {}
 /// Its first parameter are the arguments, read as JSON; up to six [extractors](Extract) follow in any order. Its
 /// output is a `Result` of anything that becomes a [`ToolResult`] and any error that becomes an [`ErrorObject`].
 /// Arguments that cannot be read never reach it: the caller is told what is wrong with them, as its revision has it.
+///
+/// # Tools that compute
+///
+/// Each call runs in a task of its own, so that other calls, and the cancel of this one, are read meanwhile (D50). A
+/// tool that computes is reported and stopped at every await of its [`Context`](crate::peer::Context):
+/// [`progress`](crate::peer::Context::progress), [`notify`](crate::peer::Context::notify),
+/// [`checkpoint`](crate::peer::Context::checkpoint). Between two of them it has its thread for itself, and on a runtime
+/// with one thread the whole connection waits. What computes for long without an await, or blocks, belongs in
+/// [`spawn_blocking`](crate::peer::Context::spawn_blocking).
+///
+/// ```
+/// # use rescind::{mcp::NoArguments, peer::{Context, ErrorObject}};
+/// # fn chunk(_: u32) {}
+/// let tool = |NoArguments {}, cx: Context| async move {
+///     for done in 0..20 {
+///         chunk(done);
+///         cx.progress(f64::from(done + 1), Some(20.0), None).await;
+///         if cx.is_cancelled() {
+///             return Err(ErrorObject::cancelled());
+///         }
+///     }
+///     Ok("all of it")
+/// };
+/// # fn is_tool<A>(_: impl rescind::mcp::ToolHandler<A>) {}
+/// # is_tool(tool);
+/// ```
 pub trait ToolHandler<Args>: Send + Sync + 'static {
     /// What it takes.
     type Arguments: DeserializeOwned;

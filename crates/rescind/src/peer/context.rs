@@ -3,7 +3,8 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    pin::Pin,
+    mem,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Duration,
@@ -15,7 +16,10 @@ use rescind_proto::{
     id::{IncomingId, RequestId},
 };
 use serde::Serialize;
-use tokio::task::JoinHandle;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{ErrorObject, Peer, current, linked, peer::to_params, work::Work};
@@ -85,13 +89,39 @@ impl Context {
     /// Awaits `work` unless the request is to stop first: `cx.unless_cancelled(work).await?` in a handler ends it as
     /// cancelled then.
     ///
-    /// When the request is to stop, `work` is dropped where it is.
+    /// When the request is to stop, `work` is dropped where it is. Work that never waits for anything is followed by
+    /// a turn of the connection, as at a [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
     ///
     /// [`ErrorObject::cancelled`].
     pub async fn unless_cancelled<F: Future>(&self, work: F) -> Result<F::Output, ErrorObject> {
-        self.token().run_until_cancelled(work).await.ok_or_else(ErrorObject::cancelled)
+        let mut has_waited = false;
+        let output = {
+            let token = self.token();
+            let mut work = pin!(token.run_until_cancelled(work));
+            poll_fn(|cx| {
+                let polled = work.as_mut().poll(cx);
+                has_waited |= polled.is_pending();
+                polled
+            })
+            .await
+        };
+        if !has_waited && output.is_some() {
+            give_way().await;
+        }
+        output.ok_or_else(ErrorObject::cancelled)
+    }
+
+    /// Gives the connection a turn, and ends the handler with `?` if the request is to stop by then: for handlers
+    /// that compute, between two pieces of work.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorObject::cancelled`].
+    pub async fn checkpoint(&self) -> Result<(), ErrorObject> {
+        give_way().await;
+        if self.is_cancelled() { Err(ErrorObject::cancelled()) } else { Ok(()) }
     }
 
     /// Who asked for the stop, and why; words in it are the peer's and untrusted. `None` while nobody did.
@@ -162,22 +192,32 @@ impl Context {
     /// Sends a notification that belongs to the request: an update, a log line.
     ///
     /// `false` if it is withheld: the request was answered, or cancelled where that demands silence (MCP-H04).
-    /// It waits first while the peer leaves too much unread of what it is owed (D13).
+    /// It waits first while the peer leaves too much unread of what it is owed (D13), and the connection has had a
+    /// turn when it is ready: the notification has left if the peer takes it, and a cancel that had arrived has fired
+    /// the token (D50).
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> bool {
-        let Ok(params) = to_params(params) else { return false };
+        let Ok(params) = to_params(params) else {
+            give_way().await;
+            return false;
+        };
         self.write(method, &params).await
     }
 
     /// Reports progress, if the requester asked for it; `false` if it did not, the report is withheld (MCP-P03), or
-    /// a number in it is none that JSON has. It waits first while the peer leaves too much unread of what it is owed
-    /// (D13).
+    /// a number in it is not one that JSON has. It waits first while the peer leaves too much unread of what it is
+    /// owed (D13). The connection has had a turn when it is ready, whether anything was reported or not (D50).
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
-        let Some(form) = &self.work.kind.dialect.progress else { return false };
-        let Some(token) = self.progress_token() else { return false };
-        let Some(params) = form.params(token, &Report { done, total, message }) else { return false };
-        self.write(form.method, &params).await
+        let form = self.work.kind.dialect.progress.as_ref();
+        let params = form
+            .zip(self.progress_token())
+            .and_then(|(form, token)| Some((form.method, form.params(token, &Report { done, total, message })?)));
+        let Some((method, params)) = params else {
+            give_way().await;
+            return false;
+        };
+        self.write(method, &params).await
     }
 
     /// The token under which the requester wants progress, as JSON.
@@ -210,7 +250,29 @@ impl Context {
         });
         let written = written.await;
         shared.bell.ring();
+        give_way().await;
         written
+    }
+}
+
+/// Lets the connection have a turn before its handler goes on (D50).
+///
+/// The first wait ends when everything else that can run here has run, and the runtime has looked at its input. After
+/// it the handler may be alone on its thread and compute, with no thread left that looks at input again: the second
+/// calls another one, if the runtime has more.
+async fn give_way() {
+    tokio::task::yield_now().await;
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    if matches!(flavor, Ok(flavor) if flavor != RuntimeFlavor::CurrentThread) {
+        let mut is_rescheduled = false;
+        poll_fn(|cx| {
+            if mem::replace(&mut is_rescheduled, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
     }
 }
 

@@ -1,9 +1,11 @@
 //! The one future that reads, writes and waits for a connection.
 //!
 //! It decides nothing about the protocol. A turn: read; hand what arrived to the engine; fire the tokens of what was
-//! cancelled; deliver everything else in the order of the wire; write all that is pending at once. A handler is
-//! polled once within its turn, so that an answer that is at hand is written without a task; one that is not ready
-//! goes on in a task of its own, so that reading never waits for a handler (D12, invariant 7).
+//! cancelled; deliver everything else in the order of the wire; write all that is pending at once.
+//!
+//! A handler is called within its turn and runs in a task of its own, so that reading never waits for a handler
+//! (D12, D50, invariant 7). A turn that started one is followed by those of the handlers: what they answer at once is
+//! then written together.
 
 use std::{
     future::Future,
@@ -97,6 +99,8 @@ struct Turn {
     wakers: Vec<Waker>,
     /// Calls with stop handles that the engine knows no more, once these events are delivered.
     forgotten: Vec<OutgoingKey>,
+    /// A task was started for a handler.
+    has_started: bool,
     /// Dropped without any lock.
     trash: Vec<Extras>,
 }
@@ -385,7 +389,7 @@ impl Driver {
     }
 
     /// Calls the handler of a request.
-    fn start(&self, lock: &mut Lock<'_>, request: Request) {
+    fn start(&mut self, lock: &mut Lock<'_>, request: Request) {
         let shared = lock.shared;
         let key = request.key;
         let Some(route) = shared.service.route(&request.payload) else {
@@ -399,12 +403,13 @@ impl Driver {
         let work = Arc::new(work);
         // What the handler takes of its params it has then: they are not kept for it.
         let scope = OnRequest::new(Arc::clone(&work), payload);
-        match task::begin(&work, || (route.handler)(&scope), route.settings.has_own_task) {
+        match task::begin(&work, || (route.handler)(&scope), route.settings.never_blocks) {
             Begun::Ended(end) => end.with(|end| lock.ended(key, end)),
             Begun::Pending(running) => {
                 lock.take().note_work(work);
                 lock.release();
                 tokio::spawn(running);
+                self.turn.has_started = true;
             }
         }
     }
@@ -469,6 +474,12 @@ impl Future for Driver {
             if this.is_done() {
                 this.phase.closing = Some(this.phase.stuck.unwrap_or_else(|| this.shared.now()));
                 continue;
+            }
+            if std::mem::take(&mut this.turn.has_started) {
+                // Behind the handlers, so that their first answers leave together. And where a handler blocks its
+                // thread: a task that reschedules itself is one that other threads of the runtime are called for,
+                // while one that sleeps could find that none of them looks at its input.
+                break;
             }
             if moved {
                 continue;

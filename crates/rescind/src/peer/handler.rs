@@ -46,6 +46,15 @@ pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
 ///
 /// Its parameters are up to eight [extractors](Extract) in any order, its output a `Result` of anything that can be
 /// written as JSON and any error that becomes an [`ErrorObject`].
+///
+/// # Where it runs
+///
+/// The driver calls the function in the order of the wire; the future that it returns runs in a task of its own, so
+/// the connection goes on while the handler works (D50). A handler that computes between awaits notices a cancel at
+/// its next await of the [`Context`], such as [`progress`](super::Context::progress) or
+/// [`checkpoint`](super::Context::checkpoint), also where the runtime has one thread. What computes for long without
+/// an await belongs in [`Context::spawn_blocking`](super::Context::spawn_blocking): on a runtime with one thread it
+/// would stop everything else there, on one with more it keeps one of them busy.
 pub trait RequestHandler<Args>: Send + Sync + 'static {
     #[doc(hidden)]
     fn erased(self) -> Erased;
@@ -170,7 +179,7 @@ pub(crate) struct Settings {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) cancel_result: Option<&'static CancelResult>,
     pub(crate) spares_processes: bool,
-    pub(crate) has_own_task: bool,
+    pub(crate) never_blocks: bool,
 }
 
 impl Settings {
@@ -229,13 +238,14 @@ impl Route {
         self
     }
 
-    /// The handler's future is polled by a task of its own from the start.
+    /// Promises that a poll of the handler's future never computes for long, nor blocks its thread.
     ///
-    /// As a rule the driver polls it once, so that an answer that is at hand needs no task. A handler that computes
-    /// for long before its first await would hold up the connection that way.
+    /// As a rule a handler runs in a task of its own from the start, so that nothing on the connection waits for it
+    /// (D50). The future of one that never blocks is polled once by the driver itself: an answer that is at hand then
+    /// needs no task. While such a poll lasts, the connection neither reads nor writes, and no cancel is noticed.
     #[must_use]
-    pub const fn own_task(mut self) -> Self {
-        self.settings.has_own_task = true;
+    pub const fn never_blocks(mut self) -> Self {
+        self.settings.never_blocks = true;
         self
     }
 }

@@ -101,7 +101,7 @@ impl End {
     }
 }
 
-/// What came of a handler's first poll.
+/// What came of calling a handler.
 pub(crate) enum Begun {
     /// It has ended, and owns nothing.
     Ended(End),
@@ -109,8 +109,12 @@ pub(crate) enum Begun {
     Pending(Running),
 }
 
-/// Calls a handler, and polls its future once; a future that belongs into a task of its own is not polled here.
-pub(crate) fn begin(work: &Arc<Work>, call: impl FnOnce() -> Result<Handling, ErrorObject>, in_task: bool) -> Begun {
+/// Calls a handler. Its future is polled here only if that never blocks, and then once (D50).
+pub(crate) fn begin(
+    work: &Arc<Work>,
+    call: impl FnOnce() -> Result<Handling, ErrorObject>,
+    never_blocks: bool,
+) -> Begun {
     let called = {
         let _entered = current::enter(work);
         catch_unwind(AssertUnwindSafe(call))
@@ -120,10 +124,10 @@ pub(crate) fn begin(work: &Arc<Work>, call: impl FnOnce() -> Result<Handling, Er
         Ok(Err(error)) => Running::releasing(work, End::Error(error)),
         Err(_panic) => Running::releasing(work, End::Panicked),
     };
-    if in_task && matches!(running.phase, Phase::Handling(_)) {
+    if !never_blocks && matches!(running.phase, Phase::Handling(_)) {
         return Begun::Pending(running);
     }
-    // Whoever polls it next registers the waker that counts.
+    // The task that polls it next registers the waker that counts.
     match running.poll_end(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(end) => Begun::Ended(end),
         Poll::Pending => Begun::Pending(running),

@@ -331,8 +331,7 @@ async fn what_is_in_flight_can_be_seen_and_stopped() {
 #[tokio::test(start_paused = true)]
 async fn progress_reaches_the_caller_until_the_request_is_cancelled() {
     let (mut watch, witness) = watch();
-    let seen = Log::new();
-    let log = seen.clone();
+    let (see, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let server = builder(&mcp::LATEST).request("steps", move |cx: Context| {
         let witness = witness.clone();
         async move {
@@ -347,14 +346,19 @@ async fn progress_reaches_the_caller_until_the_request_is_cancelled() {
     });
     let (client, _server) = pair(builder(&mcp::LATEST), server);
     let call = client.request::<Value>("steps", &json!({}));
-    let call = call.progress(move |progress| log.add((progress.done(), progress.total(), progress.message()))).send();
-    watch.next().await;
-    client.request::<Value>("ping", &json!({})).await.unwrap();
+    let report = move |progress: rescind::peer::Progress| {
+        see.send((progress.done(), progress.total(), progress.message())).unwrap();
+    };
+    let call = call.progress(report).send();
+    watch.started(1).await;
+    for step in 1..=3 {
+        let reported = seen.recv().await.unwrap();
+        assert_eq!(reported, (Some(f64::from(step)), Some(3.0), Some("working".to_owned())));
+    }
     drop(call);
-    watch.next().await;
+    watch.gone(1).await;
     client.request::<Value>("ping", &json!({})).await.unwrap();
-    let step = |n| (Some(n), Some(3.0), Some("working".to_owned()));
-    assert_eq!(seen.take(), [step(1.0), step(2.0), step(3.0)]);
+    assert!(seen.recv().await.is_none(), "nothing more was reported");
 }
 
 /// D3: a peer that spells its cancels in the older way is understood, and gets that spelling back.
