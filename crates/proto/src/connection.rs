@@ -434,6 +434,17 @@ impl Connection {
         self.owed > self.config.max_debt
     }
 
+    /// Gives back the memory that is kept for more to come: for a connection that is idle.
+    pub fn shrink(&mut self) {
+        self.outbox.shrink();
+        if let Some(decoder) = &mut self.decoder {
+            decoder.shrink();
+        }
+        self.events.shrink_to_fit();
+        self.left = Vec::new();
+        self.scratch = Vec::new();
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {

@@ -197,6 +197,12 @@ impl<T> Outbox<T> {
         self.ordered.reclaim();
     }
 
+    /// Gives back the memory that is kept for more, where nothing waits.
+    pub(crate) fn shrink(&mut self) {
+        self.urgent.shrink_idle();
+        self.ordered.shrink_idle();
+    }
+
     /// Forgets everything that waits, as when nobody will read it; `lost` sees each frame's tag.
     pub(crate) fn clear(&mut self, mut lost: impl FnMut(T)) {
         self.debt = 0;

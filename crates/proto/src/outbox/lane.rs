@@ -269,6 +269,13 @@ impl<T> Lane<T> {
         }
     }
 
+    /// Gives back all capacity, if nothing waits.
+    pub(super) fn shrink_idle(&mut self) {
+        if self.frames.is_empty() {
+            *self = Self { next: self.next, ..Self::new() };
+        }
+    }
+
     pub(super) fn hash_state(&self, state: &mut impl core::hash::Hasher)
     where
         T: core::hash::Hash,

@@ -68,4 +68,11 @@ impl Buffer {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
+
+    /// Gives back the memory that is kept for more, if nothing is gathered.
+    pub(super) fn shrink(&mut self) {
+        if self.held().is_empty() {
+            *self = Self::default();
+        }
+    }
 }

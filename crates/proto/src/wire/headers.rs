@@ -81,6 +81,10 @@ impl Headers {
         self.buffer.capacity()
     }
 
+    pub(super) fn shrink(&mut self) {
+        self.buffer.shrink();
+    }
+
     pub(super) fn is_between_messages(&self) -> bool {
         matches!(self.state, State::Block(_)) && self.buffered() == 0
     }

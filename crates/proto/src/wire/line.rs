@@ -29,6 +29,10 @@ impl Line {
         self.buffer.capacity()
     }
 
+    pub(super) fn shrink(&mut self) {
+        self.buffer.shrink();
+    }
+
     pub(super) fn is_between_messages(&self) -> bool {
         self.overlong.is_none() && self.buffered() == 0
     }

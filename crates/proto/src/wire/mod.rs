@@ -209,6 +209,15 @@ impl Decoder {
         }
     }
 
+    /// Gives back the memory that is kept for more, if no message has begun.
+    pub fn shrink(&mut self) {
+        match &mut self.codec {
+            Codec::Unknown(_) => {}
+            Codec::Line(line) => line.shrink(),
+            Codec::Headers(headers) => headers.shrink(),
+        }
+    }
+
     /// What the end of input leaves unfinished; the decoder is then as new, its framing kept.
     pub fn finish(&mut self) -> Option<Leftover> {
         match &mut self.codec {

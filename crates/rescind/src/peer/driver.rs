@@ -40,8 +40,14 @@ use super::{
 };
 use crate::relay::alarm::Alarm;
 
-/// How much is read at once.
-const BUFFER: usize = 64 * 1024;
+/// How much is read at once where little arrives.
+const LITTLE: usize = 4 * 1024;
+
+/// How much is read at once where more does.
+const MUCH: usize = 64 * 1024;
+
+/// How long a connection keeps its buffers while nothing moves, if they are large.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Turns before other tasks get theirs, however much there is to do.
 const TURNS: usize = 64;
@@ -60,7 +66,7 @@ const TURNS: usize = 64;
 pub struct Driver {
     shared: Arc<Shared>,
     transport: Transport,
-    buffer: Vec<u8>,
+    spare: Spare,
     alarm: Alarm,
     /// Keeps a server from ending for want of handles.
     keep: Option<Peer>,
@@ -128,7 +134,7 @@ impl Driver {
         Self {
             shared,
             transport,
-            buffer: vec![0; BUFFER],
+            spare: Spare::default(),
             alarm: Alarm::new(),
             keep,
             phase,
@@ -153,7 +159,7 @@ impl Driver {
         let moved = read.is_some();
         {
             let shared = Arc::clone(&self.shared);
-            let sieved = self.filtered.sieve(&shared.service.incoming, read.as_ref(), &self.buffer);
+            let sieved = self.filtered.sieve(&shared.service.incoming, read.as_ref(), &self.spare.input);
             let mut state = shared.lock();
             for sieved in sieved.iter().flatten() {
                 sieved.feed(&mut state.conn, now);
@@ -161,7 +167,7 @@ impl Driver {
             match read {
                 None => {}
                 Some(Ok(Input::Bytes(_) | Input::Arrivals(_))) if sieved.is_some() => {}
-                Some(Ok(Input::Bytes(bytes))) => state.conn.handle_input(now, &self.buffer[..bytes]),
+                Some(Ok(Input::Bytes(_))) => state.conn.handle_input(now, &self.spare.input),
                 Some(Ok(Input::Arrivals(arrivals))) => {
                     for arrival in arrivals {
                         arrival.feed(&mut state.conn, now);
@@ -190,6 +196,10 @@ impl Driver {
                 self.turn.forget(&state);
             }
         }
+        if moved {
+            self.spare.reads_much |= self.spare.input.len() >= LITTLE;
+            self.spare.used = Some(now);
+        }
         self.deliver();
         self.poll_write(cx) || moved
     }
@@ -198,7 +208,7 @@ impl Driver {
         if self.phase.input_ended || !self.phase.wants_input {
             return None;
         }
-        match self.transport.io.poll_read(cx, &mut self.buffer) {
+        match self.transport.io.poll_read(cx, self.spare.empty()) {
             Poll::Pending => None,
             Poll::Ready(read) => Some(read),
         }
@@ -224,8 +234,11 @@ impl Driver {
             }
             match self.transport.io.poll_write(cx, pending) {
                 Poll::Ready(Ok(bytes)) if bytes > 0 => {
-                    state.conn.handle_written(shared.now(), bytes);
+                    let now = shared.now();
+                    state.conn.handle_written(now, bytes);
                     wrote = true;
+                    self.spare.writes_much |= bytes >= LITTLE;
+                    self.spare.used = Some(now);
                 }
                 Poll::Pending => {
                     blocked = true;
@@ -414,6 +427,22 @@ impl Driver {
         }
     }
 
+    /// Nothing moves: gives spare memory back, at once if it is little, and else when the time has come that is given.
+    fn rest(&mut self) -> Option<Instant> {
+        if !self.spare.reads_much && !self.spare.writes_much {
+            self.spare.input = Vec::new();
+            return None;
+        }
+        let until = self.spare.used.map(|used| used + IDLE).filter(|until| *until > self.shared.now());
+        if until.is_none() {
+            self.spare = Spare::default();
+            self.turn = Turn::default();
+            self.filtered.rest();
+            self.shared.lock().conn.shrink();
+        }
+        until
+    }
+
     fn is_done(&self) -> bool {
         let is_written = !self.phase.needs_flush && self.filtered.is_written();
         self.phase.closed && (self.phase.deaf || is_written)
@@ -485,7 +514,8 @@ impl Future for Driver {
                 continue;
             }
             let stuck = this.phase.stuck.map(|since| since + this.linger);
-            let due = this.phase.due.into_iter().chain(stuck).min();
+            let idle = this.rest();
+            let due = this.phase.due.into_iter().chain(stuck).chain(idle).min();
             if this.alarm.poll(cx, this.shared.origin(), due).is_ready() {
                 continue;
             }
@@ -507,6 +537,26 @@ impl Drop for Driver {
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+/// Memory that a busy connection keeps from one turn to the next. An idle one does not: there may be thousands of them.
+#[derive(Default)]
+struct Spare {
+    /// What was read last.
+    input: Vec<u8>,
+    reads_much: bool,
+    writes_much: bool,
+    /// When something was read or written last.
+    used: Option<Instant>,
+}
+
+impl Spare {
+    /// Room for the next read.
+    fn empty(&mut self) -> &mut Vec<u8> {
+        self.input.clear();
+        self.input.reserve_exact(if self.reads_much { MUCH } else { LITTLE });
+        &mut self.input
     }
 }
 

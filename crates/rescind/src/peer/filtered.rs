@@ -33,6 +33,13 @@ impl Filtered {
         self.written == self.output.len()
     }
 
+    /// Gives back the memory that is kept for more to come.
+    pub(crate) fn rest(&mut self) {
+        if self.is_written() {
+            (self.output, self.written) = (Vec::new(), 0);
+        }
+    }
+
     /// What filters make of the input, whose bytes are at the start of `buffer`; `None` without filters.
     pub(crate) fn sieve(
         &mut self,

@@ -24,14 +24,16 @@ mod websocket;
 
 use std::{
     any::Any,
-    fmt, io,
-    pin::Pin,
+    fmt,
+    future::Future,
+    io,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use rescind_proto::{connection::Connection, time::Instant, wire::Framing};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 #[cfg(all(feature = "child", unix))]
 pub use child::child;
@@ -143,15 +145,14 @@ impl Arrival {
 }
 
 impl Io {
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<Input>> {
-        let mut buffer = ReadBuf::new(buffer);
-        let read = match self {
-            Self::Apart(reader, _) => Pin::new(&mut **reader).poll_read(cx, &mut buffer),
-            Self::Joined(both) => Pin::new(&mut **both).poll_read(cx, &mut buffer),
+    /// Reads as many bytes as `buffer`, which is empty, has capacity for; or messages, which leave it alone.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<Input>> {
+        let bytes = match self {
+            Self::Apart(reader, _) => pin!(reader.read_buf(buffer)).poll(cx),
+            Self::Joined(both) => pin!(both.read_buf(buffer)).poll(cx),
             Self::Messages(messages) => return messages.poll_read(cx),
         };
-        ready!(read)?;
-        let bytes = buffer.filled().len();
+        let bytes = ready!(bytes)?;
         Poll::Ready(Ok(if bytes > 0 { Input::Bytes(bytes) } else { Input::End }))
     }
 
