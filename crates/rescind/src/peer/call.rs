@@ -18,16 +18,19 @@ use rescind_proto::{
     json,
 };
 use serde::de::DeserializeOwned;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Peer,
     error::{CallError, CallMisuse, Unreadable},
+    on_token::OnToken,
     receipt::{ReceiptFuture, Slip, StopHandle, cause},
     slots::{Extras, OnProgress},
     trace::CallSpan,
     work::{Hook, Work},
 };
+use crate::relay::alarm::Alarm;
 
 /// One request of ours, in flight or about to be: a future of its result.
 ///
@@ -76,8 +79,10 @@ struct Draft {
 /// What few callers ask for.
 #[derive(Default)]
 struct Watch {
-    token: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    reason: Option<Box<str>>,
+    token: Option<Arc<OnToken>>,
+    reason: Box<str>,
+    /// Its clock while the connection has no driver.
+    alarm: Option<Alarm>,
 }
 
 impl<R> Call<R> {
@@ -128,18 +133,31 @@ impl<R> Call<R> {
         })
     }
 
-    /// Cancels the call when `token` fires; if it has fired already, nothing is sent at all.
+    /// Cancels the call when `token` fires; if it has fired before the call is sent, nothing is sent at all.
     ///
-    /// The token is watched while the call is polled, and no longer.
+    /// The token is watched from when the call is sent until it is dropped, whether it is polled or not. A call has one
+    /// token: the last counts.
     pub fn token(mut self, token: CancellationToken) -> Self {
-        self.watch.get_or_insert_default().token = Some(Box::pin(token.cancelled_owned()));
+        let stop = self.handle();
+        let watch = self.watch.get_or_insert_default();
+        let on_token = OnToken::new(token, stop, &watch.reason);
+        if !matches!(self.state, State::Draft(_)) {
+            on_token.watch();
+        }
+        if let Some(earlier) = watch.token.replace(on_token) {
+            earlier.forget();
+        }
         self
     }
 
     /// What the peer is told if the call is dropped, or its token fires: words of the caller, which go on the wire
     /// where the protocol has a place for them (D20).
     pub fn reason(mut self, reason: &str) -> Self {
-        self.watch.get_or_insert_default().reason = Some(reason.into());
+        let watch = self.watch.get_or_insert_default();
+        watch.reason = reason.into();
+        if let Some(token) = &watch.token {
+            token.set_reason(reason);
+        }
         self
     }
 
@@ -220,13 +238,16 @@ impl<R> Call<R> {
     }
 
     fn cause(&self) -> Cause {
-        cause(self.watch.as_ref().and_then(|watch| watch.reason.as_deref()).unwrap_or_default())
+        cause(self.watch.as_ref().map_or("", |watch| &watch.reason))
     }
 
     /// Hands the draft to the engine.
     fn make(&mut self, waker: Option<Waker>) {
         let State::Draft(draft) = mem::replace(&mut self.state, State::Over) else { return };
         let Draft { method, mut params, mut options, on_progress, parent, is_detached } = *draft;
+        if let Some(token) = self.watch.as_ref().and_then(|watch| watch.token.as_ref()) {
+            token.watch();
+        }
         if let Some(cause) = self.slip.get().and_then(|slip| slip.early()) {
             self.state = State::Failed(Box::new(CallError::Cancelled(cause)));
             return;
@@ -292,11 +313,19 @@ impl<R> Call<R> {
         shared.bell.ring();
     }
 
-    /// Whether the caller's token has fired.
-    fn poll_token(&mut self, cx: &mut Context<'_>) -> bool {
-        match self.watch.as_mut().and_then(|watch| watch.token.as_mut()) {
-            Some(token) => token.as_mut().poll(cx).is_ready(),
-            None => false,
+    /// While the connection has no driver, its callers see to their clocks themselves.
+    fn poll_undriven(&mut self, cx: &mut Context<'_>) {
+        if Handle::try_current().is_err() {
+            return;
+        }
+        let shared = self.peer.shared();
+        let alarm = self.watch.get_or_insert_default().alarm.get_or_insert_with(Alarm::new);
+        loop {
+            let due = shared.lock().conn.poll_timeout();
+            if shared.is_driven() || alarm.poll(cx, shared.origin(), due).is_pending() {
+                return;
+            }
+            shared.settle_undriven();
         }
     }
 }
@@ -306,14 +335,8 @@ impl<R: DeserializeOwned> Future for Call<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let fired = this.poll_token(cx);
-        match &this.state {
-            State::Draft(_) if fired => {
-                this.state = State::Over;
-                return Poll::Ready(Err(CallError::Cancelled(this.cause())));
-            }
-            State::Draft(_) => this.make(Some(cx.waker().clone())),
-            State::Sent(_) | State::Detached(_) | State::Failed(_) | State::Over => {}
+        if matches!(this.state, State::Draft(_)) {
+            this.make(Some(cx.waker().clone()));
         }
         match mem::replace(&mut this.state, State::Over) {
             State::Failed(error) => Poll::Ready(Err(*error)),
@@ -322,30 +345,15 @@ impl<R: DeserializeOwned> Future for Call<R> {
                 let shared = this.peer.shared();
                 // Dropped after the lock.
                 let mut old = None;
-                let mut locked = shared.lock();
-                let how = locked.calls.poll(at, cx.waker(), &mut old);
-                if how.is_none() && fired {
-                    // The answer may be on its way through the driver; then it wins.
-                    if let Some(key) = locked.calls.key(at) {
-                        let cause = this.cause();
-                        locked.conn.cancel(shared.now(), key, cause);
-                        drop(locked);
-                        shared.bell.ring();
-                        if let Some(watch) = &mut this.watch {
-                            watch.token = None;
-                        }
-                    }
-                    this.state = state;
-                    return Poll::Pending;
+                let how = shared.lock().calls.poll(at, cx.waker(), &mut old);
+                if let Some(how) = how {
+                    return Poll::Ready(read(how));
                 }
-                drop(locked);
-                match how {
-                    Some(how) => Poll::Ready(read(how)),
-                    None => {
-                        this.state = state;
-                        Poll::Pending
-                    }
+                this.state = state;
+                if !shared.is_driven() {
+                    this.poll_undriven(cx);
                 }
+                Poll::Pending
             }
         }
     }
@@ -353,6 +361,9 @@ impl<R: DeserializeOwned> Future for Call<R> {
 
 impl<R> Drop for Call<R> {
     fn drop(&mut self) {
+        if let Some(token) = self.watch.as_ref().and_then(|watch| watch.token.as_ref()) {
+            token.forget();
+        }
         let shared = self.peer.shared();
         match self.state {
             State::Sent(at) => {

@@ -22,7 +22,7 @@ use rescind_proto::{
     connection::{Config, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply, Request},
     time::Instant,
 };
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
     Peer,
@@ -62,6 +62,20 @@ const TURNS: usize = 64;
 ///
 /// closes the connection at once: calls end as [`CallError::Closed`](super::CallError::Closed), tokens fire and
 /// handlers are dropped without a grace.
+///
+/// # Keeping it without polling it
+///
+/// stops everything: nothing is read or written, no cancel is noticed. Calls made before it is first polled end by
+/// their own clocks all the same. Once it has been polled those clocks are its own, so that a driver that was polled
+/// and no longer is leaves calls to wait for as long as it is kept: in a `select!`, poll it in every round, or spawn it.
+///
+/// # Errors
+///
+/// Polled outside a tokio runtime it closes the connection and says so.
+///
+/// # Panics
+///
+/// The runtime has no clock (`enable_time`), once there is something to wait for.
 #[must_use = "a connection lives only while its driver is polled"]
 pub struct Driver {
     shared: Arc<Shared>,
@@ -148,6 +162,10 @@ impl Driver {
     /// Drives the connection in a task of its own.
     ///
     /// The task goes on when the handle is dropped.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, as [`tokio::spawn`] does.
     pub fn spawn(self) -> JoinHandle<io::Result<()>> {
         tokio::spawn(self)
     }
@@ -329,18 +347,7 @@ impl Driver {
                     }
                 }
                 Event::Settled { key, how } => {
-                    let state = lock.take();
-                    if !state.slips.is_empty()
-                        && let Some(slip) = state.slips.get(&key)
-                    {
-                        let (wakers, is_done) = slip.over(&how);
-                        self.turn.wakers.extend(wakers);
-                        if is_done {
-                            state.slips.remove(&key);
-                        }
-                    }
-                    let (waker, extras) = state.calls.settle(key, how);
-                    self.turn.wakers.extend(waker);
+                    let extras = lock.take().settle(key, how, &mut self.turn.wakers);
                     self.turn.trash.extend(extras.map(|extras| *extras));
                 }
                 Event::Progress { key, params } => {
@@ -362,14 +369,7 @@ impl Driver {
                     }
                 }
                 Event::Receipt(notice) => {
-                    let state = lock.take();
-                    if let Some(slip) = state.slips.get(&notice.key) {
-                        let is_done = notice.receipt.outcome.is_final();
-                        self.turn.wakers.extend(slip.learn(notice.receipt));
-                        if is_done {
-                            state.slips.remove(&notice.key);
-                        }
-                    }
+                    lock.take().learn(*notice, &mut self.turn.wakers);
                 }
                 Event::Cancel(notice) => {
                     lock.release();
@@ -494,6 +494,10 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if this.shared.begin_driving() && Handle::try_current().is_err() {
+            this.finish();
+            return Poll::Ready(Err(io::Error::other("a connection can only be driven inside a tokio runtime")));
+        }
         for _ in 0..TURNS {
             if let Some(since) = this.phase.closing {
                 return this.poll_close(cx, since);
@@ -563,6 +567,7 @@ impl Spare {
 impl Turn {
     /// Takes the engine's events; what stops handlers goes ahead of everything else.
     fn drain(&mut self, service: &Service, state: &mut State, now: Instant) {
+        self.events.append(&mut state.undelivered);
         while let Some(event) = state.conn.poll_event() {
             let event = match event {
                 Event::Cancelled { key, cause } => match state.work(key) {

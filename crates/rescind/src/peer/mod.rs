@@ -47,6 +47,7 @@ pub mod filter;
 mod filtered;
 pub(crate) mod handler;
 mod linked;
+mod on_token;
 #[expect(clippy::module_inception, reason = "the handle is what the module is named for")]
 mod peer;
 mod receipt;

@@ -114,6 +114,9 @@ impl StopHandle {
                 };
             }
             shared.bell.ring();
+            if !shared.is_driven() {
+                shared.settle_undriven();
+            }
         }
         ReceiptFuture { slip: Arc::clone(&self.slip), cause, asked: now }
     }

@@ -8,25 +8,36 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Waker,
 };
 
 use rescind_proto::{
     cause::Cause,
-    connection::{Config, Connection, HandlerEnd, IncomingKey, OutgoingKey, TraceContext},
+    connection::{
+        Config, Connection, Event, HandlerEnd, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, TraceContext,
+    },
     time::Instant,
 };
 use tokio::sync::oneshot;
 
-use super::{handler::Service, receipt::Slip, slots::Slots, sync::Bell, trace::LinkTrace, work::Work};
+use super::{
+    handler::Service,
+    receipt::Slip,
+    slots::{Extras, Slots},
+    sync::Bell,
+    trace::LinkTrace,
+    work::Work,
+};
 
 pub(crate) struct Shared {
     origin: tokio::time::Instant,
     pub(crate) bell: Bell,
     /// Handles that callers hold: without any, the connection ends.
     handles: AtomicUsize,
+    /// The driver has been polled: all clocks are its own.
+    is_driven: AtomicBool,
     pub(crate) service: Service,
     pub(crate) link: LinkTrace,
     state: Mutex<State>,
@@ -43,6 +54,8 @@ pub(crate) struct State {
     pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
     /// Handlers that wait until the peer has read what it is owed.
     pub(crate) behind: Vec<Waker>,
+    /// What the engine emitted before there was a driver.
+    pub(crate) undelivered: Vec<Event>,
     /// Those who wait for the end.
     pub(crate) closing: Vec<Waker>,
     /// A shutdown was asked for.
@@ -60,6 +73,7 @@ impl Shared {
             slips: HashMap::new(),
             deliveries: HashMap::new(),
             behind: Vec::new(),
+            undelivered: Vec::new(),
             closing: Vec::new(),
             is_ending: false,
             is_over: false,
@@ -68,6 +82,7 @@ impl Shared {
             origin: tokio::time::Instant::now(),
             bell: Bell::new(),
             handles: AtomicUsize::new(0),
+            is_driven: AtomicBool::new(false),
             service,
             link: LinkTrace::new(),
             state: Mutex::new(state),
@@ -121,6 +136,51 @@ impl Shared {
         }
     }
 
+    /// The driver is being polled: whether that is for the first time.
+    pub(crate) fn begin_driving(&self) -> bool {
+        !self.is_driven.load(Ordering::Relaxed) && !self.is_driven.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_driven(&self) -> bool {
+        self.is_driven.load(Ordering::Acquire)
+    }
+
+    /// Ends the calls that were stopped, or whose clocks have run out, while there is no driver yet.
+    pub(crate) fn settle_undriven(&self) {
+        let now = self.now();
+        let (mut wakers, mut trash) = (Vec::new(), Vec::new());
+        {
+            let mut state = self.lock();
+            if self.is_driven() {
+                return;
+            }
+            state.conn.handle_timeout(now);
+            while let Some(event) = state.conn.poll_event() {
+                match event {
+                    Event::Settled { key, how } => trash.extend(state.settle(key, how, &mut wakers)),
+                    Event::Receipt(notice) => state.learn(*notice, &mut wakers),
+                    other @ (Event::Request(_)
+                    | Event::Notification(_)
+                    | Event::Progress { .. }
+                    | Event::Delivered { .. }
+                    | Event::Stopped(_)
+                    | Event::Cancelled { .. }
+                    | Event::Drop { .. }
+                    | Event::Cancel(_)
+                    | Event::Late { .. }
+                    | Event::Refused { .. }
+                    | Event::Violation { .. }
+                    | Event::GivenUp { .. }
+                    | Event::Closed) => state.undelivered.push(other),
+                }
+            }
+        }
+        drop(trash);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
     /// Whether nobody can ask anything of this connection any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.handles.load(Ordering::Acquire) == 0
@@ -128,6 +188,34 @@ impl Shared {
 }
 
 impl State {
+    /// One of our requests is settled. Its caller's wakers are added; what hung on the call is to be dropped without
+    /// any lock.
+    pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement, wakers: &mut Vec<Waker>) -> Option<Box<Extras>> {
+        if !self.slips.is_empty()
+            && let Some(slip) = self.slips.get(&key)
+        {
+            let (waiting, is_done) = slip.over(&how);
+            wakers.extend(waiting);
+            if is_done {
+                self.slips.remove(&key);
+            }
+        }
+        let (waker, extras) = self.calls.settle(key, how);
+        wakers.extend(waker);
+        extras
+    }
+
+    /// More is known of what came of a cancel.
+    pub(crate) fn learn(&mut self, notice: ReceiptNotice, wakers: &mut Vec<Waker>) {
+        if let Some(slip) = self.slips.get(&notice.key) {
+            let is_done = notice.receipt.outcome.is_final();
+            wakers.extend(slip.learn(notice.receipt));
+            if is_done {
+                self.slips.remove(&notice.key);
+            }
+        }
+    }
+
     pub(crate) fn note_work(&mut self, work: Arc<Work>) {
         let place = work.key.place();
         if self.works.len() <= place {

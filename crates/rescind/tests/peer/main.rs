@@ -13,3 +13,4 @@ mod owned;
 mod rig;
 mod storm;
 mod trace_context;
+mod undriven;

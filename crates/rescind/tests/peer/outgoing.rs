@@ -500,3 +500,44 @@ async fn dropping_the_driver_ends_every_call() {
     assert!(peer.notify("x", &()).is_err());
     let _ = request(1, "x", json!({}));
 }
+
+/// The token's own thread cancels the call.
+#[tokio::test(start_paused = true)]
+async fn a_token_cancels_a_call_that_is_sent_and_not_polled() {
+    for dialect in DIALECTS {
+        let (mut wire, peer, _driver) = connect(builder(dialect)).await;
+        let before = CancellationToken::new();
+        let after = CancellationToken::new();
+        let first = peer.request::<Value>("work", &json!({})).token(before.clone()).reason("first").send();
+        let second = peer.request::<Value>("work", &json!({})).send().token(after.clone()).reason("second");
+        let ids = [wire.hear().await["id"].clone(), wire.hear().await["id"].clone()];
+        before.cancel();
+        assert!(is_cancel(&wire.hear().await, dialect, &ids[0]));
+        let cancelling = after.clone();
+        std::thread::spawn(move || cancelling.cancel()).join().unwrap();
+        assert!(is_cancel(&wire.hear().await, dialect, &ids[1]));
+        for (call, reason) in [(first, "first"), (second, "second")] {
+            let ended = call.await;
+            let Err(CallError::Cancelled(cause)) = ended else { panic!("{ended:?}") };
+            assert_eq!((cause.code, cause.text()), (CauseCode::Caller, Some(reason)));
+        }
+    }
+}
+
+/// A token may serve many calls, and outlive them.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_fires_after_a_call_does_nothing() {
+    let dialect = &mcp::LATEST;
+    let (mut wire, peer, _driver) = connect(builder(dialect)).await;
+    let token = CancellationToken::new();
+    let call = peer.request::<Value>("work", &json!({})).token(token.clone());
+    let waiting = tokio::spawn(call);
+    let id = wire.hear().await["id"].clone();
+    wire.say(&result(&id, json!({}))).await;
+    waiting.await.unwrap().unwrap();
+    drop(peer.request::<Value>("dropped", &json!({})).token(token.clone()));
+    token.cancel();
+    let never = peer.request::<Value>("never", &json!({})).token(token.clone()).send();
+    assert!(matches!(never.await, Err(CallError::Cancelled(_))));
+    assert!(wire.so_far().await.is_empty());
+}
