@@ -204,6 +204,9 @@ impl Connection {
     /// The notification that cancels a turn of ours is one of ours too: the turn's request waits on for its
     /// answer, and pending permission requests of the session are answered (D37).
     ///
+    /// It is queued however much waits to be written: hold the caller back unless the connection
+    /// [has room](Self::has_room).
+    ///
     /// # Errors
     ///
     /// [`Misuse::Closed`].

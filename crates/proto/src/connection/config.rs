@@ -28,7 +28,8 @@ pub struct Config {
     pub max_queued_bytes: usize,
     /// Requests of ours that may be in flight; one more is [`Misuse::TooMany`](super::Misuse::TooMany).
     pub max_in_flight: usize,
-    /// Unread bytes that the peer may be owed before its input is paused (D13).
+    /// Unread bytes that the peer may be owed before its input is paused, and that may wait to be written before
+    /// [`has_room`](super::Connection::has_room) holds notifications back (D13).
     pub max_debt: usize,
     /// How long the peer may read nothing of a debt past that bound before it is given up (D13).
     pub debt_limit: Duration,

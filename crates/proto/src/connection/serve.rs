@@ -248,7 +248,7 @@ impl Connection {
     ///
     /// `false` if it is withheld: the request was answered, or cancelled where that demands silence
     /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none. It is queued
-    /// however much the peer owes to read: hold the handler back while [`is_behind`](Self::is_behind).
+    /// however much the peer leaves unread: hold the handler back unless the connection [has room](Self::has_room).
     pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
         self.now = now;
         let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);

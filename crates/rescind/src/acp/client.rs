@@ -117,7 +117,7 @@ impl Client {
     ///
     /// The connection has ended.
     pub fn cancel_turn(&self, session: &str) -> Result<(), CallError> {
-        self.peer.notify("session/cancel", &Session::new(session))
+        self.peer.notify_now("session/cancel", &Session::new(session))
     }
 
     /// Closes a session; its turn is cancelled (ACP-10).

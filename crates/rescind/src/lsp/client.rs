@@ -34,7 +34,7 @@ impl Client {
     /// The call failed.
     pub async fn initialize(&self, params: &(impl Serialize + ?Sized)) -> Result<Value, CallError> {
         let result = self.peer.request("initialize", params).await?;
-        self.peer.notify("initialized", &json!({}))?;
+        self.peer.notify_now("initialized", &json!({}))?;
         Ok(result)
     }
 
@@ -46,7 +46,7 @@ impl Client {
     /// The call failed; `exit` is sent nevertheless.
     pub async fn shutdown(&self) -> Result<(), CallError> {
         let answer = self.peer.request::<Option<Value>>("shutdown", &()).await;
-        self.peer.notify("exit", &())?;
+        self.peer.notify_now("exit", &())?;
         answer.map(drop)
     }
 

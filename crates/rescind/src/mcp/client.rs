@@ -155,7 +155,7 @@ impl Client {
         let revision = Revision::by_date(&protocol_version).filter(|revision| !revision.is_modern());
         let revision = revision.ok_or(OpenError::Revision(protocol_version))?;
         let revision = *self.agreed.get_or_init(|| revision);
-        self.peer.notify("notifications/initialized", &())?;
+        self.peer.notify_now("notifications/initialized", &())?;
         let Implementation { name, version } = server_info;
         Ok(ServerInfo { revision, name, version, capabilities, instructions })
     }

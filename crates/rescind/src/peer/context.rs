@@ -192,9 +192,9 @@ impl Context {
     /// Sends a notification that belongs to the request: an update, a log line.
     ///
     /// `false` if it is withheld: the request was answered, or cancelled where that demands silence (MCP-H04).
-    /// It waits first while the peer leaves too much unread of what it is owed (D13), and the connection has had a
-    /// turn when it is ready: the notification has left if the peer takes it, and a cancel that had arrived has fired
-    /// the token (D50).
+    /// It waits first while the peer leaves too much unread (D13), but no longer than until the request is to stop: it
+    /// is withheld then. The connection has had a turn when it is ready: the notification has left if the peer takes
+    /// it, and a cancel that had arrived has fired the token (D50).
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> bool {
         let Ok(params) = to_params(params) else {
             give_way().await;
@@ -204,8 +204,8 @@ impl Context {
     }
 
     /// Reports progress, if the requester asked for it; `false` if it did not, the report is withheld (MCP-P03), or
-    /// a number in it is not one that JSON has. It waits first while the peer leaves too much unread of what it is
-    /// owed (D13). The connection has had a turn when it is ready, whether anything was reported or not (D50).
+    /// a number in it is not one that JSON has. It waits as [`notify`](Self::notify) does, and the connection has had a
+    /// turn when it is ready, whether anything was reported or not (D50).
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
@@ -237,18 +237,16 @@ impl Context {
 
     async fn write(&self, method: &str, params: &[u8]) -> bool {
         let shared = &self.work.shared;
-        let written = poll_fn(|cx| {
-            let now = shared.now();
-            let mut state = shared.lock();
-            if state.conn.is_behind() && !self.is_cancelled() && !state.is_over {
-                if !state.behind.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    state.behind.push(cx.waker().clone());
-                }
-                return Poll::Pending;
-            }
-            Poll::Ready(state.conn.notify_for(now, self.work.key, method, params))
-        });
-        let written = written.await;
+        let has_room = {
+            let (mut room, mut cancelled) = (pin!(shared.room()), self.cancelled());
+            poll_fn(|cx| match room.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending => Pin::new(&mut cancelled).poll(cx).map(|()| false),
+            })
+            .await
+        };
+        let now = shared.now();
+        let written = has_room && shared.lock().conn.notify_for(now, self.work.key, method, params);
         shared.bell.ring();
         give_way().await;
         written
@@ -260,7 +258,7 @@ impl Context {
 /// The first wait ends when everything else that can run here has run, and the runtime has looked at its input. After
 /// it the handler may be alone on its thread and compute, with no thread left that looks at input again: the second
 /// calls another one, if the runtime has more.
-async fn give_way() {
+pub(crate) async fn give_way() {
     tokio::task::yield_now().await;
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     if matches!(flavor, Ok(flavor) if flavor != RuntimeFlavor::CurrentThread) {

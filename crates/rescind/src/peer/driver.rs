@@ -235,7 +235,6 @@ impl Driver {
     /// Writes as long as the peer takes something; whether that gave rise to more.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
-        let mut behind = Vec::new();
         let is_filtered = !shared.service.outgoing.is_empty();
         let (mut wrote, mut blocked) = (false, false);
         if is_filtered && !self.phase.deaf {
@@ -276,17 +275,15 @@ impl Driver {
                 wrote = true;
             }
         }
-        if wrote && !state.conn.is_behind() {
-            behind = std::mem::take(&mut state.behind);
-        }
+        let has_room = state.conn.has_room();
         let wants_input = state.conn.wants_input();
         // A peer that is read again may have sent long ago: nobody would wake us for that.
         let more = state.conn.has_events() || wants_input && !self.phase.wants_input;
         self.phase.wants_input = wants_input;
         self.phase.due = state.conn.poll_timeout();
         drop(state);
-        for waker in behind {
-            waker.wake();
+        if wrote && has_room {
+            shared.freed.notify_waiters();
         }
         self.phase.needs_flush |= wrote;
         if self.phase.needs_flush && !self.phase.deaf {
@@ -471,9 +468,9 @@ impl Driver {
             state.is_over = true;
             self.turn.drain(&shared.service, &mut state, now);
             self.turn.wakers.append(&mut state.closing);
-            self.turn.wakers.append(&mut state.behind);
             state.works()
         };
+        shared.freed.notify_waiters();
         self.deliver();
         // No clock will run for them any more.
         for work in works {

@@ -145,8 +145,8 @@ pub enum CallError {
     /// The connection ended first, or had ended before.
     #[error("the connection has ended")]
     Closed,
-    /// Too many requests of ours are in flight; nothing was sent.
-    #[error("too many requests are in flight")]
+    /// Too many requests of ours are in flight, or the peer leaves too much unread; nothing was sent.
+    #[error("too much is in flight")]
     Overloaded,
     /// The peer's answer could not be read.
     #[error("the peer's answer cannot be read: {0}")]

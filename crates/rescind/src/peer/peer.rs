@@ -1,6 +1,12 @@
 //! The handle of a connection.
 
-use std::{borrow::Cow, fmt, future::poll_fn, sync::Arc, task::Poll};
+use std::{
+    borrow::Cow,
+    fmt,
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+};
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
@@ -11,7 +17,7 @@ use rescind_proto::{
 };
 use serde::Serialize;
 
-use super::{Builder, call::Call, current, error::CallError, shared::Shared};
+use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, shared::Shared};
 
 /// One connection, both directions: requests to the other side, and its requests to us.
 ///
@@ -39,16 +45,56 @@ impl Peer {
 
     /// Sends a notification. `&()` is no params.
     ///
-    /// It is queued whatever the peer reads; one that belongs to a request is better sent by
-    /// [`Context::notify`](super::Context::notify), which waits for the peer and knows when to be silent.
+    /// It waits first while the peer leaves too much unread (D13): more than [`Config::max_debt`](super::Config::max_debt)
+    /// bytes, 16 MiB by default, of all that waits to be written. Where nothing has to wait it is queued when it is
+    /// first polled. One that belongs to a request is better sent by [`Context::notify`](super::Context::notify),
+    /// which knows when to be silent.
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`], or params that are no JSON.
-    pub fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), CallError> {
-        let params = to_params(params).map_err(|error| CallError::Misuse(super::CallMisuse::Params(error)))?;
+    /// [`CallError::Closed`], or params that are not JSON.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, nothing was sent.
+    pub fn notify(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+    ) -> impl Future<Output = Result<(), CallError>> + Send {
+        let params = to_params(params);
+        async move {
+            let params = params.map_err(unwritable)?;
+            self.shared.room().await;
+            self.queue(method, &params)?;
+            // Inside a handler it is one of the awaits at which the connection has a turn (D50).
+            if current::current().is_some() {
+                give_way().await;
+            }
+            Ok(())
+        }
+    }
+
+    /// Sends a notification, unless the peer leaves too much unread: where [`notify`](Self::notify) would wait.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Overloaded`], [`CallError::Closed`], or params that are not JSON.
+    pub fn try_notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), CallError> {
+        if !self.shared.has_room() {
+            return Err(CallError::Overloaded);
+        }
+        self.notify_now(method, params)
+    }
+
+    /// Sends a notification however much is unread: one of those that a session has only one of.
+    pub(crate) fn notify_now(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), CallError> {
+        self.queue(method, &to_params(params).map_err(unwritable)?)
+    }
+
+    fn queue(&self, method: &str, params: &[u8]) -> Result<(), CallError> {
         let now = self.shared.now();
-        self.shared.lock().conn.notify(now, method, &params)?;
+        self.shared.lock().conn.notify(now, method, params)?;
         self.shared.bell.ring();
         Ok(())
     }
@@ -240,6 +286,10 @@ pub struct TheirRequest {
     pub state: IncomingState,
     /// Who asked it to stop first.
     pub cause: Option<CauseCode>,
+}
+
+fn unwritable(error: serde_json::Error) -> CallError {
+    CallError::Misuse(CallMisuse::Params(error))
 }
 
 /// Params as the engine takes them: JSON, or nothing.

@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -20,7 +21,7 @@ use rescind_proto::{
     },
     time::Instant,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::{
     handler::Service,
@@ -34,6 +35,8 @@ use super::{
 pub(crate) struct Shared {
     origin: tokio::time::Instant,
     pub(crate) bell: Bell,
+    /// Wakes those who wait for room in what is to be written.
+    pub(crate) freed: Notify,
     /// Handles that callers hold: without any, the connection ends.
     handles: AtomicUsize,
     /// The driver has been polled: all clocks are its own.
@@ -52,8 +55,6 @@ pub(crate) struct State {
     pub(crate) slips: HashMap<OutgoingKey, Arc<Slip>>,
     /// Those who wait to hear that an answer has left.
     pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
-    /// Handlers that wait until the peer has read what it is owed.
-    pub(crate) behind: Vec<Waker>,
     /// What the engine emitted before there was a driver.
     pub(crate) undelivered: Vec<Event>,
     /// Those who wait for the end.
@@ -72,7 +73,6 @@ impl Shared {
             works: Vec::new(),
             slips: HashMap::new(),
             deliveries: HashMap::new(),
-            behind: Vec::new(),
             undelivered: Vec::new(),
             closing: Vec::new(),
             is_ending: false,
@@ -81,6 +81,7 @@ impl Shared {
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
             bell: Bell::new(),
+            freed: Notify::new(),
             handles: AtomicUsize::new(0),
             is_driven: AtomicBool::new(false),
             service,
@@ -112,6 +113,23 @@ impl Shared {
         let now = self.now();
         self.lock().conn.cancel(now, key, cause);
         self.bell.ring();
+    }
+
+    /// Waits until the peer leaves little enough unread for more notifications (D13), or the connection has ended.
+    pub(crate) async fn room(&self) {
+        loop {
+            let mut freed = pin!(self.freed.notified());
+            freed.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.lock();
+        state.conn.has_room() || state.is_over
     }
 
     /// A handler has ended, and everything it owned is gone.

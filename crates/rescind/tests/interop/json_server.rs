@@ -73,7 +73,7 @@ impl Editor {
         // Any other schema is asked of the client.
         hello["initializationOptions"] = json!({ "handledSchemaProtocols": ["file"] });
         peer.request::<Value>("initialize", &hello).await.unwrap();
-        peer.notify("initialized", &json!({})).unwrap();
+        peer.try_notify("initialized", &json!({})).unwrap();
         Self { peer, server, ours, give }
     }
 
@@ -115,7 +115,7 @@ impl Editor {
         let schema = format!("held://{name}").replace(' ', "-");
         let text = json!({ "$schema": schema, "word": 1 }).to_string();
         let document = json!({ "uri": uri(name), "languageId": "json", "version": 1, "text": text });
-        self.peer.notify("textDocument/didOpen", &json!({ "textDocument": document })).unwrap();
+        self.peer.try_notify("textDocument/didOpen", &json!({ "textDocument": document })).unwrap();
         let hover = self.peer.request("textDocument/hover", &position(name)).response_timeout(MINUTE).send();
         self.ours.until(&schema, &["asked"]).await;
         hover
@@ -129,7 +129,7 @@ impl Editor {
 
     async fn close(self) {
         self.peer.request::<Value>("shutdown", &()).await.unwrap();
-        self.peer.notify("exit", &()).unwrap();
+        self.peer.try_notify("exit", &()).unwrap();
         self.server.exited().await;
         self.peer.closed().await;
     }

@@ -54,7 +54,7 @@ impl Client {
         driver.spawn();
         peer.request::<Value>(protocol.opening(), &protocol.hello()).await.unwrap();
         if let Some((method, params)) = protocol.initialized() {
-            peer.notify(method, &params).unwrap();
+            peer.try_notify(method, &params).unwrap();
         }
         Self { protocol, peer, server, ours, barriers: 0 }
     }

@@ -8,6 +8,7 @@ mod cascade;
 mod clocks;
 mod incoming;
 mod link;
+mod notices;
 mod outgoing;
 mod owned;
 mod rig;

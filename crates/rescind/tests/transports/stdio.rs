@@ -18,10 +18,10 @@ fn as_a_server() {
         let server = Peer::builder(&mcp::LATEST_LEGACY)
             .request("echo", |Params(params): Params<Value>| async move { Ok::<_, ErrorObject>(params) })
             .request("work", |cx: Context| async move {
-                let _ = cx.peer().notify("notifications/started", &());
+                let _ = cx.peer().try_notify("notifications/started", &());
                 cx.cancelled().await;
                 let why = cx.cause().map(|cause| cause.code.word());
-                let _ = cx.peer().notify("notifications/stopped", &json!({ "why": why }));
+                let _ = cx.peer().try_notify("notifications/stopped", &json!({ "why": why }));
                 Err::<(), _>(ErrorObject::cancelled())
             })
             .serve(transport::stdio());

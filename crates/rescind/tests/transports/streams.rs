@@ -225,7 +225,7 @@ async fn a_frame_that_has_begun_is_finished_whoever_drops_its_call() {
         tokio::time::sleep(secs(1)).await;
         let is_whole = |message: &Value| message["params"]["text"] == large["text"];
         drop(call);
-        peer.notify("notifications/after", &()).unwrap();
+        peer.notify("notifications/after", &()).await.unwrap();
         if kind == Kind::WebSocket {
             // It is cut into frames there; what counts is that all are there, and in order.
             let mut text = Vec::new();
@@ -310,7 +310,7 @@ async fn two_thousand_messages_leave_in_a_few_writes() {
         };
         let (peer, driver) = client().connect(near);
         for at in 0..1000 {
-            peer.notify("note", &at).unwrap();
+            peer.notify("note", &at).await.unwrap();
         }
         let calls: Vec<_> = (0..1000).map(|at| peer.request::<usize>("echo", &at).send()).collect();
         let driven = driver.spawn();

@@ -279,7 +279,8 @@ impl Work {
         }
     }
 
-    /// Notifies whoever follows the task of its status, where that is offered to everybody (2025-11-25).
+    /// Notifies the followers of the task of its status, where that is offered to all of them (2025-11-25); not one that
+    /// leaves too much unread.
     async fn tell_status(&self) {
         let Some(client) = self.place.line().client() else { return };
         let task = self.run.task();
@@ -289,7 +290,7 @@ impl Work {
         // A cancel changes a task behind the back of its run.
         let Ok(task) = self.place.store().task(&task.owner, &task.summary.id).await else { return };
         if let Ok(status) = wire::summary(&task.summary) {
-            let _ = client.notify("notifications/tasks/status", &status);
+            let _ = client.try_notify("notifications/tasks/status", &status);
         }
     }
 }
@@ -377,7 +378,7 @@ impl Asker {
             return;
         }
         if let (Some(client), Ok(params)) = (self.line.client(), self.related(params)) {
-            let _ = client.notify(method, &params);
+            let _ = client.try_notify(method, &params);
         }
     }
 
