@@ -42,7 +42,7 @@ pub(crate) struct Incoming {
     pub(crate) armed: Armed,
     /// What few requests have; each entry would pay for it.
     pub(crate) extras: Option<Box<Extras>>,
-    /// The newest of our requests that serve this one (D26).
+    /// The newest of our requests that serve this one (D26); changed by [`Requests::set_child`].
     pub(crate) child: Option<Key>,
     pub(crate) method: Method,
     /// The rule that forbids cancelling it.
@@ -227,6 +227,8 @@ pub(crate) struct Requests {
     running: usize,
     /// Bytes kept of requests whose handler has not started, and of all ids.
     bytes: usize,
+    /// Of those that run, the ones that wait for a request of ours to be answered.
+    asking: usize,
     max_running: usize,
     max_queued: usize,
     seed: Seed,
@@ -242,6 +244,7 @@ impl Requests {
             offered: 0,
             running: 0,
             bytes: 0,
+            asking: 0,
             max_running,
             max_queued,
             seed,
@@ -296,9 +299,22 @@ impl Requests {
         self.running + self.queued() < self.max_running.saturating_add(self.max_queued)
     }
 
-    /// Whether one more may be offered: offers and handlers together never pass the bound.
+    /// Handlers that wait for a request of ours to be answered.
+    pub(crate) const fn asking(&self) -> usize {
+        self.asking
+    }
+
+    /// Whether one more may be offered. A handler that waits for its peer holds no slot: the peer may need one to
+    /// answer it, and both would wait for ever.
     pub(crate) const fn may_offer(&self) -> bool {
-        self.running + self.offered < self.max_running
+        self.running - self.asking + self.offered < self.max_running
+    }
+
+    /// Changes which request of ours is the newest that serves this one; gives the one before.
+    pub(crate) fn set_child(&mut self, key: Key, child: Option<Key>) -> Option<Key> {
+        let before = core::mem::replace(&mut self.slab.get_mut(key)?.child, child);
+        self.asking = self.asking + usize::from(child.is_some()) - usize::from(before.is_some());
+        before
     }
 
     /// The newest request of this id.

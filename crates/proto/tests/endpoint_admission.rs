@@ -5,7 +5,7 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
-    connection::{Config, Event, HandlerEnd, IncomingState, Refusal, Verdict},
+    connection::{CallOptions, Config, Event, HandlerEnd, IncomingState, Refusal, Verdict},
     dialect::{acp, mcp},
     receipt::Ending,
     side::Side,
@@ -57,6 +57,45 @@ fn a_cancelled_offer_gives_its_slot_to_the_next_in_line() {
     let started = rig.start();
     assert_eq!(started.len(), 1);
     assert_eq!(started[0].id.0.to_string(), "2");
+}
+
+// One slot and a call back: the peer asks again before it answers.
+#[test]
+fn a_handler_that_waits_for_its_peer_holds_no_slot() {
+    let mut rig = Rig::new(bounded(1, 2));
+    let first = rig.serve("1", "work");
+    rig.hear(&[&call("2", "work")]);
+    assert_eq!(rig.start(), [], "the first is at work");
+    let options = CallOptions { parent: Some(first), ..CallOptions::default() };
+    let asked = rig.ask_with("ask", "", &options);
+    rig.say();
+    let second = rig.start().pop().expect("the first waits");
+    assert_eq!(rig.conn.running(), 2);
+    rig.hear(&[&call("3", "work")]);
+    assert_eq!(rig.start(), [], "the second is at work");
+    // Back at work without a slot, it keeps others from starting until both but one have ended.
+    rig.hear(&[&result("1")]);
+    assert_eq!(rig.settled().pop().map(|(key, _)| key), Some(asked));
+    rig.end(second.key, OK);
+    assert_eq!(rig.start(), [], "the first is at work again");
+    rig.end(first, OK);
+    let third = rig.start().pop().expect("the slot is free");
+    rig.end(third.key, OK);
+    rig.say();
+    rig.leaves_nothing();
+}
+
+// However deep two sides ask each other back, their requests are bounded together.
+#[test]
+fn handlers_that_wait_for_their_peer_are_bounded_with_those_that_are_queued() {
+    let mut rig = Rig::new(bounded(1, 2));
+    for id in ["1", "2", "3"] {
+        let key = rig.serve(id, "work");
+        rig.ask_with("ask", "", &CallOptions { parent: Some(key), ..CallOptions::default() });
+    }
+    assert_eq!(rig.conn.running(), 3);
+    rig.hear(&[&call("4", "work")]);
+    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]));
 }
 
 // Case 14.

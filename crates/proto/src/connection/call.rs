@@ -330,15 +330,17 @@ impl Connection {
 
     /// Makes the request a child of the peer's request that it serves (D26).
     fn adopt(&mut self, now: Instant, parent: Key, key: Key) {
-        match self.incoming.get_mut(parent) {
+        match self.incoming.get(parent) {
             Some(request) if matches!(request.work, Work::Running) => {
-                let older = request.child.replace(key);
+                let older = self.incoming.set_child(parent, Some(key));
                 if let Some(older) = older.and_then(|older| self.outgoing.kin_mut(older)) {
                     older.newer = Some(key);
                 }
                 if let Some(call) = self.outgoing.get_mut(key) {
                     call.kin = Some(Box::new(Kin { parent, older, newer: None }));
                 }
+                // The parent holds no slot while it waits.
+                self.offer_next();
             }
             found => {
                 let root = found.and_then(|request| request.stop.as_ref()).map(|stop| stop.cause.code);
@@ -353,8 +355,8 @@ impl Connection {
         let Kin { parent, older, newer } = *kin;
         if let Some(newer) = newer.and_then(|newer| self.outgoing.kin_mut(newer)) {
             newer.older = older;
-        } else if let Some(request) = self.incoming.get_mut(parent) {
-            request.child = older;
+        } else {
+            self.incoming.set_child(parent, older);
         }
         if let Some(older) = older.and_then(|older| self.outgoing.kin_mut(older)) {
             older.newer = newer;

@@ -20,7 +20,9 @@ pub struct Config {
     pub framing: Framing,
     /// The longest message taken in, in bytes.
     pub max_message: usize,
-    /// Handlers that may run at once, those that were cancelled and have not ended included (D12).
+    /// Handlers that may be at work at once, those that were cancelled and have not ended included (D12). One that
+    /// waits for a request of its own to be answered is not at work; all together they are no more than this and
+    /// [`max_queued`](Self::max_queued).
     pub max_running: usize,
     /// Requests that may wait for a handler; one more is refused (D12).
     pub max_queued: usize,

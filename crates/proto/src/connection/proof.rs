@@ -129,9 +129,10 @@ impl Connection {
         }
         assert_eq!((running, queued), (self.incoming.running(), self.incoming.queued()), "invariant 8: a count is off");
         assert_eq!(indexed, self.incoming.indexed(), "invariant 6: an id leads nowhere");
-        assert!(running <= self.config.max_running, "invariant 8: too many handlers run");
         let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
         assert_eq!(questions, self.asked.holders(), "invariant 6: a clock stands still for nothing");
+        let asking = self.incoming.iter().filter(|(_, request)| request.child.is_some()).count();
+        assert_eq!(asking, self.incoming.asking(), "invariant 8: a count is off");
         let most = self.config.max_running.saturating_add(self.config.max_queued);
         assert!(running + queued <= most, "invariant 8: too many requests wait");
     }

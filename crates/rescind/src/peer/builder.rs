@@ -91,7 +91,11 @@ impl Builder {
         self
     }
 
-    /// Handlers that run at once, those that were cancelled and have not ended included (D12). Default 256.
+    /// Handlers that are at work at once, those that were cancelled and have not ended included (D12). Default 256.
+    ///
+    /// One that waits for the peer to answer a call of its own is not at work: the peer may have to ask again before it
+    /// can answer. So with a bound of 1, handlers still take turns at such a call; what must not is a matter for a lock.
+    /// All handlers together are never more than this and [`max_queued`](Self::max_queued).
     pub const fn max_running(mut self, handlers: usize) -> Self {
         self.config.max_running = handlers;
         self

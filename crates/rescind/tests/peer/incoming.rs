@@ -1,13 +1,13 @@
 //! The peer's requests, and what stops them.
 
 use rescind::peer::{
-    CauseCode, Context, Dialect, ErrorObject, Verdict,
-    dialect::{acp, mcp},
+    CauseCode, Context, Dialect, ErrorObject, Params, Verdict,
+    dialect::{acp, lsp, mcp},
 };
 use serde_json::{Value, json};
 
 use crate::rig::{
-    DIALECTS, Log, builder, cancel, millis, notification, request, result, secs, serve, watch, with_work,
+    DIALECTS, Log, builder, cancel, millis, notification, pair, request, result, secs, serve, watch, with_work,
 };
 
 fn is_silent(dialect: &Dialect) -> bool {
@@ -296,12 +296,15 @@ async fn cancels_and_responses_pass_a_saturated_server() {
     });
     let (mut wire, _served) = serve(server).await;
     wire.say_all(&[request(1, "work", json!({})), request(2, "asks", json!({}))]).await;
-    for id in 3..20 {
-        wire.say(&request(id, "ping", json!({}))).await;
-    }
     watch.started(1).await;
     let asked = wire.hear().await;
     assert_eq!(asked["method"], "roots/list");
+    // The one that asks holds no slot meanwhile.
+    wire.say(&request(3, "work", json!({}))).await;
+    watch.started(3).await;
+    for id in 4..20 {
+        wire.say(&request(id, "ping", json!({}))).await;
+    }
     wire.say(&result(&asked["id"], json!({ "roots": [] }))).await;
     assert_eq!(wire.hear().await, result(&json!(2), json!({ "roots": [] })));
     wire.say(&cancel(dialect, 1)).await;
@@ -449,5 +452,25 @@ async fn a_shutdown_settles_everything_in_flight_in_bounded_time() {
         let said = wire.close().await;
         let answered: Vec<_> = said.iter().filter(|message| message.get("error").is_some()).collect();
         assert_eq!(answered.len(), 2, "{}: nobody asked for silence: {said:?}", dialect.name);
+    }
+}
+
+/// One slot at each end, and each handler asks the other side back until there is nothing left to ask.
+#[tokio::test(start_paused = true)]
+async fn one_slot_and_a_call_back_end() {
+    // In 2026-07-28 a server asks nothing (MCP-M03).
+    for dialect in [&mcp::LATEST_LEGACY, &acp::V1, &lsp::LSP] {
+        let asks_back = |Params(left): Params<u32>, cx: Context| async move {
+            match left {
+                0 => Ok(0),
+                left => cx.peer().request::<u32>("ask", &(left - 1)).await.map(|asked| asked + 1),
+            }
+        };
+        let [near, far] = [(); 2].map(|()| builder(dialect).max_running(1).request("ask", asks_back));
+        let (client, _server) = pair(near, far);
+        if dialect.handshake_first.is_some() {
+            client.request::<Value>("initialize", &json!({})).await.unwrap();
+        }
+        assert_eq!(client.request::<u32>("ask", &7).await.unwrap(), 7);
     }
 }
