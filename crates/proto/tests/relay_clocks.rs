@@ -129,3 +129,68 @@ fn without_a_flag_there_is_no_clock() {
     rig.at_server();
     assert_eq!(rig.relay.poll_timeout(), None);
 }
+
+const QUESTION: &str = r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"Really?"}}"#;
+const REPLY: &str = r#"{"jsonrpc":"2.0","id":7,"result":{"action":"accept"}}"#;
+
+/// D49: a tool that asks a person has all the time the person takes.
+#[test]
+fn the_response_clock_stands_still_while_a_person_is_asked_and_the_total_does_not() {
+    let mut rig = rig(vec![rule(Clock::Response, None, None, 300), rule(Clock::Total, None, None, 3_600_000)]);
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.pass(Duration::from_millis(100));
+    rig.from_server(QUESTION);
+    rig.from_server(&QUESTION.replace(":7,", ":8,"));
+    assert_eq!(rig.at_client().len(), 2);
+    rig.pass(Duration::from_secs(600));
+    rig.from_client(REPLY);
+    rig.at_server();
+    rig.pass(Duration::from_secs(600));
+    rig.from_client(&REPLY.replace(":7,", ":8,"));
+    rig.at_server();
+    rig.pass(Duration::from_millis(199));
+    assert_eq!(rig.at_client(), [""; 0], "of its 300 ms it has had 299");
+    rig.pass(Duration::from_millis(1));
+    assert!(rig.at_client()[0].contains(r#""clock":"response""#));
+
+    rig.from_client(&CALL.replace("\"id\":1", "\"id\":2"));
+    rig.at_server();
+    rig.from_server(&QUESTION.replace(":7,", ":9,"));
+    rig.at_client();
+    rig.pass(Duration::from_secs(3_599));
+    assert_eq!(rig.at_client(), [""; 0]);
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.at_client()[0].contains(r#""clock":"total""#));
+}
+
+#[test]
+fn a_call_made_while_a_person_is_asked_has_its_whole_time_afterwards() {
+    let mut rig = rig(vec![rule(Clock::Response, None, None, 300)]);
+    rig.from_server(QUESTION);
+    rig.at_client();
+    rig.pass(Duration::from_secs(5));
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.pass(Duration::from_secs(5));
+    rig.from_client(REPLY);
+    rig.at_server();
+    rig.pass(Duration::from_millis(299));
+    assert_eq!(rig.at_client(), [""; 0]);
+    rig.pass(Duration::from_millis(1));
+    assert!(rig.at_client()[0].contains("-31001"));
+}
+
+#[test]
+fn a_question_that_is_cancelled_lets_the_clock_go_on() {
+    let mut rig = rig(vec![rule(Clock::Response, None, None, 300)]);
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_server(QUESTION);
+    rig.at_client();
+    rig.pass(Duration::from_secs(60));
+    rig.from_server(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#);
+    rig.at_client();
+    rig.pass(Duration::from_millis(300));
+    assert!(rig.at_client()[0].contains("-31001"));
+}

@@ -12,6 +12,9 @@ pub const LSP: Dialect = Dialect {
     family: Family::Lsp,
     cancel: CancelForm { method: "$/cancelRequest", id: "id", reason: None },
     aliases: &[],
+    // A relay answers an operator's stop with this, too: a declared deviation from LSP-07, which keeps it for the
+    // client's own cancel. Clients end a request quietly on this code only; any other is shown to the user as a fault
+    // of the server. The error's data says who stopped it.
     settlement: Settlement::Answered(ErrorText {
         code: error_code::REQUEST_CANCELLED, // LSP-01
         message: "Request cancelled",

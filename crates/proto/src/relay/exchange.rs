@@ -87,7 +87,8 @@ pub(super) struct Clocks {
     pub(super) total: Option<Running>,
 }
 
-/// A clock that runs: its timer may be armed earlier than `until`, which progress moves without touching the timer.
+/// A clock that runs: its timer may be armed earlier than `until`, which progress moves without touching the timer. The
+/// response clock's `until` is on the clock that stands while its requester is asked something (D49).
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Running {
     pub(super) limit: core::time::Duration,
@@ -107,6 +108,10 @@ impl Clocks {
 /// What most requests never have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aside {
+    /// A person answers it: until then the response clocks of the side that is asked stand still (D49).
+    pub(super) is_question: bool,
+    /// The token under which the requester asked for partial results (LSP-04).
+    pub(super) partial: Option<RequestId>,
     /// Notifications about the request that wait to be written, in the order in which they leave: taken back where
     /// silence becomes due (MCP-H04, D23).
     pub(super) notices: VecDeque<Ticket>,
@@ -133,9 +138,14 @@ pub(super) struct Progress {
 const MAX_PROGRESS: usize = 1024;
 
 impl Progress {
-    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
+    /// Notes a partial result: a sign of work that says nothing about how far it is.
+    pub(super) const fn note_partial(&mut self, now: Instant) {
         self.count += 1;
         self.at = now;
+    }
+
+    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
+        self.note_partial(now);
         self.params.clear();
         self.params.extend_from_slice(params.filter(|params| params.len() <= MAX_PROGRESS).unwrap_or_default());
     }
@@ -186,9 +196,9 @@ impl Exchange {
 
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
-        let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref()];
+        let ids = [Some(&self.id), self.renamed.as_ref()].into_iter().flatten().chain(self.tokens());
         let session = self.session.as_ref().map_or(0, |session| session.len());
-        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + session
+        ids.map(RequestId::heap_bytes).sum::<usize>() + session
     }
 
     /// Bytes of what few have.
@@ -202,6 +212,21 @@ impl Exchange {
             .as_deref()
             .map_or(0, |cancel| size_of::<Cancelling>() + cancel.receipt.cause.text().map_or(0, str::len));
         aside + cancel + self.clocks.as_ref().map_or(0, |_| size_of::<Clocks>())
+    }
+
+    /// Whether a person answers it.
+    pub(super) fn is_question(&self) -> bool {
+        self.aside.as_deref().is_some_and(|aside| aside.is_question)
+    }
+
+    /// The token under which its requester asked for partial results.
+    pub(super) fn partial(&self) -> Option<&RequestId> {
+        self.aside.as_deref()?.partial.as_ref()
+    }
+
+    /// The tokens under which it may report: of progress, and of partial results.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = &RequestId> {
+        self.token.iter().chain(self.partial())
     }
 
     /// Its id on the other side.

@@ -66,6 +66,7 @@ use crate::{
     rule::Violations,
     side::{Side, Sides},
     slab::Key,
+    standstill::Standstill,
     sticky::Sticky,
     time::Instant,
     timer::Timers,
@@ -92,6 +93,8 @@ pub struct Relay {
     held: Sides<Sticky>,
     /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
     muted: Vec<(Box<[u8]>, Key)>,
+    /// The clocks of each side's response limits: one stands while that side has a question to answer (D49).
+    asked: Sides<Standstill>,
     timers: Timers<Timer>,
     /// When [`Timer::Tombstones`] is due.
     tombstones_due: Option<Instant>,
@@ -210,6 +213,7 @@ impl Relay {
             methods: Methods::new(seed),
             held: Sides::from_fn(|side| Sticky::new(config.sticky[side], seed)),
             muted: Vec::new(),
+            asked: Sides::from_fn(|_| Standstill::new()),
             timers: Timers::new(),
             tombstones_due: None,
             events: VecDeque::new(),

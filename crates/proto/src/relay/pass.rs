@@ -95,12 +95,15 @@ impl Relay {
         let renamed = (dialect.reuse != onward.reuse || taken || confusable).then(|| table.own_id(&id));
         let parent = self.parent_of(from, &method, params.session_id);
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
+        let partial = dialect.progress.and_then(|form| form.asked_partial(&params));
+        let is_question = dialect.clocks.is_question(&method);
         let exchange = Exchange {
             token: dialect.progress.and_then(|form| form.asked(&params)),
             session: turn.and(params.session_id).map(Into::into),
             clocks: self.clocks_for(now, from, &method, params.name, &dialect.clocks),
             cancel: None,
-            aside: parent.map(|parent| Box::new(Aside { parent: Some(parent), ..Aside::default() })),
+            aside: (parent.is_some() || partial.is_some() || is_question)
+                .then(|| Box::new(Aside { parent, partial, is_question, ..Aside::default() })),
             dialect,
             onward,
             up: Up::Assembling,
@@ -117,6 +120,9 @@ impl Relay {
         };
         let key = self.tables[from].insert(probe.hash, exchange);
         let request = RequestKey { from, key };
+        if is_question {
+            self.asked[from.other()].hold(now);
+        }
         if let (Side::Client, Some(turn), Some(session)) = (from, turn, params.session_id)
             && method == turn.prompt
         {
@@ -175,7 +181,11 @@ impl Relay {
             let rules = self.config.clocks.iter().filter(|rule| rule.clock == clock);
             // The first of equally specific rules: `max_by_key` would take the last.
             let best = rules.filter_map(|rule| Some((specificity(rule)?, rule.limit))).rev().max_by_key(|(s, _)| *s);
-            best.map(|(_, limit)| Running { limit, until: now + limit, armed: now + limit })
+            let starts = match clock {
+                Clock::Response => self.asked[from].reading(now),
+                Clock::Total => now,
+            };
+            best.map(|(_, limit)| Running { limit, until: starts + limit, armed: now + limit })
         };
         let clocks = Clocks { response: pick(Clock::Response), total: pick(Clock::Total) };
         (clocks.response.is_some() || clocks.total.is_some()).then(|| Box::new(clocks))
@@ -229,7 +239,13 @@ impl Relay {
         let Some(key) = self.tables[from.other()].by_token(&token) else { return Some(Passed::PLAIN) };
         let request = RequestKey { from: from.other(), key };
         let Some(exchange) = self.exchange_mut(request) else { return Some(Passed::PLAIN) };
-        exchange.aside.get_or_insert_default().progress.note(now, params);
+        let is_partial = exchange.partial() == Some(&token);
+        let progress = &mut exchange.aside.get_or_insert_default().progress;
+        if is_partial {
+            progress.note_partial(now)
+        } else {
+            progress.note(now, params)
+        }
         if exchange.keeps_token() {
             self.touch(request);
             return Some(Passed::PLAIN);
@@ -248,10 +264,11 @@ impl Relay {
 
     /// Moves the response clock; its timer notices when it fires.
     pub(super) fn reset_response_clock(&mut self, now: Instant, request: RequestKey) {
+        let reading = self.asked[request.from].reading(now);
         if let Some(clocks) = self.exchange_mut(request).and_then(|ex| ex.clocks.as_deref_mut())
             && let Some(running) = &mut clocks.response
         {
-            running.until = now + running.limit;
+            running.until = reading + running.limit;
         }
     }
 

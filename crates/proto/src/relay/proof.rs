@@ -47,6 +47,8 @@ impl Relay {
                 let known = self.turns.of(session).any(|turn| turn == key);
                 assert_eq!(known, is_turn && exchange.is_live(), "invariant 6: a turn is known while it is in flight");
             }
+            let questions = table.iter().filter(|(_, ex)| ex.is_question() && ex.is_live()).count();
+            assert_eq!(questions, self.asked[side.other()].holders(), "invariant 6: a clock stands still for nothing");
             let remembered = table.tombstones().filter(|(key, _)| table.get(*key).is_some()).count();
             assert_eq!(
                 remembered,
@@ -100,7 +102,7 @@ impl Relay {
             link.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
-                (key.index(), &ex.id, &ex.renamed, &ex.token, &ex.session, ex.method).hash(state);
+                (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), &ex.session, ex.method).hash(state);
                 (ex.dialect.name, ex.onward.name, ex.is_task, ex.superseded).hash(state);
                 if let (Side::Client, Some(session)) = (side, &ex.session) {
                     self.turns.of(session).position(|turn| turn == key).hash(state);
@@ -131,12 +133,17 @@ impl Relay {
                     late.hash(state);
                 }
                 if let Some(clocks) = &ex.clocks {
+                    let reading = self.asked[side].reading(now);
+                    for (running, now) in [(clocks.response, reading), (clocks.total, now)] {
+                        running.map(|running| running.until.since(now)).hash(state);
+                    }
                     for running in [clocks.response, clocks.total].into_iter().flatten() {
-                        (running.until.since(now), running.armed.since(now)).hash(state);
+                        running.armed.since(now).hash(state);
                     }
                 }
             }
             self.held[side].hash_state(now, state);
+            self.asked[side].holders().hash(state);
             for (key, at) in self.tables[side].tombstones() {
                 (key.index(), now.since(at)).hash(state);
             }

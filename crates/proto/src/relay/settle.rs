@@ -49,7 +49,7 @@ impl Relay {
     /// The requester has all it will ever get; what comes later is recognised for a while (D8).
     pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
         let Some(exchange) = self.tables[request.from].settle(request.key, now, how) else { return };
-        let is_timed = exchange.clocks.is_some();
+        let (is_timed, is_question) = (exchange.clocks.is_some(), exchange.is_question());
         let notices = exchange.aside.as_deref_mut().map(|aside| core::mem::take(&mut aside.notices));
         let asked = exchange.cancel.as_deref().map(|cancel| cancel.receipt.asked);
         if let (Side::Client, Some(session)) = (request.from, &exchange.session) {
@@ -57,6 +57,9 @@ impl Relay {
         }
         if is_timed {
             self.disarm_clocks(request);
+        }
+        if is_question {
+            self.question_over(now, request.from.other());
         }
         // Whoever wants no answer wants to hear nothing of it (MCP-P03, MCP-H04).
         if let (Some(notices), Settled::Silent | Settled::Gone) = (notices, how) {

@@ -11,6 +11,7 @@ use crate::{
     dialect::{Cancellers, Dialect, Settlement},
     error_code,
     id::RequestId,
+    lanes::NEVER,
     message,
     receipt::Outcome,
     rule::Rule,
@@ -276,11 +277,18 @@ impl Relay {
         let Some(running) = exchange.clocks.as_deref_mut().and_then(|clocks| clocks.get_mut(clock).as_mut()) else {
             return;
         };
-        if running.until > now {
-            running.armed = running.until;
-            let armed = running.armed;
-            return self.timers.arm(armed, Timer::Clock(request, clock));
+        let until = running.until;
+        let due = match clock {
+            Clock::Response => self.asked[request.from].due(until),
+            Clock::Total => until,
+        };
+        if due > now {
+            return self.arm_clock(request, clock, due);
         }
+        let Some(exchange) = self.exchange_mut(request) else { return };
+        let Some(running) = exchange.clocks.as_deref_mut().and_then(|clocks| clocks.get_mut(clock).as_mut()) else {
+            return;
+        };
         let limit = running.limit;
         if let Some(clocks) = exchange.clocks.as_deref_mut() {
             *clocks.get_mut(clock) = None;
@@ -296,6 +304,32 @@ impl Relay {
         };
         self.answer_error(now, request, error_code::TIMED_OUT, &text, Some(&data));
         self.report_decided(now, request);
+    }
+
+    /// Arms a clock anew; one that stands still waits until it goes on (D49).
+    fn arm_clock(&mut self, request: RequestKey, clock: Clock, due: Instant) {
+        let Self { asked, tables, timers, .. } = self;
+        if due == NEVER {
+            let table = &tables[request.from];
+            return asked[request.from].park(request.key, table.live(), |key| table.get(key).is_some());
+        }
+        let clocks = tables[request.from].get_mut(request.key).and_then(|ex| ex.clocks.as_deref_mut());
+        if let Some(running) = clocks.and_then(|clocks| clocks.get_mut(clock).as_mut()) {
+            running.armed = due;
+            timers.arm(due, Timer::Clock(request, clock));
+        }
+    }
+
+    /// A question to `side` is over: with the last, the response clocks of its requests go on.
+    pub(super) fn question_over(&mut self, now: Instant, side: Side) {
+        for key in self.asked[side].release(now) {
+            let request = RequestKey { from: side, key };
+            let response = self.exchange(request).and_then(|ex| ex.clocks.as_deref()?.response);
+            if let Some(running) = response {
+                let due = self.asked[side].due(running.until);
+                self.arm_clock(request, Clock::Response, due);
+            }
+        }
     }
 
     /// The grace of a cancelled request has passed (D34).

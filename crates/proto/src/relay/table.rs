@@ -40,8 +40,8 @@ pub(super) struct Table {
     ids: HashTable<u32>,
     /// Exchanges that go by another id upstream, under that.
     renamed: HashTable<u32>,
-    /// Exchanges under their progress token.
-    tokens: HashTable<u32>,
+    /// Exchanges under the tokens of their progress and of their partial results.
+    tokens: HashTable<TokenSlot>,
     /// Settled, and owed nothing by the other side; oldest first.
     over: VecDeque<Tombstone>,
     /// Settled while the other side may still answer; oldest first.
@@ -58,6 +58,14 @@ pub(super) struct Table {
     /// The places of all requests in flight, combined by exclusive or: the place of the only one, if there is one.
     live_places: u32,
     seed: Seed,
+}
+
+/// Where an exchange lies that may report under a token.
+#[derive(Clone, Copy, Debug)]
+struct TokenSlot {
+    at: u32,
+    /// The token is that of its partial results.
+    is_partial: bool,
 }
 
 /// An exchange that has settled.
@@ -111,10 +119,10 @@ impl Table {
 
     /// Bytes of memory held, capacities included. Costs time in proportion to the entries.
     pub(super) fn held(&self) -> usize {
-        let indexes = [&self.ids, &self.renamed, &self.tokens].map(|index| index.allocation_size());
+        let indexes = self.ids.allocation_size() + self.renamed.allocation_size() + self.tokens.allocation_size();
         let rings = (self.over.capacity() + self.abandoned.capacity()) * size_of::<Tombstone>();
         let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
-        self.slab.held() + self.kept + indexes.iter().sum::<usize>() + self.spent.allocation_size() + rings + boxes
+        self.slab.held() + self.kept + indexes + self.spent.allocation_size() + rings + boxes
     }
 
     /// The request in flight, if it is the only one.
@@ -192,9 +200,14 @@ impl Table {
             let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.renamed.as_ref()).map_or(0, |id| seed.id(id));
             renamed.insert_unique(seed.id(id), at, rehash);
         }
-        if let Some(token) = &exchange.token {
-            let rehash = |&at: &u32| slab.at(at).and_then(|ex| ex.token.as_ref()).map_or(0, |token| seed.id(token));
-            tokens.insert_unique(seed.id(token), at, rehash);
+        let rehash = |slot: &TokenSlot| {
+            let token = |ex| if slot.is_partial { Exchange::partial(ex) } else { ex.token.as_ref() };
+            slab.at(slot.at).and_then(token).map_or(0, |token| seed.id(token))
+        };
+        for (is_partial, token) in [(false, exchange.token.as_ref()), (true, exchange.partial())] {
+            if let Some(token) = token {
+                tokens.insert_unique(seed.id(token), TokenSlot { at, is_partial }, rehash);
+            }
         }
         key
     }
@@ -208,8 +221,10 @@ impl Table {
         }
         self.numeric_strings -= usize::from(is_numeric_string(&exchange.id));
         self.kept -= exchange.kept();
-        if let Some(token) = &exchange.token {
-            remove(&mut self.tokens, self.seed.id(token), key);
+        for token in exchange.tokens() {
+            if let Ok(entry) = self.tokens.find_entry(self.seed.id(token), |slot| slot.at == key.index()) {
+                entry.remove();
+            }
         }
         let spent = exchange.is_open_upstream().then(|| self.seed.id(exchange.upstream()));
         self.slab.discard(key);
@@ -247,14 +262,19 @@ impl Table {
         self.find(&self.renamed, hash, |ex| ex.renamed.as_ref() == Some(id))
     }
 
-    /// The exchange that asked for progress under `token`; one in flight before one that is over.
+    /// The exchange that asked for progress or partial results under `token`; one in flight before one that is over.
     pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
         if self.tokens.is_empty() {
             return None;
         }
         let hash = self.seed.id(token);
-        let is = |ex: &Exchange| ex.token.as_ref() == Some(token);
-        self.find(&self.tokens, hash, |ex| is(ex) && ex.is_live()).or_else(|| self.find(&self.tokens, hash, is))
+        let find = |is: &dyn Fn(&Exchange) -> bool| {
+            let is = |slot: &TokenSlot| {
+                self.slab.at(slot.at).is_some_and(|ex| ex.tokens().any(|own| own == token) && is(ex))
+            };
+            self.slab.key_at(self.tokens.find(hash, is)?.at)
+        };
+        find(&Exchange::is_live).or_else(|| find(&|_| true))
     }
 
     #[inline]

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use super::{
     Late, Relay, RequestKey, Settled,
-    exchange::{Aside, Cancelling, Down, Exchange, Up},
+    exchange::{Aside, Cancelling, Clocks, Down, Exchange, Up},
     task::TaskPart,
 };
 use crate::{
     dialect::{Dialect, Reading},
     id::RequestId,
     json,
+    lanes::NEVER,
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,
@@ -37,7 +38,7 @@ pub struct RequestView<'a> {
     pub since: Instant,
     /// How far it is.
     pub state: RequestState,
-    /// When a clock ends it, unless progress comes (D16).
+    /// When a clock ends it, unless progress comes (D16). A response clock ends nothing while it stands still (D49).
     pub deadline: Option<Instant>,
     /// Its last progress.
     pub progress: Option<ProgressView<'a>>,
@@ -190,7 +191,10 @@ impl Relay {
 
     fn show<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let aside = exchange.aside.as_deref();
-        let clocks = exchange.clocks.as_deref().map(|clocks| [clocks.response, clocks.total]);
+        let clocks = exchange.clocks.as_deref().map(|Clocks { response, total }| {
+            let response = response.map(|running| self.asked[key.from].due(running.until));
+            [response.filter(|due| *due != NEVER), total.map(|running| running.until)]
+        });
         let cancel = exchange.cancel.as_deref();
         let named = exchange.name != Method::OTHER;
         RequestView {
@@ -204,7 +208,7 @@ impl Relay {
                 .map(|parent| RequestKey { from: key.from.other(), key: parent }),
             since: exchange.asked,
             state: state(exchange),
-            deadline: clocks.into_iter().flatten().flatten().map(|running| running.until).min(),
+            deadline: clocks.into_iter().flatten().flatten().min(),
             progress: aside.filter(|aside| aside.progress.count > 0).map(|aside| progress(aside, exchange.onward)),
             is_task: exchange.is_task,
             task: match exchange.task() {
