@@ -19,7 +19,7 @@ use std::{
 
 use rescind::{
     mcp::{Client, NoArguments, Server, ToolResult},
-    peer::{Context, ErrorObject, Outcome},
+    peer::{Builder, Context, ErrorObject, Outcome},
 };
 use tokio::{runtime, sync::mpsc as channel};
 
@@ -63,6 +63,16 @@ impl Gate {
 
 /// Runs a client beside a server whose runtime has so many threads.
 fn beside<F: Future<Output = ()>>(threads: Threads, server: Server, client: impl FnOnce(Client) -> F) {
+    beside_a_client(threads, server, Client::builder(), client);
+}
+
+/// The same with a client that answers something.
+fn beside_a_client<F: Future<Output = ()>>(
+    threads: Threads,
+    server: Server,
+    builder: Builder,
+    client: impl FnOnce(Client) -> F,
+) {
     let (near, far) = UnixStream::pair().unwrap();
     let serving: JoinHandle<()> = thread::spawn(move || {
         threads.runtime().block_on(async {
@@ -72,7 +82,7 @@ fn beside<F: Future<Output = ()>>(threads: Threads, server: Server, client: impl
         });
     });
     Threads::One.runtime().block_on(async {
-        let (peer, driver) = Client::builder().connect(from_std(near));
+        let (peer, driver) = builder.connect(from_std(near));
         let driven = driver.spawn();
         let session = Client::new(peer, "test", "0");
         session.initialize().await.unwrap();
@@ -278,6 +288,39 @@ fn a_fast_tool_answers_while_another_blocks_its_thread() {
             // It has been at work all the time.
             open.send(()).unwrap();
             assert_eq!(blocked.await.unwrap().text(), "released");
+        }
+    });
+}
+
+/// A call that was sent leaves, and is answered, while its handler computes.
+#[test]
+fn a_call_that_a_tool_sends_leaves_before_the_tool_lets_go_of_its_thread() {
+    let (open, gate) = gate();
+    let work = move |NoArguments {}, cx: Context| {
+        let gate = gate.clone();
+        async move {
+            cx.checkpoint().await?;
+            let asked = cx.peer().request::<serde_json::Value>("roots/list", &()).send();
+            gate.pass("the call had not left while the tool was at work");
+            drop(asked);
+            gate.pass("the cancel had not left while the tool was at work");
+            Ok::<_, ErrorObject>("asked")
+        }
+    };
+    let server = Server::new("asker", "0").tool("ask", "Asks, and computes meanwhile", work);
+    let opening = open.clone();
+    let roots = move |cx: Context| {
+        let open = open.clone();
+        async move {
+            open.send(()).unwrap();
+            cx.cancelled().await;
+            Err::<(), _>(ErrorObject::cancelled())
+        }
+    };
+    let builder = Client::builder().request("roots/list", roots).on_cancelled(move |_| opening.send(()).unwrap());
+    beside_a_client(Threads::Two, server, builder, |client| async move {
+        for _ in 0..50 {
+            assert_eq!(client.call_tool("ask", &()).await.unwrap().text(), "asked");
         }
     });
 }

@@ -296,6 +296,7 @@ impl<R> Call<R> {
                 Err(hook) => late_hook = Some((hook, parent)),
             }
         }
+        let is_awaited = waker.is_some();
         let at = state.calls.insert(key, waker, extras);
         if let Some(slip) = self.slip.get() {
             let confirms = !state.conn.dialect().is_silent();
@@ -310,7 +311,11 @@ impl<R> Call<R> {
         if let Some((hook, parent)) = late_hook {
             hook.run(&parent.cause_for_children());
         }
-        shared.bell.ring();
+        if is_awaited {
+            shared.bell.ring();
+        } else {
+            shared.ring();
+        }
     }
 
     /// While the connection has no driver, its callers see to their clocks themselves.
@@ -378,7 +383,7 @@ impl<R> Drop for Call<R> {
                     left
                 };
                 if key.is_some() {
-                    shared.bell.ring();
+                    shared.ring();
                 }
                 if let Some((parent, place)) = extras.as_ref().and_then(|extras| extras.parent.as_ref()) {
                     parent.signal.remove(*place);

@@ -16,13 +16,10 @@ use rescind_proto::{
     id::{IncomingId, RequestId},
 };
 use serde::Serialize;
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{ErrorObject, Peer, current, linked, peer::to_params, work::Work};
+use super::{ErrorObject, Peer, current, linked, peer::to_params, shared::has_threads, work::Work};
 
 /// The request being handled: its cause to stop, its time, and what is done in its name.
 ///
@@ -260,8 +257,7 @@ impl Context {
 /// calls another one, if the runtime has more.
 pub(crate) async fn give_way() {
     tokio::task::yield_now().await;
-    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
-    if matches!(flavor, Ok(flavor) if flavor != RuntimeFlavor::CurrentThread) {
+    if has_threads() {
         let mut is_rescheduled = false;
         poll_fn(|cx| {
             if mem::replace(&mut is_rescheduled, true) {

@@ -16,6 +16,11 @@ pub(crate) fn current() -> Option<Arc<Work>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
+/// Whether this thread is handling a request.
+pub(crate) fn is_handling() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
 /// Makes `work` the current request until the guard is dropped, even by a panic.
 pub(crate) fn enter(work: &Arc<Work>) -> Entered {
     Entered { before: CURRENT.replace(Some(Arc::clone(work))), _span: work.span.enter() }

@@ -95,7 +95,7 @@ impl Peer {
     fn queue(&self, method: &str, params: &[u8]) -> Result<(), CallError> {
         let now = self.shared.now();
         self.shared.lock().conn.notify(now, method, params)?;
-        self.shared.bell.ring();
+        self.shared.ring();
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Peer {
     pub fn stop(&self, key: IncomingKey, cause: Cause) -> bool {
         let now = self.shared.now();
         let stopped = self.shared.lock().conn.stop(now, key, cause);
-        self.shared.bell.ring();
+        self.shared.ring();
         stopped
     }
 
@@ -115,7 +115,7 @@ impl Peer {
         let mut json = Vec::new();
         rescind_proto::json::write_string(&mut json, session);
         self.shared.lock().conn.stop_turn(now, &json);
-        self.shared.bell.ring();
+        self.shared.ring();
     }
 
     /// Ends the connection in order: nothing new is taken in, our requests are cancelled, handlers are told to stop
@@ -127,7 +127,7 @@ impl Peer {
             state.is_ending = true;
             state.conn.shutdown(now);
         }
-        self.shared.bell.ring();
+        self.shared.ring();
     }
 
     /// Waits until the connection has ended and everything of it is settled.

@@ -113,7 +113,7 @@ impl StopHandle {
                     None => conn.cancel(now, key, cause.clone()),
                 };
             }
-            shared.bell.ring();
+            shared.ring();
             if !shared.is_driven() {
                 shared.settle_undriven();
             }

@@ -21,9 +21,13 @@ use rescind_proto::{
     },
     time::Instant,
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::{Notify, oneshot},
+};
 
 use super::{
+    current,
     handler::Service,
     receipt::Slip,
     slots::{Extras, Slots},
@@ -112,7 +116,7 @@ impl Shared {
     pub(crate) fn cancel(&self, key: OutgoingKey, cause: Cause) {
         let now = self.now();
         self.lock().conn.cancel(now, key, cause);
-        self.bell.ring();
+        self.ring();
     }
 
     /// Waits until the peer leaves little enough unread for more notifications (D13), or the connection has ended.
@@ -142,6 +146,17 @@ impl Shared {
         };
         drop(work);
         self.bell.ring();
+    }
+
+    /// Calls the driver, from code that may go on without an await.
+    ///
+    /// A task that is woken on a thread of the runtime runs there next, and on no other thread: if a handler did it,
+    /// and then computes, the driver would wait for it (D50). Whatever is woken after it takes that place, and the
+    /// driver is anybody's.
+    pub(crate) fn ring(&self) {
+        if self.bell.ring() && current::is_handling() && has_threads() {
+            drop(tokio::spawn(async {}));
+        }
     }
 
     pub(crate) fn add_handle(&self) {
@@ -254,6 +269,11 @@ impl State {
         let work = self.works.get_mut(key.place())?;
         if work.as_ref().is_some_and(|work| work.key == key) { work.take() } else { None }
     }
+}
+
+/// Whether the runtime has more threads than this one.
+pub(crate) fn has_threads() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }
 
 impl fmt::Debug for Shared {

@@ -40,14 +40,13 @@ impl Bell {
         Self { state: AtomicU8::new(Self::AWAKE), driver: Mutex::new(None) }
     }
 
-    /// There is something to do. Ring after the change, not before.
-    pub(crate) fn ring(&self) {
-        if self.state.swap(Self::RUNG, Ordering::AcqRel) == Self::RESTING {
-            let driver = lock(&self.driver).take();
-            if let Some(driver) = driver {
-                driver.wake();
-            }
+    /// There is something to do. Ring after the change, not before. Whether that has woken the driver.
+    pub(crate) fn ring(&self) -> bool {
+        if self.state.swap(Self::RUNG, Ordering::AcqRel) != Self::RESTING {
+            return false;
         }
+        let driver = lock(&self.driver).take();
+        driver.map(Waker::wake).is_some()
     }
 
     /// The driver is awake and about to look at everything: rings up to now are answered by that.
