@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::contender::{
-    Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rescind, RescindTyped, Rmcp, RmcpDropped, Tarpc,
+    Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rescind, RescindInline, RescindTyped, Rmcp, RmcpDropped, Tarpc,
     TowerLsp, Wrapped,
 };
 use crate::measure;
@@ -25,6 +25,8 @@ pub(crate) enum Task {
     Scale { requests: usize },
     /// All requests outstanding at once, through next to no buffers.
     SmallBuffers { wire: Wire, threads: Threads, requests: usize },
+    /// Sessions over Unix sockets on which nothing happens.
+    Idle { sessions: usize },
 }
 
 /// The runtime that both ends share.
@@ -66,6 +68,10 @@ pub(crate) enum Outcome {
     },
     SmallBuffers {
         seconds: f64,
+    },
+    Idle {
+        /// Resident bytes per peer: half of a session.
+        bytes: f64,
     },
     /// Nothing happened for as long as the watchdog waits.
     Wedged,
@@ -129,6 +135,7 @@ impl Cell {
             Contender::L2 => calls::<L2>(self.task, self.patience).await,
             Contender::L2Inline => calls::<L2Inline>(self.task, self.patience).await,
             Contender::Rescind => calls::<Rescind>(self.task, self.patience).await,
+            Contender::RescindInline => calls::<RescindInline>(self.task, self.patience).await,
             Contender::RescindTyped => calls::<RescindTyped>(self.task, self.patience).await,
             Contender::Rmcp => calls::<Rmcp>(self.task, self.patience).await,
             Contender::RmcpDropped => calls::<RmcpDropped>(self.task, self.patience).await,
@@ -156,7 +163,7 @@ impl Task {
             Self::Echoes { threads, .. } | Self::Cancels { threads, .. } | Self::SmallBuffers { threads, .. } => {
                 threads
             }
-            Self::Scale { .. } => Threads::One,
+            Self::Scale { .. } | Self::Idle { .. } => Threads::One,
         }
     }
 }
@@ -167,7 +174,7 @@ async fn lines(task: Task, depth: Depth) -> Result<Outcome, Failure> {
             measure::throughput::of_lines(wire, depth, window, Duration::from_millis(milliseconds)).await
         }
         Task::SmallBuffers { wire, requests, .. } => measure::small_buffers::of_lines(wire, depth, requests).await,
-        Task::Cancels { .. } | Task::Scale { .. } => Err(io::Error::other("lines cannot be cancelled").into()),
+        Task::Cancels { .. } | Task::Scale { .. } | Task::Idle { .. } => Err(io::Error::other("lines cannot be cancelled").into()),
     }
 }
 
@@ -179,5 +186,6 @@ async fn calls<L: Library>(task: Task, patience: Duration) -> Result<Outcome, Fa
         Task::Cancels { is_busy, samples, .. } => measure::cancels::measure::<L>(is_busy, samples, patience / 2).await,
         Task::Scale { requests } => measure::scale::measure::<L>(requests, patience / 2).await,
         Task::SmallBuffers { wire, requests, .. } => measure::small_buffers::of_calls::<L>(wire, requests).await,
+        Task::Idle { sessions } => measure::idle::measure::<L>(sessions).await,
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use self::agent_client_protocol::Acp;
 pub(crate) use self::async_lsp::AsyncLsp;
 pub(crate) use self::engine::{L2, L2Inline};
 pub(crate) use self::raw::{Depth, echoes};
-pub(crate) use self::rescind::{Rescind, RescindTyped};
+pub(crate) use self::rescind::{Rescind, RescindInline, RescindTyped};
 pub(crate) use self::rmcp::{Rmcp, RmcpDropped};
 pub(crate) use self::tarpc::Tarpc;
 pub(crate) use self::tower_lsp_server::TowerLsp;
@@ -44,6 +44,8 @@ pub(crate) enum Contender {
     L2Inline,
     /// Params stay as they came.
     Rescind,
+    /// The same, on a route that says that its handler never blocks.
+    RescindInline,
     /// Params are read into types.
     RescindTyped,
     Rmcp,
@@ -62,12 +64,13 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::L0,
         Self::L1,
         Self::L2,
         Self::L2Inline,
         Self::Rescind,
+        Self::RescindInline,
         Self::RescindTyped,
         Self::Tarpc,
         Self::AsyncLsp,
@@ -87,6 +90,7 @@ impl Contender {
             Self::L2 => "L2",
             Self::L2Inline => "L2i",
             Self::Rescind => "rescind",
+            Self::RescindInline => "rescind, never blocks",
             Self::RescindTyped => "rescind, typed",
             Self::Rmcp => "rmcp",
             Self::RmcpWrapped => "rmcp, wrapped",
@@ -107,7 +111,16 @@ impl Contender {
 
     /// Whether it is made here, as a measure or to be measured.
     pub(crate) const fn is_ours(self) -> bool {
-        matches!(self, Self::L0 | Self::L1 | Self::L2 | Self::L2Inline | Self::Rescind | Self::RescindTyped)
+        matches!(
+            self,
+            Self::L0
+                | Self::L1
+                | Self::L2
+                | Self::L2Inline
+                | Self::Rescind
+                | Self::RescindInline
+                | Self::RescindTyped
+        )
     }
 
     /// Whether its echo is another's, so that there is nothing more to measure in it.
@@ -126,6 +139,7 @@ impl Contender {
             | Self::L2
             | Self::L2Inline
             | Self::Rescind
+            | Self::RescindInline
             | Self::RescindTyped
             | Self::Rmcp
             | Self::RmcpDropped

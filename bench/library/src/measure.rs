@@ -1,6 +1,7 @@
 //! The measurements, for any library.
 
 pub(crate) mod cancels;
+pub(crate) mod idle;
 pub(crate) mod scale;
 pub(crate) mod small_buffers;
 pub(crate) mod throughput;

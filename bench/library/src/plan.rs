@@ -19,10 +19,12 @@ pub(crate) enum Part {
     Scale,
     /// Buffers of 4 KiB.
     SmallBuffers,
+    /// Sessions on which nothing happens.
+    Idle,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 4] = [Self::Throughput, Self::Cancels, Self::Scale, Self::SmallBuffers];
+    pub(crate) const ALL: [Self; 5] = [Self::Throughput, Self::Cancels, Self::Scale, Self::SmallBuffers, Self::Idle];
 }
 
 /// Outstanding round trips.
@@ -48,6 +50,7 @@ pub(crate) struct Plan {
     milliseconds: u64,
     cancels: [usize; 2],
     small_requests: usize,
+    sessions: usize,
 }
 
 impl Plan {
@@ -59,6 +62,7 @@ impl Plan {
             milliseconds: 300,
             cancels: [1_000, 500],
             small_requests: 20_000,
+            sessions: 1_000,
         }
     }
 
@@ -70,6 +74,7 @@ impl Plan {
             milliseconds: 5,
             cancels: [20, 20],
             small_requests: 2_000,
+            sessions: 10,
         }
     }
 
@@ -85,6 +90,10 @@ impl Plan {
         Task::SmallBuffers { wire, threads, requests: self.small_requests }
     }
 
+    pub(crate) const fn idle(&self) -> Task {
+        Task::Idle { sessions: self.sessions }
+    }
+
     /// What a part measures.
     pub(crate) fn tasks(&self, part: Part) -> Vec<Task> {
         match part {
@@ -95,6 +104,7 @@ impl Plan {
             Part::Cancels => CANCEL_SETTINGS.into_iter().map(|setting| self.cancels(setting)).collect(),
             Part::Scale => self.scales.iter().map(|&requests| Task::Scale { requests }).collect(),
             Part::SmallBuffers => SMALL.into_iter().map(|setting| self.small_buffers(setting)).collect(),
+            Part::Idle => vec![self.idle()],
         }
     }
 
@@ -107,6 +117,7 @@ impl Plan {
             Task::Scale { requests } => {
                 contender.has_calls() && (round == 0 || requests < 1_000_000 || contender.is_ours())
             }
+            Task::Idle { .. } => round == 0 && contender.has_calls() && !contender.echoes_as_another(),
             // It finishes or it does not.
             Task::SmallBuffers { .. } => round == 0 && !contender.echoes_as_another(),
         }

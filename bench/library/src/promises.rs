@@ -28,6 +28,10 @@ pub(crate) fn judge(ours: Contender, samples: &Samples, plan: &Plan) -> Vec<Verd
             samples.ratio(ours, Contender::L1, trip, Figure::RoundTrip),
         ),
         (Promise::at_most("resident bytes per waiting request", 1200.0, 600.0), scale(smallest, Figure::Bytes)),
+        (
+            Promise::at_most("resident bytes per idle peer", 8192.0, 4096.0),
+            samples.median(ours, plan.idle(), Figure::IdleBytes),
+        ),
         // 2 µs and 0.9 µs, where L2 cancels at 1.0: machines differ by more than that.
         (Promise::at_most("most waiting: to cancel all, times L2's", 2.0, 0.9), beside_l2(Figure::CancelAll)),
         (Promise::at_most("most waiting: to drain all, times L2's", 2.0, 0.9), beside_l2(Figure::DrainAll)),

@@ -157,6 +157,15 @@ impl Report {
         Ok(())
     }
 
+    fn idle(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "\nSessions on which nothing happens, Unix socket, one thread")?;
+        header(out, &["bytes resident per peer".to_owned()])?;
+        for &contender in self.contenders.iter().filter(|one| one.has_calls() && !one.echoes_as_another()) {
+            row(out, contender, &[self.cell(contender, self.plan.idle(), Figure::IdleBytes, 1.0, 0)])?;
+        }
+        Ok(())
+    }
+
     /// The median, or why there is none.
     fn cell(&self, contender: Contender, task: Task, figure: Figure, unit: f64, digits: usize) -> String {
         if let Some(median) = self.samples.median(contender, task, figure) {
@@ -190,6 +199,7 @@ impl fmt::Display for Report {
                 Part::Cancels => self.cancels(out)?,
                 Part::Scale => self.scale(out)?,
                 Part::SmallBuffers => self.small_buffers(out)?,
+                Part::Idle => self.idle(out)?,
             }
         }
         for (contender, task, outcome) in self.samples.failures() {

@@ -33,6 +33,8 @@ pub(crate) enum Figure {
     CancelP99,
     /// Resident bytes per waiting request.
     Bytes,
+    /// Resident bytes per idle peer.
+    IdleBytes,
     /// Microseconds per request, all cancelled.
     CancelAll,
     /// Microseconds per request, all answered.
@@ -51,6 +53,7 @@ impl Figure {
             (Self::CancelP50, Outcome::Cancels { p50_us, .. }) => Some(*p50_us),
             (Self::CancelP99, Outcome::Cancels { p99_us, .. }) => Some(*p99_us),
             (Self::Bytes, Outcome::Scale { bytes, .. }) => Some(*bytes),
+            (Self::IdleBytes, Outcome::Idle { bytes }) => Some(*bytes),
             (Self::CancelAll, Outcome::Scale { cancelled, .. }) => Some(cancelled.as_ref()?.us),
             (Self::DrainAll, Outcome::Scale { drain_us, .. }) => *drain_us,
             (Self::Lost, Outcome::Scale { cancelled, .. }) => Some(cancelled.as_ref()?.lost as f64),

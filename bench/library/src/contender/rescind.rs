@@ -1,7 +1,7 @@
 //! `rescind`: a handler with its context, a call is a future whose drop
-//! cancels. Once with params that stay as they came, as in L1 and L2, and once
-//! with params read into types, as in the other libraries, and all settings
-//! but limits as they are.
+//! cancels. With params that stay as they came, as in L1 and L2; the same on a
+//! route that says that its handler never blocks; and with params read into
+//! types, as in the other libraries, and all settings but limits as they are.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use rescind::peer::dialect::mcp;
-use rescind::peer::{Builder, Call, Context, ErrorObject, Params as Typed, Peer, RawParams};
+use rescind::peer::{Builder, Call, Context, ErrorObject, Params as Typed, Peer, RawParams, Route, route};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -20,23 +20,40 @@ use crate::wire::End;
 use crate::work::{Verb, Work};
 
 pub(crate) struct Rescind;
+pub(crate) struct RescindInline;
 pub(crate) struct RescindTyped;
 
 impl Library for Rescind {
     type Caller = Client<Box<RawValue>>;
 
     async fn open(client: End, server: End, work: Arc<Work>, limit: usize) -> Result<Self::Caller, Failure> {
-        let serving = builder(limit).request("tools/call", move |RawParams(params), cx: Context| {
-            let work = Arc::clone(&work);
-            async move {
-                run(&work, payload::verb_of(params.get()), &cx).await;
-                Ok::<_, ErrorObject>(params)
-            }
-        });
-        // The time that is left would be written into the params.
-        let calling = builder(limit).configure(|config| config.deadline_travels = false);
-        Ok(Client::start(client, server, serving, calling))
+        Ok(raw(client, server, limit, handler(work)))
     }
+}
+
+impl Library for RescindInline {
+    type Caller = Client<Box<RawValue>>;
+
+    async fn open(client: End, server: End, work: Arc<Work>, limit: usize) -> Result<Self::Caller, Failure> {
+        Ok(raw(client, server, limit, handler(work).never_blocks()))
+    }
+}
+
+/// Params stay as they came.
+fn handler(work: Arc<Work>) -> Route {
+    route(move |RawParams(params), cx: Context| {
+        let work = Arc::clone(&work);
+        async move {
+            run(&work, payload::verb_of(params.get()), &cx).await;
+            Ok::<_, ErrorObject>(params)
+        }
+    })
+}
+
+fn raw(client: End, server: End, limit: usize, route: Route) -> Client<Box<RawValue>> {
+    // The time that is left would be written into the params.
+    let calling = builder(limit).configure(|config| config.deadline_travels = false);
+    Client::start(client, server, builder(limit).request("tools/call", route), calling)
 }
 
 impl Library for RescindTyped {

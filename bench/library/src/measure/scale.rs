@@ -1,13 +1,12 @@
 //! Many requests waiting at once: what they hold in memory, and what it takes
 //! to cancel or to answer all of them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rescind_bench::process_tree;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::idle::resident;
 use crate::cell::{Cancelled, Outcome};
 use crate::contender::{Caller, Failure, Library};
 use crate::watchdog;
@@ -95,9 +94,3 @@ fn since(began: f64) -> f64 {
     processor_time() - began
 }
 
-/// Resident bytes of this process.
-fn resident() -> Result<f64, Failure> {
-    let field = process_tree::status_field(Path::new("/proc/self"), "VmRSS")?;
-    let kibibytes: f64 = field.trim_end_matches("kB").trim().parse()?;
-    Ok(kibibytes * 1024.0)
-}
