@@ -106,6 +106,17 @@
 //!     Ok(done) // as far as it came: partial results, where the protocol wants an answer
 //! }
 //!
+//! /// Stops between two pieces of what it computes, which the caller sees.
+//! async fn chunked(Params(chunks): Params<u32>, cx: Context) -> Result<u64, ErrorObject> {
+//!     let mut sum = 0;
+//!     for n in 0..chunks {
+//!         sum += hash(n);
+//!         cx.progress(f64::from(n + 1), Some(f64::from(chunks)), None).await;
+//!         cx.checkpoint().await?;
+//!     }
+//!     Ok(sum)
+//! }
+//!
 //! /// Stops where it computes: on a thread of its own, which nobody can end from outside.
 //! async fn busy(Params(rounds): Params<u32>, cx: Context) -> Result<u64, ErrorObject> {
 //!     let work = cx.spawn_blocking(move |stop| (0..rounds).take_while(|_| !stop.is_cancelled()).map(hash).sum());

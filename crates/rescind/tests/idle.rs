@@ -59,6 +59,7 @@ async fn idle(rounds: usize, params: &str) -> (usize, Vec<Session>) {
     (each, sessions)
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are what this test is read for")]
 #[tokio::test]
 async fn an_idle_peer_holds_at_most_8_kib() {
     let (client, _drivers) = session();

@@ -130,11 +130,9 @@ pub struct NoArguments {}
 ///     for done in 0..20 {
 ///         chunk(done);
 ///         cx.progress(f64::from(done + 1), Some(20.0), None).await;
-///         if cx.is_cancelled() {
-///             return Err(ErrorObject::cancelled());
-///         }
+///         cx.checkpoint().await?;
 ///     }
-///     Ok("all of it")
+///     Ok::<_, ErrorObject>("all of it")
 /// };
 /// # fn is_tool<A>(_: impl rescind::mcp::ToolHandler<A>) {}
 /// # is_tool(tool);

@@ -18,7 +18,8 @@ pub(crate) fn current() -> Option<Arc<Work>> {
 
 /// Whether this thread is handling a request.
 pub(crate) fn is_handling() -> bool {
-    CURRENT.with_borrow(Option::is_some)
+    // A call may be dropped when its thread has ended.
+    CURRENT.try_with(|current| current.borrow().is_some()).unwrap_or(false)
 }
 
 /// Makes `work` the current request until the guard is dropped, even by a panic.
