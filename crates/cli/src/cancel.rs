@@ -23,9 +23,9 @@ use target::Target;
 
 /// Cancel requests behind `rescind run`, and tell what comes of it.
 ///
-/// Whoever works on a request is told to stop, and whoever waits for it gets the answer that its protocol has for
-/// this. Then what is known of the cancel is printed, a line whenever that changes, until nothing more can be learnt
-/// or five seconds are over. The words claim no more than was seen.
+/// The side that works on a request is told to stop, and the side that waits for it gets the answer that its protocol
+/// has for this. Then what is known of the cancel is printed, a line whenever that changes, until nothing more can be
+/// learnt or the time of --wait is over. The words claim no more than was seen.
 ///
 /// Exit code: 0 if everything was cancelled; 1 if something was not in flight (any more), or an ID fits several
 /// requests; 2 if it could not be done, or a session that may have the request did not answer.
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Why: it goes to the server, at most 1 KiB of it
+    /// Why, at most 1 KiB: the server is told where its protocol has a place for it, and so is the client
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

@@ -19,8 +19,8 @@ use crate::{
 
 /// Show what is in flight on one page, and cancel it there.
 ///
-/// Prints a link and opens it. The link works once; the page it leads to works until this command ends. It listens on
-/// 127.0.0.1 only, and nobody without the link sees anything.
+/// Prints a link, and opens it on a terminal. The link works once; the page it leads to works until this command ends. It listens on
+/// 127.0.0.1 only, and shows nothing to those who have neither the link nor the key.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recordings (`rescind run --record`) to show instead of what runs

@@ -22,7 +22,7 @@ use crate::{
 };
 use row::{Row, is_from};
 
-/// List the requests in flight behind every `rescind run` of yours.
+/// List the requests in flight behind every `rescind run` of yours, but those started with --unlisted.
 ///
 /// The first column is what `rescind cancel` takes. Stdout has one line for each request, below a heading: nothing if
 /// there is none. A session whose shim does not answer within two seconds is listed as `not answering`, or only named

@@ -255,7 +255,7 @@ fn on_stuck_report_says_so_on_stderr_once() {
     let mut rig = stuck(&["--grace", "10ms", "--on-stuck", "report"]);
     pass_to_server(&mut rig, &cancel_request("1"));
     let said = rig.shim.stderr.line();
-    assert_eq!(said, "rescind: the server still works on a cancelled request: session/load 1 (no_answer)");
+    assert_eq!(said, "rescind: the server has not answered a cancelled request: session/load 1");
     rig.client.receive();
     rig.server.exit(0);
     rig.shim.expect_exit(0);
@@ -269,7 +269,7 @@ fn on_stuck_kill_ends_the_server_and_answers_what_else_was_in_flight() {
     pass_to_server(&mut rig, &cancel_request("1"));
     assert_eq!(
         rig.shim.stderr.line(),
-        "rescind: the server still works on a cancelled request: session/load 1 (no_answer); it is ended"
+        "rescind: the server has not answered a cancelled request: session/load 1; it is ended"
     );
     assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
     rig.server.puppet.expect_signal(15);
@@ -289,7 +289,7 @@ fn on_stuck_kill_leaves_the_server_alone_when_the_client_is_stuck() {
     pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
     pass_to_client(&mut rig, &cancel_request("7"));
     let said = rig.shim.stderr.line();
-    assert_eq!(said, "rescind: the client still works on a cancelled request: fs/read_text_file 7 (no_answer)");
+    assert_eq!(said, "rescind: the client has not answered a cancelled request: fs/read_text_file 7");
     assert_eq!(error_of(&rig.server.receive(), "7")["code"], -32800);
     pass_to_client(&mut rig, &result("2", "{}"));
 }

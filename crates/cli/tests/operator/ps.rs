@@ -169,18 +169,18 @@ fn watching_says_only_in_words_that_nothing_fits() {
     assert!(!shown.contains("no sessions") && !shown.contains("mcp-2025-11-25"), "{shown:?}");
     child.kill().unwrap();
     child.wait().unwrap();
-    // And elsewhere in nothing at all, until something fits.
+    // And elsewhere in nothing at all: lines are what fits, and a session that is lost is told of on stderr.
+    let stuck = |id| Request { state: State::Stuck, ..request(id, "prompts/get", None, 0) };
     let mut child = sockets.command(&["ps", "--watch", "--state", "stuck"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    shim.wait_for(|seen| (seen.subscriptions.len() > 1).then_some(()));
-    shim.break_off();
+    shim.put([stuck(4)]);
+    assert_eq!(lines.next().unwrap(), "1/4  prompts/get  stuck");
     drop(shim);
     assert_eq!(words.next().unwrap(), "1: gone");
-    let stuck = Request { state: State::Stuck, ..request(4, "prompts/get", None, 0) };
     let other = sockets.shim("2");
-    other.put([stuck]);
-    assert_eq!(lines.next().unwrap(), "2/4  prompts/get  stuck");
+    other.put([stuck(5)]);
+    assert_eq!(lines.next().unwrap(), "2/5  prompts/get  stuck");
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -40,10 +40,6 @@ impl ShimError {
         if [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused, io::ErrorKind::ConnectionReset].contains(&kind) {
             return Self::Gone(error);
         }
-        // Too many wait to be let in, and nobody lets them in.
-        if kind == io::ErrorKind::WouldBlock {
-            return Self::Silent;
-        }
         Self::Unreachable(error)
     }
 

@@ -14,12 +14,18 @@ use hyper::{Method, Request, Response, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rescind_feed::{CancelOrder, CancelReply, Counters, Details, Listing, Problem, Session};
 use serde::de::DeserializeOwned;
-use tokio::{net::UnixStream, time::timeout};
+use tokio::{
+    net::UnixStream,
+    time::{sleep, timeout},
+};
 
 use super::{Events, Query, ShimError, query::encoded};
 
 /// How long a shim may take for an answer. It answers from memory: one that takes longer is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Between two attempts to be heard by a shim that others keep busy.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Bytes of a path that fit into the address of a socket, with the zero behind it.
 const MAX_ADDRESS: usize = 107;
@@ -104,7 +110,7 @@ impl Shim {
     /// [`ShimError`].
     pub async fn events(&self, since: Option<u64>) -> Result<Events, ShimError> {
         let path = since.map_or_else(|| "/v1/events".into(), |since| format!("/v1/events?since={since}"));
-        let asked = self.patiently(self.send(Method::GET, &path, Bytes::new()));
+        let asked = self.patiently(true, || self.send(Method::GET, &path, Bytes::new()));
         Ok(Events::new(asked.await?.into_body()))
     }
 
@@ -113,30 +119,54 @@ impl Shim {
     }
 
     async fn answer<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, ShimError> {
-        let asked = async { whole(self.send(method, path, body).await?.into_body()).await };
-        let answer = self.patiently(asked).await?;
+        let is_question = method == Method::GET;
+        let ask = || async { whole(self.send(method.clone(), path, body.clone()).await?.into_body()).await };
+        let answer = self.patiently(is_question, ask).await?;
         serde_json::from_slice(&answer).map_err(ShimError::unreadable)
     }
 
-    /// Waits for an answer. A shim that breaks off is gone only if nobody listens on its socket any more.
-    async fn patiently<T>(&self, asked: impl Future<Output = Result<T, ShimError>>) -> Result<T, ShimError> {
-        match timeout(PATIENCE, asked).await {
-            Err(_) => Err(ShimError::Silent),
-            Ok(Err(gone @ ShimError::Gone(_))) => match self.connect().await.map_err(ShimError::from_io) {
-                Err(ShimError::Gone(_)) => Err(gone),
-                Ok(_) | Err(_) => Err(ShimError::Silent),
-            },
-            // The session is over, and only its socket is still there.
-            Ok(Err(ShimError::Refused { status: 410, .. })) => {
-                Err(ShimError::Gone(io::ErrorKind::UnexpectedEof.into()))
+    /// Waits for an answer. A shim that breaks off is gone only if nobody listens on its socket any more; otherwise it
+    /// has too many connections, and a question is asked again.
+    async fn patiently<T, F>(&self, is_question: bool, ask: impl Fn() -> F) -> Result<T, ShimError>
+    where
+        F: Future<Output = Result<T, ShimError>>,
+    {
+        let asked = async {
+            loop {
+                match ask().await {
+                    Err(gone @ ShimError::Gone(_)) => {
+                        if let Err(ShimError::Gone(_)) = self.connect().await.map_err(ShimError::from_io) {
+                            return Err(gone);
+                        }
+                    }
+                    // The session is over, and only its socket is still there.
+                    Err(ShimError::Refused { status: 410, .. }) => {
+                        return Err(ShimError::Gone(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    Err(ShimError::Refused { status: 503, .. }) => {}
+                    answer => return answer,
+                }
+                if !is_question {
+                    return Err(ShimError::Silent);
+                }
+                sleep(PAUSE).await;
             }
-            Ok(Err(ShimError::Refused { status: 503, .. })) => Err(ShimError::Silent),
-            Ok(answer) => answer,
+        };
+        timeout(PATIENCE, asked).await.unwrap_or(Err(ShimError::Silent))
+    }
+
+    /// Connects. Where many wait to be let in, it waits, too: for as long as its caller does.
+    async fn connect(&self) -> io::Result<UnixStream> {
+        loop {
+            match self.connect_once().await {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(PAUSE).await,
+                connected => return connected,
+            }
         }
     }
 
     /// The address of a socket holds no long path: there it is reached through its directory's descriptor.
-    async fn connect(&self) -> io::Result<UnixStream> {
+    async fn connect_once(&self) -> io::Result<UnixStream> {
         let (directory, name) = (self.socket.parent(), self.socket.file_name());
         match (directory, name) {
             (Some(directory), Some(name))

@@ -8,7 +8,7 @@ use std::{
 use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
-    relay::{Config, End, EndedBy, Event},
+    relay::{Config, End, EndedBy, Event, StuckSign},
     rule::Violations,
     side::{Side, Sides},
     time::Instant,
@@ -21,7 +21,7 @@ use super::{
     record::Recording,
 };
 
-/// What to do about a cancelled request that shows, past its grace, that it is still being worked on.
+/// What to do about a cancelled request that is, past its grace, still worked on or still owed an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnStuck {
     /// Say so on stderr.
@@ -75,9 +75,12 @@ impl Observer {
                 (OnStuck::Kill, Side::Client) => "; it is ended",
                 (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
-            let (at_work, sign) = (from.other().word(), sign.word());
-            let (id, method) = (sanitised(&id.to_string()), sanitised(method));
-            say(&format!("rescind: the {at_work} still works on a cancelled request: {method} {id} ({sign}){end}\n"));
+            let seen = match sign {
+                StuckSign::Progress => "still works on",
+                StuckSign::NoAnswer => "has not answered",
+            };
+            let (at_work, id, method) = (from.other().word(), sanitised(&id.to_string()), sanitised(method));
+            say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
         }
         self.names.forget(event);
     }

@@ -99,7 +99,8 @@ async fn a_stop_reaches_a_handler_that_waits_for_its_peer_to_read() {
     let (mut wire, _served) = serve_small(server, PIPE).await;
     wire.say(&request(1, "chatty", json!({}))).await;
     watch.started(1).await;
-    while reports.load(Ordering::SeqCst) * 1100 < MOST {
+    // Each takes a kilobyte, and what the engine keeps of a frame.
+    while reports.load(Ordering::SeqCst) * 1200 < MOST {
         tokio::task::yield_now().await;
     }
     wire.say(&cancel(&lsp::LSP, 1)).await;

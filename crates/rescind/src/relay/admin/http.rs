@@ -25,7 +25,7 @@ use rescind_proto::relay::RequestKey;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{mpsc, watch},
-    task::spawn_blocking,
+    task::{spawn_blocking, yield_now},
     time::{sleep, timeout},
 };
 
@@ -78,10 +78,14 @@ pub(super) async fn serve(
                 Ok((connection, _)) if !is_ours(&connection) => {
                     refuse(&connection, "403 Forbidden", "this session belongs to another user");
                 }
-                Ok((connection, _)) => guests.admit(|activity| {
-                    let server = Server { desk: Arc::clone(&desk), stream: Arc::clone(&stream), activity };
-                    server.serve(connection, closing.clone())
-                }),
+                Ok((connection, _)) => {
+                    guests.admit(|activity| {
+                        let server = Server { desk: Arc::clone(&desk), stream: Arc::clone(&stream), activity };
+                        server.serve(connection, closing.clone())
+                    });
+                    // Its request is read before many silent newcomers can take its place, and the link goes on.
+                    yield_now().await;
+                }
                 Err(_) => sleep(BREATH).await,
             }
         }
