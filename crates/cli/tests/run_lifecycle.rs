@@ -102,6 +102,22 @@ fn after_the_end_of_input_a_server_may_finish_what_is_in_flight_and_save() {
 }
 
 #[test]
+fn after_the_end_of_input_clocks_run_and_progress_passes() {
+    let mut rig = Rig::builder(PROGRAM).flags(["--timeout", "tools/call:slow=100ms"]).start();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.client.close_output();
+    rig.server.expect_end();
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -31001, "{error}");
+    let news = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
+    rig.server.send(news);
+    rig.client.expect(news);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+}
+
+#[test]
 fn a_server_that_lives_on_with_nothing_in_flight_is_terminated_then_killed() {
     let mut rig = Rig::builder(PROGRAM).flags(["--finish", "100ms"]).start();
     rig.client.send(CALL);

@@ -8,14 +8,15 @@ use std::process::{Child, Command};
 
 use shim::{PROGRAM, terminal::Terminal};
 
-/// Asks on the terminal, says to its client what it was told, and then echoes what its client says.
-const ASKS: &str =
-    r#"printf 'password? ' >/dev/tty; read -r told </dev/tty; echo "{\"method\":\"told/$told\"}"; exec cat"#;
+/// Asks on the terminal, says to its client what it was told, and then echoes what its client says. As programs that
+/// ask for a password do, it sets the terminal before it asks.
+const ASKS: &str = r#"stty -echo </dev/tty; printf 'password? ' >/dev/tty; read -r told </dev/tty
+    echo "{\"method\":\"told/$told\"}"; exec cat"#;
 
-/// A session of its own on this terminal, with `script` run by its shell.
-fn session(terminal: &Terminal, flags: &[&str], script: &str) -> Child {
+/// A session of its own on this terminal, with `script` run by its shell, to which `server` is given.
+fn session(terminal: &Terminal, flags: &[&str], script: &str, server: &str) -> Child {
     let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", "sh"]).args(flags).args(["-c", script, PROGRAM, ASKS]);
+    command.args(["--ctty", "--wait", "sh"]).args(flags).args(["-c", script, PROGRAM, server]);
     command.stdin(terminal.end()).stdout(terminal.end()).stderr(terminal.end()).spawn().unwrap()
 }
 
@@ -23,7 +24,7 @@ fn session(terminal: &Terminal, flags: &[&str], script: &str) -> Child {
 fn a_server_that_asks_on_the_terminal_is_lent_it_where_a_shell_started_the_shim() {
     let terminal = Terminal::open();
     // With -m each job is a group that the shell puts into the foreground, as an interactive shell does.
-    let mut shell = session(&terminal, &["-m"], r#""$0" run sh -c "$1"; echo "ended: $?""#);
+    let mut shell = session(&terminal, &["-m"], r#""$0" run sh -c "$1"; echo "ended: $?""#, ASKS);
     terminal.shows_until("password?");
     terminal.type_in("secret\n");
     terminal.shows_until(r#"{"method":"told/secret"}"#);
@@ -40,7 +41,7 @@ fn a_server_that_asks_can_be_interrupted_and_suspended_as_without_the_shim() {
     let terminal = Terminal::open();
     // The trap keeps the shell from dying with its job, as an interactive one does not.
     let script = r#"trap : INT; "$0" run sh -c "$1"; echo "suspended: $?"; fg; echo "ended: $?""#;
-    let mut shell = session(&terminal, &["-m"], script);
+    let mut shell = session(&terminal, &["-m"], script, ASKS);
     terminal.shows_until("password?");
     // Control-Z, then the shell's own `fg`, and Control-C.
     terminal.type_in("\x1a");
@@ -58,7 +59,8 @@ fn a_server_that_asks_can_be_interrupted_and_suspended_as_without_the_shim() {
 fn a_terminal_that_is_the_clients_is_never_taken_and_the_stopped_server_is_reported() {
     let terminal = Terminal::open();
     // Without -m the shell is the client: the shim is in its group.
-    let mut client = session(&terminal, &[], r#""$0" run --finish 1ms sh -c "$1" </dev/null; echo "ended: $?""#);
+    let script = r#""$0" run --finish 1ms sh -c "$1" </dev/null; echo "ended: $?""#;
+    let mut client = session(&terminal, &[], script, "read -r told </dev/tty; echo told");
     let shown = terminal.shows_until("hint: ");
     assert!(shown.contains("error: the server: stopped by SIGTTIN: "), "{shown}");
     assert!(!shown.contains("told"), "{shown}");

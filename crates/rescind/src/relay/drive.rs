@@ -211,17 +211,13 @@ impl Drive {
     /// The server was stopped: it asked on the terminal, or a person stopped it there.
     fn handle_stopped(&mut self, signal: Signal) {
         match signal {
-            Signal::TTIN | Signal::TTOU => {
-                if !self.group.lend_terminal() {
-                    self.observer.handle_stopped(signal);
-                }
-            }
+            Signal::TTIN | Signal::TTOU if !self.group.lend_terminal() => self.observer.handle_stopped(signal),
             // To the shell, which waits for this process and not for the server, the job is to be stopped.
             Signal::TSTP if self.group.take_terminal_back() => {
                 let _ = rustix::process::kill_current_process_group(Signal::TSTP);
                 self.group.signal(Signal::CONT);
             }
-            // Somebody wants it so.
+            // It was lent the terminal, or somebody wants it stopped.
             _ => {}
         }
     }

@@ -98,6 +98,10 @@ impl Group {
     /// Sends a signal to the server's group, and to the group it may have made for itself. A group that is stopped
     /// is continued, or the signal would find it only then.
     pub(crate) fn signal(&mut self, signal: Signal) {
+        if signal == Signal::KILL {
+            // It takes the watcher along, without which the terminal does not come back.
+            self.take_terminal_back();
+        }
         self.send(signal);
         if std::mem::take(&mut self.is_stopped) && signal != Signal::CONT {
             self.send(Signal::CONT);
@@ -159,7 +163,6 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.take_terminal_back();
         self.signal(Signal::KILL);
         let _ = self.server.wait();
         let _ = self.watcher.wait();

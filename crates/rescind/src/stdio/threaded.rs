@@ -16,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::{
+    event::{PollFd, PollFlags},
+    io::Errno,
+};
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
@@ -82,7 +85,9 @@ fn wait_for_turn(file: &File) {
     }
     loop {
         let mut fds = [PollFd::new(file, PollFlags::IN)];
-        let _ = rustix::event::poll(&mut fds, None);
+        if rustix::event::poll(&mut fds, None) == Err(Errno::INTR) {
+            continue;
+        }
         match rustix::termios::tcgetpgrp(file) {
             Ok(foreground) if foreground != rustix::process::getpgrp() => thread::sleep(TURN),
             // In the foreground; or this is not the terminal that could stop us.
