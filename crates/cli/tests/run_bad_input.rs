@@ -252,6 +252,22 @@ fn a_cancel_of_what_a_dead_server_left_is_consumed() {
     assert_eq!(error_of(&rig.client.receive(), "2")["code"], -31002);
 }
 
+/// It would swallow whatever follows, without a word.
+#[test]
+fn a_length_that_no_message_has_is_refused_and_the_link_goes_on() {
+    let mut rig = Rig::start(PROGRAM);
+    rig.client.frame(Framing::Headers);
+    rig.server.frame(Framing::Headers);
+    pass_to_server(&mut rig, &request_with("0", "initialize", r#"{"processId":1}"#));
+    pass_to_client(&mut rig, &result("0", "{}"));
+    rig.client.send_bytes(b"Content-Length: 9223372036854775807\r\n\r\n");
+    let answer: Value = serde_json::from_str(&rig.client.receive()).unwrap();
+    assert_eq!(answer["error"]["code"], -32700, "{answer}");
+    pass_to_server(&mut rig, &request("1", "textDocument/hover"));
+    rig.server.send_bytes(b"Content-Length: 9223372036854775807\r\n\r\n");
+    pass_to_client(&mut rig, &result("1", "null"));
+}
+
 #[test]
 fn headers_that_make_no_sense_are_refused_and_the_link_goes_on() {
     let mut rig = Rig::start(PROGRAM);

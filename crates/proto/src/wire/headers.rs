@@ -18,6 +18,10 @@ use crate::json;
 /// The longest header block, in bytes.
 pub const MAX_BLOCK: usize = 8 * 1024;
 
+/// The longest body that a header may announce, in bytes: more is no message but a broken header. Believed, it would
+/// swallow whatever follows without a word.
+pub const MAX_LENGTH: u64 = 1 << 32;
+
 /// How far before a line's end a length is looked for.
 const GLUED: usize = 64;
 
@@ -31,7 +35,7 @@ pub enum Fault {
     NoHeader,
     /// The block ended without a `Content-Length`.
     NoLength,
-    /// A `Content-Length` that is no number, or one beyond 2^64.
+    /// A `Content-Length` that is no number, or one beyond [`MAX_LENGTH`].
     BadLength,
     /// Two lengths that differ.
     TwoLengths,
@@ -284,7 +288,8 @@ impl Block {
             return Err(Fault::NoHeader);
         }
         if name.eq_ignore_ascii_case(b"content-length") {
-            let length = digits(line[colon + 1..].trim_ascii()).ok_or(Fault::BadLength)?;
+            let length = digits(line[colon + 1..].trim_ascii());
+            let length = length.filter(|length| *length <= MAX_LENGTH).ok_or(Fault::BadLength)?;
             if self.length.replace(length).is_some_and(|before| before != length) {
                 return Err(Fault::TwoLengths);
             }

@@ -11,7 +11,7 @@ mod overlong;
 
 use core::{mem, ops::Range};
 
-pub use headers::{Fault, MAX_BLOCK, write_header};
+pub use headers::{Fault, MAX_BLOCK, MAX_LENGTH, write_header};
 pub use overlong::{Overlong, learn};
 
 use headers::Headers;
