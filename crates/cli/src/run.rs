@@ -25,6 +25,7 @@ use rescind_proto::{
     relay::{Clock, Config, End, SettingNames},
     side::Sides,
 };
+use rustix::fs::OFlags;
 
 use crate::failure::Failure;
 use limits::{Limit, Patience};
@@ -200,9 +201,19 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
             stderr.map_err(|error| Failure::new("stderr", error, "check the limit on open files (ulimit -n)"))
         }
         Some(path) => {
-            let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
-            opened.map_err(|error| {
-                Failure::new(path.display(), error, "name a file in a directory that you may write to")
+            // To open a pipe without a reader would wait for one.
+            let without_waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
+            let mut options = OpenOptions::new();
+            options.append(true).create(true).mode(0o600).custom_flags(without_waiting.bits().cast_signed());
+            let opened = options.open(&path).and_then(|file| {
+                rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+                Ok(file)
+            });
+            opened.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
+                Some(rustix::io::Errno::NXIO) => {
+                    Failure::new(path.display(), "a pipe that has no reader", "start its reader first, or name a file")
+                }
+                _ => Failure::new(path.display(), error, "name a file in a directory that you may write to"),
             })
         }
     }

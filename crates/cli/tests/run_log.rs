@@ -237,3 +237,42 @@ fn no_byte_of_params_or_results_is_logged_below_trace() {
         assert!(logged.lines().any(shown), "{path}: {logged}");
     }
 }
+
+#[test]
+fn a_log_that_cannot_be_written_any_more_is_said_once_and_does_not_end_the_link() {
+    let mut rig = rig(&["--log", "trace", "--log-file", "/dev/full"]);
+    greet_mcp(&mut rig, "2025-11-25");
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    let said = String::from_utf8(rig.shim.stderr.rest()).unwrap();
+    assert_eq!(
+        said,
+        "error: the log: No space left on device (os error 28)\nhint: the log ends there; the link goes on\n"
+    );
+}
+
+/// To open one waits for a reader, and the server would wait with it.
+#[test]
+fn a_pipe_without_a_reader_is_no_log_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    let path = fifo.to_str().unwrap();
+    let (said, code) = shim::run_to_end(&["run", "--log", "info", "--log-file", path, "true"]);
+    assert_eq!(code, 125, "{said}");
+    assert_eq!(
+        said,
+        format!("error: {path}: a pipe that has no reader\nhint: start its reader first, or name a file\n")
+    );
+    // With one it is a log file as any other.
+    let reader = fifo.clone();
+    let reading = std::thread::spawn(move || fs::read_to_string(reader).unwrap());
+    let (said, code) = loop {
+        let ended = shim::run_to_end(&["run", "--log", "info", "--log-file", path, "true"]);
+        if ended.1 != 125 {
+            break ended;
+        }
+    };
+    assert_eq!((said.as_str(), code), ("", 0));
+    assert!(reading.join().unwrap().contains("the server ended exit_code=0"));
+}

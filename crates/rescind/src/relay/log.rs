@@ -74,12 +74,14 @@ impl Log {
         Ok(Self { level, sink: Sink::new(file, "log")?, left_out: 0, malformed: [0; 2] })
     }
 
-    pub(super) fn commit(&mut self) {
+    /// Sends off what has been logged; says why, once, when it cannot be.
+    pub(super) fn commit(&mut self) -> Option<io::Error> {
         self.sink.commit();
+        self.sink.take_failure()
     }
 
-    /// The closing summary: what was only counted, and each rule that was broken.
-    pub(super) fn finish(&mut self, broken: Sides<&Violations>) {
+    /// The closing summary: what was only counted, and each rule that was broken. Says why, when it cannot be written.
+    pub(super) fn finish(&mut self, broken: Sides<&Violations>) -> Option<io::Error> {
         let [client, server] = self.malformed;
         for (side, count) in [("client", client), ("server", server)] {
             if count > 1 {
@@ -94,6 +96,7 @@ impl Log {
             }
         }
         self.sink.finish(LAST);
+        self.sink.take_failure()
     }
 
     pub(super) fn server_ended(&mut self, how: &End, by: Option<EndedBy>) {

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write},
+    path::Path,
     task::{Context, Poll},
 };
 
@@ -118,24 +119,38 @@ impl Observer {
 
     /// Nothing happens at the moment: what was gathered is sent off.
     pub(super) fn handle_idle(&mut self) {
-        if let Some(log) = &mut self.log {
-            log.commit();
+        if let Some(error) = self.log.as_mut().and_then(Log::commit) {
+            self.log = None;
+            say_log_ends(&error);
         }
         if let Some((path, error)) = self.recording.as_mut().and_then(Recording::commit) {
             self.recording = None;
-            say(&format!("error: {}: {error}\nhint: the recording ends there; the link goes on\n", path.display()));
+            say_recording_ends(&path, &error);
         }
     }
 
     /// The link is over: `spoken` on it were these dialects, `broken` these rules.
     pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>, broken: Sides<&Violations>) {
-        if let Some(recording) = &mut self.recording {
-            recording.finish(now, spoken);
+        if let Some(recording) = &mut self.recording
+            && let Some((path, error)) = recording.finish(now, spoken)
+        {
+            say_recording_ends(&path, &error);
         }
-        if let Some(log) = &mut self.log {
-            log.finish(broken);
+        if let Some(log) = &mut self.log
+            && let Some(error) = log.finish(broken)
+        {
+            say_log_ends(&error);
         }
     }
+}
+
+fn say_recording_ends(path: &Path, error: &io::Error) {
+    say(&format!("error: {}: {error}\nhint: the recording ends there; the link goes on\n", path.display()));
+}
+
+/// A log on stderr that cannot be written has nowhere to say so.
+fn say_log_ends(error: &io::Error) {
+    say(&format!("error: the log: {error}\nhint: the log ends there; the link goes on\n"));
 }
 
 /// Says something that was asked for. That nobody reads it is no reason to fail.

@@ -175,12 +175,14 @@ impl Recording {
         }
     }
 
-    /// The last line: the recording is complete. `spoken` is what each side turned out to speak.
-    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>) {
+    /// The last line: the recording is complete. `spoken` is what each side turned out to speak. Says why, when that
+    /// cannot be written.
+    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>) -> Option<(PathBuf, io::Error)> {
         let mut line = Object::event(self.sink.line(), now, "end");
         line.object("protocol", [("client", spoken.client.name), ("server", spoken.server.name)]);
         drop(line);
         self.sink.finish(LAST);
+        self.sink.take_failure().map(|error| (self.path.clone(), error))
     }
 
     pub(super) fn event(&mut self, now: Instant, event: &Event, names: &Names) {
