@@ -275,6 +275,28 @@ fn a_killed_shim_takes_a_server_along_that_survives_what_can_be_survived() {
     rig.server.puppet.expect_death();
 }
 
+/// Case 79. `killall -9 rescind` and `pkill -9 rescind` take whatever goes by that name, at once.
+#[test]
+fn killing_all_that_is_called_rescind_leaves_nothing_in_the_servers_group() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    let group = process::members(rig.server.puppet.group);
+    assert!(group.len() >= 3, "the server, its child and the watcher: {group:?}");
+    // The watcher first, if it is found: then nothing is left to notice the end of the shim.
+    for member in &group {
+        assert!(!member.command_line().contains("rescind\0"), "{}", member.command_line());
+        if member.name().contains("rescind") {
+            member.kill();
+        }
+    }
+    rig.shim.kill(Signal::KILL);
+    rig.server.puppet.expect_death();
+    grandchild.expect_death();
+    for member in group {
+        member.expect_death();
+    }
+}
+
 #[test]
 fn a_clean_end_leaves_nothing_in_the_servers_group_and_no_zombie() {
     let mut rig = rig();

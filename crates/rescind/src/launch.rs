@@ -14,6 +14,10 @@
 //! send it a signal; and the shim ends the watcher by the same SIGKILL that ends
 //! what the server left behind.
 //!
+//! It goes by another name than the shim, so that what kills the shim by its name
+//! (`killall -9 rescind`, `pkill rescind`) leaves it to do its work. Whoever kills
+//! by the path of the program kills both, and what the server started lives on.
+//!
 //! Out of reach of both is a process that leaves the group for a session of its
 //! own (a daemon), unless it is the server itself.
 
@@ -91,6 +95,9 @@ const SURVIVED: [Signal; 11] = [
 ///
 /// When it cannot get ready.
 pub fn watch() -> io::Result<Infallible> {
+    // Its command line has the name from the shim.
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_name(&std::ffi::CString::new(WATCHER)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let entered = runtime.enter();
     // A handler is installed for the life of the process; nobody needs to hear of it.
@@ -111,6 +118,9 @@ pub fn watch() -> io::Result<Infallible> {
         }
     }
 }
+
+/// The watcher's name, at most 15 bytes, in which the shim's does not occur.
+pub(crate) const WATCHER: &str = "shim-watcher";
 
 /// What the watcher says when it is ready, and when it has done as ordered.
 pub(crate) const READY: &[u8] = b"!";

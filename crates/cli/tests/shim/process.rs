@@ -4,7 +4,7 @@ use std::{fs, os::fd::OwnedFd};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
 };
 
 /// A process that lived when it was found.
@@ -15,6 +15,20 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// What `killall` knows it by.
+    pub(crate) fn name(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap().trim_end().to_owned()
+    }
+
+    /// What `pkill -f` knows it by.
+    pub(crate) fn command_line(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap()
+    }
+
+    pub(crate) fn kill(&self) {
+        pidfd_send_signal(&self.fd, Signal::KILL).unwrap();
+    }
+
     /// It dies, or is dead.
     pub(crate) fn expect_death(&self) {
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];

@@ -45,6 +45,7 @@ impl Group {
     /// Call it from a thread that lives as long as the process: the server dies with that thread.
     pub(crate) fn start(launcher: &Path, command: &[OsString]) -> io::Result<(Self, Pipes)> {
         let mut watcher = Command::new(launcher)
+            .arg0(crate::launch::WATCHER)
             .arg("__watch")
             .current_dir("/")
             .stdin(Stdio::piped())
