@@ -508,6 +508,26 @@ fn a_client_that_never_reads_does_not_hold_the_shim_for_ever() {
     rig.shim.expect_exit(0);
 }
 
+/// Whatever is missing, it is said, and by no panic.
+#[test]
+fn with_too_few_descriptors_the_shim_says_so() {
+    for limit in 4..=24 {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!(r#"ulimit -n {limit}; exec "$0" run true"#), PROGRAM]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut shim = Shim::start(command, &Transcript::default());
+        let said = String::from_utf8(shim.stderr.rest()).unwrap();
+        let fine = match shim.wait().code() {
+            Some(0) => said.is_empty(),
+            Some(125) => {
+                said.starts_with("error: ") && said.contains("Too many open files") && said.contains("\nhint: ")
+            }
+            _ => false,
+        };
+        assert!(fine, "{limit}: {said}");
+    }
+}
+
 #[test]
 fn the_servers_stderr_passes_through() {
     let mut command = Command::new(PROGRAM);

@@ -98,6 +98,7 @@ pub enum LinkError {
 /// Only before anything was relayed. Afterwards every failure is the end of one side.
 pub fn run(link: Link) -> Result<End, LinkError> {
     let origin = std::time::Instant::now();
+    check_room().map_err(LinkError::Setup)?;
     // Beside the link's thread one at most writes long answers of the admin socket: they must not crowd it out.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let runtime = runtime.map_err(LinkError::Setup)?;
@@ -141,6 +142,16 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         Ok(how)
     })
 }
+
+/// Whether a few descriptors can still be opened: a runtime that runs out of them while it starts panics.
+fn check_room() -> io::Result<()> {
+    let nothing = File::open("/dev/null")?;
+    let _room = (0..RUNTIME).map(|_| nothing.try_clone()).collect::<io::Result<Vec<File>>>()?;
+    Ok(())
+}
+
+/// Descriptors of a runtime with its timers, sockets and signals, and some to spare.
+const RUNTIME: usize = 12;
 
 /// The machine's monotonic clock at `origin`. Asked for a recording only: the call reads the kernel's page by itself,
 /// which some profilers do not survive.
