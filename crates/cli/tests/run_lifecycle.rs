@@ -575,7 +575,7 @@ fn a_usage_error_of_anything_else_is_2() {
 }
 
 #[test]
-fn the_server_starts_with_the_default_for_broken_pipes() {
+fn the_server_starts_with_the_default_for_signals_that_the_shim_survives() {
     let folder = tempfile::tempdir().unwrap();
     let status = folder.path().join("status");
     let copy = format!("cp /proc/self/status {}", status.display());
@@ -585,8 +585,9 @@ fn the_server_starts_with_the_default_for_broken_pipes() {
     for set in ["SigIgn:", "SigBlk:"] {
         let mask = status.lines().find_map(|line| line.strip_prefix(set)).unwrap().trim();
         let mask = u64::from_str_radix(mask, 16).unwrap();
-        let sigpipe = 1 << (Signal::PIPE.as_raw() - 1);
-        assert_eq!(mask & sigpipe, 0, "{set} {mask:x}");
+        for signal in [Signal::PIPE, Signal::XFSZ, Signal::TTIN, Signal::TTOU] {
+            assert_eq!(mask & (1 << (signal.as_raw() - 1)), 0, "{set} {mask:x} {signal:?}");
+        }
     }
 }
 

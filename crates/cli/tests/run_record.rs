@@ -132,6 +132,29 @@ fn a_recording_that_cannot_be_written_any_more_does_not_end_the_link() {
     rig.shim.expect_exit(0);
 }
 
+/// The kernel sends SIGXFSZ for it, whose default is death.
+#[test]
+fn a_limit_on_file_sizes_ends_the_recording_and_not_the_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recording");
+    let limited = ["sh", "-c", r#"ulimit -f 8; exec "$0" "$@""#];
+    let flags = ["--record", file.to_str().unwrap()];
+    let mut rig = Rig::builder(PROGRAM).under(limited).flags(flags).start();
+    let long = notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(20_000)));
+    pass_to_server(&mut rig, &long);
+    pass_to_client(&mut rig, &long);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    let said = String::from_utf8(rig.shim.stderr.rest()).unwrap();
+    assert_eq!(
+        said,
+        format!(
+            "error: {}: File too large (os error 27)\nhint: the recording ends there; the link goes on\n",
+            file.display()
+        )
+    );
+}
+
 /// A recording that leaves something out would lie, so the link waits for a slow one, in bounded memory.
 #[test]
 fn a_link_waits_for_its_recording() {

@@ -106,6 +106,8 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         let Link {
             client_input, client_output, command, launcher, mut config, finish, recording, log, on_stuck, ..
         } = link;
+        // Before the server starts, and before anything is written: a signal must not be missed, nor end the link.
+        let signals = Signals::listen().map_err(LinkError::Setup)?;
         Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
         let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
         let mut observer = Observer::new(on_stuck);
@@ -121,8 +123,6 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         if let Some((file, level)) = log {
             observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
         }
-        // Before the server starts: a signal, or its end, must not be missed.
-        let signals = Signals::listen().map_err(LinkError::Setup)?;
         let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
         let ports = Sides {
             client: Port::to_client(client_input, client_output).map_err(LinkError::Setup)?,

@@ -15,6 +15,9 @@ pub(crate) struct Signals {
     handed_on: Vec<(Signal, tokio::signal::unix::Signal)>,
     child: tokio::signal::unix::Signal,
     continued: tokio::signal::unix::Signal,
+    /// Nobody asks for it. That it is listened to makes a write beyond the limit on file sizes an error, which ends a
+    /// log or a recording, instead of the end of the link.
+    _too_large: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
@@ -27,8 +30,10 @@ impl Signals {
                 handed_on.push((kind, signal(SignalKind::from_raw(kind.as_raw()))?));
             }
         }
+        let too_large = (!ignored.contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
+        let too_large = too_large.transpose()?;
         let continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
-        Ok(Self { handed_on, child: signal(SignalKind::child())?, continued })
+        Ok(Self { handed_on, child: signal(SignalKind::child())?, continued, _too_large: too_large })
     }
 
     /// The next signal that is to be handed on.
