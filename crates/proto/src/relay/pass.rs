@@ -32,6 +32,10 @@ struct Unread<'a> {
     text: &'a str,
 }
 
+/// Refuses a second request with an id in flight. Most who meet it share a server without knowing.
+const DUPLICATE_ID: &str =
+    "a request with this id is in flight: do two clients share this server? see docs/gateways.md";
+
 impl Relay {
     /// One message that is no batch; `body` is its text, in which spans count.
     pub(super) fn handle_message(
@@ -64,7 +68,7 @@ impl Relay {
         }
         let probe = self.tables[from].probe(&id);
         if !self.make_way(now, from, probe.namesake, &id, dialect.reuse) {
-            self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request with this id is in flight");
+            self.refuse(from, Some(&id), error_code::INVALID_REQUEST, DUPLICATE_ID);
             self.report_drop(now, from, Drop::DuplicateId, method.as_bytes());
             return None;
         }
