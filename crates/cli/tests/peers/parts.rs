@@ -31,6 +31,8 @@ pub(crate) enum Server {
     McpPython,
     /// The official sample server, which ignores cancels.
     Everything,
+    /// A server on the TypeScript FastMCP.
+    FastMcp,
     AcpTypeScript,
     /// The example agent of the older SDK, which ignores cancels.
     AcpExample,
@@ -84,6 +86,7 @@ impl Server {
             Self::OurTasks(store) => format!("our server of tasks, {store}"),
             Self::McpPython => "MCP Python 2.x server".to_owned(),
             Self::Everything => "server-everything".to_owned(),
+            Self::FastMcp => "TypeScript FastMCP server".to_owned(),
             Self::AcpTypeScript => "ACP TypeScript 2.x agent".to_owned(),
             Self::AcpExample => "ACP 1.2.1 example agent".to_owned(),
             Self::VscodeJsonrpc => "vscode-jsonrpc server".to_owned(),
@@ -97,6 +100,7 @@ impl Server {
             Self::OurTasks(store) => vec![example("peer_task_server"), store.to_owned()],
             Self::McpPython => python("server.py"),
             Self::Everything => node("mcp1/node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
+            Self::FastMcp => programs("server.mjs"),
             Self::AcpTypeScript => node("acp2/agent.mjs"),
             Self::AcpExample => node("acp1/agent.mjs"),
             Self::VscodeJsonrpc => node("lsp/server.mjs"),
@@ -106,6 +110,7 @@ impl Server {
     fn folder(self) -> Option<&'static str> {
         match self {
             Self::McpTypeScript | Self::McpTypeScriptTasks | Self::Everything => Some("node/mcp1/node_modules"),
+            Self::FastMcp => Some(PROGRAMS),
             Self::OurTasks(_) => None,
             Self::McpPython => Some("python/.venv"),
             Self::AcpTypeScript => Some("node/acp2/node_modules"),
@@ -114,6 +119,9 @@ impl Server {
         }
     }
 }
+
+/// The programs of `node/programs`, and the Node that they ask for.
+pub(crate) const PROGRAMS: &str = "node/programs/node_modules";
 
 /// What a scenario with these two cannot do without and is not here, in words.
 pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
@@ -134,6 +142,15 @@ pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
         .map(|folder| format!("peers/{folder} is not installed (peers/install does it)"))
 }
 
+/// The first of `folders` and `commands` that is not installed, in words.
+pub(crate) fn not_installed(folders: &[&str], commands: &[&str]) -> Option<String> {
+    let folder = folders.iter().find(|folder| !folder_is_there(folder));
+    let command = commands.iter().find(|command| !runs(command));
+    folder
+        .map(|folder| format!("peers/{folder} is not installed (peers/install does it)"))
+        .or_else(|| command.map(|command| format!("{command} is not installed")))
+}
+
 fn folder_is_there(folder: &str) -> bool {
     peers().join(folder).is_dir()
 }
@@ -147,12 +164,20 @@ fn runs(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn peers() -> PathBuf {
+pub(crate) fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers")
 }
 
 fn node(script: &str) -> Vec<String> {
     vec!["node".to_owned(), text(&peers().join("node").join(script))]
+}
+
+/// A script of `node/programs`, run by the Node that lies beside it.
+pub(crate) fn programs(script: &str) -> Vec<String> {
+    let folder = peers().join("node/programs");
+    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let node = folder.join(format!("node_modules/node-linux-{machine}/bin/node"));
+    vec![text(&node), text(&folder.join(script))]
 }
 
 /// A program of ours, which `cargo test` builds beside the shim.
@@ -165,6 +190,6 @@ fn python(script: &str) -> Vec<String> {
     vec![text(&folder.join(".venv/bin/python")), text(&folder.join(script))]
 }
 
-fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }

@@ -18,12 +18,12 @@ use crate::story::Story;
 use crate::table::table;
 
 /// After this a run is killed, so that nothing hangs; no run that works comes near it.
-const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// How long a client waits for what may never come. Without the shim much never comes, and nothing is
 /// asserted; through the shim it comes by its own event, however slow the machine.
 const PATIENCE_DIRECT: &str = "4000";
-const PATIENCE_SHIM: &str = "25000";
+pub(crate) const PATIENCE_SHIM: &str = "25000";
 
 /// A scenario of `peers/README.md` with the two that play it.
 pub(crate) struct Scenario {
@@ -114,7 +114,7 @@ impl Scenario {
 }
 
 /// One line for each part that is missing, however many scenarios need it.
-fn skip(part: String) {
+pub(crate) fn skip(part: String) {
     static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = format!("skipped: real peers: {part}\n");
     if SKIPPED.lock().unwrap().insert(part) {
@@ -122,16 +122,16 @@ fn skip(part: String) {
     }
 }
 
-fn kill_group(leader: Pid) {
+pub(crate) fn kill_group(leader: Pid) {
     let killed = kill_process_group(leader, Signal::KILL);
     say(&format!("killed after {BOUND:?}: group {leader:?}: {killed:?}\n"));
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
 /// Past the capture of the test harness: the comparison is wanted of tests that pass, too.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     std::io::stdout().lock().write_all(text.as_bytes()).unwrap();
 }
