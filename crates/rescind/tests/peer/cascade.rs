@@ -250,6 +250,33 @@ async fn a_detached_call_survives_the_handler_that_made_it() {
     assert_eq!(far.so_far().await, Vec::<Value>::new());
 }
 
+/// Case 37, D26: one that was sent as a child, and detached afterwards, is nobody's child any more.
+#[tokio::test(start_paused = true)]
+async fn a_call_detached_after_it_was_sent_survives_its_parent() {
+    let (mut far, tool, _driven) = connect(builder(&mcp::LATEST)).await;
+    let server = builder(&mcp::LATEST).request("works", move |cx: Context| {
+        let tool = tool.clone();
+        async move {
+            drop(tool.request::<Value>("audit", &()).without_timeouts().send().detach());
+            let child = tool.request::<Value>("child", &()).without_timeouts().send();
+            cx.cancelled().await;
+            drop(child);
+            Err::<(), _>(ErrorObject::cancelled())
+        }
+    });
+    let (mut near, _served) = serve(server).await;
+    near.say(&request(1, "works", json!({}))).await;
+    let (audit, child) = (far.hear().await, far.hear().await);
+    assert_eq!((&audit["method"], &child["method"]), (&json!("audit"), &json!("child")));
+    near.say(&cancel(&mcp::LATEST, 1)).await;
+    near.so_far().await;
+    let cancelled = far.so_far().await;
+    assert_eq!(cancelled.len(), 1, "{cancelled:?}");
+    assert!(is_cancel(&cancelled[0], &mcp::LATEST, &child["id"]));
+    far.say(&result(&audit["id"], json!({}))).await;
+    assert_eq!(far.so_far().await, Vec::<Value>::new());
+}
+
 /// A call made after the cancel ends at once, and nothing of it is sent.
 #[tokio::test(start_paused = true)]
 async fn a_child_made_after_the_cancel_is_never_sent() {

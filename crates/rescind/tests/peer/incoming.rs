@@ -81,22 +81,60 @@ async fn a_handler_that_cancels_itself_is_answered_with_an_error() {
     }
 }
 
-/// Case 5, 6, 8.
+/// Case 5, 6, 8: work is in flight on every side of the ids, and none of it stops.
 #[tokio::test(start_paused = true)]
 async fn cancels_of_unknown_and_completed_ids_are_seen_and_do_nothing() {
     for dialect in DIALECTS {
+        let (mut watch, witness) = watch();
         let verdicts = Log::new();
         let log = verdicts.clone();
-        let observed = builder(dialect).on_cancelled(move |notice| log.add(notice.verdict));
+        let observed = with_work(builder(dialect), &witness).on_cancelled(move |notice| log.add(notice.verdict));
         let (mut wire, _served) = serve(observed).await;
-        wire.say_all(&[request(1, "ping", json!({})), cancel(dialect, 77)]).await;
-        assert_eq!(wire.hear().await["id"], 1);
-        wire.say(&cancel(dialect, 1)).await;
+        let running = [json!(1), json!("2"), json!(3), json!(78)];
+        for id in &running {
+            wire.say(&request(id.clone(), "work", json!({}))).await;
+            watch.started(id.clone()).await;
+        }
+        wire.say_all(&[request(2, "ping", json!({})), cancel(dialect, 77)]).await;
+        assert_eq!(wire.hear().await["id"], 2);
+        wire.say(&cancel(dialect, 2)).await;
         assert_eq!(wire.so_far().await, Vec::<Value>::new());
         tokio::time::sleep(secs(1)).await;
-        wire.so_far().await;
+        assert_eq!(wire.so_far().await, Vec::<Value>::new());
         let verdicts = verdicts.take();
         assert_eq!(verdicts, [Verdict::Held, Verdict::Completed, Verdict::Unknown], "{}", dialect.name);
+        assert!(watch.is_quiet(), "{}: what is in flight runs on", dialect.name);
+        for id in &running {
+            wire.say(&cancel(dialect, id.clone())).await;
+            watch.stopped(id.clone(), CauseCode::Caller).await;
+        }
+    }
+}
+
+/// Case 8: an observer that looks at the work finds it told already.
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_a_cancel_after_it_was_dealt_with() {
+    for dialect in DIALECTS {
+        let (contexts, seen) = (Log::new(), Log::new());
+        let (held, found) = (contexts.clone(), seen.clone());
+        let server = builder(dialect)
+            .request("work", move |cx: Context| {
+                held.add(cx.clone());
+                async move {
+                    cx.cancelled().await;
+                    Err::<(), _>(ErrorObject::cancelled())
+                }
+            })
+            .on_cancelled(move |notice| {
+                let work = contexts.take().pop();
+                found.add((notice.verdict, work.is_some_and(|cx| cx.is_cancelled())));
+            });
+        let (mut wire, _served) = serve(server).await;
+        wire.say(&request(1, "work", json!({}))).await;
+        wire.so_far().await;
+        wire.say(&cancel(dialect, 1)).await;
+        wire.so_far().await;
+        assert_eq!(seen.take(), [(Verdict::Accepted, true)], "{}", dialect.name);
     }
 }
 
@@ -112,7 +150,10 @@ async fn malformed_cancels_are_seen_and_do_nothing() {
         wire.say(&request(1, "work", json!({}))).await;
         watch.started(1).await;
         let (method, name) = (dialect.cancel.method, dialect.cancel.id);
-        let bad = [json!(true), json!(1.5), json!([1]), json!({ "id": 1 })];
+        let mut bad = vec![json!(true), json!(1.5), json!([1]), json!({ "id": 1 })];
+        if dialect.name != acp::V1.name {
+            bad.push(Value::Null); // An id in ACP v1 alone.
+        }
         for id in &bad {
             wire.say(&notification(method, json!({ name: id }))).await;
         }
@@ -120,7 +161,7 @@ async fn malformed_cancels_are_seen_and_do_nothing() {
         wire.say(&notification(method, json!([1]))).await;
         wire.raw(&format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}\n")).await;
         assert_eq!(wire.so_far().await, Vec::<Value>::new(), "{}: nothing is answered to a notification", dialect.name);
-        assert_eq!(verdicts.take(), [Verdict::Malformed; 7], "{}", dialect.name);
+        assert_eq!(verdicts.take(), vec![Verdict::Malformed; bad.len() + 3], "{}", dialect.name);
         assert!(watch.is_quiet());
         // A reason that is no string spoils nothing.
         wire.say(&notification(method, json!({ name: 1, "reason": 5 }))).await;
@@ -443,9 +484,11 @@ async fn a_shutdown_settles_everything_in_flight_in_bounded_time() {
         watch.started(2).await;
         let call = tokio::spawn(peer.request::<Value>("roots/list", &()));
         assert_eq!(wire.hear().await["method"], "roots/list");
+        let start = tokio::time::Instant::now();
         peer.shutdown();
         watch.stopped(1, CauseCode::Shutdown).await;
         watch.gone(2).await;
+        assert_eq!(start.elapsed(), secs(1), "{}: the grace of a shutdown", dialect.name);
         assert!(call.await.unwrap().is_err());
         served.await.unwrap().unwrap();
         peer.closed().await;
@@ -473,4 +516,26 @@ async fn one_slot_and_a_call_back_end() {
         }
         assert_eq!(client.request::<u32>("ask", &7).await.unwrap(), 7);
     }
+}
+
+/// Case 51: a batch of three pieces of work, one of which is cancelled.
+#[tokio::test(start_paused = true)]
+async fn of_a_batch_only_the_named_member_stops() {
+    let dialect = &mcp::REVISION_2025_03_26;
+    let (mut watch, witness) = watch();
+    let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
+    let batch = json!([1, 2, 3].map(|id| request(id, "work", json!({}))));
+    wire.say(&batch).await;
+    for id in [1, 2, 3] {
+        watch.started(id).await;
+    }
+    wire.say(&json!([cancel(dialect, 2)])).await;
+    watch.stopped(2, CauseCode::Caller).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(watch.is_quiet(), "the others run on");
+    for id in [3, 1] {
+        wire.say(&cancel(dialect, id)).await;
+        watch.stopped(id, CauseCode::Caller).await;
+    }
+    assert_eq!(wire.so_far().await, Vec::<Value>::new(), "there is no empty array");
 }

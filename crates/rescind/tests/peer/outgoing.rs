@@ -340,6 +340,10 @@ async fn a_detached_call_goes_on_without_its_caller() {
         assert_eq!(said(&mut wire).await, Vec::<Value>::new(), "{}", dialect.name);
         drop(stop.cancel("now"));
         assert!(is_cancel(&wire.hear().await, dialect, &id), "a handle still stops it");
+        let late = peer.request::<Value>("work", &()).without_timeouts().send();
+        assert_eq!(wire.hear().await["method"], "work");
+        drop(late.detach());
+        assert_eq!(said(&mut wire).await, Vec::<Value>::new(), "{}: detached after it was sent", dialect.name);
         let awaited = peer.request::<Value>("work", &()).send().detach();
         let id = wire.hear().await["id"].clone();
         wire.say(&result(&id, json!(5))).await;
