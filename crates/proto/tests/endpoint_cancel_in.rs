@@ -129,9 +129,12 @@ fn a_panicking_handler_is_answered() {
 #[test]
 fn a_cancel_of_an_unknown_id_is_reported_and_nothing_else() {
     let mut rig = server(&acp::V2_DRAFT);
+    let running = rig.serve("1", "work");
     rig.hear(&[&acp_cancel("9")]);
     assert_eq!(rig.verdicts(), [Verdict::Unknown]);
-    assert_eq!(rig.say(), [""; 0]);
+    assert_eq!((rig.say(), rig.fired()), (vec![], vec![]));
+    rig.end(running, OK);
+    assert_eq!(rig.say(), [result("1")]);
     rig.leaves_nothing();
 }
 
@@ -140,12 +143,14 @@ fn a_cancel_of_an_unknown_id_is_reported_and_nothing_else() {
 fn a_cancel_of_a_completed_request_is_seen_and_changes_nothing() {
     for dialect in [&mcp::LATEST_LEGACY, &acp::V1, &lsp::LSP] {
         let mut rig = server(dialect);
-        let key = rig.serve("1", "work");
+        let [key, running] = ["1", "2"].map(|id| rig.serve(id, "work"));
         rig.end(key, OK);
         assert_eq!(rig.say(), [result("1")]);
         rig.hear(&[&cancel_in(dialect, "1")]);
         assert_eq!(rig.verdicts(), [Verdict::Completed]);
-        assert_eq!(rig.say(), [""; 0]);
+        assert_eq!((rig.say(), rig.fired()), (vec![], vec![]));
+        rig.end(running, OK);
+        assert_eq!(rig.say(), [result("2")]);
         rig.leaves_nothing();
     }
 }
@@ -177,6 +182,23 @@ fn malformed_cancels_are_counted_and_never_answered() {
     rig.end(key, OK);
     assert_eq!(rig.say(), [result("1")]);
     rig.leaves_nothing();
+}
+
+// Case 7, D6: only ACP v1 has requests whose id is null.
+#[test]
+fn null_is_an_id_in_acp_v1_only() {
+    for dialect in [&mcp::LATEST_LEGACY, &mcp::LATEST, &acp::V1, &acp::V2_DRAFT, &lsp::LSP] {
+        let takes_null = dialect.name == acp::V1.name;
+        let mut rig = server(dialect);
+        let running = rig.serve("1", "work");
+        rig.hear(&[&cancel_in(dialect, "null")]);
+        assert_eq!(rig.verdicts() == [Verdict::Malformed], !takes_null, "{dialect}");
+        rig.hear(&[&call("null", "work")]);
+        assert_eq!(rig.say().iter().any(|line| line.contains("-32600")), !takes_null, "{dialect}");
+        assert_eq!(rig.fired(), [], "{dialect}");
+        rig.end(running, OK);
+        assert_eq!(rig.say().last(), Some(&result("1")), "{dialect}");
+    }
 }
 
 // Case 7.

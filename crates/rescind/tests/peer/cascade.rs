@@ -266,7 +266,8 @@ async fn a_call_detached_after_it_was_sent_survives_its_parent() {
     });
     let (mut near, _served) = serve(server).await;
     near.say(&request(1, "works", json!({}))).await;
-    let (audit, child) = (far.hear().await, far.hear().await);
+    let both = async { (far.hear().await, far.hear().await) };
+    let (audit, child) = tokio::time::timeout(secs(1), both).await.expect("both are sent");
     assert_eq!((&audit["method"], &child["method"]), (&json!("audit"), &json!("child")));
     near.say(&cancel(&mcp::LATEST, 1)).await;
     near.so_far().await;
