@@ -3,7 +3,15 @@
 
 mod shim;
 
-use std::{io::Write, thread};
+use std::{
+    fs::File,
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use rescind_testkit::puppet::Rig;
 use shim::{
@@ -397,45 +405,79 @@ fn what_came_before_an_answer_is_heard_before_it() {
 #[test]
 fn a_client_that_floods_and_does_not_read_leaves_the_other_direction_open_and_memory_bounded() {
     let mut rig = mcp();
-    // The server answers nothing and reads nothing; the client fills whatever there is.
-    let mut to_shim = rig.client.take_blocking_output();
-    let flood = thread::spawn(move || {
-        let line = format!("{}\n", notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))));
-        // Ends with an error when the shim is gone.
-        while to_shim.write_all(line.as_bytes()).is_ok() {}
-    });
-    for number in 0..100 {
+    let flood = Flood::start(rig.client.take_blocking_output());
+    let mut number = 0;
+    flood.until_paused(|| {
+        number += 1;
         pass_to_client(&mut rig, &notification("y", &format!("[{number}]")));
-    }
-    // Now the server reads more than the bound lets wait, so what the shim holds has been at the bound.
+    });
+    // What waited arrives, and the flood goes on as far as it is read.
     for _ in 0..400 {
         rig.server.receive();
     }
     let peak = peak_memory(rig.shim.id);
-    assert!(peak < 64 << 20, "the shim took {peak} bytes");
+    assert!(peak < MOST_HELD, "the shim took {peak} bytes");
     drop(rig);
-    flood.join().unwrap();
+    flood.end();
 }
 
 /// Case 74, from the other side.
 #[test]
 fn a_server_that_floods_and_does_not_read_leaves_the_other_direction_open_and_memory_bounded() {
     let mut rig = mcp();
-    let mut to_shim = rig.server.take_blocking_output();
-    let flood = thread::spawn(move || {
-        let line = format!("{}\n", notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))));
-        while to_shim.write_all(line.as_bytes()).is_ok() {}
-    });
-    for number in 0..100 {
+    let flood = Flood::start(rig.server.take_blocking_output());
+    let mut number = 0;
+    flood.until_paused(|| {
+        number += 1;
         pass_to_server(&mut rig, &notification("y", &format!("[{number}]")));
-    }
+    });
     for _ in 0..400 {
         rig.client.receive();
     }
     let peak = peak_memory(rig.shim.id);
-    assert!(peak < 64 << 20, "the shim took {peak} bytes");
+    assert!(peak < MOST_HELD, "the shim took {peak} bytes");
     drop(rig);
-    flood.join().unwrap();
+    flood.end();
+}
+
+/// Well above the bound on what one side may leave unread, with the program itself, and well below what a flood brings.
+const MOST_HELD: usize = 64 << 20;
+
+/// Notifications without end, of which each byte that left is counted.
+struct Flood {
+    written: Arc<AtomicUsize>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Flood {
+    fn start(mut into: File) -> Self {
+        let line = format!("{}\n", notification("x", &format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))));
+        let written = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&written);
+        // Ends with an error when the shim is gone.
+        let thread = thread::spawn(move || {
+            while into.write_all(line.as_bytes()).is_ok() {
+                count.fetch_add(line.len(), Ordering::Relaxed);
+            }
+        });
+        Self { written, thread }
+    }
+
+    /// Until the shim takes no more. In every `round_trip` it turns once, and would read what there is.
+    fn until_paused(&self, mut round_trip: impl FnMut()) {
+        let (mut before, mut quiet) = (0, 0);
+        while quiet < 200 {
+            round_trip();
+            let written = self.written.load(Ordering::Relaxed);
+            assert!(written < MOST_HELD, "the shim took {written} bytes that nobody reads");
+            quiet = if written == before { quiet + 1 } else { 0 };
+            before = written;
+        }
+    }
+
+    fn end(self) {
+        self.thread.join().unwrap();
+    }
 }
 
 /// Case 75.
