@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rescind_tasks::{AsTask, MemoryStore, TaskSupport, Tasks};
+use rescind_tasks::{AsTask, MemoryStore, Owner, TaskSupport, Tasks};
 use serde_json::{Value, json};
 
 use crate::rig::{Client, Rig, Style, modern, patient, server, stubborn, task_id, watch};
@@ -142,6 +142,21 @@ async fn capabilities_and_tools_say_to_each_revision_what_it_knows() {
 
     let mut june = Client::connect(tasks.serve_on(server()), Style::Extension, 64 * 1024).await;
     assert_eq!(june.greet("2025-06-18").await["capabilities"], json!({ "tools": {} }));
+}
+
+// TASK-11: what a server offers is what it does.
+#[tokio::test]
+async fn tasks_are_listed_where_they_have_owners_and_there_the_server_says_so() {
+    let (_watch, witness) = watch();
+    let tasks = Rig::memory().tasks(&witness);
+    let owned = tasks.owned_by(|_| Owner::named("ada"));
+    for (tasks, lists) in [(&tasks, false), (&owned, true)] {
+        let mut client = Client::connect(tasks.serve_on(server()), Style::Extension, 64 * 1024).await;
+        let offered = client.greet("2025-11-25").await["capabilities"]["tasks"].clone();
+        assert_eq!(offered.get("list").is_some(), lists, "{offered}");
+        let listed = client.ask_raw("tasks/list", json!({})).await;
+        assert_eq!(listed.get("result").is_some(), lists, "{listed}");
+    }
 }
 
 #[tokio::test]

@@ -269,6 +269,29 @@ async fn a_task_whose_ttl_is_over_is_stopped_and_forgotten() {
     }
 }
 
+// TASK-09.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_task_moves_its_last_update_and_not_its_making() {
+    const MADE: &str = "2025-11-24T16:00:00.000Z";
+    for style in STYLES {
+        let (mut watch, witness) = watch();
+        let store = Arc::new(MemoryStore::with_clock(Limits::default(), Arc::new(Tokio(tokio::time::Instant::now()))));
+        let tasks = with_tools(Tasks::builder(store), tools(&witness)).start();
+        let mut client = Client::of(&tasks, style).await;
+        let id = client.begin("patient", "work").await;
+        watch.started("work").await;
+        let made = client.about("tasks/get", &id).await["result"].clone();
+        assert_eq!([&made["createdAt"], &made["lastUpdatedAt"]], [MADE, MADE], "{style:?}");
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        client.about("tasks/cancel", &id).await;
+        watch.stopped("work", CauseCode::Caller).await;
+        tasks.idle().await;
+        let ended = client.about("tasks/get", &id).await["result"].clone();
+        assert_eq!(ended["status"], "cancelled", "{style:?}");
+        assert_eq!([&ended["createdAt"], &ended["lastUpdatedAt"]], [MADE, "2025-11-24T16:01:30.000Z"], "{style:?}");
+    }
+}
+
 // TASK-09: though nobody asks for it any more.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_has_ended_is_deleted_when_its_ttl_is_over() {
