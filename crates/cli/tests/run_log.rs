@@ -9,7 +9,7 @@ use std::fs;
 use rescind_testkit::puppet::Rig;
 use shim::{
     PROGRAM,
-    words::{cancelled, greet_mcp, notification, pass_to_server, request, request_with, result},
+    words::{cancelled, greet_mcp, notification, pass_to_client, pass_to_server, request, request_with, result},
 };
 
 fn rig(flags: &[&str]) -> Rig {
@@ -28,6 +28,10 @@ fn eventful(rig: &mut Rig) {
     rig.client.send(&cancelled("[]"));
     rig.server.send(&cancelled("5"));
     rig.server.send(&result("1", r#"{"secret":"hunter2"}"#));
+    rig.expect_client_hears_nothing();
+    pass_to_server(rig, &request("2", "tools/call"));
+    pass_to_client(rig, &result("2", "{}"));
+    rig.client.send(&cancelled("2"));
     rig.expect_client_hears_nothing();
 }
 
@@ -109,6 +113,12 @@ fn log_debug_adds_what_came_too_late_and_trace_each_frame_without_its_contents()
     let debug = logged("debug");
     assert!(debug.iter().any(|line| line.contains("DEBUG late, swallowed from=server id=1 what=result")), "{debug:#?}");
     assert!(debug.iter().any(|line| line.contains("DEBUG cancel received") && line.contains("repeated")), "{debug:#?}");
+    let completed = |line: &&String| line.contains("cancel received") && line.contains(" id=2 ");
+    let completed: Vec<_> = debug.iter().filter(completed).collect();
+    assert!(
+        completed.len() == 1 && completed[0].contains("DEBUG") && completed[0].contains("verdict=completed"),
+        "{debug:#?}"
+    );
     let trace = logged("trace");
     assert!(trace.iter().any(|line| line.contains("TRACE frame hop=from_client bytes=")), "{trace:#?}");
 }

@@ -1,8 +1,9 @@
 //! The peer's requests, and what stops them.
 
 use rescind::peer::{
-    CauseCode, Context, Dialect, ErrorObject, Params, Verdict,
+    Cause, CauseCode, Context, Dialect, ErrorObject, Params, RequestId, Verdict,
     dialect::{acp, lsp, mcp},
+    route,
 };
 use serde_json::{Value, json};
 
@@ -79,6 +80,60 @@ async fn a_handler_that_cancels_itself_is_answered_with_an_error() {
         let answer = wire.hear().await;
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(code)), "{}", dialect.name);
     }
+}
+
+/// ACP-05, D24: whoever of us stopped it, the requester gets the code of a cancel.
+#[tokio::test(start_paused = true)]
+async fn in_acp_every_stop_from_within_is_answered_as_cancelled() {
+    for dialect in [&acp::V1, &acp::RFD_2025_11_13] {
+        let (mut watch, witness) = watch();
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let limited = route(|cx: Context| async move {
+            cx.cancelled().await;
+            Err::<(), _>(ErrorObject::cancelled())
+        });
+        let server = with_work(builder(dialect), &witness).request("limited", limited.time_limit(secs(2)));
+        let (peer, driver) = server.accept(theirs);
+        driver.spawn();
+        let mut wire = crate::rig::Wire::of(ours);
+        wire.say(&request(json!("init"), "initialize", json!({}))).await;
+        wire.hear().await;
+        for id in [1, 2, 3] {
+            wire.say(&request(id, "work", json!({}))).await;
+            watch.started(id).await;
+        }
+        let stopped = |answer: Value, id: Value| {
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32800)), "{dialect}: {answer}");
+        };
+        let first = peer.in_flight().theirs.into_iter().find(|request| request.id == RequestId::integer(1)).unwrap();
+        assert!(peer.stop(first.key, Cause::new(CauseCode::Policy)));
+        stopped(wire.hear().await, json!(1));
+        wire.say(&request(4, "limited", json!({}))).await;
+        stopped(wire.hear().await, json!(4));
+        peer.shutdown();
+        let rest = wire.close().await;
+        assert_eq!(rest.len(), 2, "{rest:?}");
+        rest.into_iter().zip([2, 3]).for_each(|(answer, id)| stopped(answer, json!(id)));
+    }
+}
+
+/// MCP-C10, D20: what the peer wrote drives no terminal.
+#[tokio::test(start_paused = true)]
+async fn a_notice_can_be_printed_as_it_is() {
+    let printed = Log::new();
+    let log = printed.clone();
+    let (mut watch, witness) = watch();
+    let server = with_work(builder(&mcp::LATEST), &witness).on_cancelled(move |notice| log.add(notice.to_string()));
+    let (mut wire, _served) = serve(server).await;
+    let id = "a\u{1b}[2Jb";
+    wire.say(&request(id, "work", json!({}))).await;
+    watch.started(id).await;
+    let params = json!({ "requestId": id, "reason": "stop\u{1b}[31m\nit" });
+    wire.say(&notification("notifications/cancelled", params)).await;
+    watch.stopped(id, CauseCode::Caller).await;
+    let printed = printed.take().concat();
+    assert!(printed.contains("stop\u{fffd}[31m") && printed.contains("work"), "{printed}");
+    assert!(!printed.contains(char::is_control), "{printed:?}");
 }
 
 /// Case 5, 6, 8: work is in flight on every side of the ids, and none of it stops.
@@ -248,7 +303,7 @@ async fn a_cancel_in_the_same_read_as_its_request_keeps_it_from_starting() {
 /// Case 22.
 #[tokio::test(start_paused = true)]
 async fn a_late_cancel_of_a_completed_id_does_not_stick_to_its_next_use() {
-    for dialect in DIALECTS.into_iter().skip(1) {
+    for dialect in DIALECTS {
         let (mut watch, witness) = watch();
         let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
         wire.say(&request(1, "ping", json!({}))).await;
@@ -355,10 +410,7 @@ async fn cancels_and_responses_pass_a_saturated_server() {
 /// Case 16.
 #[tokio::test(start_paused = true)]
 async fn a_cancel_of_initialize_is_ignored_and_it_is_still_answered() {
-    for dialect in DIALECTS {
-        if dialect.uncancellable("initialize").is_none() {
-            continue;
-        }
+    for dialect in [&mcp::LATEST_LEGACY, &acp::V1, &lsp::LSP] {
         let verdicts = Log::new();
         let log = verdicts.clone();
         let server =

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::rig::{
-    DIALECTS, Log, Wire, builder, cancel, connect, connect_small, error, is_cancel, notification, pair, request,
+    DIALECTS, Log, Seen, Wire, builder, cancel, connect, connect_small, error, is_cancel, notification, pair, request,
     result, secs, serve, serve_small, watch, with_work,
 };
 
@@ -325,6 +325,28 @@ async fn what_is_in_flight_can_be_seen_and_stopped() {
     watch.stopped(1, CauseCode::Operator).await;
     assert_eq!(wire.hear().await["error"]["code"], -31003, "a stop that its requester did not ask for is answered");
     assert!(peer.in_flight().theirs.is_empty());
+}
+
+/// MCP-C11, D28: what a screen can show of a request on its way to its end.
+#[tokio::test(start_paused = true)]
+async fn in_flight_says_cancelling_and_stopping_while_they_last() {
+    let (mut watch, witness) = watch();
+    let (client, server) = pair(builder(&acp::V1), with_work(builder(&acp::V1), &witness));
+    let call = client.request::<Value>("stubborn", &json!({})).send();
+    let id = watch.next().await;
+    assert!(matches!(id, Seen::Started(_)));
+    let ours =
+        || client.in_flight().ours.iter().map(|request| format!("{:?}", request.state)).collect::<Vec<_>>().concat();
+    let theirs =
+        || server.in_flight().theirs.iter().map(|request| format!("{:?}", request.state)).collect::<Vec<_>>().concat();
+    assert_eq!((ours(), theirs()), ("Sent".to_owned(), "Running".to_owned()));
+    let receipt = call.cancel("enough");
+    // The cancel has arrived when what was asked behind it is answered.
+    client.request::<Value>("ping", &()).await.unwrap();
+    assert_eq!((ours(), theirs()), ("Cancelling".to_owned(), "Stopping".to_owned()));
+    receipt.await;
+    assert!(matches!(watch.next().await, Seen::Gone(_)));
+    assert_eq!((ours(), theirs()), (String::new(), String::new()));
 }
 
 /// D16, MCP-P03: progress of a handler reaches its caller in order, and stops with the request.

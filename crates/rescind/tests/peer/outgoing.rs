@@ -488,6 +488,20 @@ async fn a_dropped_prompt_sends_one_session_cancel_and_nothing_else() {
     assert_eq!((&said[0]["method"], &said[0]["params"]["sessionId"]), (&json!("session/cancel"), &json!("s1")));
 }
 
+/// D1: a version of ACP that has no `session/cancel` is another table of answers, and the same code.
+#[tokio::test(start_paused = true)]
+async fn a_version_without_session_cancel_is_another_table() {
+    static LATER: Dialect = Dialect { name: "acp-later", turn: None, ..acp::V1 };
+    let (mut wire, peer, _driven) = connect(builder(&LATER)).await;
+    let call = peer.request::<Value>("session/prompt", &json!({ "sessionId": "s1" })).send();
+    let id = wire.hear().await["id"].clone();
+    drop(call);
+    let sent = said(&mut wire).await;
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert_eq!(sent[0]["method"], "$/cancel_request");
+    assert!(is_cancel(&sent[0], &LATER, &id));
+}
+
 /// Case 35, 44: the driver is dropped.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_driver_ends_every_call() {
