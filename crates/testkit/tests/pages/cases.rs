@@ -2,14 +2,14 @@
 //!
 //! `just pages` writes it anew.
 
-use std::{collections::BTreeMap, env, fmt::Write as _, fs, ops::RangeInclusive};
+use std::{collections::BTreeMap, env, fmt::Write as _, fs};
 
 use crate::sources::{self, Test};
 
 const WRITE: &str = "RESCIND_WRITE_PAGES";
 
-/// The cases of an endpoint and of tasks, in a few words each.
-const CASES: [(u32, &str); 60] = [
+/// Every case of the catalogue in a few words. They are numbered from 1.
+const CASES: [(u32, &str); 79] = [
     (1, "a cancelled handler stops; nothing is written (MCP), or exactly one answer (ACP, LSP)"),
     (2, "a handler that swallows the cancel and returns normally"),
     (3, "a handler that fails after the cancel"),
@@ -54,6 +54,13 @@ const CASES: [(u32, &str); 60] = [
     (42, "a child has no more time than its parent"),
     (43, "`session/cancel` closes what the turn has open, and the prompt says `cancelled`"),
     (44, "the end of a parent's connection cancels its children"),
+    (45, "a disconnect cancels (2026-07-28), or does not (earlier revisions), over HTTP"),
+    (46, "a cancel by POST reaches the stream that runs its request, and that stream ends"),
+    (47, "a session that is deleted cancels its requests"),
+    (48, "a cancel before the headers of its response, and after"),
+    (49, "nothing reconnects after a cancel, and no cancelled stream is resumed"),
+    (50, "another session's cancel with the same id touches nothing"),
+    (51, "of a batch only the named member is cancelled"),
     (52, "a cancel of a task stops its work, and that of no other"),
     (53, "a late completion does not overwrite `cancelled`"),
     (54, "a cancel of a task that has ended, per dialect"),
@@ -63,6 +70,16 @@ const CASES: [(u32, &str); 60] = [
     (58, "a cancel of a task that waits for input"),
     (59, "a cancel before the task's id was delivered: no orphan"),
     (60, "the process restarts: tasks are still there, and no interrupted one stays `working`"),
+    (61, "a relay gives each hop its own ids, and tunnels no cancel"),
+    (62, "late answers and late progress are swallowed"),
+    (63, "a server that keeps silent, under a dialect that owes an answer: the relay answers"),
+    (64, "a server that answers, under a dialect of silence: the answer is swallowed"),
+    (65, "a server that dies: all that is in flight is answered with an error"),
+    (66, "a server that answers with an id of another type"),
+    (67, "a server that answers a notification with an error that names no request"),
+    (68, "one request for several servers, and one for several equal requests"),
+    (69, "a cancel beside a long message passes what has not begun, and waits for no more than what has"),
+    (70, "what is none of the relay's business passes byte for byte"),
     (71, "the capability of the proposal of 2025-11-13, in each of its scenarios"),
     (72, "what a handler owns is gone before it is reported stopped"),
     (73, "a caller wakes after the notifications that preceded its answer"),
@@ -70,10 +87,31 @@ const CASES: [(u32, &str); 60] = [
     (75, "a repeated or escaped member of the envelope is refused"),
     (76, "an escaped id is the same id"),
     (77, "a dropped prompt sends one `session/cancel` and nothing else"),
+    (78, "a server that answers and exits at once loses no answer in the relay"),
+    (79, "a relay that is killed leaves nothing of its server behind"),
 ];
 
-/// Cases of tasks, which outlive endpoints: a store shows them.
-const OF_TASKS: RangeInclusive<u32> = 52..=60;
+/// Whose tests observe a case whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Observer {
+    /// Handlers, tasks and processes of an endpoint.
+    Endpoint,
+    /// A store of tasks, which outlives endpoints.
+    Store,
+    /// Real processes with the shim between them.
+    Shim,
+    /// None: what the case is about is not built yet.
+    NotBuilt,
+}
+
+fn observer(case: u32) -> Observer {
+    match case {
+        45..=50 | 68 => Observer::NotBuilt,
+        52..=60 => Observer::Store,
+        61..=70 | 78 | 79 => Observer::Shim,
+        _ => Observer::Endpoint,
+    }
+}
 
 /// Names of dialects in the source of a test, and in the page.
 const DIALECTS: [(&str, &str); 11] = [
@@ -105,32 +143,59 @@ fn the_page_of_cases_is_up_to_date() {
 }
 
 #[test]
-fn every_case_has_a_test_that_observes_a_whole_endpoint_or_the_store_of_its_task() {
+fn every_case_that_is_built_has_a_test_that_observes_it_whole() {
     let by_case = by_case(&sources::tests());
     let shown = |case: u32| {
-        let observer = if OF_TASKS.contains(&case) { "`tasks/" } else { "`rescind/" };
-        by_case.get(&case).is_some_and(|tests| tests.iter().any(|it| it.starts_with(observer)))
+        let folder = match observer(case) {
+            Observer::Endpoint => "`rescind/",
+            Observer::Store => "`tasks/",
+            Observer::Shim => "`cli/",
+            Observer::NotBuilt => return true,
+        };
+        by_case.get(&case).is_some_and(|tests| tests.iter().any(|it| it.starts_with(folder)))
     };
     let missing: Vec<_> = CASES.iter().map(|(case, _)| *case).filter(|case| !shown(*case)).collect();
     assert_eq!(missing, [0; 0]);
+}
+
+#[test]
+fn the_page_has_every_case_and_a_test_names_no_other() {
+    assert!(CASES.iter().map(|(case, _)| *case).eq(1..=79));
+    let unknown: Vec<_> = by_case(&sources::tests()).into_keys().filter(|case| !(1..=79).contains(case)).collect();
+    assert_eq!(unknown, [0; 0]);
+}
+
+/// What stands in brackets on the page is run.
+#[test]
+fn a_test_of_a_case_skips_none_of_the_dialects_that_it_names() {
+    let skips = |test: &&Test| {
+        let passes_over = ["continue;", "DIALECTS.into_iter().skip(", "DIALECTS[", "filter(|dialect|"];
+        !cases(&test.comment).is_empty() && passes_over.iter().any(|way| test.body.contains(way))
+    };
+    let tests = sources::tests();
+    let skipping = tests.iter().filter(skips).filter(|test| !dialects(test).is_empty());
+    let skipping: Vec<_> = skipping.map(|test| format!("{}::{}", test.file, test.name)).collect();
+    assert_eq!(skipping, [""; 0]);
 }
 
 fn page(tests: &[Test]) -> String {
     let by_case = by_case(tests);
     let mut page = String::from(
         "# Cases, and the tests that show them\n\n\
-         Behaviours collected from the test suites and bug trackers of the field, as far as they are an endpoint's \
-         or a task's. \
+         Behaviours collected from the test suites and bug trackers of the field. \
          Written by a test from the comments of tests, `Case 12, 22.`: \
          `just pages`. Files are those of `crates/*/tests`: `rescind` observes \
          handlers, tasks and processes of whole endpoints, `tasks` the stores and state machine of tasks, \
          `proto` the engine, `cli` the shim between real processes. \
-         In brackets: the dialects that the test itself names.\n",
+         In brackets: the dialects that the test itself names, each of which it runs. \
+         A case that is not built yet may have tests all the same: they show the engine's part.\n",
     );
     for (case, words) in CASES {
-        write!(page, "\n**{case}** {words}\n\n").unwrap();
+        let built = if observer(case) == Observer::NotBuilt { " (not built yet)" } else { "" };
+        write!(page, "\n**{case}** {words}{built}\n\n").unwrap();
         match by_case.get(&case) {
             Some(tests) => tests.iter().for_each(|test| writeln!(page, "- {test}").unwrap()),
+            None if observer(case) == Observer::NotBuilt => page.push_str("- no test\n"),
             None => page.push_str("- **no test**\n"),
         }
     }

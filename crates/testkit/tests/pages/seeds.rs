@@ -25,6 +25,23 @@ fn every_test_that_the_page_names_exists() {
     assert!(named.len() > 50, "the page names {} tests", named.len());
 }
 
+/// A test that nothing runs shows nothing.
+#[test]
+fn every_test_that_the_page_names_is_run() {
+    let text = text();
+    let named: BTreeSet<_> = code(&text).filter(|code| code.contains(".rs::")).collect();
+    let checks = fs::read_to_string(sources::root().join(".ci/run")).unwrap();
+    for test in sources::tests() {
+        let name = format!("{}::{}", test.file, test.name);
+        if !named.contains(&*name) {
+            continue;
+        }
+        let target = test.file.split('/').nth(1).unwrap().trim_end_matches(".rs");
+        let by_command = format!("--test {target} -- --ignored");
+        assert!(!test.is_ignored || checks.contains(&by_command), "{name} is run by nothing");
+    }
+}
+
 #[test]
 fn every_rule_that_the_page_names_exists() {
     let text = text();

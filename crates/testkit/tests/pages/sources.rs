@@ -15,6 +15,8 @@ pub(crate) struct Test {
     pub(crate) name: String,
     /// The comment above it.
     pub(crate) comment: String,
+    /// It runs by command alone.
+    pub(crate) is_ignored: bool,
     /// Its source.
     pub(crate) body: String,
     /// Its file's constants that name several dialects, and their source.
@@ -62,7 +64,7 @@ fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn tests_of(file: &str, text: &str, lists: &[(String, String)]) -> Vec<Test> {
     let mut found = Vec::new();
-    let (mut comment, mut is_test) = (String::new(), false);
+    let (mut comment, mut is_test, mut is_ignored) = (String::new(), false, false);
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let code = line.trim_start();
@@ -71,14 +73,15 @@ fn tests_of(file: &str, text: &str, lists: &[(String, String)]) -> Vec<Test> {
             comment.push(' ');
         } else if code.starts_with("#[") {
             is_test |= code.starts_with("#[test") || code.starts_with("#[tokio::test");
+            is_ignored |= code.starts_with("#[ignore");
         } else {
             if is_test && let Some(name) = name_of(code) {
                 let end = format!("{}}}", &line[..line.len() - code.len()]);
                 let body = lines.by_ref().take_while(|line| *line != end).collect::<Vec<_>>().join("\n");
                 let (file, comment) = (file.to_owned(), comment.clone());
-                found.push(Test { file, name: name.to_owned(), comment, body, lists: lists.to_vec() });
+                found.push(Test { file, name: name.to_owned(), comment, is_ignored, body, lists: lists.to_vec() });
             }
-            (comment, is_test) = (String::new(), false);
+            (comment, is_test, is_ignored) = (String::new(), false, false);
         }
     }
     found
