@@ -231,6 +231,16 @@ impl<T> Outbox<T> {
     }
 }
 
+/// The most that an outbox holds that is paused beyond a backlog of `debt`, twice over, since what a side's own bad input
+/// costs counts by itself (D13). `read` bytes of input can cost [`DEAREST`] times as much; a message that is large is
+/// kept apart, as long as it is.
+pub(crate) const fn most_held(debt: usize, read: usize, message: usize) -> usize {
+    4 * (2 * debt + DEAREST * read + OWN) + 2 * message + SLACK
+}
+
+/// How many times its own size bad input can cost at most: a line of two bytes is answered with an error.
+const DEAREST: usize = 96;
+
 /// What an outbox may hold beyond what waits in it: the waste, and the capacity, of two lanes that are nearly empty.
 pub(crate) const SLACK: usize = 10 * KEEP;
 

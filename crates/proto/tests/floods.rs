@@ -58,6 +58,40 @@ fn report(what: &str, Flooded { taken, most, bound }: Flooded) {
     println!("{what}: {taken} bytes taken in, {most} held at most; the bound is {bound}");
 }
 
+/// A relay and an endpoint under floods for as long as `RESCIND_SOAK_SECONDS` says, a minute without: what they hold is
+/// bounded, and what the process holds is printed.
+///
+/// `cargo test --release -p rescind-proto --test floods -- --ignored --nocapture`
+#[test]
+#[ignore = "takes a minute, or as long as it is told"]
+fn minutes_of_floods_hold_what_is_documented() {
+    let seconds = std::env::var("RESCIND_SOAK_SECONDS").map_or(60, |seconds| seconds.parse().expect("a number"));
+    let begun = std::time::Instant::now();
+    let (mut relays, mut endpoints) = (Flooded::default(), Flooded::default());
+    for seed in 0.. {
+        let choices = choices(seed, 20_000);
+        for (total, flooded) in [(&mut relays, relay(None, &choices)), (&mut endpoints, endpoint(None, &choices))] {
+            let flooded = flooded.unwrap_or_else(|broken| panic!("seed {seed}: {}", broken.0));
+            total.taken += flooded.taken;
+            total.most = total.most.max(flooded.most);
+            total.bound = flooded.bound;
+        }
+        if begun.elapsed().as_secs() >= seconds {
+            break;
+        }
+    }
+    report("relay", relays);
+    report("endpoint", endpoints);
+    report_resident();
+}
+
+#[expect(clippy::print_stdout, reason = "what the process holds is what this test is read for")]
+fn report_resident() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or("unknown").to_owned();
+    println!("resident: {}, at most {}", line("VmRSS:"), line("VmHWM:"));
+}
+
 const LEAKS: [SeededBug; 3] = [SeededBug::KeptWritten, SeededBug::KeptWithdrawn, SeededBug::AnswerToEachMember];
 
 #[test]

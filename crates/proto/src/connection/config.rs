@@ -5,9 +5,16 @@ use core::time::Duration;
 use crate::{
     bug::{Seeded, SeededBug},
     dialect::{Clocks, Dialect},
+    outbox,
     side::Side,
-    wire::Framing,
+    wire::{Framing, MAX_BLOCK},
 };
+
+/// What a request costs at most: its entry, its indexes, its tombstone.
+const REQUEST: usize = 1 << 10;
+
+/// What the events of a read cost at most, for each of its bytes.
+const EVENTS: usize = 256;
 
 /// Settings of a [`Connection`](super::Connection).
 #[derive(Clone, Debug)]
@@ -93,6 +100,18 @@ impl Config {
             #[cfg(feature = "seeded-bugs")]
             bug: None,
         }
+    }
+
+    /// The most bytes of memory that a peer can make a connection with these settings hold
+    /// ([`Connection::held`](super::Connection::held)), if its driver hands it at most `read` bytes at a time
+    /// (invariant 8). What this side itself asks and answers comes on top.
+    #[must_use]
+    pub const fn most_held(&self, read: usize) -> usize {
+        let requests = self.max_running + self.max_queued + 8 * self.remembered + self.max_sticky;
+        let queue = outbox::most_held(self.max_debt, read, self.max_message);
+        // Gathered by the decoder, kept of requests, answered to a batch.
+        let messages = 6 * self.max_message + self.max_queued_bytes + MAX_BLOCK;
+        queue + messages + requests * REQUEST + EVENTS * read
     }
 
     /// Whether this deliberate bug is in force.

@@ -5,10 +5,17 @@ use core::time::Duration;
 use crate::{
     bug::{Seeded, SeededBug},
     dialect::Dialect,
+    outbox,
     side::Sides,
     sticky::EarlyCancels,
-    wire::Framing,
+    wire::{Framing, MAX_BLOCK},
 };
+
+/// What a request costs at most: its entry, its indexes, its last progress and the reason of its cancel.
+const REQUEST: usize = 4 << 10;
+
+/// What the events of a read cost at most, for each of its bytes.
+const EVENTS: usize = 256;
 
 /// Settings of a [`Relay`](super::Relay).
 #[derive(Clone, Debug)]
@@ -56,6 +63,22 @@ pub struct Config {
 }
 
 impl Config {
+    /// The most bytes of memory that a relay with these settings holds ([`Relay::held`](super::Relay::held)), if its
+    /// driver hands it at most `read` bytes at a time (invariant 8).
+    ///
+    /// It is what both sides together can cause at their worst; the two summands that count are four times
+    /// [`max_debt`](Self::max_debt) twice for each side, and [`max_message`](Self::max_message) six times.
+    #[must_use]
+    pub const fn most_held(&self, read: usize) -> usize {
+        // Settled requests: those owed nothing, and sixteen times as many that may still be answered (D8).
+        let requests = self.max_in_flight + 17 * (self.remembered + 32);
+        let early = self.sticky.client.most + self.sticky.server.most;
+        let queue = outbox::most_held(self.max_debt, read, self.max_message);
+        let decoder = 2 * self.max_message + MAX_BLOCK;
+        let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
+        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read
+    }
+
     /// Whether this deliberate bug is in force.
     pub(super) fn has(&self, bug: SeededBug) -> bool {
         self.seeded().has(bug)

@@ -57,13 +57,6 @@ pub struct Flooded {
     pub bound: usize,
 }
 
-/// The most that one side's queue may hold: what waits for it is bounded by the debt, a message and what one read
-/// can cost, twice, since a side's own bad input counts by itself; and an outbox holds four times what waits.
-const QUEUE: usize = 4 * (2 * DEBT + 2 * MESSAGE + 96 * READ);
-
-/// What tables, decoders and events hold beside the queues.
-const REST: usize = 4 * MESSAGE + (8 << 20);
-
 /// Floods a relay from both sides until the choices end.
 ///
 /// # Errors
@@ -75,16 +68,17 @@ const REST: usize = 4 * MESSAGE + (8 << 20);
 /// When an invariant breaks.
 pub fn relay(config: relay::Config, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
     let legacy = Some(&mcp::REVISION_2025_03_26);
-    let mut relay = Relay::new(relay::Config {
+    let config = relay::Config {
         dialects: Sides { client: legacy, server: legacy },
         max_message: MESSAGE,
         max_debt: DEBT,
         max_kept: DEBT,
         max_in_flight: 256,
-        remembered: 256,
+        remembered: 16,
         ..config
-    });
-    let mut tally = Flooded { bound: 2 * QUEUE + REST, ..Flooded::default() };
+    };
+    let mut tally = Flooded { bound: config.most_held(READ), ..Flooded::default() };
+    let mut relay = Relay::new(config);
     let mut now = Instant::ORIGIN;
     let mut reading = Sides { client: Reading::Pieces, server: Reading::Pieces };
     let mut flight = Sides { client: Flight::default(), server: Flight::default() };
@@ -131,7 +125,7 @@ pub fn relay(config: relay::Config, chooser: &mut impl Chooser) -> Result<Floode
 ///
 /// When an invariant breaks.
 pub fn endpoint(config: connection::Config, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
-    let mut connection = Connection::new(connection::Config {
+    let config = connection::Config {
         dialect: Some(&mcp::REVISION_2025_03_26),
         max_message: MESSAGE,
         max_debt: DEBT,
@@ -140,8 +134,9 @@ pub fn endpoint(config: connection::Config, chooser: &mut impl Chooser) -> Resul
         max_queued: 64,
         remembered: 256,
         ..config
-    });
-    let mut tally = Flooded { bound: QUEUE + REST, ..Flooded::default() };
+    };
+    let mut tally = Flooded { bound: config.most_held(READ), ..Flooded::default() };
+    let mut connection = Connection::new(config);
     let mut now = Instant::ORIGIN;
     let mut reading = Reading::Pieces;
     let mut running: Vec<IncomingKey> = Vec::new();
