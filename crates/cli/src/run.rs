@@ -40,7 +40,7 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// its own dialect, late answers are swallowed, and nobody is left waiting for a server that is mute or dead.
 /// Without flags the protocol is detected and nothing is printed.
 ///
-/// The first word that is no flag begins COMMAND, and what follows is the command's own. `--` before it is allowed
+/// The first word that is not a flag begins COMMAND, and what follows is the command's own. `--` before it is allowed
 /// and never needed.
 ///
 /// It ends as the server does: with its exit code, or by its signal; with 125 if rescind itself failed, 126 if COMMAND

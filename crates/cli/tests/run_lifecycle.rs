@@ -346,6 +346,22 @@ fn a_signal_ignored_by_the_shim_is_died_of_all_the_same() {
     shim.expect_death(Signal::HUP);
 }
 
+/// D45. Skipped where this user may not make a process 1.
+#[test]
+fn as_process_1_which_no_signal_ends_the_shim_exits_with_128_and_the_signal() {
+    const ONE: [&str; 5] = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    if !Command::new("unshare").args(ONE).arg("true").status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut command = Command::new("unshare");
+        command.args(ONE).args([PROGRAM, "run", "sh", "-c", &format!("kill -{} $$", signal.as_raw())]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut shim = Shim::start(command, &Transcript::default());
+        shim.expect_exit(128 + signal.as_raw());
+    }
+}
+
 /// D45: the socket is gone by then.
 #[test]
 fn a_shim_that_dies_of_its_servers_signal_has_cleaned_up() {

@@ -15,8 +15,8 @@
 //! what the server left behind.
 //!
 //! It goes by another name than the shim, so that what kills the shim by its name
-//! (`killall -9 rescind`, `pkill rescind`) leaves it to do its work. Whoever kills
-//! by the path of the program kills both, and what the server started lives on.
+//! (`killall -9 rescind`, `pkill rescind`) leaves it to do its work. A kill by the
+//! path of the program takes both, and then what the server started lives on.
 //!
 //! Out of reach of both is a process that leaves the group for a session of its
 //! own (a daemon), unless it is the server itself.

@@ -217,7 +217,7 @@ impl Drive {
                 let _ = rustix::process::kill_current_process_group(Signal::TSTP);
                 self.group.signal(Signal::CONT);
             }
-            // It was lent the terminal, or somebody wants it stopped.
+            // It was lent the terminal, or a person wants it stopped.
             _ => {}
         }
     }

@@ -143,7 +143,7 @@ pub fn run(link: Link) -> Result<End, LinkError> {
     })
 }
 
-/// Whether a few descriptors can still be opened: a runtime that runs out of them while it starts panics.
+/// Fails unless a few descriptors can still be opened: a runtime that runs out of them while it starts panics.
 fn check_room() -> io::Result<()> {
     let nothing = File::open("/dev/null")?;
     let _room = (0..RUNTIME).map(|_| nothing.try_clone()).collect::<io::Result<Vec<File>>>()?;

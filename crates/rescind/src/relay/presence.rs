@@ -1,4 +1,4 @@
-//! What shows, without a byte, that no client is left to wait for an answer (D44).
+//! A watch that sees, without a byte being written, that no client is left to wait for an answer (D44).
 //!
 //! tokio's pipe end is used for its registration only, as in `stdio/polled.rs`.
 

@@ -15,7 +15,7 @@ pub(crate) struct Signals {
     handed_on: Vec<(Signal, tokio::signal::unix::Signal)>,
     child: tokio::signal::unix::Signal,
     continued: tokio::signal::unix::Signal,
-    /// Nobody asks for it. That it is listened to makes a write beyond the limit on file sizes an error, which ends a
+    /// Held, never polled: listening to it makes a write beyond the limit on file sizes an error, which ends a
     /// log or a recording, instead of the end of the link.
     _too_large: Option<tokio::signal::unix::Signal>,
 }

@@ -50,7 +50,7 @@ pub(crate) fn take_back(orders: &mut ChildStdin, replies: &mut ChildStdout) {
     }
 }
 
-/// What the watcher does when asked: gives the foreground from its own group to that of the shim, its parent.
+/// Gives the foreground from the watcher's own group to that of the shim, its parent. Called by the watcher.
 pub(crate) fn give_back() {
     let shim = rustix::process::getppid().and_then(|parent| rustix::process::getpgid(Some(parent)).ok());
     if let (Some(shim), Some(tty)) = (shim, controlling())
