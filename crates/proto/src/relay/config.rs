@@ -66,8 +66,8 @@ impl Config {
     /// The most bytes of memory that a relay with these settings holds ([`Relay::held`](super::Relay::held)), if its
     /// driver hands it at most `read` bytes at a time (invariant 8).
     ///
-    /// It is what both sides together can cause at their worst; the two summands that count are four times
-    /// [`max_debt`](Self::max_debt) twice for each side, and [`max_message`](Self::max_message) six times.
+    /// It is what both sides together can cause at their worst. A link that is read on both sides holds little more
+    /// than one read.
     #[must_use]
     pub const fn most_held(&self, read: usize) -> usize {
         // Settled requests: those owed nothing, and sixteen times as many that may still be answered (D8).
