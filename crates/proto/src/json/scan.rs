@@ -5,6 +5,8 @@
 //! in blocks; from one block to the next goes whether it ended inside a string
 //! and whether its last byte escapes the first of the next.
 
+use core::hint::cold_path;
+
 use super::{
     NotJson,
     block::{self, LANE, WIDTH, special},
@@ -112,7 +114,7 @@ const fn special_bytes(word: u64) -> u64 {
 ///
 /// Depth is no fault (D43): nothing recurses, and what is kept of open containers is one bit each.
 pub(super) fn container_end(text: &[u8], open: usize) -> Result<usize, NotJson> {
-    let mut nesting = Nesting::default();
+    let mut nesting = Nesting::NONE;
     let mut strings = Strings::default();
     let mut start = open;
     loop {
@@ -205,8 +207,8 @@ fn prefix_xor(mut bits: u64) -> u64 {
 const OPENS: u8 = 0b10;
 
 /// The kinds of the containers that are open, one bit each.
-#[derive(Default)]
 struct Nesting {
+    /// One more than are open, so that the first needs no room made for it.
     depth: usize,
     /// The innermost ones, up to sixty-four.
     kinds: u64,
@@ -215,10 +217,13 @@ struct Nesting {
 }
 
 impl Nesting {
+    const NONE: Self = Self { depth: 1, kinds: 0, outer: Vec::new() };
+
     #[inline]
     fn open(&mut self, bracket: u8) {
         if self.depth.is_multiple_of(64) {
-            self.outer.extend(spill(self.kinds, self.depth));
+            cold_path();
+            self.outer.push(self.kinds);
         }
         self.kinds = self.kinds << 1 | kind(bracket);
         self.depth += 1;
@@ -232,7 +237,7 @@ impl Nesting {
         }
         self.kinds >>= 1;
         self.depth -= 1;
-        if self.depth == 0 {
+        if self.depth == 1 {
             return Ok(true);
         }
         if self.depth.is_multiple_of(64) {
@@ -240,14 +245,6 @@ impl Nesting {
         }
         Ok(false)
     }
-}
-
-/// What has to make room for the kinds of deeper containers.
-///
-/// By value, so that the state can live in registers.
-#[cold]
-fn spill(kinds: u64, depth: usize) -> Option<u64> {
-    (depth > 0).then_some(kinds)
 }
 
 /// One for braces, zero for square brackets.
