@@ -196,9 +196,13 @@ impl Exchange {
 
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
-        let ids = [Some(&self.id), self.renamed.as_ref()].into_iter().flatten().chain(self.tokens());
+        let owned = |id: Option<&RequestId>| id.map_or(0, RequestId::heap_bytes);
         let session = self.session.as_ref().map_or(0, |session| session.len());
-        ids.map(RequestId::heap_bytes).sum::<usize>() + session
+        self.id.heap_bytes()
+            + owned(self.renamed.as_ref())
+            + owned(self.token.as_ref())
+            + owned(self.partial())
+            + session
     }
 
     /// Bytes of what few have.

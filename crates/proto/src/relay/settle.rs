@@ -49,8 +49,10 @@ impl Relay {
     /// The requester has all it will ever get; what comes later is recognised for a while (D8).
     pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
         let Some(exchange) = self.tables[request.from].settle(request.key, now, how) else { return };
-        let (is_timed, is_question) = (exchange.clocks.is_some(), exchange.is_question());
-        let notices = exchange.aside.as_deref_mut().map(|aside| core::mem::take(&mut aside.notices));
+        let is_timed = exchange.clocks.is_some();
+        let aside = exchange.aside.as_deref_mut();
+        let is_question = aside.as_ref().is_some_and(|aside| aside.is_question);
+        let notices = aside.map(|aside| core::mem::take(&mut aside.notices));
         let asked = exchange.cancel.as_deref().map(|cancel| cancel.receipt.asked);
         if let (Side::Client, Some(session)) = (request.from, &exchange.session) {
             self.turns.remove(session, request.key);
@@ -289,11 +291,21 @@ impl Relay {
     pub(super) fn tombstones_due(&mut self, now: Instant) {
         self.tombstones_due = None;
         for side in Side::BOTH {
-            self.prune(now, side);
+            self.forget(now, side);
         }
     }
 
+    /// Forgets settled requests of which there are too many. Those that are too old have a timer.
+    #[inline]
     pub(super) fn prune(&mut self, now: Instant, side: Side) {
+        let is_full = self.tables[side].has_too_many(self.config.remembered);
+        if is_full || self.tombstones_due.is_none() || !self.muted.is_empty() {
+            self.forget(now, side);
+        }
+    }
+
+    #[inline(never)]
+    fn forget(&mut self, now: Instant, side: Side) {
         if self.config.has(SeededBug::LeakedTombstone) {
             return;
         }

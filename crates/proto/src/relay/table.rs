@@ -343,10 +343,16 @@ impl Table {
         Some(exchange)
     }
 
+    /// Whether there are so many tombstones that some have to go whatever their age, or may.
+    #[inline]
+    pub(super) fn has_too_many(&self, most: usize) -> bool {
+        self.over.len().max(self.abandoned.len()) > most + slack(most)
+    }
+
     /// Drops the oldest tombstones: those past `most`, those older than `longest`; an abandoned one is kept
     /// for at least `least`, up to sixteen times as many (D8). A few more may stay until a batch is full.
     pub(super) fn prune(&mut self, now: Instant, most: usize, (least, longest): (Duration, Duration)) {
-        let slack = (most / 64).min(BATCH);
+        let slack = slack(most);
         while let count @ 1.. = due(&self.over, now, most, slack, longest) {
             self.bury(|table| &mut table.over, count);
         }
@@ -402,6 +408,11 @@ impl Table {
     pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
         self.over.iter().chain(&self.abandoned).map(|stone| (stone.key, stone.at))
     }
+}
+
+/// Tombstones beyond the bound that may stay until a batch is full.
+const fn slack(most: usize) -> usize {
+    if most / 64 < BATCH { most / 64 } else { BATCH }
 }
 
 /// How many of the oldest in a ring have to go now, at most a batch.
