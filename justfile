@@ -42,7 +42,7 @@ floods SECONDS="60":
 soak SECONDS="60":
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind --test soak -- --ignored --nocapture
 
-# Real SDKs through the shim, and with a Peer in both roles; needs Node 18 and Python 3.11, or later.
+# Real SDKs through the shim, and with a Peer in both roles; needs Node 18 and Python 3.11, or later, and for some tests neovim.
 peers:
     peers/install
     cargo build -p rescind-cli --examples

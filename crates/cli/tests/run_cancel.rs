@@ -476,7 +476,7 @@ impl Flood {
     }
 
     fn end(self) {
-        self.thread.join().unwrap();
+        self.thread.join().expect("the flood ends with an error");
     }
 }
 

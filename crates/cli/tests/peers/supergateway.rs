@@ -73,7 +73,10 @@ fn serve(bench: &Bench, (flags, path): Mode, scenario: &str) -> Seen {
     gateway.terminate();
     let gateway = gateway.wait();
     let exit = format!("client: {}, gateway: {}", client.exit, gateway.exit);
-    bench.seen(exit, &client.stdout, &[client.stderr, gateway.stderr].concat())
+    let mut seen = bench.seen(exit, &client.stdout, &[client.stderr, gateway.stderr].concat());
+    // Streams of their own keep no order among them.
+    seen.stdout.sort_unstable();
+    seen
 }
 
 fn there(address: &Path) -> Option<String> {
