@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::contender::{
-    Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rescind, RescindInline, RescindTyped, Rmcp, RmcpDropped, Tarpc,
-    TowerLsp, Wrapped,
+    Acp, AsyncLsp, Contender, Depth, Failure, L2, L2Inline, Library, Rescind, RescindInline, RescindTyped, Rmcp,
+    RmcpDropped, Tarpc, TowerLsp, Wrapped,
 };
 use crate::measure;
 use crate::watchdog;
@@ -174,7 +174,9 @@ async fn lines(task: Task, depth: Depth) -> Result<Outcome, Failure> {
             measure::throughput::of_lines(wire, depth, window, Duration::from_millis(milliseconds)).await
         }
         Task::SmallBuffers { wire, requests, .. } => measure::small_buffers::of_lines(wire, depth, requests).await,
-        Task::Cancels { .. } | Task::Scale { .. } | Task::Idle { .. } => Err(io::Error::other("lines cannot be cancelled").into()),
+        Task::Cancels { .. } | Task::Scale { .. } | Task::Idle { .. } => {
+            Err(io::Error::other("lines have no calls").into())
+        }
     }
 }
 

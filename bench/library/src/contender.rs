@@ -113,13 +113,7 @@ impl Contender {
     pub(crate) const fn is_ours(self) -> bool {
         matches!(
             self,
-            Self::L0
-                | Self::L1
-                | Self::L2
-                | Self::L2Inline
-                | Self::Rescind
-                | Self::RescindInline
-                | Self::RescindTyped
+            Self::L0 | Self::L1 | Self::L2 | Self::L2Inline | Self::Rescind | Self::RescindInline | Self::RescindTyped
         )
     }
 

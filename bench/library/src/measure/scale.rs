@@ -93,4 +93,3 @@ fn processor_time() -> f64 {
 fn since(began: f64) -> f64 {
     processor_time() - began
 }
-

@@ -33,21 +33,13 @@ use super::{
     handler::Service,
     shared::{Shared, State},
     slots::{Extras, OnProgress},
+    spare::{Kept, Spare},
     task::{self, Begun},
     trace,
     transport::{Input, Transport},
     work::Work,
 };
 use crate::relay::alarm::Alarm;
-
-/// How much is read at once where little arrives.
-const LITTLE: usize = 4 * 1024;
-
-/// How much is read at once where more does.
-const MUCH: usize = 64 * 1024;
-
-/// How long a connection keeps its buffers while nothing moves, if they are large.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// Turns before other tasks get theirs, however much there is to do.
 const TURNS: usize = 64;
@@ -215,8 +207,7 @@ impl Driver {
             }
         }
         if moved {
-            self.spare.reads_much |= self.spare.input.len() >= LITTLE;
-            self.spare.used = Some(now);
+            self.spare.has_read(now);
         }
         self.deliver();
         self.poll_write(cx) || moved
@@ -254,8 +245,7 @@ impl Driver {
                     let now = shared.now();
                     state.conn.handle_written(now, bytes);
                     wrote = true;
-                    self.spare.writes_much |= bytes >= LITTLE;
-                    self.spare.used = Some(now);
+                    self.spare.has_written(now, bytes);
                 }
                 Poll::Pending => {
                     blocked = true;
@@ -424,20 +414,15 @@ impl Driver {
         }
     }
 
-    /// Nothing moves: gives spare memory back, at once if it is little, and else when the time has come that is given.
+    /// Nothing moves: gives spare memory back. When it is to be asked again, if it is too early for that.
     fn rest(&mut self) -> Option<Instant> {
-        if !self.spare.reads_much && !self.spare.writes_much {
-            self.spare.input = Vec::new();
-            return None;
-        }
-        let until = self.spare.used.map(|used| used + IDLE).filter(|until| *until > self.shared.now());
-        if until.is_none() {
-            self.spare = Spare::default();
+        let kept = self.spare.rest(|| self.shared.now());
+        if kept == Kept::Nothing {
             self.turn = Turn::default();
             self.filtered.rest();
             self.shared.lock().conn.shrink();
         }
-        until
+        kept.until()
     }
 
     fn is_done(&self) -> bool {
@@ -538,26 +523,6 @@ impl Drop for Driver {
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver").field("phase", &self.phase).finish_non_exhaustive()
-    }
-}
-
-/// Memory that a busy connection keeps from one turn to the next. An idle one does not: there may be thousands of them.
-#[derive(Default)]
-struct Spare {
-    /// What was read last.
-    input: Vec<u8>,
-    reads_much: bool,
-    writes_much: bool,
-    /// When something was read or written last.
-    used: Option<Instant>,
-}
-
-impl Spare {
-    /// Room for the next read.
-    fn empty(&mut self) -> &mut Vec<u8> {
-        self.input.clear();
-        self.input.reserve_exact(if self.reads_much { MUCH } else { LITTLE });
-        &mut self.input
     }
 }
 

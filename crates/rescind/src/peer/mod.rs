@@ -53,6 +53,7 @@ mod peer;
 mod receipt;
 mod shared;
 mod slots;
+mod spare;
 mod sync;
 mod task;
 mod trace;
