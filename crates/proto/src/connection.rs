@@ -437,8 +437,8 @@ impl Connection {
     /// Whether the driver should queue more that the peer did not ask for: false while more waits to be written than
     /// the peer may leave unread (D13).
     #[must_use]
-    pub const fn has_room(&self) -> bool {
-        self.outbox.debt() <= self.config.max_debt
+    pub fn has_room(&self) -> bool {
+        self.outbox.backlog() <= self.config.max_debt
     }
 
     /// Gives back the memory that is kept for more to come: for a connection that is idle.

@@ -54,6 +54,8 @@ pub(crate) struct Incoming {
     pub(crate) is_subscription: bool,
     /// A later request has taken its id over.
     pub(crate) superseded: bool,
+    /// It was answered and waits for another request of the peer: its slot is free (D48).
+    pub(crate) is_suspended: bool,
     /// A person answers it, and has not: meanwhile the response clocks of our calls stand still (D49).
     pub(crate) is_open_question: bool,
 }
@@ -359,6 +361,14 @@ impl Requests {
         self.slab.discard(key);
     }
 
+    /// The handler waits for another request of the peer, which has a slot of its own.
+    pub(crate) fn suspend(&mut self, key: Key) {
+        let Some(request) = self.slab.get_mut(key).filter(|request| request.runs()) else { return };
+        if !core::mem::replace(&mut request.is_suspended, true) {
+            self.running -= 1;
+        }
+    }
+
     /// Moves the handler to another state, and counts.
     pub(crate) fn set_work(&mut self, key: Key, work: Work) -> Option<Work> {
         let request = self.slab.get_mut(key)?;
@@ -366,6 +376,9 @@ impl Requests {
         let after = &request.work;
         self.bytes += after.payload_len();
         self.bytes -= before.payload_len();
+        if request.is_suspended {
+            return Some(before);
+        }
         match before {
             Work::Waiting(_) => self.waiting -= 1,
             Work::Offered(_) => self.offered -= 1,

@@ -227,6 +227,15 @@
 //! receiver stops the request one second after it, so that a caller whose clock runs out hears of that clock and never
 //! of the peer's. What the request asks for in turn has no more time than it, and ends with it.
 //!
+//! # Asking in the middle
+//!
+//! A tool asks its client, or the person behind it, with [`Context::ask`](crate::peer::Context::ask), in every revision of
+//! MCP. Up to 2025-11-25 that is a request of the server's, and so a child of the call. Since 2026-07-28 it is a result
+//! that asks for input, and the client calls again with it: the handler waits meanwhile, and the client's
+//! [`RoundTrips`](crate::mcp::RoundTrips) is one future with one stop handle over all rounds. A stop closes the question
+//! and stops the tool, whichever round it is in. A client that neither comes back nor says so is waited for as long as
+//! [`Server::suspended`](crate::mcp::Server::suspended) allows.
+//!
 //! # The end of a connection
 //!
 //! The end of input cancels every request that came on it, at once, with the short grace (D27);

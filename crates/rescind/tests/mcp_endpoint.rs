@@ -5,10 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use rescind::{
-    mcp::{Client, Content, NoArguments, OpenError, Revision, Server, Tool, ToolResult},
-    peer::{
-        Call, CallError, CauseCode, Context, ErrorObject, Outcome, Params, Peer, Transport, Verdict, transport::memory,
-    },
+    mcp::{Client, Content, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
+    peer::{CallError, CauseCode, Context, ErrorObject, Outcome, Params, Peer, Transport, Verdict, transport::memory},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -324,7 +322,7 @@ async fn a_dropped_call_stops_the_tool_at_the_other_side() {
         assert_eq!(reasons.take()[1].as_deref(), Some("user pressed Stop"));
         let few = client.call_tool("long_computation", &Iterations { iterations: 2 }).await.unwrap();
         assert_eq!(few.text(), "Completed 2 iterations.");
-        let none: Call<ToolResult> = client.call_tool("commit", &());
+        let none: RoundTrips<ToolResult> = client.call_tool("commit", &());
         assert_eq!(none.await.unwrap().text(), "committed");
     }
 }

@@ -96,7 +96,7 @@ impl Connection {
         let (mut running, mut queued, mut indexed) = (0, 0, 0);
         for (key, request) in self.incoming.iter() {
             let id = &request.id;
-            running += usize::from(request.runs());
+            running += usize::from(request.runs() && !request.is_suspended);
             queued += usize::from(!request.has_started());
             if !request.superseded {
                 indexed += 1;
@@ -251,6 +251,7 @@ impl Connection {
             let Some(request) = self.incoming.get(key) else { continue };
             (text, request.dialect.name, self.methods.name(request.method), request.superseded, request.shielded)
                 .hash(state);
+            request.is_suspended.hash(state);
             (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace())
                 .hash(state);
             let frames = request.extras.as_ref().map(|extras| &extras.frames);

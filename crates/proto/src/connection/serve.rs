@@ -110,6 +110,7 @@ impl Connection {
             in_turn: turn.is_some(),
             is_subscription: dialect.subscription.is_some_and(|form| form.method == method),
             superseded: false,
+            is_suspended: false,
             is_open_question,
             id: IncomingId(id),
         });
@@ -231,6 +232,24 @@ impl Connection {
             self.finish(now);
         }
         owed && !self.phase.deaf
+    }
+
+    /// Answers a request whose handler waits for another request of the peer to go on (D48): its requester waits for
+    /// nothing any more, so its deadline is void, and its slot is free. The handler still has to [end](Self::ended), and
+    /// its driver bounds how many wait, and how long.
+    ///
+    /// `false` if nothing is sent, as with [`respond`](Self::respond); then nothing else changes either.
+    pub fn suspend(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
+        if !self.respond(now, key, reply) {
+            return false;
+        }
+        if let Some(request) = self.incoming.get_mut(key.0) {
+            request.deadline = NEVER;
+        }
+        self.incoming.suspend(key.0);
+        self.offer_next();
+        self.finish(now);
+        true
     }
 
     /// Has [`Event::Delivered`] say whether the answer to this request leaves: for work that outlives its request, and

@@ -1,6 +1,7 @@
 //! A client: opening a session, listing tools, calling them.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -9,8 +10,8 @@ use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{CLIENT_CAPABILITIES, CLIENT_INFO, Implementation, Revision, SERVER_INFO, ToolResult};
-use crate::peer::{Builder, Call, CallError, ErrorObject, Peer};
+use super::{CLIENT_CAPABILITIES, CLIENT_INFO, Implementation, Revision, RoundTrips, SERVER_INFO, ToolResult};
+use crate::peer::{Builder, CallError, ErrorObject, Peer};
 
 /// How long a server may take to say that it has no `server/discover`; some of the older ones say nothing at all.
 const PROBE: Duration = Duration::from_secs(10);
@@ -27,6 +28,8 @@ pub struct Client {
     info: Arc<Implementation>,
     capabilities: Map<String, Value>,
     agreed: Arc<OnceLock<Revision>>,
+    /// Through which our own handlers are asked what a server asks in an answer.
+    asking: Arc<OnceLock<Peer>>,
 }
 
 /// What a server says of itself, in its own words: untrusted.
@@ -115,7 +118,7 @@ impl Client {
     #[must_use]
     pub fn new(peer: Peer, name: &str, version: &str) -> Self {
         let info = Arc::new(Implementation { name: name.to_owned(), version: version.to_owned() });
-        Self { peer, info, capabilities: Map::new(), agreed: Arc::default() }
+        Self { peer, info, capabilities: Map::new(), agreed: Arc::default(), asking: Arc::default() }
     }
 
     /// Declares a capability, whose routes the builder has.
@@ -205,8 +208,9 @@ impl Client {
 
     /// Calls a tool. `&()` is no arguments.
     ///
-    /// The call is an ordinary one: drop it, or use its handle, and the server is told to stop.
-    pub fn call_tool(&self, name: &str, arguments: &(impl Serialize + ?Sized)) -> Call<ToolResult> {
+    /// Drop the call, or use its handle, and the server is told to stop. What the server asks meanwhile, the
+    /// [builder](Self::builder)'s routes answer, in every revision.
+    pub fn call_tool(&self, name: &str, arguments: &(impl Serialize + ?Sized)) -> RoundTrips<ToolResult> {
         #[derive(Serialize)]
         struct Named<'a, T: ?Sized> {
             name: &'a str,
@@ -219,7 +223,22 @@ impl Client {
         let has_none =
             size_of_val(arguments) == 0 && serde_json::to_value(arguments).is_ok_and(|value| value.is_null());
         let arguments = (!has_none).then_some(arguments);
-        self.peer.request("tools/call", &Named { name, arguments, meta })
+        let may_be_asked = meta.is_some();
+        let params = serde_json::to_vec(&Named { name, arguments, meta });
+        RoundTrips::new(self.clone(), "tools/call".into(), params, may_be_asked)
+    }
+
+    /// Makes a request that a server may answer with a result that asks for input: `resources/read`, `prompts/get`.
+    ///
+    /// `params` are an object; they get what every request has in the revision that was agreed on.
+    pub fn request<R>(&self, method: impl Into<Cow<'static, str>>, params: Value) -> RoundTrips<R> {
+        let may_be_asked = self.agreed.get().is_some_and(|revision| revision.is_modern());
+        RoundTrips::new(self.clone(), method.into(), serde_json::to_vec(&self.named(params)), may_be_asked)
+    }
+
+    /// A connection to our own handlers, where they answer as they answer a server of 2025-11-25.
+    pub(super) fn asking(&self) -> Peer {
+        self.asking.get_or_init(|| Builder::ask_handlers_of(&self.peer, Revision::LATEST_LEGACY.dialect())).clone()
     }
 
     /// The connection beneath, for everything else.

@@ -31,20 +31,28 @@
 //!
 //! When the client presses Stop, the sleep is dropped, the tool ends, and nothing is answered, as MCP has it.
 
+mod ask;
 mod client;
+mod input;
 mod revision;
+mod round_trips;
+mod rounds;
 mod server;
+mod stop;
+mod suspended;
 mod tool;
 mod tool_result;
 
 use std::future::ready;
 
+pub use ask::Ask;
 pub use client::{Client, OpenError, ServerInfo, ToolInfo};
 pub use rescind_proto::dialect::mcp::{
     LATEST, LATEST_LEGACY, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18, REVISION_2025_11_25,
     REVISION_2026_07_28,
 };
 pub use revision::Revision;
+pub use round_trips::RoundTrips;
 pub use server::Server;
 pub use tool::{NoArguments, Tool, ToolHandler};
 pub use tool_result::{Content, ToolResult};
@@ -69,3 +77,11 @@ fn ping() -> Route {
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// In the `_meta` of a result that asks for input: the server wants to hear that its client will not come back, in a
+/// notification of the method [`ABANDONED`] with the `requestState`. Other clients are waited for until their time is up.
+const ABANDONABLE: &str = "dev.rescind/abandonable";
+const ABANDONED: &str = "notifications/dev.rescind/abandoned";
+
+/// "The client did not declare that it can be asked this" (TASK-24).
+const MISSING_CLIENT_CAPABILITY: i32 = -32021;

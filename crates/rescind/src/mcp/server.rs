@@ -1,12 +1,15 @@
 //! A server: the handshakes of every revision, and tools.
 
-use std::{fmt, future::ready, io, sync::Arc};
+use std::{fmt, future::ready, io, sync::Arc, time::Duration};
 
 use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code, json};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Implementation, Revision, SERVER_INFO, Tool};
+use super::{
+    ABANDONED, Implementation, Revision, SERVER_INFO, Tool, rounds,
+    suspended::{Bounds, Suspended},
+};
 use crate::peer::{
     Builder, Context, Driver, ErrorObject, Params, Peer, Transport,
     extract::{OnRequest, Scope},
@@ -26,6 +29,7 @@ pub struct Server {
     face: Face,
     tools: Vec<Tool>,
     guards: Vec<Guard>,
+    suspended: Bounds,
 }
 
 /// What the server says of itself.
@@ -50,7 +54,7 @@ impl Server {
             capabilities_in: Vec::new(),
             revisions: Revision::ALL.into(),
         };
-        Self { builder: Peer::builder(None), face, tools: Vec::new(), guards: Vec::new() }
+        Self { builder: Peer::builder(None), face, tools: Vec::new(), guards: Vec::new(), suspended: Bounds::default() }
     }
 
     /// How the server is to be used, in words for the model.
@@ -65,6 +69,16 @@ impl Server {
     /// of tools cannot speak 2026-07-28 (MCP-M03).
     pub fn revisions(mut self, speaks: &[Revision]) -> Self {
         self.face.revisions = Revision::ALL.into_iter().filter(|revision| speaks.contains(revision)).collect();
+        self
+    }
+
+    /// How many calls may wait, between two rounds, for a client that was asked for input (2026-07-28), and how long each:
+    /// 64 and 10 minutes without.
+    ///
+    /// A client need not come back, and most cannot say so: a call whose time is up is stopped as by a timeout. One that
+    /// would be too many is not asked for; its question fails with -31004.
+    pub const fn suspended(mut self, most: usize, time: Duration) -> Self {
+        self.suspended = Bounds { most, time };
         self
     }
 
@@ -128,10 +142,15 @@ impl Server {
     }
 
     fn into_builder(self) -> Builder {
-        let Self { builder, mut face, tools, guards } = self;
+        let Self { builder, mut face, tools, guards, suspended } = self;
+        let suspended = Suspended::new(suspended);
         let declared = |revision| tools.iter().map(|tool| tool.declaration(revision)).collect::<Vec<_>>();
         let declarations: Arc<[_]> = Revision::ALL.map(|revision| (revision, declared(revision))).into();
-        let routes: Routes = tools.into_iter().map(|tool| (tool.name, tool.route)).collect();
+        let asking = |tool: Tool| {
+            let route = rounds::asking(tool.route, &format!("tools/call {}", tool.name), &suspended);
+            (tool.name, route)
+        };
+        let routes: Routes = tools.into_iter().map(asking).collect();
         if !routes.is_empty() {
             face.capabilities.entry("tools").or_insert_with(|| json!({}));
         }
@@ -160,6 +179,14 @@ impl Server {
             .request("tools/call", |Params(call): Params<Call>| async move {
                 Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
             });
+        for method in ["resources/read", "prompts/get"] {
+            if let Some(route) = builder.service.requests.remove(method) {
+                builder.service.requests.insert(method.into(), rounds::asking(route, method, &suspended));
+            }
+        }
+        builder = builder.notification(ABANDONED, move |Params(abandoned): Params<Abandoned>| {
+            suspended.abandon(&abandoned.request_state);
+        });
         builder.service.branches.insert("tools/call".into(), Branches { member: "name", routes });
         let speaks: Guard = Arc::new(move |request| speaker.speaks(request));
         for guard in guards.iter().chain([&speaks]) {
@@ -232,6 +259,13 @@ impl Face {
             answer["instructions"] = json!(instructions);
         }
     }
+}
+
+/// The params of the notification that a client will not come back.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Abandoned {
+    request_state: String,
 }
 
 /// The params of `initialize`.

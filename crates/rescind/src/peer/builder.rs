@@ -182,6 +182,25 @@ impl Builder {
         self.join(Side::Client, transport.into(), false)
     }
 
+    /// The handlers of `peer`, to be asked from within the process, by the client of the connection that comes back. It
+    /// goes on as long as that has handles.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn ask_handlers_of(peer: &Peer, dialect: &'static Dialect) -> Peer {
+        let (near, far) = super::transport::memory();
+        let config = Config { dialect: Some(dialect), ..Config::new(Side::Client) };
+        let linger = std::time::Duration::ZERO;
+        let shared = Shared::new(config.clone(), std::sync::Arc::clone(&peer.shared().service));
+        let answering = Peer::of(&shared);
+        tokio::spawn(Driver::new(shared, near, Some(answering), linger, &config));
+        let (asking, driver) = Self::new(Some(dialect)).join(Side::Server, far, false);
+        tokio::spawn(driver);
+        asking
+    }
+
     fn join(self, role: Side, mut transport: Transport, keeps: bool) -> (Peer, Driver) {
         let Self { mut config, service, framing, linger } = self;
         config.role = role;

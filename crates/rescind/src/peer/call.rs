@@ -213,7 +213,7 @@ impl<R> Call<R> {
             State::Sent(at) | State::Detached(at) => Slip::of_sent(shared, at),
             State::Failed(_) | State::Over => Slip::of_ended(Arc::clone(shared)),
         });
-        StopHandle::new(Arc::clone(slip))
+        StopHandle::new(Arc::<Slip>::clone(slip))
     }
 
     /// Cancels the call; see [`StopHandle::cancel`].

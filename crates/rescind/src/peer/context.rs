@@ -132,7 +132,9 @@ impl Context {
     /// The requester's time stands still while its people are asked something on this connection (D49).
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        self.work.remaining()
+        let ours = self.work.remaining();
+        let waiting = self.work.successor().and_then(|waiting| waiting.remaining());
+        ours.into_iter().chain(waiting).min()
     }
 
     /// Starts a task that belongs to the request: calls in it are the request's children (D26), and it is aborted
@@ -197,7 +199,7 @@ impl Context {
             give_way().await;
             return false;
         };
-        self.write(method, &params).await
+        self.write(&self.waiting(), method, &params).await
     }
 
     /// Reports progress, if the requester asked for it; `false` if it did not, the report is withheld (MCP-P03), or
@@ -206,15 +208,15 @@ impl Context {
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
-        let form = self.work.kind.dialect.progress.as_ref();
+        let (form, waiting) = (self.work.kind.dialect.progress.as_ref(), self.waiting());
         let params = form
-            .zip(self.progress_token())
+            .zip(waiting.progress_token())
             .and_then(|(form, token)| Some((form.method, form.params(token, &Report { done, total, message })?)));
         let Some((method, params)) = params else {
             give_way().await;
             return false;
         };
-        self.write(method, &params).await
+        self.write(&waiting, method, &params).await
     }
 
     /// The token under which the requester wants progress, as JSON.
@@ -232,7 +234,8 @@ impl Context {
         calm.then_some(Shield { work })
     }
 
-    async fn write(&self, method: &str, params: &[u8]) -> bool {
+    /// Writes a notification that belongs to the request in which the requester waits, once the peer has read enough.
+    async fn write(&self, waiting: &Work, method: &str, params: &[u8]) -> bool {
         let shared = &self.work.shared;
         let has_room = {
             let (mut room, mut cancelled) = (pin!(shared.room()), self.cancelled());
@@ -243,10 +246,21 @@ impl Context {
             .await
         };
         let now = shared.now();
-        let written = has_room && shared.lock().conn.notify_for(now, self.work.key, method, params);
+        let written = has_room && shared.lock().conn.notify_for(now, waiting.key, method, params);
         shared.bell.ring();
         give_way().await;
         written
+    }
+
+    /// The request in which the requester waits: this one, or a later round of it (D48).
+    fn waiting(&self) -> Arc<Work> {
+        self.work.successor().unwrap_or_else(|| Arc::clone(&self.work))
+    }
+
+    /// The request beneath.
+    #[cfg(feature = "mcp")]
+    pub(crate) const fn work(&self) -> &Arc<Work> {
+        &self.work
     }
 }
 

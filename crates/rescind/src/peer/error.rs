@@ -103,6 +103,7 @@ impl From<CallError> for ErrorObject {
             CallError::TimedOut { .. } => Self::new(error_code::TIMED_OUT, "a request that it made timed out"),
             CallError::Overloaded => Self::new(error_code::OVERLOADED, "too many requests are in flight"),
             CallError::Ended { .. } | CallError::Closed => Self::new(error_code::UPSTREAM_GONE, "a connection ended"),
+            CallError::Input(_) => Self::internal("a server asked for input that there is not"),
             CallError::Unreadable(_) => Self::internal("an answer could not be read"),
             CallError::Misuse(CallMisuse::NoServerRequests) => {
                 Self::internal("the server tried to send a request, which this revision does not have")
@@ -148,6 +149,10 @@ pub enum CallError {
     /// Too many requests of ours are in flight, or the peer leaves too much unread; nothing was sent.
     #[error("too much is in flight")]
     Overloaded,
+    /// The server asked for input in its answer, and there is none to give: what our own handler said, or that the
+    /// server goes on asking. The call was not made again.
+    #[error("the input that the server asks for cannot be given: {0}")]
+    Input(#[source] ErrorObject),
     /// The peer's answer could not be read.
     #[error("the peer's answer cannot be read: {0}")]
     Unreadable(#[source] Unreadable),

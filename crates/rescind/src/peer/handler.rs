@@ -180,6 +180,8 @@ pub(crate) struct Settings {
     pub(crate) cancel_result: Option<&'static CancelResult>,
     pub(crate) spares_processes: bool,
     pub(crate) never_blocks: bool,
+    #[cfg(feature = "mcp")]
+    pub(crate) may_ask: bool,
 }
 
 impl Settings {
@@ -253,8 +255,16 @@ impl Route {
 impl Route {
     /// What its requests like this one share: those like its first, that is, and most are.
     pub(crate) fn kind(&self, method: &str, dialect: &'static Dialect) -> Arc<Kind> {
-        let spares_processes = self.settings.spares_processes;
-        let new = || Arc::new(Kind { method: method.into(), dialect, spares_processes });
+        let settings = &self.settings;
+        let new = || {
+            Arc::new(Kind {
+                method: method.into(),
+                dialect,
+                spares_processes: settings.spares_processes,
+                #[cfg(feature = "mcp")]
+                may_ask: settings.may_ask,
+            })
+        };
         let first = self.kind.get_or_init(new);
         let is_alike = *first.method == *method && std::ptr::eq(first.dialect, dialect);
         if is_alike { Arc::clone(first) } else { new() }
@@ -288,7 +298,7 @@ impl Route {
     }
 
     /// Has `wrap` see each request, and whatever becomes of it.
-    #[cfg(any(feature = "acp", feature = "lsp"))]
+    #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
     pub(crate) fn wrapped(self, wrap: impl Fn(&OnRequest, Handling) -> Handling + Send + Sync + 'static) -> Self {
         let handler = self.handler;
         let handler: StartHandler = Arc::new(move |scope| Ok(wrap(scope, handler(scope)?)));

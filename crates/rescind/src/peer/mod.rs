@@ -51,14 +51,14 @@ mod on_token;
 #[expect(clippy::module_inception, reason = "the handle is what the module is named for")]
 mod peer;
 mod receipt;
-mod shared;
+pub(crate) mod shared;
 mod slots;
 mod spare;
 mod sync;
 mod task;
 mod trace;
 pub mod transport;
-mod work;
+pub(crate) mod work;
 
 pub use builder::Builder;
 pub use call::{Call, Progress};
@@ -82,3 +82,9 @@ pub use rescind_proto::{
     wire::Framing,
 };
 pub use transport::Transport;
+#[cfg(feature = "mcp")]
+pub(crate) use {
+    current::current,
+    peer::to_params,
+    receipt::{Stoppable, cause as caused_by},
+};

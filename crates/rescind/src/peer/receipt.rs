@@ -47,17 +47,26 @@ enum Over {
     Otherwise,
 }
 
-/// Stops one call, from anywhere, beside whoever awaits it.
+/// Stops one call, from anywhere, beside whoever awaits it; of a call in several rounds, all of it.
 ///
 /// Clones stop the same call. Dropping a handle does nothing; it may outlive the call.
 #[derive(Clone)]
 pub struct StopHandle {
-    slip: Arc<Slip>,
+    call: Arc<dyn Stoppable>,
+}
+
+/// What a stop handle stops.
+pub(crate) trait Stoppable: fmt::Debug + Send + Sync {
+    /// Cancels it; with a grace its caller waits for the answer no longer than that.
+    fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture;
+
+    /// What is known of its cancel.
+    fn receipt(&self) -> Option<Receipt>;
 }
 
 impl StopHandle {
-    pub(crate) const fn new(slip: Arc<Slip>) -> Self {
-        Self { slip }
+    pub(crate) fn new(call: Arc<dyn Stoppable>) -> Self {
+        Self { call }
     }
 
     /// Cancels the call, for a reason in words that a person or caller chose: they go on the wire where the
@@ -73,32 +82,40 @@ impl StopHandle {
     /// Cancels the call, but lets its caller wait for the peer's answer, no longer than `grace` (D4).
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel_and_wait(&self, reason: &str, grace: Duration) -> ReceiptFuture {
-        self.ask(cause(reason), Some(grace))
+        self.cancel_for_and_wait(cause(reason), grace)
     }
 
     /// Cancels the call for a cause other than its caller: an operator, a policy.
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel_for(&self, cause: Cause) -> ReceiptFuture {
-        self.ask(cause, None)
+        Arc::clone(&self.call).stop(cause, None)
     }
 
     /// Both: for a cause other than the caller, and with a caller who waits for the answer, no longer than `grace`.
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel_for_and_wait(&self, cause: Cause, grace: Duration) -> ReceiptFuture {
-        self.ask(cause, Some(grace))
+        Arc::clone(&self.call).stop(cause, Some(grace))
     }
 
     /// What is known of the cancel so far; `None` if there was none.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
-        self.slip.lock().receipt.clone()
+        self.call.receipt()
     }
+}
 
-    fn ask(&self, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
-        let shared = &self.slip.shared;
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StopHandle").field(&self.call).finish()
+    }
+}
+
+impl Stoppable for Slip {
+    fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
+        let shared = &self.shared;
         let now = shared.now();
         let key = {
-            let mut slip = self.slip.lock();
+            let mut slip = self.lock();
             if slip.key.is_none() && slip.over.is_none() {
                 slip.early.get_or_insert_with(|| cause.clone());
                 slip.receipt.get_or_insert_with(|| never_sent(cause.clone(), now));
@@ -118,14 +135,18 @@ impl StopHandle {
                 shared.settle_undriven();
             }
         }
-        ReceiptFuture { slip: Arc::clone(&self.slip), cause, asked: now }
+        ReceiptFuture { slip: self, cause, asked: now }
+    }
+
+    fn receipt(&self) -> Option<Receipt> {
+        self.lock().receipt.clone()
     }
 }
 
-impl fmt::Debug for StopHandle {
+impl fmt::Debug for Slip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slip = self.slip.lock();
-        f.debug_struct("StopHandle").field("key", &slip.key).field("receipt", &slip.receipt).finish_non_exhaustive()
+        let slip = self.lock();
+        f.debug_struct("Slip").field("key", &slip.key).field("receipt", &slip.receipt).finish_non_exhaustive()
     }
 }
 
@@ -139,6 +160,17 @@ pub struct ReceiptFuture {
     slip: Arc<Slip>,
     cause: Cause,
     asked: Instant,
+}
+
+impl ReceiptFuture {
+    /// A receipt that is known already.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn known(shared: &Arc<Shared>, cause: Cause, outcome: Outcome) -> Self {
+        let asked = shared.now();
+        let slip = Slip::of_ended(Arc::clone(shared));
+        slip.lock().receipt = Some(Receipt { cause: cause.clone(), asked, written: None, outcome });
+        Self { slip, cause, asked }
+    }
 }
 
 impl Future for ReceiptFuture {

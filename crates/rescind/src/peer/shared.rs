@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     handles: AtomicUsize,
     /// The driver has been polled: all clocks are its own.
     is_driven: AtomicBool,
-    pub(crate) service: Service,
+    pub(crate) service: Arc<Service>,
     pub(crate) link: LinkTrace,
     state: Mutex<State>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, service: Service) -> Arc<Self> {
+    pub(crate) fn new(config: Config, service: impl Into<Arc<Service>>) -> Arc<Self> {
         let state = State {
             conn: Connection::new(config),
             calls: Slots::default(),
@@ -88,7 +88,7 @@ impl Shared {
             freed: Notify::new(),
             handles: AtomicUsize::new(0),
             is_driven: AtomicBool::new(false),
-            service,
+            service: service.into(),
             link: LinkTrace::new(),
             state: Mutex::new(state),
         })

@@ -42,6 +42,9 @@ pub(crate) struct Kind {
     pub(crate) dialect: &'static Dialect,
     /// Processes get SIGTERM only when the grace is over (D22).
     pub(crate) spares_processes: bool,
+    /// Its answer may ask for input (D48).
+    #[cfg(feature = "mcp")]
+    pub(crate) may_ask: bool,
 }
 
 /// What only some requests come with.
@@ -72,6 +75,12 @@ struct Links {
     free: Vec<usize>,
     live: usize,
     waiting: Option<Waker>,
+    /// Something of another module that belongs to the request.
+    #[cfg(feature = "mcp")]
+    attached: Option<Arc<dyn std::any::Any + Send + Sync>>,
+    /// The request in which its requester waits now, once this one was answered.
+    #[cfg(feature = "mcp")]
+    successor: Option<Arc<Work>>,
 }
 
 /// Something that the handler started.
@@ -113,6 +122,51 @@ impl Work {
     /// The trace that it belongs to: what is asked while it is handled belongs to that, too.
     pub(crate) fn trace(&self) -> Option<&TraceContext> {
         self.terms.as_ref()?.trace.as_ref()
+    }
+
+    /// What another module keeps with the request, if it does.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn attached<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::downcast(self.links().as_ref()?.attached.clone()?).ok()
+    }
+
+    /// The same, made if it is not there.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn attach<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut links = self.links();
+        let attached = &mut links.get_or_insert_default().attached;
+        let found = attached.clone().and_then(|attached| attached.downcast().ok());
+        found.unwrap_or_else(|| {
+            let made = Arc::<T>::default();
+            *attached = Some(Arc::<T>::clone(&made));
+            made
+        })
+    }
+
+    /// The requester waits in this request from now on, or in none.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn succeed(&self, successor: Option<Arc<Self>>) {
+        let before = std::mem::replace(&mut self.links().get_or_insert_default().successor, successor);
+        drop(before);
+    }
+
+    /// The request in which the requester waits now, if it is not this one.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn successor(&self) -> Option<Arc<Self>> {
+        self.links().as_ref()?.successor.clone()
+    }
+
+    #[cfg(not(feature = "mcp"))]
+    pub(crate) const fn successor(&self) -> Option<Arc<Self>> {
+        None
+    }
+
+    /// Stops the handler for a reason of our own.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn stop(&self, cause: Cause) {
+        let now = self.shared.now();
+        self.shared.lock().conn.stop(now, self.key, cause);
+        self.shared.bell.ring();
     }
 
     /// How much time its requester, or its route, still gives it.

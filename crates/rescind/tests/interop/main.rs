@@ -11,6 +11,7 @@ mod journal;
 mod json_server;
 mod program;
 mod protocol;
+mod rounds;
 mod sdk;
 mod table;
 mod their_client;

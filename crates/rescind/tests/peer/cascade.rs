@@ -282,8 +282,8 @@ async fn a_call_detached_after_it_was_sent_survives_its_parent() {
 #[tokio::test(start_paused = true)]
 async fn a_child_made_after_the_cancel_is_never_sent() {
     let (ends, mut ended) = mpsc::unbounded_channel();
-    let (mut far, tool, _driven) = connect(builder(&mcp::LATEST)).await;
-    let server = builder(&mcp::LATEST).request("late", move |cx: Context| {
+    let (mut far, tool, _driven) = connect(builder(&mcp::LATEST_LEGACY)).await;
+    let server = builder(&mcp::LATEST_LEGACY).request("late", move |cx: Context| {
         let (tool, ends) = (tool.clone(), ends.clone());
         async move {
             cx.cancelled().await;
@@ -296,7 +296,7 @@ async fn a_child_made_after_the_cancel_is_never_sent() {
     let (mut near, _served) = serve(server).await;
     near.say(&request(1, "late", json!({}))).await;
     near.so_far().await;
-    near.say(&cancel(&mcp::LATEST, 1)).await;
+    near.say(&cancel(&mcp::LATEST_LEGACY, 1)).await;
     let (elsewhere, here) = ended.recv().await.unwrap();
     for error in [elsewhere, here] {
         assert!(

@@ -534,8 +534,11 @@ async fn a_shutdown_settles_everything_in_flight_in_bounded_time() {
         wire.say_all(&[request(1, "work", json!({})), request(2, "stubborn", json!({}))]).await;
         watch.started(1).await;
         watch.started(2).await;
+        let may_ask = dialect.no_server_requests.is_none();
         let call = tokio::spawn(peer.request::<Value>("roots/list", &()));
-        assert_eq!(wire.hear().await["method"], "roots/list");
+        if may_ask {
+            assert_eq!(wire.hear().await["method"], "roots/list");
+        }
         let start = tokio::time::Instant::now();
         peer.shutdown();
         watch.stopped(1, CauseCode::Shutdown).await;

@@ -131,7 +131,7 @@ async fn an_answer_that_waits_behind_another_is_taken_back_by_a_cancel() {
 async fn a_peer_that_floods_and_never_reads_costs_bounded_memory() {
     let reports = Arc::new(AtomicUsize::new(0));
     let sent = Arc::clone(&reports);
-    let server = builder(&mcp::LATEST)
+    let server = builder(&mcp::LATEST_LEGACY)
         .configure(|config| config.max_debt = 64 * 1024)
         .request("chatty", move |cx: Context| {
             let sent = Arc::clone(&sent);

@@ -274,7 +274,7 @@ fn say(chooser: &mut impl Chooser, next_id: &mut u64) -> Vec<u8> {
         // A bomb: each member costs two bytes, and an error for each would cost seventy times as much. A rare one, for
         // while it arrives nothing else does.
         13 if amount >= 224 => {
-            let first = if amount % 2 == 0 { r#"{"jsonrpc":"2.0","method":"note"}"# } else { "1" };
+            let first = if amount.is_multiple_of(2) { r#"{"jsonrpc":"2.0","method":"note"}"# } else { "1" };
             line(format_args!("[{first}{}]", ",1".repeat(amount * 2000)));
         }
         6..=13 => {

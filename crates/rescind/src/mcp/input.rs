@@ -1,0 +1,116 @@
+//! The input that a server asks for in its answer, from the client's own handlers.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{ABANDONABLE, ABANDONED};
+use crate::peer::{Call, CallError, Peer, work::Work};
+
+/// The shortest and the longest pause before a server is asked again that wanted nothing but time.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// A result that asks for input.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InputRequired {
+    #[serde(default)]
+    input_requests: Map<String, Value>,
+    request_state: Option<String>,
+    #[serde(default, rename = "_meta")]
+    meta: Value,
+}
+
+/// The questions of one answer, while they are open. Dropping them closes them, and tells a server that wants to know.
+pub(super) struct Input {
+    open: Vec<(String, Pin<Box<Call<Value>>>)>,
+    given: Map<String, Value>,
+    state: Option<String>,
+    /// Before a server that asks nothing is asked again.
+    pause: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Whom to tell that no retry comes.
+    server: Option<Peer>,
+}
+
+impl Input {
+    /// Asks our handlers, through `asking`; `round` counts from one.
+    pub(super) fn ask(
+        required: InputRequired,
+        round: u32,
+        asking: impl FnOnce() -> Peer,
+        server: &Peer,
+        parent: Option<&Arc<Work>>,
+    ) -> Self {
+        let InputRequired { input_requests, request_state, meta } = required;
+        let pause = input_requests.is_empty().then(|| {
+            let pause = PAUSE.0.saturating_mul(1 << round.min(10)).min(PAUSE.1);
+            Box::pin(tokio::time::sleep(pause))
+        });
+        let mut open = Vec::new();
+        if !input_requests.is_empty() {
+            let handlers = asking();
+            for (name, request) in input_requests {
+                let method = request["method"].as_str().unwrap_or_default().to_owned();
+                let params = request.get("params").map_or_else(|| Ok(b"{}".to_vec()), serde_json::to_vec);
+                let call = Call::new(handlers.clone(), method.into(), params, parent.cloned());
+                open.push((name, Box::pin(call.without_timeouts().send())));
+            }
+        }
+        let is_abandonable = meta[ABANDONABLE] == true && request_state.is_some();
+        let server = is_abandonable.then(|| server.clone());
+        Self { open, given: Map::new(), state: request_state, pause, server }
+    }
+
+    /// What the retry carries, as members of its params.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, CallError>> {
+        if let Some(pause) = &mut self.pause
+            && pause.as_mut().poll(cx).is_pending()
+        {
+            return Poll::Pending;
+        }
+        let mut failed = None;
+        self.open.retain_mut(|(name, call)| match call.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(answer) => {
+                match answer {
+                    Ok(answer) => drop(self.given.insert(name.clone(), answer)),
+                    Err(error) => failed = Some(error),
+                }
+                false
+            }
+        });
+        match failed {
+            Some(CallError::Peer(error)) => Poll::Ready(Err(CallError::Input(error))),
+            Some(error) => Poll::Ready(Err(error)),
+            None if self.open.is_empty() => {
+                // From here on the retry is what the server hears.
+                self.server = None;
+                let mut members = Map::new();
+                if self.pause.is_none() {
+                    members.insert("inputResponses".to_owned(), std::mem::take(&mut self.given).into());
+                }
+                if let Some(state) = self.state.take() {
+                    members.insert("requestState".to_owned(), state.into());
+                }
+                let members = serde_json::to_vec(&members);
+                Poll::Ready(members.map_err(|error| CallError::Misuse(crate::peer::CallMisuse::Params(error))))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if let (Some(server), Some(state)) = (self.server.take(), self.state.take()) {
+            let _ = server.notify_now(ABANDONED, &json!({ "requestState": state }));
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! A call in as many rounds as its server wants, at the client (D48).
+
+use std::{
+    borrow::Cow,
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use rescind_proto::json;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::{
+    Client,
+    input::{Input, InputRequired},
+    stop::Stop,
+};
+use crate::peer::{
+    Call, CallError, Clock, ErrorObject, Progress, ReceiptFuture, StopHandle, Unreadable, caused_by, current,
+    work::Work,
+};
+
+/// The most rounds that a server can make of one call.
+const MAX_ROUNDS: u32 = 100;
+
+/// One request to a server, and what it takes to have its result: a future of it.
+///
+/// As a rule that is one [`Call`], and this behaves as that does. In 2026-07-28 a server may answer that it wants input
+/// first: then the handlers answer that the client has for `elicitation/create`, `sampling/createMessage` and
+/// `roots/list`, as they answer a server's own requests in earlier revisions, and the request is made again, under a new
+/// id, with what they said. That is done while this is polled.
+///
+/// # Dropping it
+///
+/// ends all of it: the pending round is cancelled as a [`Call`] is, the open questions are closed, and nothing is asked
+/// again. So do a [handle](Self::handle), a token, and the end of the request that this one serves (D26).
+#[must_use = "a call does nothing until it is awaited"]
+pub struct RoundTrips<R> {
+    client: Client,
+    method: Cow<'static, str>,
+    /// What is sent again; kept only where the server may want that.
+    params: Option<Vec<u8>>,
+    parent: Option<Arc<Work>>,
+    made: Instant,
+    settings: Settings,
+    stop: OnceLock<Arc<Stop>>,
+    round: u32,
+    stage: Stage,
+    result: PhantomData<fn() -> R>,
+}
+
+/// What every round is made with.
+#[derive(Default)]
+struct Settings {
+    response: Option<Duration>,
+    /// For all rounds together.
+    total: Option<Duration>,
+    has_no_timeouts: bool,
+    on_progress: Option<Arc<Mutex<OnProgress>>>,
+    token: Option<CancellationToken>,
+    reason: Option<Box<str>>,
+}
+
+type OnProgress = Box<dyn FnMut(Progress) + Send>;
+
+enum Stage {
+    Round(Call<Box<RawValue>>),
+    Between(Box<Between>),
+    Over,
+}
+
+/// The server waits for input.
+struct Between {
+    input: Input,
+    token: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// The end of the total clock.
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
+impl<R> RoundTrips<R> {
+    pub(super) fn new(
+        client: Client,
+        method: Cow<'static, str>,
+        params: Result<Vec<u8>, serde_json::Error>,
+        may_be_asked: bool,
+    ) -> Self {
+        let parent = current();
+        let kept = params.as_ref().ok().filter(|_| may_be_asked).cloned();
+        let call = Call::new(client.peer().clone(), method.clone(), params, parent.clone());
+        Self {
+            client,
+            method,
+            params: kept,
+            parent,
+            made: Instant::now(),
+            settings: Settings::default(),
+            stop: OnceLock::new(),
+            round: 0,
+            stage: Stage::Round(call),
+            result: PhantomData,
+        }
+    }
+
+    /// Until the answer of each round (D16); no clock but the total one runs while our side is asked. No effect on a round
+    /// that was sent.
+    pub fn response_timeout(mut self, limit: Duration) -> Self {
+        self.settings.response = Some(limit);
+        self.with(|call| call.response_timeout(limit))
+    }
+
+    /// Until the result, for all rounds and what is asked between them together. No effect once it is sent.
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.settings.total = Some(limit);
+        self.with(|call| call.total_timeout(limit))
+    }
+
+    /// No clock runs. No effect once it is sent.
+    pub fn without_timeouts(mut self) -> Self {
+        self.settings.has_no_timeouts = true;
+        self.with(Call::without_timeouts)
+    }
+
+    /// Asks the server for progress in every round; see [`Call::progress`].
+    pub fn progress(mut self, on_progress: impl FnMut(Progress) + Send + 'static) -> Self {
+        let on_progress: Arc<Mutex<OnProgress>> = Arc::new(Mutex::new(Box::new(on_progress)));
+        self.settings.on_progress = Some(Arc::clone(&on_progress));
+        self.with(|call| call.progress(relayed(on_progress)))
+    }
+
+    /// Stops it when `token` fires. The token is watched while it is polled, and no longer.
+    pub fn token(mut self, token: CancellationToken) -> Self {
+        self.settings.token = Some(token.clone());
+        self.with(|call| call.token(token))
+    }
+
+    /// What the server is told if this is dropped, or its token fires (D20).
+    pub fn reason(mut self, reason: &str) -> Self {
+        self.settings.reason = Some(reason.into());
+        self.with(|call| call.reason(reason))
+    }
+
+    /// Sends the request now instead of when it is first polled.
+    pub fn send(self) -> Self {
+        self.with(Call::send)
+    }
+
+    /// Sends the request now, and lets it go on whatever happens; see [`Call::detach`]. A server that wants input gets
+    /// it only if this is awaited.
+    pub fn detach(mut self) -> Self {
+        self.parent = None;
+        self.with(Call::detach)
+    }
+
+    /// A handle that stops it from elsewhere, in whichever round it is.
+    #[must_use]
+    pub fn handle(&self) -> StopHandle {
+        let stop = self.stop.get_or_init(|| {
+            let stop = Stop::new(self.client.peer());
+            match &self.stage {
+                Stage::Round(call) => stop.begin(call.handle()),
+                Stage::Between(_) => {}
+                Stage::Over => stop.end(),
+            }
+            Arc::new(stop)
+        });
+        StopHandle::new(Arc::<Stop>::clone(stop))
+    }
+
+    /// Stops it; see [`StopHandle::cancel`].
+    #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
+    pub fn cancel(self, reason: &str) -> ReceiptFuture {
+        self.handle().cancel(reason)
+    }
+
+    /// Stops it and goes on waiting for the answer of the pending round, no longer than `grace` (D4).
+    pub fn cancel_and_wait(self, reason: &str, grace: Duration) -> Self {
+        drop(self.handle().cancel_and_wait(reason, grace));
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(Call<Box<RawValue>>) -> Call<Box<RawValue>>) -> Self {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Round(call) => Stage::Round(change(call)),
+            other @ (Stage::Between(_) | Stage::Over) => other,
+        };
+        self
+    }
+
+    /// The limit of all rounds together.
+    fn total(&self) -> Option<Duration> {
+        let usual = self.client.peer().dialect().clocks.total;
+        self.settings.total.or(usual).filter(|_| !self.settings.has_no_timeouts)
+    }
+
+    /// A round's answer, which is the result or asks for input.
+    fn answered(&mut self, answer: &RawValue) -> Result<Option<Stage>, CallError> {
+        let raw = answer.get().as_bytes();
+        if self.params.is_none() || json::member(raw, "resultType") != Some(br#""input_required""#) {
+            return Ok(None);
+        }
+        let decode = |error| CallError::Unreadable(Unreadable::Decode(error));
+        let required: InputRequired = serde_json::from_slice(raw).map_err(decode)?;
+        self.round += 1;
+        if self.round > MAX_ROUNDS {
+            return Err(CallError::Input(ErrorObject::internal("the server asks again and again")));
+        }
+        let asking = || self.client.asking();
+        let input = Input::ask(required, self.round, asking, self.client.peer(), self.parent.as_ref());
+        let token = self.settings.token.clone().map(|token| Box::pin(token.cancelled_owned()));
+        let ends = self.total().and_then(|total| self.made.checked_add(total));
+        let limit = ends.map(|ends| Box::pin(tokio::time::sleep_until(ends)));
+        Ok(Some(Stage::Between(Box::new(Between { input, token, limit }))))
+    }
+
+    /// Makes the request again, with these members in its params.
+    fn retry(&mut self, members: &[u8]) -> Stage {
+        let params = with_members(self.params.as_deref().unwrap_or(b"{}"), members);
+        let mut call = Call::new(self.client.peer().clone(), self.method.clone(), Ok(params), self.parent.clone());
+        let Settings { response, on_progress, token, reason, has_no_timeouts, .. } = &self.settings;
+        if *has_no_timeouts {
+            call = call.without_timeouts();
+        } else if let Some(total) = self.total() {
+            call = call.total_timeout(total.saturating_sub(self.made.elapsed()));
+        }
+        if let Some(response) = response {
+            call = call.response_timeout(*response);
+        }
+        if let Some(on_progress) = on_progress {
+            call = call.progress(relayed(Arc::clone(on_progress)));
+        }
+        if let Some(token) = token {
+            call = call.token(token.clone());
+        }
+        if let Some(reason) = reason {
+            call = call.reason(reason);
+        }
+        if let Some(stop) = self.stop.get() {
+            stop.begin(call.handle());
+        }
+        Stage::Round(call)
+    }
+}
+
+impl<R: DeserializeOwned> RoundTrips<R> {
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, CallError>> {
+        loop {
+            match &mut self.stage {
+                Stage::Over => return Poll::Ready(Err(CallError::Misuse(crate::peer::CallMisuse::Over))),
+                Stage::Round(call) => {
+                    let answer = match ready!(Pin::new(call).poll(cx)) {
+                        Ok(answer) => answer,
+                        Err(CallError::TimedOut { clock: Clock::Total, .. }) if self.round > 0 => {
+                            let after = self.total().unwrap_or_default();
+                            return Poll::Ready(Err(CallError::TimedOut { clock: Clock::Total, after }));
+                        }
+                        Err(error) => return Poll::Ready(Err(error)),
+                    };
+                    match self.answered(&answer)? {
+                        Some(between) => self.stage = between,
+                        None => {
+                            let result = serde_json::from_str(answer.get());
+                            return Poll::Ready(
+                                result.map_err(|error| CallError::Unreadable(Unreadable::Decode(error))),
+                            );
+                        }
+                    }
+                }
+                Stage::Between(between) => {
+                    if let Some(cause) = self.stop.get().and_then(|stop| stop.pause(cx)) {
+                        return Poll::Ready(Err(CallError::Cancelled(cause)));
+                    }
+                    let fired = between.token.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
+                    if fired {
+                        let reason = self.settings.reason.as_deref().unwrap_or_default();
+                        return Poll::Ready(Err(CallError::Cancelled(caused_by(reason))));
+                    }
+                    if between.limit.as_mut().is_some_and(|limit| limit.as_mut().poll(cx).is_ready()) {
+                        let after = self.total().unwrap_or_default();
+                        return Poll::Ready(Err(CallError::TimedOut { clock: Clock::Total, after }));
+                    }
+                    let members = ready!(between.input.poll(cx))?;
+                    self.stage = self.retry(&members);
+                }
+            }
+        }
+    }
+}
+
+impl<R: DeserializeOwned> Future for RoundTrips<R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let end = ready!(self.poll_end(cx));
+        // What is still open is closed now, whenever this is dropped.
+        self.stage = Stage::Over;
+        if let Some(stop) = self.stop.get() {
+            stop.end();
+        }
+        Poll::Ready(end)
+    }
+}
+
+impl<R> fmt::Debug for RoundTrips<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage: &dyn fmt::Debug = match &self.stage {
+            Stage::Round(call) => call,
+            Stage::Between(_) => &"between rounds",
+            Stage::Over => &"over",
+        };
+        f.debug_struct("RoundTrips").field("method", &self.method).field("stage", stage).finish_non_exhaustive()
+    }
+}
+
+/// Hands progress to what all rounds share.
+fn relayed(on_progress: Arc<Mutex<OnProgress>>) -> impl FnMut(Progress) + Send + 'static {
+    move |progress| on_progress.lock().unwrap_or_else(PoisonError::into_inner)(progress)
+}
+
+/// An object with the members of another behind its own.
+fn with_members(object: &[u8], members: &[u8]) -> Vec<u8> {
+    let inner = |object: &[u8]| {
+        let open = object.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
+        let close = object.iter().rposition(|byte| *byte == b'}').unwrap_or(object.len());
+        object[open..close].trim_ascii().to_vec()
+    };
+    let (own, added) = (inner(object), inner(members));
+    let comma: &[u8] = if own.is_empty() || added.is_empty() { b"" } else { b"," };
+    [b"{", &own[..], comma, &added[..], b"}"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_added_behind_those_there_are() {
+        let joined = |object: &str, members: &str| {
+            String::from_utf8(with_members(object.as_bytes(), members.as_bytes())).expect("it was text")
+        };
+        assert_eq!(joined(r#"{"a":{"b":1}}"#, r#"{"c":2}"#), r#"{"a":{"b":1},"c":2}"#);
+        assert_eq!(joined("{}", r#"{"c":2}"#), r#"{"c":2}"#);
+        assert_eq!(joined(r#"{"a":1}"#, "{}"), r#"{"a":1}"#);
+    }
+}

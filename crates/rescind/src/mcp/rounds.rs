@@ -1,0 +1,260 @@
+//! A call in several rounds, at the server: its handler goes on from one to the next (D48, MCP-M03).
+//!
+//! The handler's future belongs to the request of the first round, which is answered with a result that asks for input
+//! and goes on without its requester. Each later round is a request of its own, whose handler ([`resume`]) brings the
+//! input and takes the outcome. Whatever ends a round early stops the first request, and so the handler.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use rescind_proto::{connection::Reply, json as raw};
+use serde_json::{Value, json, value::RawValue};
+use tokio::{sync::oneshot, time::Sleep};
+
+use super::{
+    ABANDONABLE, CLIENT_CAPABILITIES,
+    ask::{ASKABLE, Asking},
+    suspended::{Retry, Suspended, Ticket},
+};
+use crate::peer::{
+    Cause, CauseCode, ErrorObject, Route, error_code,
+    extract::{OnRequest, Scope},
+    handler::{Handling, Outcome},
+    work::Work,
+};
+
+/// Lets the handlers of this route ask, in a result where their revision has no other way.
+pub(super) fn asking(route: Route, name: &str, suspended: &Arc<Suspended>) -> Route {
+    let name: Arc<str> = name.into();
+    let (table, route_name) = (Arc::clone(suspended), Arc::clone(&name));
+    let mut route = route
+        .wrapped(move |request, handling| match request.context().dialect().no_server_requests {
+            None => handling,
+            Some(_) => Box::pin(Rounds::new(request, handling, &name, &table)),
+        })
+        .intercepted({
+            let suspended = Arc::clone(suspended);
+            move |request| resume(request, &route_name, &suspended)
+        });
+    route.settings.may_ask = true;
+    route
+}
+
+/// A handler's future and the round that it is in.
+struct Rounds {
+    handling: Handling,
+    /// The request of the first round.
+    work: Arc<Work>,
+    /// What the client declared that it can be asked, by the places in [`ASKABLE`].
+    declared: [bool; 3],
+    route: Arc<str>,
+    suspended: Arc<Suspended>,
+    round: Round,
+    /// What the handler came to while nobody waited for it.
+    outcome: Option<Outcome>,
+}
+
+/// Who waits for the handler.
+enum Round {
+    /// The request that it began with.
+    First,
+    /// A later one.
+    Later(oneshot::Sender<Outcome>),
+    /// Nobody: the client was asked for input, and has this long to come back.
+    Between(Ticket, Pin<Box<Sleep>>),
+    /// Nobody any more.
+    Over,
+}
+
+impl Rounds {
+    fn new(request: &OnRequest, handling: Handling, route: &Arc<str>, suspended: &Arc<Suspended>) -> Self {
+        let declared = request.params().and_then(|params| raw::lookup(params, &["_meta", CLIENT_CAPABILITIES]));
+        let declares = |method: &str| {
+            let capability = method.split('/').next().unwrap_or_default();
+            declared.is_some_and(|declared| raw::member(declared, capability).is_some())
+        };
+        Self {
+            handling,
+            work: Arc::clone(request.context().work()),
+            declared: ASKABLE.map(declares),
+            route: Arc::clone(route),
+            suspended: Arc::clone(suspended),
+            round: Round::First,
+            outcome: None,
+        }
+    }
+
+    /// The client comes back, or does not.
+    fn poll_retry(&mut self, cx: &mut Context<'_>) {
+        let Round::Between(ticket, time) = &mut self.round else { return };
+        let cause = match Pin::new(&mut ticket.retry).poll(cx) {
+            Poll::Ready(Ok(retry)) => return self.begin_round(retry),
+            Poll::Ready(Err(_abandoned)) => CauseCode::Caller,
+            Poll::Pending if time.as_mut().poll(cx).is_ready() => CauseCode::Timeout,
+            Poll::Pending => return,
+        };
+        self.round = Round::Over;
+        self.work.stop(Cause::new(cause));
+    }
+
+    fn begin_round(&mut self, Retry { responses, work, outcome, suspended }: Retry) {
+        self.work.succeed(Some(work));
+        self.round = Round::Later(outcome);
+        if suspended.send(Arc::clone(&self.work)).is_err() {
+            // That request has ended already.
+            self.work.stop(Cause::new(CauseCode::Caller));
+        }
+        if let Some(asking) = self.work.attached::<Asking>() {
+            asking.receive(&responses);
+        }
+    }
+
+    /// Asks what the handler wants to know, if somebody waits who can be asked. Whether anything came of it.
+    fn ask(&mut self) -> bool {
+        let Some(asking) = self.work.attached::<Asking>().filter(|asking| asking.has_unsent()) else { return false };
+        if !matches!(self.round, Round::First | Round::Later(_)) || self.work.signal.is_fired() {
+            return false;
+        }
+        let declared = |method: &str| ASKABLE.iter().zip(self.declared).any(|(known, is)| is && *known == method);
+        if asking.refuse(declared) {
+            return true;
+        }
+        let Some(ticket) = self.suspended.enter(&self.route) else {
+            asking.fail(&ErrorObject::new(error_code::OVERLOADED, "too many calls wait for input"));
+            return true;
+        };
+        let result = json!({
+            "resultType": "input_required",
+            "inputRequests": asking.send(),
+            "requestState": ticket.state,
+            "_meta": { ABANDONABLE: true },
+        });
+        let result = result.to_string().into_bytes();
+        let time = Box::pin(tokio::time::sleep(self.suspended.time()));
+        match std::mem::replace(&mut self.round, Round::Between(ticket, time)) {
+            Round::First => {
+                let shared = &self.work.shared;
+                let now = shared.now();
+                let is_asked = shared.lock().conn.suspend(now, self.work.key, Reply::Result(&result));
+                shared.bell.ring();
+                if !is_asked {
+                    self.round = Round::Over;
+                }
+            }
+            Round::Later(outcome) => {
+                self.work.succeed(None);
+                // Where that request has ended, it has stopped this one, too.
+                let _ = outcome.send(Outcome::Value(result));
+            }
+            Round::Between(..) | Round::Over => {}
+        }
+        true
+    }
+
+    /// Hands the outcome to whoever waits for it; once nobody does, it is the end of the first request.
+    fn settle(&mut self, outcome: Outcome) -> Poll<Outcome> {
+        match std::mem::replace(&mut self.round, Round::Over) {
+            Round::First | Round::Over => Poll::Ready(outcome),
+            Round::Later(waiting) => {
+                let _ = waiting.send(outcome);
+                // It was answered long ago.
+                Poll::Ready(Outcome::Value(b"null".to_vec()))
+            }
+            between @ Round::Between(..) => {
+                self.round = between;
+                self.outcome = Some(outcome);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Future for Rounds {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let this = &mut *self;
+        loop {
+            this.poll_retry(cx);
+            let outcome = match this.outcome.take() {
+                Some(outcome) => Poll::Ready(outcome),
+                None => this.handling.as_mut().poll(cx),
+            };
+            match outcome {
+                Poll::Ready(outcome) => return this.settle(outcome),
+                // The next turn watches for the client, and polls the handler again where it was answered at once.
+                Poll::Pending if this.ask() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// What a request does that brings the input of an earlier one; `None` if it does not.
+fn resume(
+    request: &OnRequest,
+    route: &str,
+    suspended: &Suspended,
+) -> Result<Option<impl Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + use<>>, ErrorObject> {
+    if request.context().dialect().no_server_requests.is_none() {
+        return Ok(None);
+    }
+    let member = |name| request.params().and_then(|params| raw::member(params, name));
+    let Some(state) = member("requestState") else { return Ok(None) };
+    let unknown = || ErrorObject::invalid_params("this requestState is unknown, used up or expired: call anew");
+    let state = raw::text(state).ok_or_else(unknown)?;
+    let responses = member("inputResponses").map_or(Ok(Value::Null), serde_json::from_slice)?;
+    let retry = suspended.take(&state, route).ok_or_else(unknown)?;
+    let (outcome, ended) = oneshot::channel();
+    let (hand_over, handed) = oneshot::channel();
+    let work = Arc::clone(request.context().work());
+    let sent = retry.send(Retry { responses, work: Arc::clone(&work), outcome, suspended: hand_over });
+    sent.map_err(|_expired| unknown())?;
+    Ok(Some(follow(work, handed, ended)))
+}
+
+/// Waits for the outcome of a round, and stops the handler if the round's own request is to stop.
+async fn follow(
+    work: Arc<Work>,
+    handed: oneshot::Receiver<Arc<Work>>,
+    mut ended: oneshot::Receiver<Outcome>,
+) -> Result<Box<RawValue>, ErrorObject> {
+    let gone = |_| ErrorObject::cancelled();
+    let mut handler = StopsWithRound { handler: handed.await.map_err(gone)?, is_over: false };
+    let token = crate::peer::Context::new(Arc::clone(&work)).token();
+    let mut fired = Box::pin(token.cancelled_owned());
+    let mut is_stopped = false;
+    let outcome = poll_fn(|cx| {
+        if !is_stopped && fired.as_mut().poll(cx).is_ready() {
+            is_stopped = true;
+            let cause = work.cause().unwrap_or_else(|| Cause::new(CauseCode::Caller));
+            handler.handler.stop(cause);
+        }
+        // A stopped round is over when the handler is (D12).
+        Poll::Ready(ready!(Pin::new(&mut ended).poll(cx)))
+    });
+    let outcome = outcome.await.map_err(gone)?;
+    handler.is_over = true;
+    match outcome {
+        Outcome::Value(json) => Ok(serde_json::from_slice(&json)?),
+        Outcome::Error(error) => Err(error),
+    }
+}
+
+/// Stops the handler when the request of its round is dropped.
+struct StopsWithRound {
+    handler: Arc<Work>,
+    is_over: bool,
+}
+
+impl Drop for StopsWithRound {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.handler.stop(Cause::new(CauseCode::Caller));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Handlers between two rounds of their call, each under the `requestState` that its client was given.
+//!
+//! A client need not come back. So how many wait is bounded, and each waits no longer than its time; what a state names
+//! is one handler of one route on one connection, once. The state is 128 bits that cannot be guessed: whatever a client
+//! makes up names nothing.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::peer::{handler::Outcome, work::Work};
+
+/// The suspended handlers of one connection.
+#[derive(Debug)]
+pub(super) struct Suspended {
+    bounds: Bounds,
+    seeds: [RandomState; 2],
+    table: Mutex<Table>,
+}
+
+/// How many handlers may wait for their client, and how long each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) most: usize,
+    pub(super) time: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { most: 64, time: Duration::from_secs(600) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    waiting: HashMap<Box<str>, Entry>,
+    /// How many states were given out.
+    given: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    route: Arc<str>,
+    retry: oneshot::Sender<Retry>,
+}
+
+/// The client came back.
+#[derive(Debug)]
+pub(super) struct Retry {
+    /// What it sent for `inputResponses`.
+    pub(super) responses: Value,
+    /// Its new request.
+    pub(super) work: Arc<Work>,
+    /// Where the outcome of this round goes.
+    pub(super) outcome: oneshot::Sender<Outcome>,
+    /// Hands the handler's request over to the new one, which stops it from now on.
+    pub(super) suspended: oneshot::Sender<Arc<Work>>,
+}
+
+/// A place in the table; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    table: Arc<Suspended>,
+    pub(super) state: Box<str>,
+    pub(super) retry: oneshot::Receiver<Retry>,
+}
+
+impl Suspended {
+    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
+        Arc::new(Self { bounds, seeds: [RandomState::new(), RandomState::new()], table: Mutex::default() })
+    }
+
+    pub(super) const fn time(&self) -> Duration {
+        self.bounds.time
+    }
+
+    /// A place for a handler of this route; `None` if all are taken.
+    pub(super) fn enter(self: &Arc<Self>, route: &Arc<str>) -> Option<Ticket> {
+        let mut table = self.lock();
+        if table.waiting.len() >= self.bounds.most {
+            return None;
+        }
+        table.given += 1;
+        let [high, low] = [0, 1].map(|seed| self.seeds[seed].hash_one(table.given));
+        let state: Box<str> = format!("{high:016x}{low:016x}").into();
+        let (sender, retry) = oneshot::channel();
+        table.waiting.insert(state.clone(), Entry { route: Arc::clone(route), retry: sender });
+        Some(Ticket { table: Arc::clone(self), state, retry })
+    }
+
+    /// Takes the handler of this route that waits under `state`, once.
+    pub(super) fn take(&self, state: &str, route: &str) -> Option<oneshot::Sender<Retry>> {
+        let mut table = self.lock();
+        if &*table.waiting.get(state)?.route != route {
+            return None;
+        }
+        table.waiting.remove(state).map(|entry| entry.retry)
+    }
+
+    /// The client says that it will not come back.
+    pub(super) fn abandon(&self, state: &str) {
+        let abandoned = self.lock().waiting.remove(state);
+        drop(abandoned);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.table.abandon(&self.state);
+    }
+}

@@ -1,0 +1,519 @@
+//! Tools that ask their client something, in revisions where a server may send a request and in one where it answers
+//! with a result that asks for input (D48, MCP-M03).
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::sync::Arc;
+
+use rescind::{
+    mcp::{Client, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
+    peer::{CallError, CallMisuse, CauseCode, Clock, Context, ErrorObject, Outcome, Params, transport::memory},
+};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+#[expect(dead_code, reason = "each file of tests uses its part")]
+#[path = "peer/rig.rs"]
+mod rig;
+
+use rig::{Seen, Watch, Wire, Witness, cancel, notification, request, result, secs, watch};
+
+const ELICIT: &str = "elicitation/create";
+
+/// A tool of what its caller is called, where it lives and how it pays, and one that waits for ever after a question.
+fn server(witness: &Witness) -> Server {
+    let (curious, stubborn) = (witness.clone(), witness.clone());
+    Server::new("curious", "1")
+        .with_tool(Tool::with_schema("book", "", json!({}), move |NoArguments {}, cx: Context| {
+            let guard = curious.guard(&cx);
+            async move {
+                let asked = ask_all(&cx).await;
+                if cx.is_cancelled() {
+                    guard.fired(&cx);
+                }
+                asked
+            }
+        }))
+        .with_tool(Tool::with_schema("twice", "", json!({}), move |NoArguments {}, cx: Context| {
+            let guard = stubborn.guard(&cx);
+            async move {
+                cx.ask::<Value>(ELICIT, &json!({ "message": "sure?" })).await?;
+                cx.cancelled().await;
+                guard.fired(&cx);
+                Err::<(), _>(ErrorObject::cancelled())
+            }
+        }))
+        .with_tool(Tool::with_schema("direct", "", json!({}), |NoArguments {}, cx: Context| async move {
+            cx.peer().request::<Value>(ELICIT, &json!({})).await.map(|_| ()).map_err(|error| {
+                assert!(matches!(error, CallError::Misuse(CallMisuse::NoServerRequests)), "{error:?}");
+                assert!(error.to_string().contains("Context::ask"), "it names the way out: {error}");
+                ErrorObject::from(error)
+            })
+        }))
+}
+
+async fn ask_all(cx: &Context) -> Result<String, ErrorObject> {
+    let name: Value = cx.ask(ELICIT, &json!({ "message": "name?" })).await?;
+    let (town, card) = (json!({ "message": "town?" }), json!({ "message": "card?" }));
+    let (town, card) = tokio::join!(cx.ask::<Value>(ELICIT, &town), cx.ask::<Value>(ELICIT, &card));
+    let content = |answer: &Value| answer["content"].as_str().unwrap_or_default().to_owned();
+    Ok(format!("{} of {} pays by {}", content(&name), content(&town?), content(&card?)))
+}
+
+/// A client of that server, whose person answers with the question in capitals, or waits until told.
+async fn client(server: Server, revision: Revision, person: Option<Arc<Notify>>, asked: &Witness) -> Client {
+    let asked = asked.clone();
+    let builder = Client::builder().request(ELICIT, move |Params(params): Params<Value>, cx: Context| {
+        let (guard, person) = (asked.guard(&cx), person.clone());
+        async move {
+            if let Some(person) = person {
+                tokio::select! {
+                    biased;
+                    () = cx.cancelled() => {
+                        guard.fired(&cx);
+                        return Err(ErrorObject::cancelled());
+                    }
+                    () = person.notified() => {}
+                }
+            }
+            let answer = params["message"].as_str().unwrap_or_default().to_uppercase();
+            Ok::<_, ErrorObject>(json!({ "action": "accept", "content": answer }))
+        }
+    });
+    let (near, far) = memory();
+    tokio::spawn(server.serve(far));
+    let (peer, driver) = builder.connect(near);
+    driver.spawn();
+    let client = Client::new(peer, "test", "0").capability("elicitation", json!({}));
+    let info = client.open().await.unwrap();
+    assert_eq!(info.revision, revision);
+    client
+}
+
+/// Both ways to ask.
+const WAYS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
+
+fn speaking(server: Server, revision: Revision) -> Server {
+    server.revisions(&[revision])
+}
+
+async fn started(watch: &mut Watch) {
+    assert!(matches!(watch.next().await, Seen::Started(_)));
+}
+
+async fn stopped(watch: &mut Watch, code: CauseCode) {
+    let seen = watch.next().await;
+    assert!(matches!(seen, Seen::Fired(_, found) if found == code), "{seen:?}");
+    assert!(matches!(watch.next().await, Seen::Gone(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_asks_with_one_await_in_every_revision() {
+    for revision in WAYS {
+        let ((_work, witness), (_asked, person)) = (watch(), watch());
+        let client = client(speaking(server(&witness), revision), revision, None, &person).await;
+        for _ in 0..3 {
+            let booked = client.call_tool("book", &()).await.unwrap();
+            assert_eq!(booked.text(), "NAME? of TOWN? pays by CARD?", "{revision}");
+        }
+        assert!(client.peer().in_flight().ours.is_empty());
+    }
+}
+
+/// Whichever way a call is ended while its person is asked: the question is closed, and the tool stops.
+#[tokio::test(start_paused = true)]
+async fn an_elicitation_asked_in_a_tool_is_stopped_with_its_call() {
+    type End = fn(RoundTrips<ToolResult>, CancellationToken) -> tokio::task::JoinHandle<Option<CallError>>;
+    let ends: [End; 3] = [
+        |call, _| {
+            let stop = call.handle();
+            let ended = tokio::spawn(async move { call.await.err() });
+            tokio::spawn(async move {
+                tokio::time::sleep(secs(1)).await;
+                drop(stop.cancel("user pressed Stop"));
+                ended.await.unwrap()
+            })
+        },
+        |call, token| {
+            let ended = tokio::spawn(async move { call.token(token.clone()).await.err() });
+            tokio::spawn(async move { ended.await.unwrap() })
+        },
+        |call, _| {
+            tokio::spawn(async move {
+                assert!(tokio::time::timeout(secs(1), call).await.is_err(), "and it is dropped");
+                None
+            })
+        },
+    ];
+    for revision in WAYS {
+        for end in ends {
+            let ((mut work, witness), (mut asked, person)) = (watch(), watch());
+            let never = Some(Arc::new(Notify::new()));
+            let client = client(speaking(server(&witness), revision), revision, never, &person).await;
+            let button = CancellationToken::new();
+            let ended = end(client.call_tool("book", &()), button.clone());
+            started(&mut work).await;
+            started(&mut asked).await;
+            button.cancel();
+            stopped(&mut work, CauseCode::Caller).await;
+            assert!(matches!(asked.next().await, Seen::Fired(..)), "{revision}");
+            assert!(matches!(asked.next().await, Seen::Gone(_)));
+            if let Some(error) = ended.await.unwrap() {
+                assert!(error.is_cancelled(), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_in_a_later_round_stops_the_handler_of_the_first() {
+    for revision in WAYS {
+        let ((mut work, witness), (mut asked, person)) = (watch(), watch());
+        let client = client(speaking(server(&witness), revision), revision, None, &person).await;
+        let call = client.call_tool("twice", &());
+        let stop = call.handle();
+        let call = tokio::spawn(call);
+        started(&mut work).await;
+        started(&mut asked).await;
+        assert!(matches!(asked.next().await, Seen::Gone(_)));
+        tokio::time::sleep(secs(1)).await;
+        assert!(work.is_quiet(), "it works on, in whichever round");
+        let receipt = stop.cancel("enough").await;
+        assert_eq!(receipt.outcome, Outcome::Sent, "the pending round is cancelled");
+        stopped(&mut work, CauseCode::Caller).await;
+        assert!(matches!(call.await.unwrap(), Err(CallError::Cancelled(_))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_total_clock_runs_while_the_person_thinks_and_no_other() {
+    for revision in WAYS {
+        let ((mut work, witness), (_asked, person)) = (watch(), watch());
+        let never = Some(Arc::new(Notify::new()));
+        let client = client(speaking(server(&witness), revision), revision, never, &person).await;
+        let call = tokio::spawn(client.call_tool("book", &()).response_timeout(secs(5)).total_timeout(secs(90)));
+        started(&mut work).await;
+        let start = tokio::time::Instant::now();
+        let ended = call.await.unwrap();
+        assert!(
+            matches!(ended, Err(CallError::TimedOut { clock: Clock::Total, after }) if after == secs(90)),
+            "{ended:?}"
+        );
+        assert_eq!(start.elapsed().as_secs(), 90);
+        assert!(matches!(work.next().await, Seen::Fired(..)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_client_cannot_answer_ends_the_call_at_both_ends() {
+    let ((mut work, witness), (_asked, person)) = (watch(), watch());
+    let server = server(&witness).with_tool(Tool::with_schema("roots", "", json!({}), {
+        let witness = witness.clone();
+        move |NoArguments {}, cx: Context| {
+            let guard = witness.guard(&cx);
+            async move {
+                let answer: Result<Value, _> = cx.ask("roots/list", &()).await;
+                guard.fired(&cx);
+                answer.map(|_| ()).map_err(ErrorObject::from)
+            }
+        }
+    }));
+    let client = client(server, Revision::V2026_07_28, None, &person).await.capability("roots", json!({}));
+    let failed = client.call_tool("roots", &()).await;
+    assert!(matches!(&failed, Err(CallError::Input(error)) if error.code == -32601), "{failed:?}");
+    started(&mut work).await;
+    stopped(&mut work, CauseCode::Caller).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_the_client_is_misuse_that_names_the_way_out() {
+    let ((_work, witness), (_asked, person)) = (watch(), watch());
+    let client = client(server(&witness), Revision::V2026_07_28, None, &person).await;
+    let refused = client.call_tool("direct", &()).await;
+    assert!(matches!(&refused, Err(CallError::Peer(error)) if error.code == -32603), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_needs_requests_of_its_own_refuses_the_newest_revision() {
+    let ((_work, witness), (_asked, person)) = (watch(), watch());
+    let old = server(&witness).revisions(&[Revision::V2025_06_18, Revision::V2025_11_25]);
+    let client = client(old, Revision::V2025_11_25, None, &person).await;
+    let refused = client.discover().await;
+    let Err(OpenError::Call(CallError::Peer(error))) = refused else { panic!("{refused:?}") };
+    assert_eq!(error.code, -32022);
+    assert_eq!(error.data::<Value>().unwrap()["supported"], json!(["2025-11-25", "2025-06-18"]));
+}
+
+/// As with every stop handle: what only could stop a call keeps no connection open.
+#[tokio::test(start_paused = true)]
+async fn a_stop_handle_keeps_no_connection_open() {
+    let (_work, witness) = watch();
+    let (near, far) = memory();
+    tokio::spawn(server(&witness).serve(far));
+    let (peer, driver) = Client::builder().connect(near);
+    let driven = driver.spawn();
+    let client = Client::new(peer, "test", "0");
+    client.open().await.unwrap();
+    let call = client.call_tool("direct", &());
+    let stop = call.handle();
+    assert!(call.await.is_err());
+    drop(client);
+    driven.await.unwrap().unwrap();
+    assert_eq!(stop.cancel("too late").await.outcome, Outcome::CompletedFirst);
+}
+
+// From here on the client is the test.
+
+/// What every request of the test has in `_meta`.
+fn meta(capabilities: Value) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    })
+}
+
+fn call(id: i64, tool: &str, more: Value) -> Value {
+    let mut params = json!({ "name": tool, "_meta": meta(json!({ "elicitation": {} })) });
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    request(id, "tools/call", params)
+}
+
+async fn wire(server: Server, change: impl FnOnce(rescind::peer::Builder) -> rescind::peer::Builder) -> Wire {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(server.with(change).serve(theirs));
+    Wire::of(ours)
+}
+
+fn state(answer: &Value) -> Value {
+    assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
+    assert!(answer["result"]["requestState"].as_str().unwrap().len() >= 32, "not to be guessed: {answer}");
+    answer["result"]["requestState"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_state_names_one_handler_of_one_tool_once() {
+    let (_work, witness) = watch();
+    let mut wire = wire(server(&witness), |peer| peer).await;
+    wire.say(&call(1, "book", json!({}))).await;
+    let asked = wire.hear().await;
+    assert_eq!(asked["result"]["inputRequests"]["q1"], json!({ "method": ELICIT, "params": { "message": "name?" } }));
+    let first = state(&asked);
+    let given = json!({ "q1": { "action": "accept", "content": "Ada" }, "unasked": 5 });
+    for (id, tool, tried) in [
+        (2, "book", json!("0".repeat(32))),
+        (3, "book", json!(5)),
+        (4, "twice", first.clone()),
+        (5, "direct", first.clone()),
+    ] {
+        wire.say(&call(id, tool, json!({ "requestState": tried, "inputResponses": given }))).await;
+        assert_eq!(wire.hear().await["error"]["code"], -32602, "{tool} {tried}");
+    }
+    wire.say(&call(6, "book", json!({ "requestState": first, "inputResponses": given }))).await;
+    let second = wire.hear().await;
+    assert_eq!(second["id"], 6);
+    let more = second["result"]["inputRequests"].as_object().unwrap();
+    assert_eq!(more.keys().collect::<Vec<_>>(), ["q2", "q3"], "both at once");
+    let next = state(&second);
+    assert_ne!(first, next);
+    wire.say(&call(7, "book", json!({ "requestState": first, "inputResponses": given }))).await;
+    assert_eq!(wire.hear().await["error"]["code"], -32602, "it was used");
+    // What is left out is asked again.
+    wire.say(&call(8, "book", json!({ "requestState": next, "inputResponses": { "q3": { "content": "card" } } })))
+        .await;
+    let third = wire.hear().await;
+    assert_eq!(third["result"]["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["q2"]);
+    let given = json!({ "q2": { "content": "London" } });
+    wire.say(&call(9, "book", json!({ "requestState": state(&third), "inputResponses": given }))).await;
+    let done = wire.hear().await;
+    assert_eq!(done["result"]["content"][0]["text"], "Ada of London pays by card", "{done}");
+    assert_eq!(done["result"]["resultType"], "complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_come_back_leaves_no_handler() {
+    let (mut work, witness) = watch();
+    let mut wire = wire(server(&witness).suspended(2, secs(30)), |peer| peer).await;
+    wire.say(&call(1, "book", json!({}))).await;
+    wire.say(&call(2, "twice", json!({}))).await;
+    let states = [state(&wire.hear().await), state(&wire.hear().await)];
+    work.started(1).await;
+    work.started(2).await;
+    // One more would be too many, and fails alone.
+    wire.say(&call(3, "book", json!({}))).await;
+    assert_eq!(wire.hear().await["error"]["code"], -31004);
+    work.started(3).await;
+    work.gone(3).await;
+    tokio::time::sleep(secs(29)).await;
+    assert!(work.is_quiet());
+    let start = tokio::time::Instant::now();
+    for _ in 0..2 {
+        assert!(matches!(work.next().await, Seen::Fired(_, CauseCode::Timeout) | Seen::Gone(_)));
+    }
+    assert!(start.elapsed() <= secs(1));
+    tokio::time::sleep(secs(1)).await;
+    for (id, state) in (4..).zip(states) {
+        wire.say(&call(id, "book", json!({ "requestState": state, "inputResponses": {} }))).await;
+        assert_eq!(wire.hear().await["error"]["code"], -32602, "it has expired");
+    }
+    assert_eq!(wire.close().await, Vec::<Value>::new(), "nothing follows an answer");
+}
+
+/// A client of ours says so; a deadline of the first round does not end what waits for the second.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_that_it_will_not_come_back_is_not_waited_for() {
+    let (mut work, witness) = watch();
+    let mut wire = wire(server(&witness), |peer| peer).await;
+    let mut hurried = call(1, "book", json!({}));
+    hurried["params"]["_meta"]["dev.rescind/deadlineMs"] = json!(1000);
+    wire.say(&hurried).await;
+    let state = state(&wire.hear().await);
+    work.started(1).await;
+    tokio::time::sleep(secs(100)).await;
+    // A cancel of the first round is a cancel of a completed request.
+    wire.say(&cancel(&rescind::mcp::LATEST, 1)).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(work.is_quiet());
+    wire.say(&notification("notifications/dev.rescind/abandoned", json!({ "requestState": state }))).await;
+    work.stopped(1, CauseCode::Caller).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_a_later_round_stops_the_handler_and_is_answered_with_nothing() {
+    let (mut work, witness) = watch();
+    let mut wire = wire(server(&witness), |peer| peer).await;
+    wire.say(&call(1, "twice", json!({}))).await;
+    let state = state(&wire.hear().await);
+    work.started(1).await;
+    wire.say(&call(2, "twice", json!({ "requestState": state, "inputResponses": { "q1": {} } }))).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    wire.say(&cancel(&rescind::mcp::LATEST, 2)).await;
+    work.stopped(1, CauseCode::Caller).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_connection_stops_what_waits_between_two_rounds() {
+    let (mut work, witness) = watch();
+    let mut wire = wire(server(&witness), |peer| peer).await;
+    wire.say(&call(1, "book", json!({}))).await;
+    state(&wire.hear().await);
+    work.started(1).await;
+    assert_eq!(wire.close().await, Vec::<Value>::new());
+    work.stopped(1, CauseCode::Disconnect).await;
+}
+
+/// One slot: what waits for its client does not keep the client's retry out.
+#[tokio::test(start_paused = true)]
+async fn what_waits_between_two_rounds_holds_no_slot() {
+    let (_work, witness) = watch();
+    let mut wire = wire(server(&witness), |peer| peer.max_running(1)).await;
+    wire.say(&call(1, "twice", json!({}))).await;
+    wire.say(&call(2, "book", json!({}))).await;
+    state(&wire.hear().await);
+    let book = state(&wire.hear().await);
+    wire.say(&call(3, "book", json!({ "requestState": book, "inputResponses": { "q1": { "content": "Ada" } } }))).await;
+    state(&wire.hear().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_not_asked_what_it_did_not_declare() {
+    let (_work, witness) = watch();
+    let mut wire = wire(server(&witness), |peer| peer).await;
+    let params = json!({ "name": "book", "_meta": meta(json!({ "sampling": {} })) });
+    wire.say(&request(1, "tools/call", params)).await;
+    let answer = wire.hear().await;
+    assert_eq!(answer["error"]["code"], -32021);
+    assert_eq!(answer["error"]["data"]["requiredCapabilities"], json!({ "elicitation": {} }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_goes_to_the_round_in_which_the_client_waits() {
+    let server = Server::new("slow", "1").with_tool(Tool::with_schema(
+        "work",
+        "",
+        json!({}),
+        |NoArguments {}, cx: Context| async move {
+            assert!(cx.progress(1.0, None, None).await);
+            let (asked, between) = tokio::join!(cx.ask::<Value>(ELICIT, &json!({})), async {
+                tokio::task::yield_now().await;
+                cx.progress(2.0, None, None).await
+            });
+            asked?;
+            assert!(!between, "nobody waits for progress between two rounds");
+            assert!(cx.progress(3.0, None, None).await);
+            Ok::<_, ErrorObject>("done")
+        },
+    ));
+    let mut wire = wire(server, |peer| peer).await;
+    let with_token = |id, token: &str, more: Value| {
+        let mut call = call(id, "work", more);
+        call["params"]["_meta"]["progressToken"] = json!(token);
+        call
+    };
+    wire.say(&with_token(1, "one", json!({}))).await;
+    assert_eq!(wire.hear().await["params"], json!({ "progressToken": "one", "progress": 1 }));
+    let state = state(&wire.hear().await);
+    tokio::time::sleep(secs(1)).await;
+    wire.say(&with_token(2, "two", json!({ "requestState": state, "inputResponses": { "q1": {} } }))).await;
+    assert_eq!(wire.hear().await["params"], json!({ "progressToken": "two", "progress": 3 }));
+    assert_eq!(wire.hear().await["result"]["content"][0]["text"], "done");
+}
+
+/// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did
+/// not ask for.
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
+    let (mut asked, person) = watch();
+    let builder = Client::builder().request(ELICIT, move |cx: Context| {
+        let guard = person.guard(&cx);
+        async move {
+            cx.cancelled().await;
+            guard.fired(&cx);
+            Err::<(), _>(ErrorObject::cancelled())
+        }
+    });
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (peer, driver) = builder.connect(theirs);
+    driver.spawn();
+    let mut wire = Wire::of(ours);
+    let client = Client::new(peer, "test", "0").capability("elicitation", json!({}));
+    let opening = tokio::spawn({
+        let client = client.clone();
+        async move { client.discover().await }
+    });
+    let hello = wire.hear().await;
+    wire.say(&result(&hello["id"], json!({ "supportedVersions": ["2026-07-28"] }))).await;
+    opening.await.unwrap().unwrap();
+    let call = client.call_tool("book", &json!({ "deep": { "a": [1] } }));
+    let stop = call.handle();
+    let call = tokio::spawn(call);
+    let first = wire.hear().await;
+    let questions = json!({ "name": { "method": ELICIT, "params": {} } });
+    let input = json!({ "resultType": "input_required", "inputRequests": questions, "requestState": "opaque \"{}" });
+    wire.say(&result(&first["id"], input.clone())).await;
+    started(&mut asked).await;
+    let receipt = stop.cancel("enough").await;
+    assert_eq!(receipt.outcome, Outcome::NeverSent, "nothing was pending");
+    assert!(matches!(call.await.unwrap(), Err(CallError::Cancelled(_))));
+    assert!(matches!(asked.next().await, Seen::Fired(..)));
+    assert!(matches!(asked.next().await, Seen::Gone(_)));
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    // And a retry is the same request with what was asked for, under another id.
+    let call = tokio::spawn(client.call_tool("book", &json!({ "deep": { "a": [1] } })));
+    let first = wire.hear().await;
+    let waiting = json!({ "resultType": "input_required", "requestState": "wait" });
+    wire.say(&result(&first["id"], waiting)).await;
+    let again = wire.hear().await;
+    assert_ne!(first["id"], again["id"]);
+    assert_eq!(again["params"]["requestState"], "wait");
+    assert_eq!(again["params"].get("inputResponses"), None);
+    assert_eq!(
+        (&again["params"]["name"], &again["params"]["arguments"]),
+        (&json!("book"), &json!({ "deep": { "a": [1] } }))
+    );
+    wire.say(&result(&again["id"], json!({ "content": [] }))).await;
+    assert_eq!(call.await.unwrap().unwrap().text(), "");
+}
