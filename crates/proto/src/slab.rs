@@ -20,6 +20,18 @@ impl Key {
         self.generation
     }
 
+    /// The key in one word: its place above its generation.
+    pub(crate) const fn packed(self) -> u64 {
+        (self.index as u64) << u32::BITS | self.generation.get() as u64
+    }
+
+    /// A key that was [packed](Self::packed); `None` if its generation is zero, which no key has.
+    #[inline]
+    pub(crate) fn unpacked(word: u64) -> Option<Self> {
+        let generation = NonZeroU32::new(word as u32)?;
+        Some(Self { index: (word >> u32::BITS) as u32, generation })
+    }
+
     /// A key that was written down: it finds its entry, or nothing.
     pub(crate) const fn from_parts(index: u32, generation: NonZeroU32) -> Self {
         Self { index, generation }

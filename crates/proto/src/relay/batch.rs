@@ -4,8 +4,9 @@ use core::ops::Range;
 use std::borrow::Cow;
 
 use super::{
-    Drop, Event, Members, Passed, Relay, RequestKey, Settled, Tag,
+    Drop, Event, Passed, Relay, RequestKey, Settled,
     exchange::{Down, Up},
+    tag::{PackedTag, Tag},
 };
 use crate::{
     bug::SeededBug,
@@ -50,14 +51,14 @@ impl Array {
         let start = self.text.len();
         frame::splice_or_copy(body, passed.splice, &mut self.text);
         self.text.push(b',');
-        if passed.tag != Tag::Plain {
-            self.tagged.push((start..self.text.len(), passed.tag));
+        if passed.tag != PackedTag::PLAIN {
+            self.tagged.push((start..self.text.len(), passed.tag.read()));
         }
     }
 
     /// Takes out the members that `is_withdrawn` names.
-    fn remove(&mut self, is_withdrawn: impl Fn(&Tag) -> bool) {
-        let mut withdrawn = self.tagged.iter().filter(|(_, tag)| is_withdrawn(tag)).peekable();
+    fn remove(&mut self, is_withdrawn: impl Fn(Tag) -> bool) {
+        let mut withdrawn = self.tagged.iter().filter(|(_, tag)| is_withdrawn(*tag)).peekable();
         if withdrawn.peek().is_none() {
             return;
         }
@@ -68,7 +69,7 @@ impl Array {
         }
         text.extend_from_slice(&self.text[copied..]);
         self.text = text;
-        self.tagged.retain(|(_, tag)| !is_withdrawn(tag));
+        self.tagged.retain(|(_, tag)| !is_withdrawn(*tag));
     }
 }
 
@@ -126,12 +127,12 @@ impl Relay {
             return array.tagged.into_iter().for_each(|(_, tag)| self.handle_lost(now, tag));
         }
         let Some((_comma, members)) = array.text.split_last() else { return };
-        for (_, tag) in &array.tagged {
+        for &(_, tag) in &array.tagged {
             self.bundle(tag);
         }
         let framing = self.framing;
-        let tags = array.tagged.into_iter().map(|(_, tag)| tag).collect();
-        self.links[to].outbox.push_sized(Tag::Many(Box::new(Members(tags))), members.len(), |out| {
+        let bundle = self.bundles.insert(array.tagged.into_iter().map(|(_, tag)| tag).collect());
+        self.links[to].outbox.push_sized(Tag::Many(bundle).into(), members.len(), |out| {
             message::frame(framing, out, |out| {
                 out.push(b'[');
                 out.extend_from_slice(members);
@@ -141,8 +142,8 @@ impl Relay {
     }
 
     /// A member waits to be written with others, and so cannot be withdrawn.
-    fn bundle(&mut self, tag: &Tag) {
-        match *tag {
+    fn bundle(&mut self, tag: Tag) {
+        match tag {
             Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Bundled;
@@ -159,9 +160,9 @@ impl Relay {
     }
 
     /// Whether a later member of the same array has cancelled this one.
-    fn is_withdrawn(&self, tag: &Tag) -> bool {
+    fn is_withdrawn(&self, tag: Tag) -> bool {
         let is_never_sent = |request: RequestKey| self.exchange(request).is_none_or(|ex| ex.up == Up::Never);
-        matches!(*tag, Tag::Request(request) if is_never_sent(request))
+        matches!(tag, Tag::Request(request) if is_never_sent(request))
     }
 
     /// Queues a remark on what passed, unless the batch that it is about has had its share.

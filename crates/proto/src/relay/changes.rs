@@ -43,8 +43,8 @@ pub struct Said {
 
 impl Changes {
     /// A frame has left for `to`, whole.
-    pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: &Tag, frame: &[u8], tables: &Sides<Table>) {
-        let request = match *tag {
+    pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, frame: &[u8], tables: &Sides<Table>) {
+        let request = match tag {
             Tag::Cancel(request) => request,
             Tag::Answer(request) => {
                 let exchange = tables[request.from].get(request.key);

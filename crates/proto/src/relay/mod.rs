@@ -33,6 +33,7 @@ mod proof;
 mod settle;
 mod stop;
 mod table;
+mod tag;
 mod tally;
 mod task;
 mod turn;
@@ -65,7 +66,7 @@ use crate::{
     receipt::Outcome,
     rule::Violations,
     side::{Side, Sides},
-    slab::Key,
+    slab::{Key, Slab},
     standstill::Standstill,
     sticky::Sticky,
     time::Instant,
@@ -76,6 +77,7 @@ use crate::{
 use changes::Changes;
 use exchange::{Down, Exchange, Up};
 use table::Table;
+use tag::{PackedTag, Tag};
 
 /// A relay between a client and a server.
 #[derive(Clone, Debug)]
@@ -115,7 +117,9 @@ pub struct Relay {
     /// Who asked it to end before.
     ended_by: Option<EndedBy>,
     /// Frames that have just left, with their lengths; empty between calls.
-    left: Vec<(Tag, usize)>,
+    left: Vec<(PackedTag, usize)>,
+    /// What the members of the batches in the outboxes are.
+    bundles: Slab<Box<[Tag]>>,
 }
 
 /// One side's bytes.
@@ -123,7 +127,7 @@ pub struct Relay {
 struct Link {
     /// Absent only while its own bytes are being taken in.
     decoder: Option<Decoder>,
-    outbox: Outbox<Tag>,
+    outbox: Outbox<PackedTag>,
     /// The part of the backlog that is refusals of our own: what this side's bad input has cost.
     own_debt: usize,
     /// Its input has ended.
@@ -133,32 +137,6 @@ struct Link {
     /// When it is given up unless it reads something.
     stalled: Option<Instant>,
 }
-
-/// What a frame in an outbox is to us once it has left.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Tag {
-    /// Nothing.
-    Plain,
-    /// The request has reached the other side.
-    Request(RequestKey),
-    /// The requester has its answer.
-    Answer(RequestKey),
-    /// The cancel has reached the other side.
-    Cancel(RequestKey),
-    /// A notification about the request has reached its requester.
-    Notice(RequestKey),
-    /// A reply to bad input; it counts as the side's own debt.
-    Refusal,
-    /// A batch.
-    Many(Box<Members>),
-}
-
-/// What the members of a batch are. A type of its own keeps the tag small.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Members(Box<[Tag]>);
-
-/// Hundreds of thousands of small frames can wait.
-const _: () = assert!(Outbox::<Tag>::RECORD <= 48);
 
 /// Entries for which room is kept while there are none.
 const KEPT_RECORDS: usize = 256;
@@ -184,13 +162,13 @@ enum Timer {
 struct Passed {
     /// A span of the body to replace by an id.
     splice: Option<(core::ops::Range<usize>, RequestId)>,
-    tag: Tag,
+    tag: PackedTag,
     /// It is a cancel of a request that has been sent: it may pass other frames (D13).
     urgent: bool,
 }
 
 impl Passed {
-    const PLAIN: Self = Self { splice: None, tag: Tag::Plain, urgent: false };
+    const PLAIN: Self = Self { splice: None, tag: PackedTag::PLAIN, urgent: false };
 }
 
 impl Relay {
@@ -227,6 +205,7 @@ impl Relay {
             allowance: None,
             ended_by: None,
             left: Vec::new(),
+            bundles: Slab::new(),
             config,
         }
     }
@@ -261,19 +240,19 @@ impl Relay {
         let Self { links, events, left, changes, tables, .. } = self;
         links[side].outbox.written(bytes, |tag, bytes| {
             if let Some(changes) = changes {
-                changes.note_written(now, side, &tag, bytes, tables);
+                changes.note_written(now, side, tag.read(), bytes, tables);
             }
             if tap {
                 cold_path();
                 events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
             }
-            if tag != Tag::Plain {
+            if tag != PackedTag::PLAIN {
                 left.push((tag, bytes.len()));
             }
         });
         let mut left = core::mem::take(&mut self.left);
         for (tag, len) in left.drain(..) {
-            self.handle_left(now, side, tag, len);
+            self.handle_left(now, side, tag.read(), len);
         }
         left.shrink_to(KEPT_RECORDS);
         self.left = left;
@@ -462,7 +441,7 @@ impl Relay {
         };
         let Some(passed) = passed else { return };
         if self.links[from.other()].deaf {
-            self.handle_lost(now, passed.tag);
+            self.handle_lost(now, passed.tag.read());
         } else {
             self.pass(from, framed, passed);
         }
@@ -495,10 +474,10 @@ impl Relay {
     /// Passes a message on in a frame of its own, whatever frame it came in.
     fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], Passed { splice, tag, .. }: Passed) {
         if self.links[to].deaf {
-            return self.handle_lost(now, tag);
+            return self.handle_lost(now, tag.read());
         }
         let framing = self.framing;
-        self.waits(&tag, self.links[to].outbox.upcoming(false));
+        self.waits(tag.read(), self.links[to].outbox.upcoming(false));
         self.links[to].outbox.push_sized(tag, body.len(), |out| {
             message::frame(framing, out, |out| frame::splice_or_copy(body, splice, out));
         });
@@ -509,7 +488,7 @@ impl Relay {
         let Passed { splice, tag, urgent } = passed;
         let ticket = self.links[from.other()].outbox.upcoming(urgent);
         let framing = self.framing;
-        self.waits(&tag, ticket);
+        self.waits(tag.read(), ticket);
         let outbox = &mut self.links[from.other()].outbox;
         if let Some((span, id)) = splice {
             let write = |out: &mut Vec<u8>| {
@@ -531,8 +510,8 @@ impl Relay {
 
     /// A frame waits in an outbox, alone, and so can be withdrawn.
     #[inline]
-    fn waits(&mut self, tag: &Tag, ticket: Ticket) {
-        match *tag {
+    fn waits(&mut self, tag: Tag, ticket: Ticket) {
+        match tag {
             Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Queued(ticket);
@@ -560,7 +539,7 @@ impl Relay {
             Tag::Plain => {}
             Tag::Refusal => {
                 let own_debt = &mut self.links[to].own_debt;
-                *own_debt = own_debt.saturating_sub(len + Outbox::<Tag>::RECORD);
+                *own_debt = own_debt.saturating_sub(len + Outbox::<PackedTag>::RECORD);
             }
             Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
@@ -579,13 +558,13 @@ impl Relay {
                     aside.notices.pop_front();
                 }
             }
-            Tag::Many(members) => self.handle_all_left(now, to, *members),
+            Tag::Many(bundle) => self.handle_all_left(now, to, bundle),
         }
     }
 
     #[inline(never)]
-    fn handle_all_left(&mut self, now: Instant, to: Side, members: Members) {
-        for tag in members.0 {
+    fn handle_all_left(&mut self, now: Instant, to: Side, bundle: Key) {
+        for tag in self.bundles.remove(bundle).unwrap_or_default() {
             self.handle_left(now, to, tag, 0);
         }
     }
@@ -644,7 +623,7 @@ impl Relay {
     fn shut(&mut self, now: Instant, side: Side) {
         self.links[side].deaf = true;
         let mut lost = Vec::new();
-        self.links[side].outbox.clear(|tag| lost.push(tag));
+        self.links[side].outbox.clear(|tag| lost.push(tag.read()));
         self.links[side].own_debt = 0;
         if let Some(due) = self.links[side].stalled.take() {
             self.timers.disarm(due, Timer::Debt(side));
@@ -677,7 +656,10 @@ impl Relay {
                     self.report_receipt(now, request);
                 }
             }
-            Tag::Many(members) => members.0.into_iter().for_each(|tag| self.handle_lost(now, tag)),
+            Tag::Many(bundle) => {
+                let members = self.bundles.remove(bundle).unwrap_or_default();
+                members.into_iter().for_each(|tag| self.handle_lost(now, tag));
+            }
         }
     }
 

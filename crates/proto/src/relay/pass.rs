@@ -141,7 +141,7 @@ impl Relay {
             self.answer_gone(now, request);
             return None;
         }
-        Some(Passed { splice: renamed.map(|id| (id_span, id)), tag: Tag::Request(request), urgent: false })
+        Some(Passed { splice: renamed.map(|id| (id_span, id)), tag: Tag::Request(request).into(), urgent: false })
     }
 
     /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
@@ -263,7 +263,7 @@ impl Relay {
             self.report_late(now, from, request, token, LateKind::Progress);
         }
         self.note_alive(now, request);
-        passes.then_some(Passed { tag: Tag::Notice(request), ..Passed::PLAIN })
+        passes.then_some(Passed { tag: Tag::Notice(request).into(), ..Passed::PLAIN })
     }
 
     /// Moves the response clock; its timer notices when it fires.
@@ -298,7 +298,7 @@ impl Relay {
         } else {
             None
         };
-        Some(Passed { splice, tag: Tag::Notice(RequestKey { from: Side::Client, key }), urgent: false })
+        Some(Passed { splice, tag: Tag::Notice(RequestKey { from: Side::Client, key }).into(), urgent: false })
     }
 
     fn handle_response(&mut self, now: Instant, from: Side, response: Response<'_>) -> Option<Passed> {
@@ -309,7 +309,7 @@ impl Relay {
         };
         let renamed = self.answered(now, from, request, !exact, &response.outcome)?;
         let splice = renamed.map(|id| (response.id_span, id));
-        Some(Passed { splice, tag: Tag::Answer(request), urgent: false })
+        Some(Passed { splice, tag: Tag::Answer(request).into(), urgent: false })
     }
 
     /// The request of `origin` that a response answers, and whether its id matches exactly (D10).

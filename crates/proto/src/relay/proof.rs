@@ -149,6 +149,7 @@ impl Relay {
             }
             self.tables[side].hash_names(state);
         }
+        self.bundles.iter().for_each(|(_, members)| members.hash(state));
         for (session, key) in &self.muted {
             (session, key.index()).hash(state);
         }
@@ -161,6 +162,6 @@ impl Relay {
     pub fn residue(&self) -> usize {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum();
-        tables + self.turns.len() + self.muted.len() + self.timers.len()
+        tables + self.turns.len() + self.muted.len() + self.timers.len() + self.bundles.len()
     }
 }

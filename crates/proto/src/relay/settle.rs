@@ -157,7 +157,7 @@ impl Relay {
     ) -> Option<crate::outbox::Ticket> {
         let framing = self.framing;
         let link = &mut self.links[to];
-        (!link.deaf).then(|| link.outbox.push(tag, |out| message::frame(framing, out, write)))
+        (!link.deaf).then(|| link.outbox.push(tag.into(), |out| message::frame(framing, out, write)))
     }
 
     /// Answers bad input; what this costs is the sender's own debt (D13), and bounded for each batch (D36).

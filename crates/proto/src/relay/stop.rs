@@ -256,7 +256,7 @@ impl Relay {
             });
         };
         let outbox = &mut self.links[to].outbox;
-        let tag = super::Tag::Cancel(request);
+        let tag = super::Tag::Cancel(request).into();
         let ticket = if behind { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
         if let (Some(turn), Some(session)) = (turn, &session) {
             self.close_permissions(now, turn, session, cause.code);

@@ -32,7 +32,7 @@ impl Relay {
         self.begin_cancel(request, cancelling);
         self.disarm_clocks(request);
         self.report_decided(now, request);
-        Passed { tag: Tag::Cancel(request), urgent: sent, splice: None }
+        Passed { tag: Tag::Cancel(request).into(), urgent: sent, splice: None }
     }
 
     /// Whether a turn's update goes on: not after we have answered the turn for the agent (D34).
