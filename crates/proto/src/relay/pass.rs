@@ -43,20 +43,22 @@ impl Relay {
         now: Instant,
         from: Side,
         body: &[u8],
-        message: Frame<'_>,
+        mut message: Frame<'_>,
     ) -> Option<Passed> {
-        match message {
+        // Read where they lie: they are large, and have just been written.
+        match &mut message {
             Frame::Request(request) => self.handle_request(now, from, request),
-            Frame::Notification(notification) => self.handle_notification(now, from, body, &notification),
+            Frame::Notification(notification) => self.handle_notification(now, from, body, notification),
             Frame::Response(response) => self.handle_response(now, from, response),
             // The caller has taken batches apart; a nested one is malformed.
             Frame::Batch(_) => None,
         }
     }
 
-    fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) -> Option<Passed> {
-        let Request { id, id_span, method, params } = request;
-        let dialect = self.era.saw_request_from(from, self.framing, &method, &params);
+    fn handle_request(&mut self, now: Instant, from: Side, request: &mut Request<'_>) -> Option<Passed> {
+        let id = core::mem::replace(&mut request.id, RequestId::NULL);
+        let (method, params, request_span) = (&*request.method, &request.params, request.id_span.clone());
+        let dialect = self.era.saw_request_from(from, self.framing, method, params);
         if from == Side::Client && method == "initialize" {
             self.parties.client = params.raw.and_then(Party::of);
         }
@@ -85,26 +87,26 @@ impl Relay {
             return None;
         }
         if from == Side::Client {
-            if dialect.last_request == Some(&*method) {
+            if dialect.last_request == Some(method) {
                 self.era.saw_last_request();
             }
         } else if let Some(rule) = dialect.no_server_requests {
             self.report_violation(now, from, rule, Some(id.clone()));
         }
 
-        let is_task = self.era.asks_for_task(from, dialect, &method, &params);
+        let is_task = self.era.asks_for_task(from, dialect, method, params);
         let table = &mut self.tables[from];
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
-        let confusable = table.is_confusable(&id) && onward.uncancellable(&method).is_none();
+        let confusable = table.is_confusable(&id) && onward.uncancellable(method).is_none();
         let renamed = (dialect.reuse != onward.reuse || taken || confusable).then(|| table.own_id(&id));
-        let parent = self.parent_of(from, &method, params.session_id);
+        let parent = self.parent_of(from, method, params.session_id);
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
-        let partial = dialect.progress.and_then(|form| form.asked_partial(&params));
-        let is_question = dialect.clocks.is_question(&method);
+        let partial = dialect.progress.and_then(|form| form.asked_partial(params));
+        let is_question = dialect.clocks.is_question(method);
         let exchange = Exchange {
-            token: dialect.progress.and_then(|form| form.asked(&params)),
+            token: dialect.progress.and_then(|form| form.asked(params)),
             session: turn.and(params.session_id).map(Into::into),
-            clocks: self.clocks_for(now, from, &method, params.name, &dialect.clocks),
+            clocks: self.clocks_for(now, from, method, params.name, &dialect.clocks),
             cancel: None,
             aside: (parent.is_some() || partial.is_some() || is_question)
                 .then(|| Box::new(Aside { parent, partial, is_question, ..Aside::default() })),
@@ -113,7 +115,7 @@ impl Relay {
             up: Up::Assembling,
             down: Down::Waiting,
             asked: now,
-            method: self.methods.intern(&method),
+            method: self.methods.intern(method),
             name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
             answer: None,
             touched: false,
@@ -141,7 +143,8 @@ impl Relay {
             self.answer_gone(now, request);
             return None;
         }
-        Some(Passed { splice: renamed.map(|id| (id_span, id)), tag: Tag::Request(request).into(), urgent: false })
+        let splice = renamed.map(|id| (request_span, id));
+        Some(Passed { splice, tag: Tag::Request(request).into(), urgent: false })
     }
 
     /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
@@ -301,14 +304,14 @@ impl Relay {
         Some(Passed { splice, tag: Tag::Notice(RequestKey { from: Side::Client, key }).into(), urgent: false })
     }
 
-    fn handle_response(&mut self, now: Instant, from: Side, response: Response<'_>) -> Option<Passed> {
+    fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
         let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
         let Some(request) = found else {
-            self.handle_unasked(now, from, &response);
+            self.handle_unasked(now, from, response);
             return None;
         };
         let renamed = self.answered(now, from, request, !exact, &response.outcome)?;
-        let splice = renamed.map(|id| (response.id_span, id));
+        let splice = renamed.map(|id| (response.id_span.clone(), id));
         Some(Passed { splice, tag: Tag::Answer(request).into(), urgent: false })
     }
 

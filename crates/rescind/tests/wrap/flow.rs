@@ -68,7 +68,8 @@ async fn a_peer_that_does_not_read_pauses_the_programs_output_and_nothing_else()
     while let Poll::Ready(written) = poll_once(&mut program.writer, line.as_bytes()).await {
         sent += written.unwrap();
     }
-    assert!((10_000..10_000 + 2 * SMALL_PIPE + line.len()).contains(&sent), "{sent} bytes were taken");
+    // A short message counts for more than its bytes: the engine keeps a record of each.
+    assert!((10_000 / 3..10_000 + 2 * SMALL_PIPE + line.len()).contains(&sent), "{sent} bytes were taken");
     // The other direction flows, and what is in flight can be seen.
     for n in 1..=1000 {
         peer.send(request(n, "sampling/createMessage")).await;
@@ -100,7 +101,7 @@ async fn a_program_that_does_not_read_pauses_the_peer_and_is_heard_all_the_same(
         }
         tokio::task::yield_now().await;
     }
-    assert!((10_000..10_000 + 64 * 1024 + 2 * SMALL_PIPE).contains(&sent), "{sent} bytes were taken");
+    assert!((10_000 / 3..10_000 + 64 * 1024 + 2 * SMALL_PIPE).contains(&sent), "{sent} bytes were taken");
     program.send(note("from/program")).await;
     assert_eq!(peer.receive().await["method"], "from/program");
     for _ in 0..sent / line.len() {
