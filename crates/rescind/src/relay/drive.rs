@@ -26,7 +26,7 @@ use super::{
     lifecycle::{Lifecycle, Limits, Open, Step},
     observer::Observer,
     presence::Presence,
-    signals::Signals,
+    signals::{Arrival, Signals},
 };
 use crate::stdio::{Input, Output};
 
@@ -179,19 +179,19 @@ impl Drive {
 
     fn poll_signals(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut moved = false;
-        while let Poll::Ready(signal) = self.signals.poll(cx) {
-            // A server that ended before was not ended by it.
-            self.look_after_server(now);
-            self.group.signal(signal);
-            self.lifecycle.signalled(now, signal);
-            moved = true;
-        }
-        while self.signals.poll_child(cx).is_ready() {
-            self.look_after_server(now);
-            moved = true;
-        }
-        while self.signals.poll_continued(cx).is_ready() {
-            self.group.lend_terminal();
+        while let Poll::Ready(arrival) = self.signals.poll(cx) {
+            match arrival {
+                Arrival::HandedOn(signal) => {
+                    // A server that ended before was not ended by it.
+                    self.look_after_server(now);
+                    self.group.signal(signal);
+                    self.lifecycle.signalled(now, signal);
+                }
+                Arrival::Child => self.look_after_server(now),
+                Arrival::Continued => {
+                    self.group.lend_terminal();
+                }
+            }
             moved = true;
         }
         moved

@@ -1,60 +1,102 @@
 //! Signals to this process that concern the server.
 
 use std::{
+    collections::VecDeque,
+    future::poll_fn,
     io,
-    task::{Context, Poll},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// What a signal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is to be handed on to the server.
+    HandedOn(Signal),
+    /// A child may have ended or been stopped.
+    Child,
+    /// This process was continued: a shell may have given it the terminal.
+    Continued,
+}
+
 /// The signals that are handed on to the server, and the news that a child has ended or was stopped, or that this
 /// process was continued.
+///
+/// A task of their own listens: the link asks in each of its turns, and asking every stream costs more than the turn.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    handed_on: Vec<(Signal, tokio::signal::unix::Signal)>,
-    child: tokio::signal::unix::Signal,
-    continued: tokio::signal::unix::Signal,
+    post: Arc<Mutex<Post>>,
     /// Held, never polled: listening to it makes a write beyond the limit on file sizes an error, which ends a
     /// log or a recording, instead of the end of the link.
     _too_large: Option<tokio::signal::unix::Signal>,
 }
 
+/// What has arrived and was not looked at, each once.
+#[derive(Debug, Default)]
+struct Post {
+    arrivals: VecDeque<Arrival>,
+    reader: Option<Waker>,
+}
+
 impl Signals {
     /// Listens from now on. What this process was started with as ignored (`nohup`) stays ignored.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
-        let mut handed_on = Vec::new();
+        let mut streams = Vec::new();
         for kind in [Signal::TERM, Signal::INT, Signal::HUP] {
             if !ignored.contains(kind) {
-                handed_on.push((kind, signal(SignalKind::from_raw(kind.as_raw()))?));
+                streams.push((Arrival::HandedOn(kind), signal(SignalKind::from_raw(kind.as_raw()))?));
             }
         }
         let too_large = (!ignored.contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
         let too_large = too_large.transpose()?;
-        let continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
-        Ok(Self { handed_on, child: signal(SignalKind::child())?, continued, _too_large: too_large })
+        streams.push((Arrival::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
+        streams.push((Arrival::Child, signal(SignalKind::child())?));
+        let post = Arc::<Mutex<Post>>::default();
+        let sender = Arc::clone(&post);
+        tokio::spawn(poll_fn(move |cx| {
+            for (arrival, stream) in &mut streams {
+                while stream.poll_recv(cx).is_ready() {
+                    deliver(&sender, *arrival);
+                }
+            }
+            Poll::<()>::Pending
+        }));
+        Ok(Self { post, _too_large: too_large })
     }
 
-    /// The next signal that is to be handed on.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
-        for (kind, arrivals) in &mut self.handed_on {
-            if arrivals.poll_recv(cx).is_ready() {
-                return Poll::Ready(*kind);
-            }
+    /// The next signal.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Arrival> {
+        let mut post = lock(&self.post);
+        if let Some(arrival) = post.arrivals.pop_front() {
+            return Poll::Ready(arrival);
+        }
+        if !post.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+            post.reader = Some(cx.waker().clone());
         }
         Poll::Pending
     }
+}
 
-    /// Ready when this process was continued: a shell may have given it the terminal.
-    pub(crate) fn poll_continued(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.continued.poll_recv(cx).map(|_| ())
+fn deliver(post: &Mutex<Post>, arrival: Arrival) {
+    let mut post = lock(post);
+    if !post.arrivals.contains(&arrival) {
+        post.arrivals.push_back(arrival);
     }
+    if let Some(reader) = post.reader.take() {
+        reader.wake();
+    }
+}
 
-    /// Ready when a child may have ended or been stopped.
-    pub(crate) fn poll_child(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.child.poll_recv(cx).map(|_| ())
-    }
+fn lock(post: &Mutex<Post>) -> MutexGuard<'_, Post> {
+    post.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A set of signals as the kernel prints it.
