@@ -43,12 +43,11 @@ fn a_server_that_asks_can_be_interrupted_and_suspended_as_without_the_shim() {
     let script = r#"trap : INT; "$0" run sh -c "$1"; echo "suspended: $?"; fg; echo "ended: $?""#;
     let mut shell = session(&terminal, &["-m"], script, ASKS);
     terminal.shows_until("password?");
-    // Control-Z, then the shell's own `fg`, and Control-C.
+    let server = terminal.foreground();
+    // Control-Z, then the shell's own `fg`, and, once the server asks again, Control-C.
     terminal.type_in("\x1a");
     terminal.shows_until("suspended: 148");
-    while terminal.foreground() == shell.id() {
-        std::thread::yield_now();
-    }
+    terminal.waits_for_foreground(server);
     terminal.type_in("\x03");
     terminal.shows_until("ended: 130");
     assert!(shell.wait().unwrap().success());

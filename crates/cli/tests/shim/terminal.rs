@@ -50,6 +50,15 @@ impl Terminal {
         tcgetpgrp(&self.person).unwrap().as_raw_pid().unsigned_abs()
     }
 
+    /// Returns when this group is in the foreground.
+    pub(crate) fn waits_for_foreground(&self, group: u32) {
+        let begun = std::time::Instant::now();
+        while self.foreground() != group {
+            assert!(begun.elapsed().as_secs() < 30, "{group} does not come to the foreground");
+            std::thread::yield_now();
+        }
+    }
+
     pub(crate) fn type_in(&self, text: &str) {
         File::from(self.person.try_clone().unwrap()).write_all(text.as_bytes()).unwrap();
     }
