@@ -21,7 +21,8 @@ const MAX_PAGES: usize = 1000;
 
 /// A client of one server. Clones share the session.
 ///
-/// [`open`](Self::open) it first. What it sends are ordinary [calls](Call) of its [`Peer`]: dropping one cancels it.
+/// [`open`](Self::open) it first. What it sends are ordinary [calls](crate::peer::Call) of its [`Peer`]: dropping one
+/// cancels it.
 #[derive(Clone, Debug)]
 pub struct Client {
     peer: Peer,
