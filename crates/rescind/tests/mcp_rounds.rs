@@ -501,6 +501,16 @@ async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
     assert!(matches!(asked.next().await, Seen::Fired(..)));
     assert!(matches!(asked.next().await, Seen::Gone(_)));
     assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    // Nor is the person asked whose call was stopped before its caller saw the answer.
+    let call = client.call_tool("book", &()).send();
+    let stop = call.handle();
+    let first = wire.hear().await;
+    wire.say(&result(&first["id"], input)).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    drop(stop.cancel("enough"));
+    assert!(matches!(call.await, Err(CallError::Cancelled(_))));
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(asked.is_quiet());
     // And a retry is the same request with what was asked for, under another id.
     let call = tokio::spawn(client.call_tool("book", &json!({ "deep": { "a": [1] } })));
     let first = wire.hear().await;

@@ -40,7 +40,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Asks our handlers, through `asking`; `round` counts from one.
+    /// What our handlers are to be asked, through `asking`, once this is polled; `round` counts from one.
     pub(super) fn ask(
         required: InputRequired,
         round: u32,
@@ -60,7 +60,7 @@ impl Input {
                 let method = request["method"].as_str().unwrap_or_default().to_owned();
                 let params = request.get("params").map_or_else(|| Ok(b"{}".to_vec()), serde_json::to_vec);
                 let call = Call::new(handlers.clone(), method.into(), params, parent.cloned());
-                open.push((name, Box::pin(call.without_timeouts().send())));
+                open.push((name, Box::pin(call.without_timeouts())));
             }
         }
         let is_abandonable = meta[ABANDONABLE] == true && request_state.is_some();

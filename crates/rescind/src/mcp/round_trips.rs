@@ -162,11 +162,12 @@ impl<R> RoundTrips<R> {
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let stop = self.stop.get_or_init(|| {
-            let stop = Stop::new(self.client.peer());
-            match &self.stage {
-                Stage::Round(call) => stop.begin(call.handle()),
-                Stage::Between(_) => {}
-                Stage::Over => stop.end(),
+            let stop = match &self.stage {
+                Stage::Round(call) => Stop::new(self.client.peer(), Some(call.handle())),
+                Stage::Between(_) | Stage::Over => Stop::new(self.client.peer(), None),
+            };
+            if matches!(self.stage, Stage::Over) {
+                stop.end();
             }
             Arc::new(stop)
         });
@@ -220,7 +221,7 @@ impl<R> RoundTrips<R> {
     }
 
     /// Makes the request again, with these members in its params.
-    fn retry(&mut self, members: &[u8]) -> Stage {
+    fn retry(&mut self, members: &[u8]) -> Result<Stage, CallError> {
         let params = with_members(self.params.as_deref().unwrap_or(b"{}"), members);
         let mut call = Call::new(self.client.peer().clone(), self.method.clone(), Ok(params), self.parent.clone());
         let Settings { response, on_progress, token, reason, has_no_timeouts, .. } = &self.settings;
@@ -242,9 +243,9 @@ impl<R> RoundTrips<R> {
             call = call.reason(reason);
         }
         if let Some(stop) = self.stop.get() {
-            stop.begin(call.handle());
+            stop.begin(call.handle()).map_err(CallError::Cancelled)?;
         }
-        Stage::Round(call)
+        Ok(Stage::Round(call))
     }
 }
 
@@ -286,7 +287,7 @@ impl<R: DeserializeOwned> RoundTrips<R> {
                         return Poll::Ready(Err(CallError::TimedOut { clock: Clock::Total, after }));
                     }
                     let members = ready!(between.input.poll(cx))?;
-                    self.stage = self.retry(&members);
+                    self.stage = self.retry(&members)?;
                 }
             }
         }
@@ -337,7 +338,24 @@ fn with_members(object: &[u8], members: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::peer::transport::memory;
+
+    #[tokio::test]
+    async fn a_stop_just_before_a_round_begins_keeps_it_from_beginning() {
+        let (near, _far) = memory();
+        let (peer, _driver) = Client::builder().connect(near);
+        let client = Client::new(peer, "test", "0");
+        let mut call = RoundTrips::<Value>::new(client, "tools/call".into(), Ok(b"{}".to_vec()), true);
+        let handle = call.handle();
+        let waker = std::task::Waker::noop();
+        let stop = Arc::clone(call.stop.get().expect("there is a handle"));
+        assert_eq!(stop.pause(&Context::from_waker(waker)), None, "its caller looks");
+        drop(handle.cancel("and then Stop is pressed"));
+        assert!(matches!(call.retry(b"{}"), Err(CallError::Cancelled(_))), "nothing is asked again");
+    }
 
     #[test]
     fn members_are_added_behind_those_there_are() {

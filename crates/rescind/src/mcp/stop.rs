@@ -28,13 +28,22 @@ struct State {
 }
 
 impl Stop {
-    pub(super) fn new(peer: &Peer) -> Self {
-        Self { shared: Arc::clone(peer.shared()), state: Mutex::default() }
+    /// For a call that is in this round, or in none.
+    pub(super) fn new(peer: &Peer, round: Option<StopHandle>) -> Self {
+        let state = Mutex::new(State { round, ..State::default() });
+        Self { shared: Arc::clone(peer.shared()), state }
     }
 
-    /// A round begins.
-    pub(super) fn begin(&self, round: StopHandle) {
-        self.lock().round = Some(round);
+    /// A round begins; or why it must not, if the call was stopped since its caller last looked.
+    pub(super) fn begin(&self, round: StopHandle) -> Result<(), Cause> {
+        let mut state = self.lock();
+        match &state.cause {
+            Some(cause) => Err(cause.clone()),
+            None => {
+                state.round = Some(round);
+                Ok(())
+            }
+        }
     }
 
     /// Between two rounds: why the call is to stop, if it is; else its caller is woken when it is.
