@@ -134,7 +134,8 @@ impl<R> RoundTrips<R> {
         self.with(|call| call.progress(relayed(on_progress)))
     }
 
-    /// Stops it when `token` fires. The token is watched while it is polled, and no longer.
+    /// Stops it when `token` fires: during a round whether this is polled or not (see [`Call::token`]), between two rounds
+    /// when it is polled next.
     pub fn token(mut self, token: CancellationToken) -> Self {
         self.settings.token = Some(token.clone());
         self.with(|call| call.token(token))
