@@ -9,7 +9,10 @@ use std::{
 };
 
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::AbortHandle,
+};
 
 /// What a signal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,7 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct Signals {
     post: Arc<Mutex<Post>>,
+    listener: AbortHandle,
     /// Held, never polled: listening to it makes a write beyond the limit on file sizes an error, which ends a
     /// log or a recording, instead of the end of the link.
     _too_large: Option<tokio::signal::unix::Signal>,
@@ -61,7 +65,7 @@ impl Signals {
         streams.push((Arrival::Child, signal(SignalKind::child())?));
         let post = Arc::<Mutex<Post>>::default();
         let sender = Arc::clone(&post);
-        tokio::spawn(poll_fn(move |cx| {
+        let listener = tokio::spawn(poll_fn(move |cx| {
             for (arrival, stream) in &mut streams {
                 while stream.poll_recv(cx).is_ready() {
                     deliver(&sender, *arrival);
@@ -69,7 +73,7 @@ impl Signals {
             }
             Poll::<()>::Pending
         }));
-        Ok(Self { post, _too_large: too_large })
+        Ok(Self { post, listener: listener.abort_handle(), _too_large: too_large })
     }
 
     /// The next signal.
@@ -82,6 +86,12 @@ impl Signals {
             post.reader = Some(cx.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.listener.abort();
     }
 }
 
