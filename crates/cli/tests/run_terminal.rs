@@ -13,10 +13,14 @@ use shim::{PROGRAM, terminal::Terminal};
 const ASKS: &str = r#"stty -echo </dev/tty; printf 'password? ' >/dev/tty; read -r told </dev/tty
     echo "{\"method\":\"told/$told\"}"; exec cat"#;
 
-/// A session of its own on this terminal, with `script` run by its shell, to which `server` is given.
+/// A session of its own on this terminal, with `script` run by its shell, to which `server` is given. Control-C works in
+/// it also where these tests run in the background of a shell, which has its children ignore SIGINT.
 fn session(terminal: &Terminal, flags: &[&str], script: &str, server: &str) -> Child {
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", "sh"]).args(flags).args(["-c", script, PROGRAM, server]);
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal", "setsid", "--ctty", "--wait", "sh"])
+        .args(flags)
+        .args(["-c", script, PROGRAM, server]);
     command.stdin(terminal.end()).stdout(terminal.end()).stderr(terminal.end()).spawn().unwrap()
 }
 
