@@ -40,6 +40,17 @@ pub(crate) struct Facts {
     pub(crate) requests: Vec<Request>,
     /// How many more there are.
     pub(crate) more: u64,
+    /// Why those were not reached, where they were asked for.
+    pub(crate) cut: Option<ShimError>,
+}
+
+/// How much of a long listing is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// The oldest, as many as a shim lists at once.
+    First,
+    /// Every page, as far as its requests had begun when the first was asked for.
+    All,
 }
 
 impl Selection {
@@ -85,7 +96,10 @@ pub(crate) fn look(directories: &Directories) -> Result<Look, Failure> {
 /// What to say where no session is found: no more than was looked at.
 pub(crate) fn no_sessions() -> String {
     match std::env::var_os(DIRECTORY_VARIABLE).filter(|chosen| !chosen.is_empty()) {
-        None => "no sessions: no `rescind run` of yours is running, or only with --unlisted".into(),
+        None => format!(
+            "no sessions: none was found of a `rescind run` of yours; one with --unlisted, or with {DIRECTORY_VARIABLE}, \
+             is not seen from here"
+        ),
         Some(chosen) => {
             let chosen = clean(&chosen.to_string_lossy());
             format!("no sessions in {chosen} ({DIRECTORY_VARIABLE}); a `rescind run` started without it is elsewhere")
@@ -98,20 +112,40 @@ pub(crate) fn no_such_session(session: &str) -> Failure {
 }
 
 /// Asks each of them, many at a time. Those that are gone are left out; the others come in their order.
-pub(crate) async fn hear(shims: Vec<Shim>, query: &Query) -> Vec<Heard> {
+pub(crate) async fn hear(shims: Vec<Shim>, query: &Query, pages: Pages) -> Vec<Heard> {
     let query = query.clone();
     let heard = ask_all(shims, move |shim| {
         let query = query.clone();
-        async move { ask(&shim, &query).await }
+        async move { ask(&shim, query, pages).await }
     });
     let present = |(_, told): &(_, Result<_, ShimError>)| !matches!(told, Err(ShimError::Gone(_)));
     heard.await.into_iter().filter(present).map(|(shim, told)| Heard { shim, told }).collect()
 }
 
-async fn ask(shim: &Shim, query: &Query) -> Result<Facts, ShimError> {
+async fn ask(shim: &Shim, mut query: Query, pages: Pages) -> Result<Facts, ShimError> {
     let session = shim.session().await?;
-    let listing = shim.requests(query).await?;
-    Ok(Facts { session, now: listing.now, requests: listing.requests, more: listing.more })
+    let listing = shim.requests(&query).await?;
+    let mut facts = Facts { session, now: listing.now, requests: listing.requests, more: listing.more, cut: None };
+    while pages == Pages::All && facts.more > 0 {
+        let Some(last) = facts.requests.last().filter(|last| last.since <= facts.now) else { break };
+        query.after = Some((last.since, last.key.clone()));
+        match shim.requests(&query).await {
+            Ok(page) if page.requests.is_empty() => break,
+            Ok(page) => {
+                facts.more = page.more;
+                facts.requests.extend(page.requests);
+            }
+            Err(error) => {
+                facts.cut = Some(error);
+                return Ok(facts);
+            }
+        }
+    }
+    if pages == Pages::All {
+        // Those that came later than the question are nobody's loss.
+        facts.more = 0;
+    }
+    Ok(facts)
 }
 
 /// Says that a session did not answer; a listing does not have its requests.

@@ -17,8 +17,8 @@ use rescind_feed::{Request, Side, State};
 
 use crate::{
     failure::Failure,
-    fleet::{self, Facts, Heard, Selection, speak},
-    screen::Screen,
+    fleet::{self, Facts, Heard, Pages, Selection, speak},
+    screen::{Screen, clean},
 };
 use row::{Row, is_from};
 
@@ -103,13 +103,14 @@ enum Coverage {
 
 async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
     let shims = fleet::shims(arguments.selection.session.as_deref())?;
-    let mut heard = fleet::hear(shims, &arguments.query()).await;
+    let mut heard = fleet::hear(shims, &arguments.query(), arguments.pages()).await;
     let mut hidden = Vec::new();
     for Heard { shim, told } in &mut heard {
         let Ok(facts) = told else { continue };
         facts.requests.retain(|request| arguments.shows(request));
+        let why = facts.cut.as_ref().map(|error| format!(": {}", clean(&error.to_string()))).unwrap_or_default();
         if facts.more > 0 {
-            hidden.push(format!("note: {}: {} more are not listed", shim.name(), facts.more));
+            hidden.push(format!("note: {}: {} more are not listed{why}", shim.name(), facts.more));
         }
     }
     if let (Some(session), true) = (&arguments.selection.session, heard.is_empty()) {
@@ -134,6 +135,11 @@ impl Arguments {
     fn query(&self) -> Query {
         let state = if self.recent || self.state.contains(&Stage::Ended) { Some("all") } else { None };
         Query { state, from: self.from.map(Sender::side), ..self.selection.query() }
+    }
+
+    /// All of them where few are meant, or the newest: those may stand anywhere.
+    const fn pages(&self) -> Pages {
+        if self.recent || !self.state.is_empty() { Pages::All } else { Pages::First }
     }
 
     /// Whether a request is to be shown, of those that a shim was asked for.
@@ -171,8 +177,9 @@ impl Arguments {
     /// What to say if no request is listed.
     fn nothing(&self, heard: &[Heard]) -> Option<String> {
         let answers = heard.iter().filter_map(|heard| heard.told.as_ref().ok());
-        let (answered, empty) =
-            answers.fold((0, true), |(n, empty), facts| (n + 1, empty && facts.requests.is_empty()));
+        // What was not reached may be of this kind.
+        let (answered, empty) = answers
+            .fold((0, true), |(n, empty), facts| (n + 1, empty && facts.requests.is_empty() && facts.cut.is_none()));
         empty.then(|| self.nothing_in(heard.len(), answered)).flatten()
     }
 

@@ -8,7 +8,7 @@ use rescind_feed::{Request, duration};
 use super::target::Target;
 use crate::{
     failure::Failure,
-    fleet::{self, Facts, Heard, Selection, no_such_session, speak},
+    fleet::{self, Facts, Heard, Pages, Selection, no_such_session, speak},
     screen::clean,
 };
 
@@ -96,30 +96,22 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
 pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Verdict), Failure> {
     let (mut chosen, mut verdict) = (Vec::new(), Verdict::Cancelled);
     let query = Query { cancelled: Some(false), ..selection.query() };
-    let heard = fleet::hear(fleet::shims(selection.session.as_deref())?, &query).await;
-    let (answered, silent) = parted(heard);
+    let shims = fleet::shims(selection.session.as_deref())?;
+    if shims.is_empty() {
+        speak(&fleet::no_sessions());
+        return Ok((chosen, Verdict::NotInFlight));
+    }
+    let (answered, silent) = parted(fleet::hear(shims, &query, Pages::All).await);
     for one in &silent {
         one.say();
         verdict = Verdict::Failed;
     }
     for (shim, facts) in answered {
-        let Facts { now, mut requests, mut more, .. } = facts;
-        // Further pages, as far as they were in flight when the first was asked for.
-        while let (1.., Some(last)) = (more, requests.last().filter(|last| last.since <= now)) {
-            let after = Some((last.since, last.key.clone()));
-            match shim.requests(&Query { after, ..query.clone() }).await {
-                Ok(page) if page.requests.is_empty() => break,
-                Ok(page) => {
-                    more = page.more;
-                    requests.extend(page.requests);
-                }
-                Err(error) => {
-                    let words = clean(&error.to_string());
-                    speak(&format!("error: {}: {more} more of them are not reached: {words}", shim.name()));
-                    verdict = Verdict::Failed;
-                    break;
-                }
-            }
+        let Facts { now, requests, more, cut, .. } = facts;
+        if let Some(error) = cut {
+            let words = clean(&error.to_string());
+            speak(&format!("error: {}: {more} more of them are not reached: {words}", shim.name()));
+            verdict = Verdict::Failed;
         }
         let meant = |request: &Request| request.is_open() && request.cancel.is_none() && request.since <= now;
         let fresh = requests.into_iter().filter(meant);
@@ -127,7 +119,7 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
-        speak(&format!("nothing of this kind is in flight{of_those}"));
+        speak(&format!("nothing of this kind is in flight{of_those}, or it is cancelled already"));
         verdict = verdict.max(Verdict::NotInFlight);
     }
     Ok((chosen, verdict))
@@ -154,7 +146,7 @@ impl Silent {
 
 async fn fitting(target: &Target, shims: &[Shim], state: Option<&'static str>) -> Fitting {
     let query = Query { id: Some(target.id.clone()), state, ..Query::default() };
-    let (answered, silent) = parted(fleet::hear(shims.to_vec(), &query).await);
+    let (answered, silent) = parted(fleet::hear(shims.to_vec(), &query, Pages::First).await);
     let mut found = Vec::new();
     for (shim, facts) in answered {
         let Facts { now, requests, .. } = facts;

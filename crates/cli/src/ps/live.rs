@@ -80,9 +80,10 @@ impl Live {
         !matches!(self.sessions.insert(place, One::Lost(error)), Some(One::Lost(_)))
     }
 
-    /// Forgets sessions whose sockets are no longer there, but not what is shown of them: they tell their end.
+    /// Forgets sessions whose sockets are no longer there. What is shown of one that tells stays: it tells its end.
     pub(super) fn keep(&mut self, found: &[String]) {
         self.known.retain(|session| found.contains(session));
+        self.sessions.retain(|(_, name), one| matches!(one, One::Told(_)) || found.contains(name));
     }
 
     /// Whether anything is known of that session.

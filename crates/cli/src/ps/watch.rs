@@ -18,7 +18,7 @@ use super::{
 use crate::{
     failure::Failure,
     fleet::{self, speak},
-    screen::{Screen, clean},
+    screen::{Screen, clean, fitted},
 };
 
 /// What is said until every session has answered, or has not.
@@ -134,8 +134,8 @@ impl Watch<'_> {
 
     fn draw(&mut self) -> io::Result<()> {
         let screen = Screen::now();
-        let (_, height) = screen.size.unwrap_or((80, 24));
-        let mut lines = self.lines(screen);
+        let (columns, height) = screen.size.unwrap_or((80, 24));
+        let mut lines = self.lines(screen, columns);
         let room = height.saturating_sub(2).max(1);
         if lines.len() > room {
             let more = lines.len() - (room - 1);
@@ -154,7 +154,7 @@ impl Watch<'_> {
         stdout.flush()
     }
 
-    fn lines(&self, screen: Screen) -> Vec<String> {
+    fn lines(&self, screen: Screen, columns: usize) -> Vec<String> {
         let now = Instant::now();
         let (mut rows, mut silent, mut answered, mut is_empty) = (Vec::new(), Vec::new(), 0, true);
         for (name, one) in self.live.sessions() {
@@ -183,7 +183,9 @@ impl Watch<'_> {
         }
         let words = if is_empty { self.nothing(answered) } else { None };
         let lines = if rows.is_empty() { Vec::new() } else { table::lines(&rows, screen) };
-        lines.into_iter().chain(words).chain(silent).collect()
+        // Lines are counted to draw over them: none may wrap. Those of the table fit already.
+        let words = words.into_iter().chain(silent).map(|line| fitted(&line, columns));
+        lines.into_iter().chain(words).collect()
     }
 
     /// What to say while no request is shown: nothing that is not known yet.

@@ -117,9 +117,11 @@ function totals() {
     }
   }
   const inFlight = live.reduce((sum, session) => sum + session.inFlight, 0);
-  const over = shown.length - live.length;
+  const ended = shown.filter((session) => session.hasEnded).length;
+  const unknown = shown.length - live.length - ended;
   const words = [
-    several(live.length, "session"), over ? `${count(over)} ended` : null, `${count(inFlight)} in flight`,
+    several(live.length, "session"), ended ? `${count(ended)} ended` : null, unknown ? `${count(unknown)} not heard of` : null,
+    `${count(inFlight)} ${unknown ? "known to be in flight" : "in flight"}`,
     cancelling ? `${count(cancelling)} cancelling` : null,
   ];
   set(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");

@@ -58,6 +58,11 @@ export class Session {
     return this.stopped !== Infinity || this.unheard;
   }
 
+  /** It ended; of one that is over for another reason nobody knows. */
+  get hasEnded() {
+    return this.end !== null && (this.why === null || this.why === "gone");
+  }
+
   /** Its clock when the page's clock shows `at`. */
   clock(at) {
     if (this.unheard) return this.heard;
