@@ -4,7 +4,7 @@ use rescind_proto::{
     dialect::{Dialect, mcp},
     receipt::Outcome,
     relay::Config,
-    side::Sides,
+    side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
 
@@ -55,6 +55,24 @@ fn only_the_named_member_is_cancelled() {
     assert_eq!(rig.at_server(), [cancel(1)]);
     rig.from_server(&array(&[result(1), result(2)]));
     assert_eq!(rig.at_client(), [array(&[result(2)])]);
+}
+
+#[test]
+fn progress_that_left_in_an_array_does_not_keep_later_progress_from_being_taken_back() {
+    let mut rig = between(&mcp::REVISION_2025_03_26, &mcp::REVISION_2025_03_26);
+    rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}"#);
+    rig.at_server();
+    let progress = |n: i32| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"t","progress":{n}}}}}"#
+        )
+    };
+    let together = array(&[progress(1), progress(2)]);
+    rig.from_server(&together);
+    rig.from_server(&progress(3));
+    rig.write(Side::Client, together.len() + 1);
+    rig.from_client(&cancel(1));
+    assert_eq!(rig.at_client(), [together], "silence is what a cancelled request gets");
 }
 
 #[test]

@@ -131,7 +131,9 @@ impl Relay {
             self.bundle(tag);
         }
         let framing = self.framing;
-        let bundle = self.bundles.insert(array.tagged.into_iter().map(|(_, tag)| tag).collect());
+        // A notice in an array cannot be taken back, and so is none of those that wait.
+        let tags = array.tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Notice(_)));
+        let bundle = self.bundles.insert(tags.collect());
         self.links[to].outbox.push_sized(Tag::Many(bundle).into(), members.len(), |out| {
             message::frame(framing, out, |out| {
                 out.push(b'[');

@@ -311,7 +311,8 @@ impl Relay {
         let Self { asked, tables, timers, .. } = self;
         if due == NEVER {
             let table = &tables[request.from];
-            return asked[request.from].park(request.key, table.live(), |key| table.get(key).is_some());
+            return asked[request.from]
+                .park(request.key, table.live(), |key| table.get(key).is_some_and(Exchange::is_live));
         }
         let clocks = tables[request.from].get_mut(request.key).and_then(|ex| ex.clocks.as_deref_mut());
         if let Some(running) = clocks.and_then(|clocks| clocks.get_mut(clock).as_mut()) {
