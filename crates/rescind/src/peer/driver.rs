@@ -272,7 +272,8 @@ impl Driver {
         self.phase.wants_input = wants_input;
         self.phase.due = state.conn.poll_timeout();
         drop(state);
-        if wrote && has_room {
+        // Also where nothing was written: what was withdrawn made room too.
+        if has_room {
             shared.freed.notify_waiters();
         }
         self.phase.needs_flush |= wrote;

@@ -56,7 +56,8 @@ impl Peer {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, nothing was sent.
+    /// Dropped while it waits for room, nothing was sent. Inside a handler it also gives way once it is queued: dropped
+    /// then, it has been sent.
     pub fn notify(
         &self,
         method: &str,
