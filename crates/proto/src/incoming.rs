@@ -48,10 +48,7 @@ pub(crate) struct Incoming {
     /// The rule that forbids cancelling it.
     pub(crate) uncancellable: Option<Rule>,
     pub(crate) shielded: bool,
-    /// It is a turn, or a permission request within one (D37).
-    pub(crate) in_turn: bool,
-    /// The server may end it with a cancel of its own (MCP-M02).
-    pub(crate) is_subscription: bool,
+    pub(crate) kind: Kind,
     /// A later request has taken its id over.
     pub(crate) superseded: bool,
     /// It was answered and waits for another request of the peer: its slot is free (D48).
@@ -59,6 +56,19 @@ pub(crate) struct Incoming {
     /// A person answers it, and has not: meanwhile the response clocks of our calls stand still (D49).
     pub(crate) is_open_question: bool,
 }
+
+/// What a request means to the machine beyond its dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// A turn, or a permission request within one (D37).
+    InTurn,
+    /// The server may end it with a cancel of its own (MCP-M02).
+    Subscription,
+}
+
+/// A million of them wait at once: what few have stands in a box.
+const _: () = assert!(size_of::<Incoming>() <= 144);
 
 /// What few requests have.
 #[derive(Clone, Debug, Default)]

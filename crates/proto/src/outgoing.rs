@@ -41,18 +41,29 @@ pub(crate) struct Outgoing {
     pub(crate) cancel: Option<Box<Cancelling>>,
     pub(crate) method: Method,
     pub(crate) part: Part,
-    /// The caller has its settlement (invariant 3).
-    pub(crate) settled: bool,
+    pub(crate) standing: Standing,
     /// The protocol has no way to cancel it (D18, D38).
     pub(crate) uncancellable: bool,
     pub(crate) is_task: bool,
-    /// Settled, and kept only for what may come late.
-    pub(crate) is_ghost: bool,
     /// Somebody wants to hear what comes of its cancel.
     pub(crate) is_watched: bool,
     /// A person answers it: while it is open the peer's deadlines stand still (D49).
     pub(crate) is_question: bool,
 }
+
+/// How far a request is from being forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its caller waits.
+    Open,
+    /// The caller has its settlement (invariant 3).
+    Settled,
+    /// Settled, and kept only for what may come late.
+    Ghost,
+}
+
+/// A million of them wait at once: what few have stands in a box.
+const _: () = assert!(size_of::<Outgoing>() <= 112);
 
 /// A request among those that serve one request of the peer (D26).
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +124,16 @@ pub(crate) struct Cancelling {
 }
 
 impl Outgoing {
+    /// Whether the caller has its settlement (invariant 3).
+    pub(crate) const fn is_settled(&self) -> bool {
+        matches!(self.standing, Standing::Settled | Standing::Ghost)
+    }
+
+    /// Whether it is kept only for what may come late.
+    pub(crate) const fn is_ghost(&self) -> bool {
+        matches!(self.standing, Standing::Ghost)
+    }
+
     /// The peer's request that this one serves.
     pub(crate) fn parent(&self) -> Option<Key> {
         self.kin.as_ref().map(|kin| kin.parent)
@@ -130,7 +151,7 @@ impl Outgoing {
 
     fn first(&self, response: Instant) -> Instant {
         match &self.cancel {
-            _ if self.settled => NEVER,
+            _ if self.is_settled() => NEVER,
             Some(cancel) => cancel.wait.min(response).min(self.clocks.total),
             None => response.min(self.clocks.total),
         }
@@ -255,8 +276,8 @@ impl Calls {
 
     /// The caller has its settlement: nobody waits, and its token is no longer active (MCP-P03).
     pub(crate) fn settle(&mut self, key: Key) -> Option<Box<RequestId>> {
-        let call = self.slab.get_mut(key).filter(|call| !call.settled)?;
-        call.settled = true;
+        let call = self.slab.get_mut(key).filter(|call| !call.is_settled())?;
+        call.standing = Standing::Settled;
         self.waiting -= 1;
         let token = call.token.as_deref()?;
         if let Ok(entry) = self.tokens.find_entry(self.seed.id(token), |&at| at == key.index()) {
@@ -267,10 +288,10 @@ impl Calls {
 
     /// A settled request whose cancel was written stays until it is answered or forgotten.
     pub(crate) fn haunt(&mut self, now: Instant, key: Key) {
-        let Some(call) = self.slab.get_mut(key).filter(|call| !call.is_ghost) else {
+        let Some(call) = self.slab.get_mut(key).filter(|call| !call.is_ghost()) else {
             return;
         };
-        call.is_ghost = true;
+        call.standing = Standing::Ghost;
         self.ghosts.push_back((key, now));
         self.haunting += 1;
         if self.ghosts.len() > 2 * self.haunting + 32 {
@@ -284,10 +305,10 @@ impl Calls {
         if let Ok(entry) = self.ids.find_entry(self.seed.integer(call.id), |&at| at == key.index()) {
             entry.remove();
         }
-        if call.is_ghost {
+        if call.is_ghost() {
             self.haunting -= 1;
         }
-        debug_assert!(call.settled, "invariant 3: {} left without a settlement", call.id);
+        debug_assert!(call.is_settled(), "invariant 3: {} left without a settlement", call.id);
         Some(call)
     }
 

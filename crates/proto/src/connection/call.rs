@@ -15,7 +15,7 @@ use crate::{
     lanes::{Armed, NEVER},
     message,
     outbox::Ticket,
-    outgoing::{Cancelling, Clocks, Kin, Outgoing, Part},
+    outgoing::{Cancelling, Clocks, Kin, Outgoing, Part, Standing},
     receipt::{Outcome, Receipt},
     side::Side,
     slab::Key,
@@ -173,10 +173,9 @@ impl Connection {
             cancel: None,
             method: self.methods.intern(method),
             part,
-            settled: false,
+            standing: Standing::Open,
             uncancellable: uncancellable || is_task,
             is_task,
-            is_ghost: false,
             is_watched: options.is_watched,
             is_question,
         });
@@ -387,7 +386,7 @@ impl Connection {
 
     /// Ends a request before its answer: the peer is told if it may be, and has not been (D15).
     fn end_call(&mut self, now: Instant, key: Key, cause: Cause, how: Settlement, wait: Option<Instant>) -> bool {
-        let Some(call) = self.outgoing.get_mut(key).filter(|call| !call.settled) else { return false };
+        let Some(call) = self.outgoing.get_mut(key).filter(|call| !call.is_settled()) else { return false };
         if let Some(cancel) = &mut call.cancel {
             // Asked for before: the first cause stays (D19).
             if let Some(wait) = wait {
@@ -467,7 +466,7 @@ impl Connection {
     /// The cancel has left, whole: from here on only the peer can tell more.
     pub(super) fn cancel_written(&mut self, now: Instant, key: Key) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
-        let settled = call.settled;
+        let settled = call.is_settled();
         let Some(cancel) = &mut call.cancel else { return };
         cancel.frame = None;
         let twice = cancel.receipt.written.replace(now).is_some();
@@ -503,7 +502,7 @@ impl Connection {
     pub(super) fn arm_call(&mut self, key: Key) {
         let Self { outgoing, asked, timers, .. } = self;
         let waiting = outgoing.waiting();
-        let Some(call) = outgoing.get_mut(key).filter(|call| !call.settled) else { return };
+        let Some(call) = outgoing.get_mut(key).filter(|call| !call.is_settled()) else { return };
         let due = call.due(asked);
         if due < call.armed.at {
             timers.disarm(call.armed);
@@ -511,7 +510,7 @@ impl Connection {
         }
         // While the peer has a question open, this clock is not due at all, and looked at again afterwards (D49).
         if call.clocks.response != NEVER && asked.is_held() {
-            asked.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.settled));
+            asked.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.is_settled()));
         }
     }
 

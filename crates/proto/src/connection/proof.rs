@@ -51,8 +51,8 @@ impl Connection {
         let (mut waiting, mut ghosts, mut tokens) = (0, 0, 0);
         for (key, call) in self.outgoing.iter() {
             let id = call.id;
-            waiting += usize::from(!call.settled);
-            ghosts += usize::from(call.is_ghost);
+            waiting += usize::from(!call.is_settled());
+            ghosts += usize::from(call.is_ghost());
             tokens += usize::from(call.token.is_some());
             let has_begun = self.outbox.has_begun(call.frame);
             if let Some(cancel) = &call.cancel {
@@ -63,12 +63,15 @@ impl Connection {
                     "invariant 2: a cancel goes out for {id}, which was withdrawn"
                 );
                 assert!(
-                    !call.settled || !cancel.receipt.outcome.is_final(),
+                    !call.is_settled() || !cancel.receipt.outcome.is_final(),
                     "invariant 6: {id} is settled and its receipt is final"
                 );
             }
-            assert!(!call.settled || call.cancel.is_some(), "invariant 6: {id} is settled and still there");
-            assert!(!call.settled || !call.armed.is_armed(), "invariant 6: a clock runs for {id}, which is settled");
+            assert!(!call.is_settled() || call.cancel.is_some(), "invariant 6: {id} is settled and still there");
+            assert!(
+                !call.is_settled() || !call.armed.is_armed(),
+                "invariant 6: a clock runs for {id}, which is settled"
+            );
             let earliest = call.earliest(self.now, &self.asked);
             assert!(
                 earliest >= call.armed.at || self.asked.has_parked(key),
@@ -88,7 +91,7 @@ impl Connection {
         assert_eq!(ghosts, self.outgoing.haunting().count(), "invariant 6: a ghost is in no queue");
         assert_eq!(tokens, self.outgoing.tokens(), "invariant 6: a token leads nowhere");
         assert!(waiting <= self.config.max_in_flight, "invariant 8: too many in flight");
-        let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.settled).count();
+        let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.is_settled()).count();
         assert_eq!(questions, self.asking.holders(), "invariant 6: a clock stands still for nothing");
     }
 
@@ -225,7 +228,14 @@ impl Connection {
         let mut calls: Vec<_> = self.outgoing.iter().collect();
         calls.sort_unstable_by_key(|(_, call)| call.id);
         for (key, call) in calls {
-            (call.id, call.dialect.name, self.methods.name(call.method), call.part, call.settled, call.uncancellable)
+            (
+                call.id,
+                call.dialect.name,
+                self.methods.name(call.method),
+                call.part,
+                call.is_settled(),
+                call.uncancellable,
+            )
                 .hash(state);
             (self.outbox.has_begun(call.frame), &call.token).hash(state);
             let parent = call.parent().and_then(|parent| self.incoming.get(parent));
@@ -237,7 +247,7 @@ impl Connection {
                 cancel.frame.is_some().hash(state);
                 hash_due(cancel.wait, now, state);
             }
-            if call.is_ghost {
+            if call.is_ghost() {
                 let since = self.outgoing.haunting().find(|(ghost, _)| *ghost == key);
                 since.map(|(_, since)| now.since(since)).hash(state);
             }

@@ -7,7 +7,7 @@ use crate::{
     dialect::{Dialect, IdReuse, Settlement},
     error_code, frame,
     id::{IncomingId, RequestId},
-    incoming::{Delivery, Extras, Incoming, Told, Work},
+    incoming::{Delivery, Extras, Incoming, Kind, Told, Work},
     json,
     lanes::{Armed, NEVER},
     memory::Fate,
@@ -93,6 +93,12 @@ impl Connection {
         if is_open_question {
             self.asked.hold(now);
         }
+        let is_subscription = dialect.subscription.is_some_and(|form| form.method == method);
+        let kind = match (&turn, is_subscription) {
+            (Some(_), _) => Kind::InTurn,
+            (None, true) => Kind::Subscription,
+            (None, false) => Kind::Plain,
+        };
         let key = self.incoming.insert(Incoming {
             dialect,
             work: if may_start { Work::Offered(payload) } else { Work::Waiting(payload) },
@@ -107,8 +113,7 @@ impl Connection {
             method: self.methods.intern(&method),
             uncancellable,
             shielded: false,
-            in_turn: turn.is_some(),
-            is_subscription: dialect.subscription.is_some_and(|form| form.method == method),
+            kind,
             superseded: false,
             is_suspended: false,
             is_open_question,
@@ -321,7 +326,7 @@ impl Connection {
 
     /// A subscription that the server ends is ended with a cancel too, after its answer (MCP-M02).
     fn end_served_subscription(&mut self, key: Key) {
-        let Some(request) = self.incoming.get(key).filter(|request| request.is_subscription) else { return };
+        let Some(request) = self.incoming.get(key).filter(|request| request.kind == Kind::Subscription) else { return };
         if self.config.role == Side::Client || self.phase.deaf {
             return;
         }
@@ -459,7 +464,7 @@ impl Connection {
         if !matches!(request.work, Work::Ended) || request.is_live() {
             return;
         }
-        let (batch, in_turn) = (request.take_batch(), request.in_turn);
+        let (batch, in_turn) = (request.take_batch(), request.kind == Kind::InTurn);
         let delivery = request.extras.as_ref().map(|extras| extras.delivery).unwrap_or_default();
         let fate = if request.told == Told::Silence { Fate::Silenced } else { Fate::Answered };
         // An id that was taken over belongs to its new request.

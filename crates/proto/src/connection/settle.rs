@@ -34,7 +34,7 @@ impl Connection {
     pub(super) fn fail_call(&mut self, now: Instant, id: &RequestId, why: Refusal) {
         let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(id)) else { return };
         let Some(call) = self.outgoing.get(key).filter(|call| self.outbox.has_begun(call.frame)) else { return };
-        let settled = call.settled;
+        let settled = call.is_settled();
         let said = Said::Error(b"{}");
         self.learn(now, key, said);
         if settled {
@@ -68,7 +68,7 @@ impl Connection {
 
     fn answered(&mut self, now: Instant, key: Key, said: Said<'_>) {
         let Some(call) = self.outgoing.get(key) else { return };
-        let (id, settled, dialect) = (call.id, call.settled, call.dialect);
+        let (id, settled, dialect) = (call.id, call.is_settled(), call.dialect);
         if let (Part::Handshake, Said::Result(result)) = (call.part, said) {
             self.era.saw_initialize_result(result);
         }
@@ -135,7 +135,7 @@ impl Connection {
     /// The server ends our subscription (MCP-M02).
     pub(super) fn end_subscription(&mut self, now: Instant, key: Key, reason: Option<&str>) -> Verdict {
         let Some(call) = self.outgoing.get(key) else { return Verdict::Completed };
-        if call.settled {
+        if call.is_settled() {
             return Verdict::Completed;
         }
         self.settle_call(now, key, Settlement::Ended { reason: reason.map(Into::into) });
@@ -147,7 +147,7 @@ impl Connection {
     pub(super) fn close_calls(&mut self, now: Instant) {
         for key in self.outgoing.keys() {
             let Some(call) = self.outgoing.get_mut(key) else { continue };
-            let (settled, request) = (call.settled, call.frame);
+            let (settled, request) = (call.is_settled(), call.frame);
             let confirms = !call.dialect.is_silent();
             if let Some(cancel) = &mut call.cancel
                 && cancel.receipt.outcome.is_cut_short(confirms)
@@ -169,7 +169,7 @@ impl Connection {
     /// Tells the caller, once (invariant 3).
     pub(super) fn settle_call(&mut self, now: Instant, key: Key, how: Settlement) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
-        if call.settled {
+        if call.is_settled() {
             return self.note(3, true);
         }
         let (is_task, is_question) = (call.is_task, call.is_question);

@@ -201,7 +201,7 @@ impl Connection {
         }
         let mut written = false;
         for key in self.turns.of(session, What::Prompt) {
-            let pending = self.outgoing.get(key).is_some_and(|call| !call.settled && call.cancel.is_none());
+            let pending = self.outgoing.get(key).is_some_and(|call| !call.is_settled() && call.cancel.is_none());
             if pending && !written {
                 written = self.cancel_call(now, key, Cause::new(CauseCode::Caller), Some(NEVER));
             }

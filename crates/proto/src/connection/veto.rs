@@ -115,7 +115,7 @@ impl Connection {
     /// A cancel that a filter kept back: the request goes on, as far as the peer knows.
     fn cancel_vetoed(&mut self, now: Instant, key: Key) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
-        let settled = call.settled;
+        let settled = call.is_settled();
         let Some(cancel) = &mut call.cancel else { return };
         cancel.frame = None;
         cancel.receipt.outcome = Outcome::NotSendable;
