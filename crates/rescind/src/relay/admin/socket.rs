@@ -141,13 +141,23 @@ impl Directory {
     }
 
     fn listen(&self) -> io::Result<(String, UnixListener)> {
+        self.listen_after(|| {})
+    }
+
+    /// `bound` is called each time that a socket has its first name and does not listen yet.
+    fn listen_after(&self, bound: impl Fn()) -> io::Result<(String, UnixListener)> {
         let pid = std::process::id();
         let mut taken = 0;
+        let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for attempt in 0..ATTEMPTS {
             let unfinished = format!("{UNFINISHED}{pid}-{attempt}");
-            let listener = match self.bind(&unfinished) {
+            let listener = match self.bind(&unfinished, &bound) {
                 Ok(listener) => listener,
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                // The name is another's, or a shim that cleared the directory took the socket for stale.
+                Err(error) if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::NotFound) => {
+                    last = error;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let name = if taken == 0 { pid.to_string() } else { format!("{pid}-{}", taken + 1) };
@@ -163,12 +173,13 @@ impl Directory {
             }
             self.remove(&unfinished);
         }
-        Err(io::ErrorKind::AddrInUse.into())
+        Err(last)
     }
 
-    fn bind(&self, name: &str) -> io::Result<UnixListener> {
+    fn bind(&self, name: &str, bound: impl Fn()) -> io::Result<UnixListener> {
         let socket = UnixSocket::new_stream()?;
         socket.bind(self.path_of(name))?;
+        bound();
         rustix::fs::chmodat(&self.fd, name, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
         socket.listen(BACKLOG)
     }
@@ -186,5 +197,40 @@ impl Directory {
 
     fn remove(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_another_shim_clears_before_it_listens_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sockets");
+        let (ours, theirs) = (Directory::open(&path).unwrap(), Directory::open(&path).unwrap());
+        let cleared = Cell::new(0);
+        let clear_first = || {
+            if cleared.replace(cleared.get() + 1) == 0 {
+                assert_eq!(theirs.sockets().len(), 1);
+                theirs.clear();
+                assert_eq!(theirs.sockets(), [""; 0]);
+            }
+        };
+        let (name, _listener) = ours.listen_after(clear_first).unwrap();
+        assert_eq!(cleared.get(), 2);
+        assert_eq!(theirs.sockets(), [file_of(&name)]);
+        assert!(!theirs.is_stale(&file_of(&name)));
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_gone_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sockets");
+        let directory = Directory::open(&path).unwrap();
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(directory.listen().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }
