@@ -4,10 +4,10 @@
 
 mod shim;
 
-use std::fs;
+use std::{fs, io::Write, os::unix::fs::OpenOptionsExt};
 
 use rescind_testkit::puppet::Rig;
-use rustix::process::Signal;
+use rustix::{fs::OFlags, process::Signal};
 use serde_json::{Value, json};
 use shim::{
     PROGRAM, error_of,
@@ -260,6 +260,24 @@ fn on_stuck_report_says_so_on_stderr_once() {
     rig.server.exit(0);
     rig.shim.expect_exit(0);
     rig.shim.expect_said_nothing();
+}
+
+/// A client may give the shim a pipe as stderr that it never reads, and the server fills it.
+#[test]
+fn a_full_stderr_does_not_hold_up_the_link() {
+    let mut rig = stuck(&["--grace", "10ms", "--on-stuck", "report"]);
+    let stderr = format!("/proc/{}/fd/2", rig.shim.id);
+    let without_waiting = OFlags::NONBLOCK.bits().cast_signed();
+    let mut stderr = fs::OpenOptions::new().write(true).custom_flags(without_waiting).open(stderr).unwrap();
+    while stderr.write_all(&[b'x'; 4096]).is_ok() {}
+    pass_to_server(&mut rig, &cancel_request("1"));
+    // What is to be said is said in the turn in which the client is answered.
+    assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
+    pass_to_client(&mut rig, &result("2", "{}"));
+    // Once there is room for it, it can be read.
+    let said = rig.shim.stderr.line();
+    let said = said.trim_start_matches('x');
+    assert_eq!(said, "rescind: the server has not answered a cancelled request: session/load 1");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod presence;
 mod record;
 mod signals;
 mod sink;
+mod stderr;
 pub(crate) mod terminal;
 #[cfg(feature = "wrap")]
 pub mod wrap;

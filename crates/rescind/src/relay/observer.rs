@@ -1,7 +1,7 @@
 //! What watches a link: the log, the recording, and the rule for stuck requests.
 
 use std::{
-    io::{self, Write},
+    io,
     path::Path,
     task::{Context, Poll},
 };
@@ -20,6 +20,7 @@ use super::{
     log::{Level, Log},
     names::Names,
     record::Recording,
+    stderr::Stderr,
 };
 
 /// What to do about a cancelled request that is, past its grace, still worked on or still owed an answer.
@@ -38,6 +39,7 @@ pub(super) struct Observer {
     pub(super) recording: Option<Recording>,
     on_stuck: Option<OnStuck>,
     names: Names,
+    stderr: Stderr,
 }
 
 impl Observer {
@@ -81,7 +83,7 @@ impl Observer {
                 StuckSign::NoAnswer => "has not answered",
             };
             let (at_work, id, method) = (from.other().word(), sanitised(&id.to_string()), sanitised(method));
-            say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
+            self.stderr.say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
         }
         self.names.forget(event);
     }
@@ -102,7 +104,7 @@ impl Observer {
             log.stopped(signal);
         }
         let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
-        say(&format!(
+        self.stderr.say(&format!(
             "error: the server: stopped by {name}: it, or a program it started, asks on the terminal, which is its \
              client's\nhint: let it ask elsewhere: ssh with a key or SSH_ASKPASS, sudo with -A, git with a credential \
              helper; or start rescind from a shell\n"
@@ -121,11 +123,11 @@ impl Observer {
     pub(super) fn handle_idle(&mut self) {
         if let Some(error) = self.log.as_mut().and_then(Log::commit) {
             self.log = None;
-            say_log_ends(&error);
+            self.say_log_ends(&error);
         }
         if let Some((path, error)) = self.recording.as_mut().and_then(Recording::commit) {
             self.recording = None;
-            say_recording_ends(&path, &error);
+            self.say_recording_ends(&path, &error);
         }
     }
 
@@ -134,26 +136,23 @@ impl Observer {
         if let Some(recording) = &mut self.recording
             && let Some((path, error)) = recording.finish(now, spoken)
         {
-            say_recording_ends(&path, &error);
+            self.say_recording_ends(&path, &error);
         }
         if let Some(log) = &mut self.log
             && let Some(error) = log.finish(broken)
         {
-            say_log_ends(&error);
+            self.say_log_ends(&error);
         }
+        self.stderr.finish();
     }
-}
 
-fn say_recording_ends(path: &Path, error: &io::Error) {
-    say(&format!("error: {}: {error}\nhint: the recording ends there; the link goes on\n", path.display()));
-}
+    fn say_recording_ends(&mut self, path: &Path, error: &io::Error) {
+        let path = path.display();
+        self.stderr.say(&format!("error: {path}: {error}\nhint: the recording ends there; the link goes on\n"));
+    }
 
-/// A log on stderr that cannot be written has nowhere to say so.
-fn say_log_ends(error: &io::Error) {
-    say(&format!("error: the log: {error}\nhint: the log ends there; the link goes on\n"));
-}
-
-/// Says something that was asked for. That nobody reads it is no reason to fail.
-fn say(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    /// A log on stderr that cannot be written has nowhere to say so.
+    fn say_log_ends(&mut self, error: &io::Error) {
+        self.stderr.say(&format!("error: the log: {error}\nhint: the log ends there; the link goes on\n"));
+    }
 }
