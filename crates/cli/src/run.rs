@@ -25,7 +25,10 @@ use rescind_proto::{
     relay::{Clock, Config, End, SettingNames},
     side::Sides,
 };
-use rustix::fs::OFlags;
+use rustix::{
+    fs::{FileType, Mode, OFlags},
+    io::Errno,
+};
 
 use crate::failure::Failure;
 use limits::{Limit, Patience};
@@ -89,7 +92,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LEVEL", value_enum)]
     log: Option<LogLevel>,
 
-    /// Append the log to FILE
+    /// Append the log to FILE (mode 0600, also where it was another before)
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
 
@@ -207,16 +210,39 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
             options.append(true).create(true).mode(0o600).custom_flags(without_waiting.bits().cast_signed());
             let opened = options.open(&path).and_then(|file| {
                 rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
-                Ok(file)
+                let is_ours = make_private(&file)?;
+                Ok((file, is_ours))
             });
-            opened.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
-                Some(rustix::io::Errno::NXIO) => {
-                    Failure::new(path.display(), "a pipe that has no reader", "start its reader first, or name a file")
+            match opened {
+                Ok((file, true)) => Ok(file),
+                Ok((_, false)) => {
+                    Err(Failure::new(path.display(), "belongs to somebody else, who could read it", "name a new file"))
                 }
-                _ => Failure::new(path.display(), error, "name a file in a directory that you may write to"),
-            })
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Err(Failure::new(
+                    path.display(),
+                    "a pipe that has no reader",
+                    "start its reader first, or name a file",
+                )),
+                Err(error) => {
+                    Err(Failure::new(path.display(), error, "name a file in a directory that you may write to"))
+                }
+            }
         }
     }
+}
+
+/// Takes an earlier log from all but its owner, since this one may hold secrets; `false` if that is another user.
+/// Pipes and devices are taken as they are.
+fn make_private(file: &File) -> rustix::io::Result<bool> {
+    let found = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Ok(true);
+    }
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Ok(false);
+    }
+    rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR)?;
+    Ok(true)
 }
 
 /// Where the socket may lie, the best place first.

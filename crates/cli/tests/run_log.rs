@@ -1,10 +1,11 @@
 //! Logs of `rescind run`, on real processes (D31).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![expect(clippy::print_stdout, reason = "a test that is left out says so")]
 
 mod shim;
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use rescind_testkit::puppet::Rig;
 use shim::{
@@ -138,6 +139,40 @@ fn log_file_takes_the_log_and_appends() {
         assert_eq!(logged.matches("cancel sent").count(), times, "{logged}");
     }
 }
+
+#[test]
+fn a_log_file_is_its_users_alone_whatever_its_mode_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("log");
+    fs::write(&file, "earlier\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let (said, code) = shim::run_to_end(&["run", "--log", "trace", "--log-file", file.to_str().unwrap(), "true"]);
+    assert_eq!((said.as_str(), code), ("", 0));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    let logged = fs::read_to_string(&file).unwrap();
+    assert!(logged.starts_with("earlier\n") && logged.contains("the server ended exit_code=0"), "{logged}");
+}
+
+#[test]
+fn a_log_file_of_another_user_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("log");
+    fs::write(&file, "theirs\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    if std::os::unix::fs::chown(&file, Some(NOBODY), None).is_err() {
+        println!("left out: only root can give a file to another user");
+        return;
+    }
+    let path = file.to_str().unwrap();
+    let (said, code) = shim::run_to_end(&["run", "--log", "trace", "--log-file", path, "true"]);
+    assert_eq!(code, 125, "{said}");
+    assert_eq!(said, format!("error: {path}: belongs to somebody else, who could read it\nhint: name a new file\n"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o666);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "theirs\n");
+}
+
+/// The user that owns nothing.
+const NOBODY: u32 = 65534;
 
 #[test]
 fn log_file_alone_is_a_usage_error() {
