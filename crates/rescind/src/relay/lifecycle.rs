@@ -7,7 +7,8 @@
 //!
 //! Whichever side ends first, the rest is bounded: a server that has ended gets its
 //! last bytes read, and a client that does not read them is not waited for longer
-//! than a limit since it last read something.
+//! than a limit since it last read something. Once the client has sent a signal,
+//! that limit is short, and reading does not extend it.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) struct Limits {
     /// How long nothing may be in flight after the client's end of input before the ladder begins; `None` for ever.
     pub(crate) finish: Option<Duration>,
     /// From the begin of the ladder, or a client's signal, to SIGTERM; also how long a server that is to end may leave
-    /// unread what it is still owed.
+    /// unread what it is still owed, and how long a client that has sent a signal may take to read the rest.
     pub(crate) close: Duration,
     /// From SIGTERM to SIGKILL.
     pub(crate) terminate: Duration,
@@ -86,6 +87,8 @@ pub(crate) struct Lifecycle {
     client_ended: bool,
     /// Who asked the server to end first.
     ended_by: Option<EndedBy>,
+    /// The client has sent a signal: it does not wait for the rest.
+    is_hurried: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +143,7 @@ impl Lifecycle {
             upstream: Upstream::Talking,
             client_ended: false,
             ended_by: None,
+            is_hurried: false,
         }
     }
 
@@ -171,16 +175,18 @@ impl Lifecycle {
     }
 
     /// A signal of the client was passed on: the ladder goes on from there. A server that has just been sent SIGTERM
-    /// is not sent another, but has the time of both rungs.
+    /// is not sent another, but has the time of both rungs. Where the server has ended before, the signal bounds how
+    /// long the client is waited for.
     pub(crate) fn signalled(&mut self, now: Instant, signal: Signal) {
-        let until = match self.stage {
+        self.is_hurried = true;
+        let until = match &mut self.stage {
             Stage::Relaying | Stage::Finishing { .. } => now + self.limits.close,
-            Stage::Closing { until } => until,
-            Stage::Terminated { .. }
-            | Stage::Killed
-            | Stage::Draining { .. }
-            | Stage::Emptied { .. }
-            | Stage::Parting { .. } => return,
+            Stage::Closing { until } => *until,
+            Stage::Parting { until, .. } => {
+                *until = (*until).min(now + self.limits.close);
+                return;
+            }
+            Stage::Terminated { .. } | Stage::Killed | Stage::Draining { .. } | Stage::Emptied { .. } => return,
         };
         self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
         self.stage = if signal == Signal::TERM {
@@ -236,7 +242,9 @@ impl Lifecycle {
 
     /// The client took some of what it was owed.
     pub(crate) fn client_read(&mut self, now: Instant) {
-        if let Stage::Parting { until, .. } = &mut self.stage {
+        if let Stage::Parting { until, .. } = &mut self.stage
+            && !self.is_hurried
+        {
             *until = now + self.limits.part;
         }
     }
@@ -312,7 +320,8 @@ impl Lifecycle {
                 Some(Step::Kill)
             }
             Stage::Emptied { how } => {
-                self.stage = Stage::Parting { how: how.clone(), until: now + self.limits.part };
+                let limit = if self.is_hurried { self.limits.close } else { self.limits.part };
+                self.stage = Stage::Parting { how: how.clone(), until: now + limit };
                 let is_news = matches!(self.upstream, Upstream::Talking | Upstream::Silent { .. });
                 self.upstream = Upstream::Told;
                 is_news.then_some(Step::EndServer(how)).or_else(|| self.next(now, open))
@@ -510,6 +519,50 @@ mod tests {
         lifecycle.client_read(at(4000));
         assert_eq!(steps(&mut lifecycle, at(8999), OWES_CLIENT), []);
         assert_eq!(steps(&mut lifecycle, at(9000), OWES_CLIENT), [Step::Leave(how)]);
+    }
+
+    #[test]
+    fn a_signal_after_the_exit_bounds_the_wait_for_a_client_that_reads() {
+        let mut lifecycle = fresh();
+        let how = End::Exited(0);
+        lifecycle.server_exited(at(0), how.clone());
+        steps(&mut lifecycle, at(0), OWES_CLIENT);
+        lifecycle.client_read(at(3000));
+        lifecycle.signalled(at(4000), Signal::TERM);
+        lifecycle.client_read(at(5000));
+        lifecycle.signalled(at(5400), Signal::INT);
+        assert_eq!(steps(&mut lifecycle, at(5499), OWES_CLIENT), []);
+        assert_eq!(steps(&mut lifecycle, at(5500), OWES_CLIENT), [Step::Leave(how)]);
+        assert_eq!(lifecycle.ended_by(), None);
+    }
+
+    #[test]
+    fn a_signal_just_before_the_limit_wins_no_time() {
+        let mut lifecycle = fresh();
+        lifecycle.server_exited(at(0), End::Exited(0));
+        steps(&mut lifecycle, at(0), OWES_CLIENT);
+        let due = lifecycle.deadline().unwrap();
+        lifecycle.signalled(due, Signal::TERM);
+        assert_eq!(lifecycle.deadline(), Some(due));
+    }
+
+    #[test]
+    fn a_signal_before_the_servers_last_bytes_were_read_bounds_the_wait_for_its_client_too() {
+        let before: fn(&mut Lifecycle) = |lifecycle| {
+            lifecycle.signalled(at(0), Signal::TERM);
+            lifecycle.server_exited(at(100), End::Exited(0));
+        };
+        let meanwhile: fn(&mut Lifecycle) = |lifecycle| {
+            lifecycle.server_exited(at(0), End::Exited(0));
+            lifecycle.signalled(at(100), Signal::TERM);
+        };
+        for signalled in [before, meanwhile] {
+            let mut lifecycle = fresh();
+            signalled(&mut lifecycle);
+            assert_eq!(steps(&mut lifecycle, at(200), OWES_CLIENT), [Step::Kill, Step::EndServer(End::Exited(0))]);
+            lifecycle.client_read(at(1600));
+            assert_eq!(steps(&mut lifecycle, at(1700), OWES_CLIENT), [Step::Leave(End::Exited(0))]);
+        }
     }
 
     #[test]

@@ -92,7 +92,8 @@ pub enum LinkError {
 ///
 /// Blocks. Call it from the main thread, or from one that lives as long as the process: the server is
 /// killed when that thread ends. Signals that would end this process (SIGTERM, SIGINT, SIGHUP) reach the
-/// server instead, and go on doing so after the return.
+/// server instead. After the return they reach nobody, and this process is still not ended by them: a program
+/// that goes on listens for them itself.
 ///
 /// # Errors
 ///
