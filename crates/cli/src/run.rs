@@ -20,9 +20,9 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind::relay::{self, Level, Link, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{self, Ending, Level, Link, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
-    relay::{Clock, Config, End, SettingNames},
+    relay::{Clock, Config, SettingNames},
     side::Sides,
 };
 use rustix::{
@@ -46,8 +46,8 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// The first word that is not a flag begins COMMAND, and what follows is the command's own. `--` before it is allowed
 /// and never needed.
 ///
-/// It ends as the server does: with its exit code, or by its signal; with 125 if rescind itself failed, 126 if COMMAND
-/// cannot be run, 127 if it does not exist.
+/// It ends as the server does: with its exit code, or by its signal; with 125 if rescind itself failed, or if the client
+/// left unread what a server that succeeded had said; 126 if COMMAND cannot be run, 127 if it does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What the client speaks, and the server too unless --server-protocol says otherwise: auto, mcp, acp,
@@ -130,7 +130,7 @@ enum LogLevel {
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match run(arguments) {
-        Ok(how) => ending::as_the_server(&how),
+        Ok(ending) => ending::as_the_server(&ending),
         Err(failure) => {
             failure.say();
             ExitCode::from(OWN_FAILURE)
@@ -138,7 +138,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<End, Failure> {
+fn run(arguments: Arguments) -> Result<Ending, Failure> {
     let launcher = std::env::current_exe().map_err(|error| {
         Failure::new("rescind", format_args!("cannot find its own program: {error}"), "is /proc mounted?")
     })?;

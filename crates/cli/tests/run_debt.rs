@@ -5,7 +5,7 @@
 mod shim;
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Write},
     os::fd::OwnedFd,
     path::PathBuf,
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use rescind::relay::{Link, LinkError, run};
+use rescind::relay::{Ending, Level, Link, LinkError, run};
 use rescind_proto::relay::{Config, End};
 use shim::{
     PROGRAM,
@@ -21,7 +21,15 @@ use shim::{
 };
 
 /// A link whose sides are given up soon, and the client's ends of it.
-fn link(command: &[&str]) -> (JoinHandle<Result<End, LinkError>>, File, File) {
+fn link(command: &[&str]) -> (JoinHandle<Result<Ending, LinkError>>, File, File) {
+    link_with(10_000, None, command)
+}
+
+fn link_with(
+    max_debt: usize,
+    log: Option<File>,
+    command: &[&str],
+) -> (JoinHandle<Result<Ending, LinkError>>, File, File) {
     let (client_input, to_link) = io::pipe().unwrap();
     let (from_link, client_output) = io::pipe().unwrap();
     let link = Link {
@@ -29,10 +37,10 @@ fn link(command: &[&str]) -> (JoinHandle<Result<End, LinkError>>, File, File) {
         client_output: client_output.into(),
         command: command.iter().map(Into::into).collect(),
         launcher: PathBuf::from(PROGRAM),
-        config: Config { max_debt: 10_000, debt_limit: Duration::from_millis(100), ..Config::default() },
+        config: Config { max_debt, debt_limit: Duration::from_millis(100), ..Config::default() },
         finish: None,
         recording: None,
-        log: None,
+        log: log.map(|log| (log, Level::Error)),
         on_stuck: None,
         admin: Vec::new(),
     };
@@ -54,13 +62,28 @@ fn a_server_that_reads_nothing_is_given_up_and_its_requests_answered() {
     let mut heard = String::new();
     from_link.read_to_string(&mut heard).unwrap();
     assert!(heard.contains(r#""id":1,"error":{"code":-31002"#), "{heard}");
-    assert_eq!(running.join().unwrap().unwrap(), End::Signalled(15));
+    let ending = running.join().unwrap().unwrap();
+    assert_eq!((ending.server, ending.is_cut_short), (End::Signalled(15), false));
     flood.join().unwrap();
 }
 
 #[test]
 fn a_client_that_reads_nothing_is_given_up_and_the_server_ends() {
     let (running, _to_link, _from_link) = link(&["yes", &notification("x", "{}")]);
-    let how = running.join().unwrap().unwrap();
-    assert!(matches!(how, End::Signalled(13 | 15)), "{how:?}");
+    let ending = running.join().unwrap().unwrap();
+    assert!(matches!(ending.server, End::Signalled(13 | 15)) && ending.is_cut_short, "{ending:?}");
+}
+
+/// D44: the server has ended well, and what it said is not dropped without a word.
+#[test]
+fn a_client_that_reads_nothing_after_the_servers_end_is_given_up_and_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let text = r#"printf '{"method":"x","params":{"text":"%01000000d"}}\n' 0"#;
+    let file = Some(File::create(&log).unwrap());
+    let (running, _to_link, _from_link) = link_with(Config::default().max_debt, file, &["sh", "-c", text]);
+    let ending = running.join().unwrap().unwrap();
+    assert_eq!((ending.server, ending.is_cut_short), (End::Exited(0), true));
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("ERROR does not read, given up side=client unread="), "{log}");
 }

@@ -515,13 +515,44 @@ fn a_server_that_closes_its_input_and_lives_is_gone() {
     rig.shim.expect_death(Signal::TERM);
 }
 
+/// D44. Without a signal the client would have ten minutes: see `run_debt.rs`.
 #[test]
-fn a_client_that_never_reads_does_not_hold_the_shim_for_ever() {
+fn after_the_servers_exit_a_signal_ends_the_wait_for_a_client_that_does_not_read_and_the_loss_is_said() {
+    let mut rig = Rig::builder(PROGRAM).under(["env", "--default-signal"]).start();
+    let long = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"text":"{}"}}}}"#, "y".repeat(1_000_000));
+    rig.server.send(&long);
+    rig.server.exit(0);
+    rig.server.puppet.expect_death();
+    rig.shim.kill(Signal::TERM);
+    let said = rig.shim.stderr.line();
+    assert!(said.starts_with("error: the client: does not read; the rest of what the server said is lost"), "{said}");
+    rig.shim.expect_exit(125);
+}
+
+/// D45: what the server's own failure says is not hidden.
+#[test]
+fn a_server_that_failed_keeps_its_exit_code_where_its_client_does_not_read() {
+    let mut rig = Rig::builder(PROGRAM).under(["env", "--default-signal"]).start();
+    let long = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"text":"{}"}}}}"#, "y".repeat(1_000_000));
+    rig.server.send(&long);
+    rig.server.exit(3);
+    rig.server.puppet.expect_death();
+    rig.shim.kill(Signal::TERM);
+    assert!(rig.shim.stderr.line().contains("the rest of what the server said is lost"));
+    rig.shim.expect_exit(3);
+}
+
+/// D44: it did not want the rest.
+#[test]
+fn a_client_that_closes_its_end_ends_the_shim_after_the_servers_exit_without_a_word() {
     let mut rig = rig();
     let long = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"text":"{}"}}}}"#, "y".repeat(1_000_000));
     rig.server.send(&long);
     rig.server.exit(0);
+    rig.server.puppet.expect_death();
+    rig.client.close_input();
     rig.shim.expect_exit(0);
+    rig.shim.expect_said_nothing();
 }
 
 /// Whatever is missing, it is said, and by no panic.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use rescind::relay::Ending;
 use rescind_proto::relay::End;
 use rustix::process::{Resource, Rlimit};
 
@@ -9,8 +10,10 @@ use super::OWN_FAILURE;
 
 /// Gives the server's exit code, or does not return: this process dies of the signal that the server died of. Where a
 /// signal cannot end it (process 1 of a container), the code is the one that a shell would give, 128 and the signal.
-pub(super) fn as_the_server(how: &End) -> ExitCode {
-    let code = match how {
+/// A success of the server is a failure of this process where its client has lost the rest.
+pub(super) fn as_the_server(ending: &Ending) -> ExitCode {
+    let code = match &ending.server {
+        End::Exited(0) if ending.is_cut_short => OWN_FAILURE.into(),
         End::Exited(code) => *code,
         End::Signalled(signal) => {
             die_of(*signal);

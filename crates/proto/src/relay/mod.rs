@@ -274,12 +274,17 @@ impl Relay {
                 Timer::Tombstones => self.tombstones_due(now),
                 Timer::Debt(side) => {
                     self.links[side].stalled = None;
-                    let debt = self.links[side].outbox.debt();
-                    self.events.push_back(Event::GivenUp { side, debt });
+                    self.give_up(side);
                 }
             }
         }
         self.check();
+    }
+
+    /// The driver waits no longer for `side` to read what it is owed. Emits [`Event::GivenUp`].
+    pub fn give_up(&mut self, side: Side) {
+        let debt = self.links[side].outbox.debt();
+        self.events.push_back(Event::GivenUp { side, debt });
     }
 
     /// `side` will send nothing more.

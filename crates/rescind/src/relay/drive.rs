@@ -9,7 +9,6 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     task::{Context, Poll},
-    time::Duration,
 };
 
 use rescind_proto::{
@@ -20,6 +19,7 @@ use rescind_proto::{
 use rustix::process::Signal;
 
 use super::{
+    Ending,
     admin::Admin,
     alarm::Alarm,
     group::{Group, Pipes},
@@ -53,6 +53,8 @@ pub(crate) struct Drive {
     observer: Observer,
     admin: Admin,
     buffer: Vec<u8>,
+    /// The client was given up, and what it was owed is lost.
+    is_cut_short: bool,
 }
 
 /// The descriptors of one side; what has ended is gone.
@@ -104,16 +106,17 @@ impl Drive {
             observer,
             admin,
             buffer: vec![0; BUFFER],
+            is_cut_short: false,
         }
     }
 
-    /// With another limit than usual for a server that lives on after its client's input has ended (D44).
-    pub(crate) fn finishing(self, finish: Option<Duration>) -> Self {
-        Self { lifecycle: Lifecycle::new(Limits { finish, ..Limits::default() }), ..self }
+    /// With other limits than usual for the steps of its end.
+    pub(crate) fn within(self, limits: Limits) -> Self {
+        Self { lifecycle: Lifecycle::new(limits), ..self }
     }
 
-    /// Runs until both sides have ended; then says how the server did.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    /// Runs until both sides have ended; then says how.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         loop {
             let now = self.now();
             let mut moved = self.poll_signals(cx, now);
@@ -135,7 +138,13 @@ impl Drive {
                     Step::Kill => self.group.signal(Signal::KILL),
                     Step::EndServer(how) => self.end_server(cx, now, &how),
                     Step::CloseClient => self.close_client(now),
-                    Step::Leave(how) => return Poll::Ready(how),
+                    Step::Leave(server) => {
+                        if open.owed_client {
+                            self.relay.give_up(Side::Client);
+                            self.handle_events(now);
+                        }
+                        return Poll::Ready(Ending { server, is_cut_short: self.is_cut_short });
+                    }
                 }
             }
             // Last, so that what a client said before it went has been read.
@@ -358,6 +367,7 @@ impl Drive {
         while let Some(event) = self.relay.poll_event() {
             match &event {
                 Event::GivenUp { side, .. } => {
+                    self.is_cut_short |= *side == Side::Client;
                     self.lifecycle.begin(now, EndReason::Unread(*side));
                     self.handle_deaf(now, *side);
                 }

@@ -30,7 +30,8 @@ pub(crate) struct Limits {
     pub(crate) terminate: Duration,
     /// How long the server's stdout may stay open after its exit, and its exit may come after its stdout's end (D35).
     pub(crate) drain: Duration,
-    /// How long the client may leave unread what it is still owed.
+    /// How long the client may read nothing of what it is still owed after the server's end: as long as it may while
+    /// the server lives (D13).
     pub(crate) part: Duration,
 }
 
@@ -41,10 +42,14 @@ impl Default for Limits {
             close: Duration::from_millis(1500),
             terminate: Duration::from_secs(1),
             drain: Duration::from_millis(500), // D35
-            part: Duration::from_secs(5),
+            part: Duration::from_secs(600),    // D13
         }
     }
 }
+
+/// A look at the clock that comes this late says that the process itself was stopped, as a suspended job is, and so
+/// perhaps was the client.
+const STOPPED: Duration = Duration::from_secs(1);
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +64,7 @@ pub(crate) enum Step {
     EndServer(End),
     /// Close the client's output: the server lives, and nothing will ever be written.
     CloseClient,
-    /// Nothing is left to do: leave with what became of the server.
+    /// Nothing is left to do, or the client has had its time: leave with what became of the server.
     Leave(End),
 }
 
@@ -326,7 +331,16 @@ impl Lifecycle {
                 self.upstream = Upstream::Told;
                 is_news.then_some(Step::EndServer(how)).or_else(|| self.next(now, open))
             }
-            Stage::Parting { how, until } => (!open.owed_client || until <= now).then_some(Step::Leave(how)),
+            Stage::Parting { how, until } => {
+                if open.owed_client && now < until {
+                    return None;
+                }
+                if open.owed_client && !self.is_hurried && until + STOPPED <= now {
+                    self.client_read(now);
+                    return None;
+                }
+                Some(Step::Leave(how))
+            }
         }
     }
 }
@@ -511,14 +525,26 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_written_while_the_client_reads() {
+    fn the_rest_waits_for_a_client_that_pauses_as_long_as_before_the_servers_end() {
         let mut lifecycle = fresh();
         let how = End::Exited(0);
         lifecycle.server_exited(at(0), how.clone());
         assert_eq!(steps(&mut lifecycle, at(0), OWES_CLIENT), [Step::Kill, Step::EndServer(how.clone())]);
-        lifecycle.client_read(at(4000));
-        assert_eq!(steps(&mut lifecycle, at(8999), OWES_CLIENT), []);
-        assert_eq!(steps(&mut lifecycle, at(9000), OWES_CLIENT), [Step::Leave(how)]);
+        assert_eq!(steps(&mut lifecycle, at(599_999), OWES_CLIENT), []);
+        lifecycle.client_read(at(599_999));
+        assert_eq!(steps(&mut lifecycle, at(1_199_998), OWES_CLIENT), []);
+        assert_eq!(steps(&mut lifecycle, at(1_199_999), OWES_CLIENT), [Step::Leave(how)]);
+    }
+
+    #[test]
+    fn time_in_which_the_shim_itself_was_stopped_is_not_the_clients() {
+        let mut lifecycle = fresh();
+        let how = End::Exited(0);
+        lifecycle.server_exited(at(0), how.clone());
+        steps(&mut lifecycle, at(0), OWES_CLIENT);
+        assert_eq!(steps(&mut lifecycle, at(YEAR), OWES_CLIENT), []);
+        assert_eq!(lifecycle.deadline(), Some(at(YEAR + 600_000)));
+        assert_eq!(steps(&mut lifecycle, at(YEAR + 600_000), OWES_CLIENT), [Step::Leave(how)]);
     }
 
     #[test]

@@ -33,6 +33,7 @@ use rescind_proto::{
 use admin::Admin;
 use drive::{Drive, Port};
 use group::Group;
+use lifecycle::Limits;
 use log::Log;
 use observer::Observer;
 use record::{Heading, Recording};
@@ -73,6 +74,17 @@ pub struct Link {
     pub admin: Vec<PathBuf>,
 }
 
+/// How a link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ending {
+    /// What became of the server.
+    pub server: End,
+    /// The client did not read all that the server had said, and the rest is lost. False where the client closed its
+    /// end: then it did not want the rest.
+    pub is_cut_short: bool,
+}
+
 /// Why a link could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,7 +97,11 @@ pub enum LinkError {
     Setup(#[source] io::Error),
 }
 
-/// Relays until the server has ended and everything owed is written; then says how the server ended.
+/// Relays until the server has ended and everything owed is written; then says how it ended.
+///
+/// A client that has not closed its end is waited for. One that reads nothing for [`Config::debt_limit`] is given up,
+/// as is one that has sent a signal, 1.5 s after that and the server's end; stderr says so, and
+/// [`Ending::is_cut_short`].
 ///
 /// The end of the client's input closes the server's and nothing more. The server is asked to end, and after 2.5 s
 /// made to, once `client_output` has lost its reader, or [`Link::finish`] is over (D44).
@@ -98,7 +114,7 @@ pub enum LinkError {
 /// # Errors
 ///
 /// Only before anything was relayed. Afterwards every failure is the end of one side.
-pub fn run(link: Link) -> Result<End, LinkError> {
+pub fn run(link: Link) -> Result<Ending, LinkError> {
     let origin = std::time::Instant::now();
     check_room().map_err(LinkError::Setup)?;
     // Beside the link's thread one at most writes long answers of the admin socket: they must not crowd it out.
@@ -137,11 +153,12 @@ pub fn run(link: Link) -> Result<End, LinkError> {
         });
         #[cfg(not(feature = "admin"))]
         let admin = Admin;
+        let limits = Limits { finish, part: config.debt_limit, ..Limits::default() };
         let drive = Drive::new(origin, config, ports, group, signals, observer, admin);
-        let mut drive = drive.finishing(finish);
-        let how = poll_fn(|cx| drive.poll(cx)).await;
-        drive.finish(&how).await;
-        Ok(how)
+        let mut drive = drive.within(limits);
+        let ending = poll_fn(|cx| drive.poll(cx)).await;
+        drive.finish(&ending.server).await;
+        Ok(ending)
     })
 }
 

@@ -1,4 +1,4 @@
-//! What watches a link: the log, the recording, and the rule for stuck requests.
+//! What watches a link: the log, the recording, and what is said on stderr.
 
 use std::{
     io,
@@ -84,6 +84,12 @@ impl Observer {
             };
             let (at_work, id, method) = (from.other().word(), sanitised(&id.to_string()), sanitised(method));
             self.stderr.say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
+        }
+        if let Event::GivenUp { side: Side::Client, debt } = event {
+            self.stderr.say(&format!(
+                "error: the client: does not read; the rest of what the server said is lost (at least {debt} bytes)\n\
+                 hint: read what rescind writes to its end, or close it\n"
+            ));
         }
         self.names.forget(event);
     }
