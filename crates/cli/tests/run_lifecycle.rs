@@ -194,7 +194,7 @@ fn with_its_output_in_a_file_the_end_of_the_starting_process_ends_the_server() {
 
 #[test]
 fn signals_to_the_shim_reach_the_server_at_once() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         // In the background of a script, or under `nohup`, the tests themselves ignore signals; the shim would inherit that.
         let mut rig = Rig::builder(PROGRAM).under(["env", "--default-signal"]).start();
         let mut grandchild = rig.grandchild();
@@ -212,6 +212,42 @@ fn signals_to_the_shim_reach_the_server_at_once() {
         rig.shim.expect_exit(5);
         grandchild.expect_death();
     }
+}
+
+/// D44: what they mean is the server's affair.
+#[test]
+fn signals_with_a_meaning_of_the_servers_own_reach_it_and_the_session_goes_on() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    for signal in [Signal::USR1, Signal::USR2, Signal::WINCH] {
+        rig.server.puppet.survive(signal.as_raw());
+        grandchild.survive(signal.as_raw());
+        rig.shim.kill(signal);
+        rig.server.puppet.expect_signal(signal.as_raw());
+        grandchild.expect_signal(signal.as_raw());
+    }
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
+    rig.client.close_output();
+    rig.server.expect_end();
+    rig.server.exit(5);
+    rig.shim.expect_exit(5);
+}
+
+#[test]
+fn a_server_that_such_a_signal_ends_was_ended_by_its_client() {
+    let mut rig = rig();
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.shim.kill(Signal::USR1);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    let error = error_of(&rig.client.receive(), "1");
+    let signal = Signal::USR1.as_raw();
+    assert_eq!(error["data"], serde_json::json!({"signal": signal, "endedBy": "client", "clientSignal": signal}));
+    rig.shim.expect_death(Signal::USR1);
 }
 
 #[test]
@@ -324,7 +360,8 @@ fn the_exit_code_is_the_servers() {
 #[test]
 fn the_shim_dies_of_its_servers_signal_and_dumps_no_core() {
     let folder = tempfile::tempdir().unwrap();
-    for signal in [Signal::HUP, Signal::INT, Signal::ABORT, Signal::KILL, Signal::SEGV, Signal::PIPE, Signal::TERM] {
+    let fatal = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::ABORT, Signal::KILL, Signal::SEGV, Signal::PIPE];
+    for signal in fatal.into_iter().chain([Signal::USR1, Signal::TERM]) {
         let mut command = Command::new("sh");
         command.args(["-c", r#"ulimit -c unlimited; exec "$0" "$@""#, PROGRAM, "run"]);
         command.args(["env", "--default-signal", "sh", "-c", &format!("kill -{} $$", signal.as_raw())]);

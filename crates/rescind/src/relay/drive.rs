@@ -196,6 +196,11 @@ impl Drive {
                     self.group.signal(signal);
                     self.lifecycle.signalled(now, signal);
                 }
+                Arrival::PassedOn(signal) => {
+                    self.look_after_server(now);
+                    self.group.pass_on(signal);
+                    self.lifecycle.passed_on(signal);
+                }
                 Arrival::Child => self.look_after_server(now),
                 Arrival::Continued => {
                     self.group.lend_terminal();
@@ -210,8 +215,8 @@ impl Drive {
         if !self.lifecycle.has_exited()
             && let Some(how) = self.group.ended()
         {
+            self.lifecycle.server_exited(now, how.clone());
             self.observer.handle_exit(now, &how, self.lifecycle.ended_by());
-            self.lifecycle.server_exited(now, how);
         } else if let Some(signal) = self.group.stopped() {
             self.handle_stopped(signal);
         }

@@ -109,6 +109,11 @@ impl Group {
         }
     }
 
+    /// Sends a signal that does not ask for an end. A group that is stopped stays so, and finds it when it is continued.
+    pub(crate) fn pass_on(&self, signal: Signal) {
+        self.send(signal);
+    }
+
     fn send(&self, signal: Signal) {
         let group = pid(&self.watcher);
         let _ = rustix::process::kill_process_group(group, signal);

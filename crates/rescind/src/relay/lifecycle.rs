@@ -94,6 +94,8 @@ pub(crate) struct Lifecycle {
     ended_by: Option<EndedBy>,
     /// The client has sent a signal: it does not wait for the rest.
     is_hurried: bool,
+    /// The client's signals that asked for no end, each once.
+    passed_on: Vec<Signal>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +151,7 @@ impl Lifecycle {
             client_ended: false,
             ended_by: None,
             is_hurried: false,
+            passed_on: Vec::new(),
         }
     }
 
@@ -201,6 +204,13 @@ impl Lifecycle {
         };
     }
 
+    /// A signal of the client that asks for no end was passed on. A server may die of it all the same.
+    pub(crate) fn passed_on(&mut self, signal: Signal) {
+        if !self.passed_on.contains(&signal) {
+            self.passed_on.push(signal);
+        }
+    }
+
     /// The server was sent SIGTERM out of turn: the ladder goes on from there.
     pub(crate) fn terminated(&mut self, now: Instant, reason: EndReason) {
         if self.is_unasked() || matches!(self.stage, Stage::Closing { .. }) {
@@ -219,6 +229,10 @@ impl Lifecycle {
     /// The server's process has ended.
     pub(crate) fn server_exited(&mut self, now: Instant, how: End) {
         if !self.has_exited() {
+            let of = |signal: &&Signal| how == End::Signalled(signal.as_raw());
+            if let Some(signal) = self.passed_on.iter().find(of) {
+                self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
+            }
             self.stage = Stage::Draining { how, until: now + self.limits.drain };
         }
     }
@@ -495,6 +509,25 @@ mod tests {
         assert_eq!(steps(&mut lifecycle, at(2499), BUSY), []);
         assert_eq!(steps(&mut lifecycle, at(2500), BUSY), [Step::Kill]);
         assert_eq!(lifecycle.ended_by(), Some(EndedBy::Client(1)));
+    }
+
+    #[test]
+    fn a_signal_that_asks_for_no_end_begins_no_ladder() {
+        let mut lifecycle = fresh();
+        lifecycle.passed_on(Signal::USR1);
+        assert_eq!(steps(&mut lifecycle, at(YEAR), BUSY), []);
+        assert_eq!(lifecycle.deadline(), None);
+        lifecycle.server_exited(at(YEAR), End::Exited(1));
+        assert_eq!(lifecycle.ended_by(), None);
+    }
+
+    #[test]
+    fn a_server_that_dies_of_such_a_signal_was_ended_by_its_client() {
+        let mut lifecycle = fresh();
+        lifecycle.passed_on(Signal::USR1);
+        lifecycle.passed_on(Signal::USR2);
+        lifecycle.server_exited(at(0), End::Signalled(Signal::USR1.as_raw()));
+        assert_eq!(lifecycle.ended_by(), Some(EndedBy::Client(Signal::USR1.as_raw())));
     }
 
     #[test]

@@ -107,9 +107,9 @@ pub enum LinkError {
 /// made to, once `client_output` has lost its reader, or [`Link::finish`] is over (D44).
 ///
 /// Blocks. Call it from the main thread, or from one that lives as long as the process: the server is
-/// killed when that thread ends. Signals that would end this process (SIGTERM, SIGINT, SIGHUP) reach the
-/// server instead. After the return they reach nobody, and this process is still not ended by them: a program
-/// that goes on listens for them itself.
+/// killed when that thread ends. Signals to this process reach the server instead: SIGTERM, SIGINT, SIGHUP and
+/// SIGQUIT, which also begin its end; SIGUSR1, SIGUSR2 and SIGWINCH. After the return they reach nobody, and this
+/// process is still not ended by them: a program that goes on listens for them itself.
 ///
 /// # Errors
 ///

@@ -17,13 +17,22 @@ use tokio::{
 /// What a signal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It is to be handed on to the server.
+    /// It asks the server to end, and is to be handed on to it.
     HandedOn(Signal),
+    /// It means what the server takes it for, and is to be handed on to it.
+    PassedOn(Signal),
     /// A child may have ended or been stopped.
     Child,
     /// This process was continued: a shell may have given it the terminal.
     Continued,
 }
+
+/// Those that ask for an end.
+const HANDED_ON: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+
+/// Those that a server gives a meaning of its own, such as to read its settings again. Two of them would end this
+/// process; a new size of the terminal is told to its foreground group, where the server is not.
+const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 
 /// The signals that are handed on to the server, and the news that a child has ended or was stopped, or that this
 /// process was continued.
@@ -54,9 +63,10 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let mut streams = Vec::new();
-        for kind in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let kinds = HANDED_ON.map(|kind| (kind, Arrival::HandedOn(kind)));
+        for (kind, arrival) in kinds.into_iter().chain(PASSED_ON.map(|kind| (kind, Arrival::PassedOn(kind)))) {
             if !ignored.contains(kind) {
-                streams.push((Arrival::HandedOn(kind), signal(SignalKind::from_raw(kind.as_raw()))?));
+                streams.push((arrival, signal(SignalKind::from_raw(kind.as_raw()))?));
             }
         }
         let too_large = (!ignored.contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
