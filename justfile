@@ -34,9 +34,10 @@ explore:
 loom:
     cargo test --manifest-path loom/Cargo.toml
 
-# A minute of floods, or SECONDS of them: what the machines hold in bytes stays below what their settings allow.
+# A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
 floods SECONDS="60":
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --release -p rescind-proto --test floods -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test floods -- --ignored --nocapture
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.
 soak SECONDS="60":

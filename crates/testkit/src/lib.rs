@@ -2,6 +2,7 @@
 
 pub mod drive;
 pub mod fake_shim;
+pub mod flooder;
 pub mod monitor_rig;
 pub mod puppet;
 pub mod relay_rig;

@@ -20,6 +20,20 @@ impl<'a> ByteChooser<'a> {
     }
 }
 
+/// Choices without an end, the same for the same seed.
+#[derive(Clone, Debug)]
+pub struct EndlessChooser(
+    /// The seed.
+    pub u64,
+);
+
+impl Chooser for EndlessChooser {
+    fn choose(&mut self, bound: usize) -> Option<usize> {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Some((self.0 >> 40) as usize % bound.max(1))
+    }
+}
+
 impl Chooser for ByteChooser<'_> {
     fn choose(&mut self, bound: usize) -> Option<usize> {
         let (&first, rest) = self.bytes.split_first()?;

@@ -57,6 +57,36 @@ pub struct Flooded {
     pub bound: usize,
 }
 
+/// A relay's bounds, so narrow that a flood meets all of them.
+#[must_use]
+pub fn narrow_relay(config: relay::Config) -> relay::Config {
+    let legacy = Some(&mcp::REVISION_2025_03_26);
+    relay::Config {
+        dialects: Sides { client: legacy, server: legacy },
+        max_message: MESSAGE,
+        max_debt: DEBT,
+        max_kept: DEBT,
+        max_in_flight: 256,
+        remembered: 16,
+        ..config
+    }
+}
+
+/// An endpoint's bounds, so narrow that a flood meets all of them.
+#[must_use]
+pub fn narrow_endpoint(config: connection::Config) -> connection::Config {
+    connection::Config {
+        dialect: Some(&mcp::REVISION_2025_03_26),
+        max_message: MESSAGE,
+        max_debt: DEBT,
+        max_queued_bytes: DEBT,
+        max_running: 16,
+        max_queued: 64,
+        remembered: 256,
+        ..config
+    }
+}
+
 /// Floods a relay from both sides until the choices end.
 ///
 /// # Errors
@@ -67,16 +97,7 @@ pub struct Flooded {
 ///
 /// When an invariant breaks.
 pub fn relay(config: relay::Config, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
-    let legacy = Some(&mcp::REVISION_2025_03_26);
-    let config = relay::Config {
-        dialects: Sides { client: legacy, server: legacy },
-        max_message: MESSAGE,
-        max_debt: DEBT,
-        max_kept: DEBT,
-        max_in_flight: 256,
-        remembered: 16,
-        ..config
-    };
+    let config = narrow_relay(config);
     let mut tally = Flooded { bound: config.most_held(READ), ..Flooded::default() };
     let mut relay = Relay::new(config);
     let mut now = Instant::ORIGIN;
@@ -125,16 +146,7 @@ pub fn relay(config: relay::Config, chooser: &mut impl Chooser) -> Result<Floode
 ///
 /// When an invariant breaks.
 pub fn endpoint(config: connection::Config, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
-    let config = connection::Config {
-        dialect: Some(&mcp::REVISION_2025_03_26),
-        max_message: MESSAGE,
-        max_debt: DEBT,
-        max_queued_bytes: DEBT,
-        max_running: 16,
-        max_queued: 64,
-        remembered: 256,
-        ..config
-    };
+    let config = narrow_endpoint(config);
     let mut tally = Flooded { bound: config.most_held(READ), ..Flooded::default() };
     let mut connection = Connection::new(config);
     let mut now = Instant::ORIGIN;
@@ -248,7 +260,7 @@ fn pairs(chooser: &mut impl Chooser, next_id: &mut u64) -> Vec<u8> {
 }
 
 /// Something that a peer says, as lines.
-fn say(chooser: &mut impl Chooser, next_id: &mut u64) -> Vec<u8> {
+pub fn say(chooser: &mut impl Chooser, next_id: &mut u64) -> Vec<u8> {
     let choice = chooser.choose(16).unwrap_or_default();
     let amount = chooser.choose(256).unwrap_or_default();
     let mut text = String::new();
