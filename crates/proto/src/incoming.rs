@@ -51,8 +51,7 @@ pub(crate) struct Incoming {
     pub(crate) kind: Kind,
     /// A later request has taken its id over.
     pub(crate) superseded: bool,
-    /// It was answered and waits for another request of the peer: its slot is free (D48).
-    pub(crate) is_suspended: bool,
+    pub(crate) suspension: Suspension,
     /// A person answers it, and has not: meanwhile the response clocks of our calls stand still (D49).
     pub(crate) is_open_question: bool,
 }
@@ -97,6 +96,17 @@ impl Extras {
     pub(crate) fn new(own: Option<&'static CancelResult>, batch: Option<Key>) -> Option<Box<Self>> {
         (own.is_some() || batch.is_some()).then(|| Box::new(Self { own, batch, ..Self::default() }))
     }
+}
+
+/// Whether a handler that has answered goes on with another request of the peer (D48).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Suspension {
+    #[default]
+    Never,
+    /// It waits for that request, or works for one that has a slot.
+    Waits,
+    /// It did, and is at work for nobody.
+    Over,
 }
 
 /// What the handler is doing.
@@ -189,6 +199,15 @@ impl Incoming {
         matches!(self.work, Work::Running | Work::Stopping(_) | Work::Dropping)
     }
 
+    /// Whether its handler waits for the peer, so that it holds no slot.
+    const fn waits_for_peer(&self) -> bool {
+        self.child.is_some() || self.is_suspended()
+    }
+
+    pub(crate) const fn is_suspended(&self) -> bool {
+        matches!(self.suspension, Suspension::Waits)
+    }
+
     /// Whether the requester still waits for something.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(self.told, Told::Nothing | Told::Answering(_))
@@ -239,8 +258,10 @@ pub(crate) struct Requests {
     running: usize,
     /// Bytes kept of requests whose handler has not started, and of all ids.
     bytes: usize,
-    /// Of those that run, the ones that wait for a request of ours to be answered.
+    /// Of those that run, the ones that [wait for the peer](Incoming::waits_for_peer).
     asking: usize,
+    /// Of those, the suspended ones.
+    suspended: usize,
     max_running: usize,
     max_queued: usize,
     seed: Seed,
@@ -257,6 +278,7 @@ impl Requests {
             running: 0,
             bytes: 0,
             asking: 0,
+            suspended: 0,
             max_running,
             max_queued,
             seed,
@@ -306,14 +328,19 @@ impl Requests {
         self.slab.iter().map(|(key, _)| key).collect()
     }
 
-    /// Whether one more can be taken (D12).
+    /// Whether one more can be taken (D12). Suspended handlers keep nobody out: it may be what they wait for.
     pub(crate) const fn has_room(&self) -> bool {
-        self.running + self.queued() < self.max_running.saturating_add(self.max_queued)
+        self.running - self.suspended + self.queued() < self.max_running.saturating_add(self.max_queued)
     }
 
-    /// Handlers that wait for a request of ours to be answered.
+    /// Handlers that wait for a request of ours to be answered, or for another request of the peer.
     pub(crate) const fn asking(&self) -> usize {
         self.asking
+    }
+
+    /// Handlers that wait for another request of the peer.
+    pub(crate) const fn suspended(&self) -> usize {
+        self.suspended
     }
 
     /// Whether one more may be offered. A handler that waits for its peer holds no slot: the peer may need one to
@@ -324,9 +351,31 @@ impl Requests {
 
     /// Changes which request of ours is the newest that serves this one; gives the one before.
     pub(crate) fn set_child(&mut self, key: Key, child: Option<Key>) -> Option<Key> {
-        let before = core::mem::replace(&mut self.slab.get_mut(key)?.child, child);
-        self.asking = self.asking + usize::from(child.is_some()) - usize::from(before.is_some());
-        before
+        self.change_wait(key, |request| core::mem::replace(&mut request.child, child))?
+    }
+
+    /// The handler waits for another request of the peer, which has a slot of its own.
+    pub(crate) fn suspend(&mut self, key: Key) {
+        self.change_wait(key, |request| request.suspension = Suspension::Waits);
+    }
+
+    /// The handler waits for no other request of the peer any more: it is at work again, or has ended.
+    pub(crate) fn resume(&mut self, key: Key) {
+        self.change_wait(key, |request| {
+            if request.is_suspended() {
+                request.suspension = Suspension::Over;
+            }
+        });
+    }
+
+    /// Changes what a handler waits for, and counts.
+    fn change_wait<T>(&mut self, key: Key, change: impl FnOnce(&mut Incoming) -> T) -> Option<T> {
+        let request = self.slab.get_mut(key)?;
+        let before = (request.waits_for_peer(), request.is_suspended());
+        let changed = change(request);
+        self.asking = self.asking + usize::from(request.waits_for_peer()) - usize::from(before.0);
+        self.suspended = self.suspended + usize::from(request.is_suspended()) - usize::from(before.1);
+        Some(changed)
     }
 
     /// The newest request of this id.
@@ -371,14 +420,6 @@ impl Requests {
         self.slab.discard(key);
     }
 
-    /// The handler waits for another request of the peer, which has a slot of its own.
-    pub(crate) fn suspend(&mut self, key: Key) {
-        let Some(request) = self.slab.get_mut(key).filter(|request| request.runs()) else { return };
-        if !core::mem::replace(&mut request.is_suspended, true) {
-            self.running -= 1;
-        }
-    }
-
     /// Moves the handler to another state, and counts.
     pub(crate) fn set_work(&mut self, key: Key, work: Work) -> Option<Work> {
         let request = self.slab.get_mut(key)?;
@@ -386,9 +427,6 @@ impl Requests {
         let after = &request.work;
         self.bytes += after.payload_len();
         self.bytes -= before.payload_len();
-        if request.is_suspended {
-            return Some(before);
-        }
         match before {
             Work::Waiting(_) => self.waiting -= 1,
             Work::Offered(_) => self.offered -= 1,

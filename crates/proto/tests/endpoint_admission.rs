@@ -4,8 +4,8 @@ mod endpoint_rig;
 
 use endpoint_rig::*;
 use rescind_proto::{
-    cause::CauseCode,
-    connection::{CallOptions, Config, Event, HandlerEnd, IncomingState, Refusal, Verdict},
+    cause::{Cause, CauseCode},
+    connection::{CallOptions, Config, Event, HandlerEnd, IncomingState, Refusal, Reply, Verdict},
     dialect::{acp, mcp},
     receipt::Ending,
     side::Side,
@@ -96,6 +96,62 @@ fn handlers_that_wait_for_their_peer_are_bounded_with_those_that_are_queued() {
     assert_eq!(rig.conn.running(), 3);
     rig.hear(&[&call("4", "work")]);
     assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]));
+}
+
+// D48: one that asked its peer in an answer, and in a request besides.
+#[test]
+fn a_suspended_handler_that_waits_for_a_request_too_is_counted_once() {
+    let mut rig = Rig::new(bounded(1, 4));
+    let first = rig.serve("1", "work");
+    let asked = rig.ask_with("ask", "", &CallOptions { parent: Some(first), ..CallOptions::default() });
+    assert!(rig.conn.suspend(rig.now, first, Reply::Result(b"{}")));
+    rig.say();
+    let second = rig.serve("2", "work");
+    rig.hear(&[&call("3", "work"), &result("1")]);
+    assert_eq!(rig.settled().pop().map(|(key, _)| key), Some(asked));
+    assert_eq!(rig.start(), [], "the second is at work");
+    rig.end(second, OK);
+    let third = rig.start().pop().expect("the first still waits");
+    rig.end(third.key, OK);
+    rig.end(first, OK);
+    rig.say();
+    rig.leaves_nothing();
+}
+
+// D12, D48: what it waits for must get in.
+#[test]
+fn a_suspended_handler_keeps_nobody_out_and_is_at_work_again_once_it_is_stopped() {
+    let mut rig = Rig::new(bounded(1, 1));
+    let suspended = ["1", "2"].map(|id| {
+        let key = rig.serve(id, "work");
+        assert!(rig.conn.suspend(rig.now, key, Reply::Result(b"{}")));
+        rig.say();
+        key
+    });
+    let third = rig.serve("3", "work");
+    rig.hear(&[&call("4", "work"), &call("5", "work")]);
+    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]), "one runs, one waits");
+    assert!(rig.conn.stop(rig.now, suspended[0], Cause::new(CauseCode::Caller)));
+    rig.end(third, OK);
+    rig.hear(&[&call("5", "work")]);
+    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]), "what was stopped is at work");
+    rig.end(suspended[0], HandlerEnd::Cancelled);
+    let fourth = rig.start().pop().expect("the slot is free");
+    rig.end(fourth.key, OK);
+    // A shield keeps the token from firing, and not the count from being right.
+    assert!(rig.conn.shield(suspended[1]));
+    assert!(!rig.conn.stop(rig.now, suspended[1], Cause::new(CauseCode::Operator)));
+    let sixth = rig.serve("6", "work");
+    rig.end(sixth, OK);
+    rig.conn.resume(suspended[1]);
+    rig.hear(&[&call("7", "work")]);
+    assert_eq!(rig.start(), [], "nobody comes back to it");
+    rig.end(suspended[1], OK);
+    let seventh = rig.start().pop().expect("it has ended");
+    rig.end(seventh.key, OK);
+    rig.say();
+    rig.log.clear();
+    rig.leaves_nothing();
 }
 
 // Case 14.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rescind::{
     mcp::{Client, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
-    peer::{CallError, CallMisuse, CauseCode, Clock, Context, ErrorObject, Outcome, Params, transport::memory},
+    peer::{Builder, CallError, CallMisuse, CauseCode, Clock, Context, ErrorObject, Outcome, Params, transport::memory},
 };
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -281,10 +281,19 @@ fn call(id: i64, tool: &str, more: Value) -> Value {
     request(id, "tools/call", params)
 }
 
-async fn wire(server: Server, change: impl FnOnce(rescind::peer::Builder) -> rescind::peer::Builder) -> Wire {
+async fn wire(server: Server, change: impl FnOnce(Builder) -> Builder) -> Wire {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     tokio::spawn(server.with(change).serve(theirs));
     Wire::of(ours)
+}
+
+/// The time that passes while everything that can happen does, on a clock that stands otherwise.
+async fn idle() {
+    tokio::time::sleep(secs(1)).await;
+}
+
+fn abandoned(state: &Value) -> Value {
+    notification("notifications/dev.rescind/abandoned", json!({ "requestState": state }))
 }
 
 fn state(answer: &Value) -> Value {
@@ -376,7 +385,7 @@ async fn a_client_that_says_that_it_will_not_come_back_is_not_waited_for() {
     wire.say(&cancel(&rescind::mcp::LATEST, 1)).await;
     assert_eq!(wire.so_far().await, Vec::<Value>::new());
     assert!(work.is_quiet());
-    wire.say(&notification("notifications/dev.rescind/abandoned", json!({ "requestState": state }))).await;
+    wire.say(&abandoned(&state)).await;
     work.stopped(1, CauseCode::Caller).await;
 }
 
@@ -460,6 +469,37 @@ async fn progress_goes_to_the_round_in_which_the_client_waits() {
     wire.say(&with_token(2, "two", json!({ "requestState": state, "inputResponses": { "q1": {} } }))).await;
     assert_eq!(wire.hear().await["params"], json!({ "progressToken": "two", "progress": 3 }));
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "done");
+}
+
+/// D12: as every handler that was told to stop.
+#[tokio::test(start_paused = true)]
+async fn what_was_abandoned_and_goes_on_holds_a_slot() {
+    let ((mut work, witness), go) = (watch(), Arc::new(Notify::new()));
+    let tool = Tool::with_schema("slow", "", json!({}), {
+        let (witness, go) = (witness.clone(), Arc::clone(&go));
+        move |NoArguments {}, cx: Context| {
+            let (guard, go) = (witness.guard(&cx), Arc::clone(&go));
+            async move {
+                let asked = cx.ask::<Value>(ELICIT, &json!({})).await;
+                guard.fired(&cx);
+                go.notified().await;
+                asked.map(|_| ()).map_err(ErrorObject::from)
+            }
+        }
+    });
+    let server = server(&witness).with_tool(tool.route(|route| route.never_dropped()));
+    let mut wire = wire(server, |peer| peer.max_running(1)).await;
+    wire.say(&call(1, "slow", json!({}))).await;
+    let state = state(&wire.hear().await);
+    work.started(1).await;
+    wire.say(&abandoned(&state)).await;
+    assert_eq!(work.next().await, Seen::Fired(json!(1), CauseCode::Caller));
+    wire.say(&call(2, "book", json!({}))).await;
+    idle().await;
+    assert!(work.is_quiet(), "there is one slot");
+    go.notify_one();
+    work.gone(1).await;
+    work.started(2).await;
 }
 
 /// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did

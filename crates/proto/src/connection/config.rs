@@ -29,7 +29,7 @@ pub struct Config {
     pub max_message: usize,
     /// Handlers that may be at work at once, those that were cancelled and have not ended included (D12). One that
     /// waits for a request of its own to be answered is not at work; all together they are no more than this and
-    /// [`max_queued`](Self::max_queued).
+    /// [`max_queued`](Self::max_queued). Those that are [suspended](super::Connection::suspend) come on top.
     pub max_running: usize,
     /// Requests that may wait for a handler; one more is refused (D12).
     pub max_queued: usize,
@@ -104,7 +104,7 @@ impl Config {
 
     /// The most bytes of memory that a peer can make a connection with these settings hold
     /// ([`Connection::held`](super::Connection::held)), if its driver hands it at most `read` bytes at a time
-    /// (invariant 8). What this side itself asks and answers comes on top.
+    /// (invariant 8). What this side itself asks and answers comes on top, and so do handlers that it suspends.
     #[must_use]
     pub const fn most_held(&self, read: usize) -> usize {
         let requests = self.max_running + self.max_queued + 8 * self.remembered + self.max_sticky;

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{Connection, Item, Singles, Timer};
 use crate::{
-    incoming::{Told, Work},
+    incoming::{Incoming, Suspension, Told, Work},
     lanes::NEVER,
     receipt::Outcome,
     time::Instant,
@@ -96,11 +96,13 @@ impl Connection {
     }
 
     fn check_incoming(&self) {
-        let (mut running, mut queued, mut indexed) = (0, 0, 0);
+        let (mut running, mut queued, mut indexed, mut suspended, mut were_suspended) = (0, 0, 0, 0, 0);
         for (key, request) in self.incoming.iter() {
             let id = &request.id;
-            running += usize::from(request.runs() && !request.is_suspended);
+            running += usize::from(request.runs());
             queued += usize::from(!request.has_started());
+            suspended += usize::from(request.runs() && request.is_suspended());
+            were_suspended += usize::from(request.runs() && request.suspension != Suspension::Never);
             if !request.superseded {
                 indexed += 1;
                 assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} cannot be found");
@@ -134,10 +136,12 @@ impl Connection {
         assert_eq!(indexed, self.incoming.indexed(), "invariant 6: an id leads nowhere");
         let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
         assert_eq!(questions, self.asked.holders(), "invariant 6: a clock stands still for nothing");
-        let asking = self.incoming.iter().filter(|(_, request)| request.child.is_some()).count();
-        assert_eq!(asking, self.incoming.asking(), "invariant 8: a count is off");
+        let waits = |request: &Incoming| request.runs() && (request.child.is_some() || request.is_suspended());
+        let asking = self.incoming.iter().filter(|(_, request)| waits(request)).count();
+        let counted = (self.incoming.asking(), self.incoming.suspended());
+        assert_eq!((asking, suspended), counted, "invariant 8: a count is off");
         let most = self.config.max_running.saturating_add(self.config.max_queued);
-        assert!(running + queued <= most, "invariant 8: too many requests wait");
+        assert!(running - were_suspended + queued <= most, "invariant 8: too many requests wait");
     }
 
     fn check_memory(&self) {
@@ -261,7 +265,7 @@ impl Connection {
             let Some(request) = self.incoming.get(key) else { continue };
             (text, request.dialect.name, self.methods.name(request.method), request.superseded, request.shielded)
                 .hash(state);
-            request.is_suspended.hash(state);
+            request.suspension.hash(state);
             (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace())
                 .hash(state);
             let frames = request.extras.as_ref().map(|extras| &extras.frames);

@@ -7,7 +7,7 @@ use crate::{
     dialect::{Dialect, IdReuse, Settlement},
     error_code, frame,
     id::{IncomingId, RequestId},
-    incoming::{Delivery, Extras, Incoming, Kind, Told, Work},
+    incoming::{Delivery, Extras, Incoming, Kind, Suspension, Told, Work},
     json,
     lanes::{Armed, NEVER},
     memory::Fate,
@@ -115,7 +115,7 @@ impl Connection {
             shielded: false,
             kind,
             superseded: false,
-            is_suspended: false,
+            suspension: Suspension::Never,
             is_open_question,
             id: IncomingId(id),
         });
@@ -240,8 +240,9 @@ impl Connection {
     }
 
     /// Answers a request whose handler waits for another request of the peer to go on (D48): its requester waits for
-    /// nothing any more, so its deadline is void, and its slot is free. The handler still has to [end](Self::ended), and
-    /// its driver bounds how many wait, and how long.
+    /// nothing any more, so its deadline is void, and its slot is free until its token fires or it is
+    /// [resumed](Self::resume). The handler still has to [end](Self::ended), and its driver bounds how many wait, and how
+    /// long.
     ///
     /// `false` if nothing is sent, as with [`respond`](Self::respond); then nothing else changes either.
     pub fn suspend(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
@@ -255,6 +256,11 @@ impl Connection {
         self.offer_next();
         self.finish(now);
         true
+    }
+
+    /// A suspended handler waits for no other request any more: it is at work again.
+    pub fn resume(&mut self, key: IncomingKey) {
+        self.incoming.resume(key.0);
     }
 
     /// Has [`Event::Delivered`] say whether the answer to this request leaves: for work that outlives its request, and
@@ -301,6 +307,7 @@ impl Connection {
         let root = self.incoming.get(key).and_then(|request| request.stop.as_ref()).map(|stop| stop.cause.code);
         self.cancel_children(now, key, root);
         self.disarm_work(key);
+        self.incoming.resume(key);
         self.incoming.set_work(key, Work::Ended);
         let Some(request) = self.incoming.get(key) else { return };
         let ending = request.stop.as_ref().map(|stop| ending(now, request, stop.asked, stop.refused, &end));

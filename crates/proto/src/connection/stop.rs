@@ -129,6 +129,7 @@ impl Connection {
         }
         let drop_at = self.drop_at(now, key, cause.code);
         self.disarm_work(key);
+        self.incoming.resume(key);
         self.incoming.set_work(key, Work::Stopping(drop_at));
         self.arm_work(key, drop_at);
         let code = cause.code;

@@ -95,7 +95,8 @@ impl Builder {
     ///
     /// One that waits for the peer to answer a call of its own is not at work: the peer may have to ask again before it
     /// can answer. So with a bound of 1, handlers still take turns at such a call; what must not is a matter for a lock.
-    /// All handlers together are never more than this and [`max_queued`](Self::max_queued).
+    /// All handlers together are never more than this and [`max_queued`](Self::max_queued), and as many on top as may
+    /// wait for their client to call again (`mcp::Server::suspended`).
     pub const fn max_running(mut self, handlers: usize) -> Self {
         self.config.max_running = handlers;
         self

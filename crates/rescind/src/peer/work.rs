@@ -161,11 +161,15 @@ impl Work {
         None
     }
 
-    /// Stops the handler for a reason of our own.
+    /// Stops the handler, since nobody waits for it any more.
     #[cfg(feature = "mcp")]
     pub(crate) fn stop(&self, cause: Cause) {
         let now = self.shared.now();
-        self.shared.lock().conn.stop(now, self.key, cause);
+        {
+            let conn = &mut self.shared.lock().conn;
+            conn.stop(now, self.key, cause);
+            conn.resume(self.key);
+        }
         self.shared.bell.ring();
     }
 
