@@ -292,6 +292,10 @@ async fn idle() {
     tokio::time::sleep(secs(1)).await;
 }
 
+async fn soon<T>(done: impl Future<Output = T>) -> T {
+    tokio::time::timeout(secs(1), done).await.expect("nothing happens any more")
+}
+
 fn abandoned(state: &Value) -> Value {
     notification("notifications/dev.rescind/abandoned", json!({ "requestState": state }))
 }
@@ -469,6 +473,32 @@ async fn progress_goes_to_the_round_in_which_the_client_waits() {
     wire.say(&with_token(2, "two", json!({ "requestState": state, "inputResponses": { "q1": {} } }))).await;
     assert_eq!(wire.hear().await["params"], json!({ "progressToken": "two", "progress": 3 }));
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_linked_task_or_thread_is_asked() {
+    let server = Server::new("split", "1").with_tool(Tool::with_schema(
+        "split",
+        "",
+        json!({}),
+        |NoArguments {}, cx: Context| async move {
+            let runtime = tokio::runtime::Handle::current();
+            let (task, thread) = (cx.clone(), cx.clone());
+            let task = cx.spawn(async move { task.ask::<Value>(ELICIT, &json!({})).await });
+            let first = task.await.unwrap()?;
+            let thread =
+                cx.spawn_blocking(move |_| runtime.block_on(async { thread.ask::<Value>(ELICIT, &json!({})).await }));
+            let second = thread.await.unwrap()?;
+            Ok::<_, ErrorObject>(format!("{first} {second}"))
+        },
+    ));
+    let mut wire = wire(server, |peer| peer).await;
+    wire.say(&call(1, "split", json!({}))).await;
+    let first = state(&soon(wire.hear()).await);
+    wire.say(&call(2, "split", json!({ "requestState": first, "inputResponses": { "q1": 5 } }))).await;
+    let second = state(&wire.hear().await);
+    wire.say(&call(3, "split", json!({ "requestState": second, "inputResponses": { "q2": 6 } }))).await;
+    assert_eq!(wire.hear().await["result"]["content"][0]["text"], "5 6");
 }
 
 /// D12: as every handler that was told to stop.

@@ -78,7 +78,7 @@ async fn ask(work: Arc<Work>, method: String, params: Result<Vec<u8>, serde_json
         Ok(params) => serde_json::from_slice(&params).map_err(misuse)?,
         Err(error) => return Err(misuse(error)),
     };
-    let question = Open::new(work.attach(), method, params);
+    let question = Open::new(&work, method, params);
     let token = Context::new(Arc::clone(&work)).token();
     match token.run_until_cancelled_owned(question.answer()).await {
         Some(answer) => answer.map_err(CallError::Peer),
@@ -185,7 +185,8 @@ struct Open {
 }
 
 impl Open {
-    fn new(asking: Arc<Asking>, method: String, params: Value) -> Self {
+    fn new(work: &Work, method: String, params: Value) -> Self {
+        let asking = work.attach::<Asking>();
         let number = {
             let mut questions = asking.lock();
             questions.asked += 1;
@@ -194,6 +195,8 @@ impl Open {
             questions.open.insert(number, question);
             number
         };
+        // The handler's task sends it, and is not polled for what another task or thread asks.
+        work.wake();
         Self { asking, number }
     }
 

@@ -255,6 +255,14 @@ impl<C, H> Signal<C, H> {
         Poll::Pending
     }
 
+    /// Wakes the task that polls the handler.
+    pub(crate) fn wake_task(&self) {
+        let task = lock(&self.inner).task.clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
     fn has_come_to(&self, stage: Stage) -> bool {
         self.stage.load(Ordering::Acquire) >= stage as u8
     }

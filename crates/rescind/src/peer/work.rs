@@ -173,6 +173,11 @@ impl Work {
         self.shared.bell.ring();
     }
 
+    /// Has the handler polled again, by its own task.
+    pub(crate) fn wake(&self) {
+        self.signal.wake_task();
+    }
+
     /// How much time its requester, or its route, still gives it.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let now = self.shared.now();
