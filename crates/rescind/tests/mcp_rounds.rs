@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use rescind::{
     mcp::{Client, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
-    peer::{Builder, CallError, CallMisuse, CauseCode, Clock, Context, ErrorObject, Outcome, Params, transport::memory},
+    peer::{
+        Builder, CallError, CallMisuse, Cause, CauseCode, Clock, Context, ErrorObject, Outcome, Params,
+        transport::memory,
+    },
 };
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -530,6 +533,42 @@ async fn what_was_abandoned_and_goes_on_holds_a_slot() {
     go.notify_one();
     work.gone(1).await;
     work.started(2).await;
+}
+
+/// Whether it came to its outcome by itself or by the stop, and whether it may be dropped or not.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_stopped_between_two_rounds_is_not_kept_for_a_client() {
+    for has_outcome in [false, true] {
+        let go = Arc::new(Notify::new());
+        let tool = Tool::with_schema("patient", "", json!({}), {
+            let go = Arc::clone(&go);
+            move |NoArguments {}, cx: Context| {
+                let go = Arc::clone(&go);
+                async move {
+                    tokio::select! {
+                        asked = cx.ask::<Value>(ELICIT, &json!({})) => asked.map(|_| "asked").map_err(ErrorObject::from),
+                        () = go.notified() => Ok("alone"),
+                    }
+                }
+            }
+        });
+        let server = Server::new("patient", "1").with_tool(tool.route(|route| route.never_dropped()));
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (peer, driver) = server.accept(theirs);
+        driver.spawn();
+        let mut wire = Wire::of(ours);
+        wire.say(&call(1, "patient", json!({}))).await;
+        state(&wire.hear().await);
+        if has_outcome {
+            go.notify_one();
+        }
+        idle().await;
+        let running = peer.in_flight().theirs;
+        assert_eq!(running.len(), 1, "it waits for its client");
+        assert!(peer.stop(running[0].key, Cause::new(CauseCode::Operator)));
+        idle().await;
+        assert!(peer.in_flight().theirs.is_empty(), "{has_outcome}");
+    }
 }
 
 /// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did

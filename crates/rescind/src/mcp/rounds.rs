@@ -56,6 +56,8 @@ struct Rounds {
     round: Round,
     /// What the handler came to while nobody waited for it.
     outcome: Option<Outcome>,
+    /// Where it waits for its token meanwhile.
+    waits_at: Option<u32>,
 }
 
 /// Who waits for the handler.
@@ -85,6 +87,7 @@ impl Rounds {
             suspended: Arc::clone(suspended),
             round: Round::First,
             outcome: None,
+            waits_at: None,
         }
     }
 
@@ -155,8 +158,8 @@ impl Rounds {
         true
     }
 
-    /// Hands the outcome to whoever waits for it; once nobody does, it is the end of the first request.
-    fn settle(&mut self, outcome: Outcome) -> Poll<Outcome> {
+    /// Hands the outcome to whoever waits for it; once nobody does, or it is to stop, it is the end of the first request.
+    fn settle(&mut self, outcome: Outcome, cx: &Context<'_>) -> Poll<Outcome> {
         match std::mem::replace(&mut self.round, Round::Over) {
             Round::First | Round::Over => Poll::Ready(outcome),
             Round::Later(waiting) => {
@@ -164,6 +167,7 @@ impl Rounds {
                 // It was answered long ago.
                 Poll::Ready(Outcome::Value(b"null".to_vec()))
             }
+            Round::Between(..) if self.work.poll_fired(cx, &mut self.waits_at).is_ready() => Poll::Ready(outcome),
             between @ Round::Between(..) => {
                 self.round = between;
                 self.outcome = Some(outcome);
@@ -185,7 +189,7 @@ impl Future for Rounds {
                 None => this.handling.as_mut().poll(cx),
             };
             match outcome {
-                Poll::Ready(outcome) => return this.settle(outcome),
+                Poll::Ready(outcome) => return this.settle(outcome, cx),
                 // The next turn watches for the client, and polls the handler again where it was answered at once.
                 Poll::Pending if this.ask() => {}
                 Poll::Pending => return Poll::Pending,
