@@ -313,6 +313,23 @@ fn who_watches_an_answer_is_told_once_whether_it_left() {
     assert_eq!(told(&mut rig), [(running, false)]);
 }
 
+// D22, D48.
+#[test]
+fn a_handler_that_is_to_stop_or_whose_peer_cannot_come_back_is_not_suspended() {
+    let mut rig = server(&mcp::LATEST);
+    let (stopped, shielded) = (rig.serve("1", "work"), rig.serve("2", "work"));
+    rig.conn.stop(rig.now, stopped, Cause::new(CauseCode::Operator));
+    assert!(!rig.conn.suspend(rig.now, stopped, Reply::Result(b"{}")));
+    assert!(rig.conn.shield(shielded));
+    rig.conn.handle_closed(rig.now);
+    assert!(!rig.conn.suspend(rig.now, shielded, Reply::Result(b"{}")));
+    assert_eq!(rig.say(), [""; 0]);
+    rig.end(stopped, HandlerEnd::Cancelled);
+    rig.end(shielded, OK);
+    assert_eq!(rig.say().len(), 2, "both are answered, as what was not asked is");
+    assert!(rig.is_closed());
+}
+
 // Case 59.
 #[test]
 fn an_answer_that_a_filter_kept_back_has_not_left() {

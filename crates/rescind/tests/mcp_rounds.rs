@@ -13,14 +13,14 @@ use rescind::{
     },
 };
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 #[expect(dead_code, reason = "each file of tests uses its part")]
 #[path = "peer/rig.rs"]
 mod rig;
 
-use rig::{Seen, Watch, Wire, Witness, cancel, notification, request, result, secs, watch};
+use rig::{Log, Seen, Watch, Wire, Witness, cancel, notification, request, result, secs, watch};
 
 const ELICIT: &str = "elicitation/create";
 
@@ -197,7 +197,7 @@ async fn the_total_clock_runs_while_the_person_thinks_and_no_other() {
         let client = client(speaking(server(&witness), revision), revision, never, &person).await;
         let call = tokio::spawn(client.call_tool("book", &()).response_timeout(secs(5)).total_timeout(secs(90)));
         started(&mut work).await;
-        let start = tokio::time::Instant::now();
+        let start = Instant::now();
         let ended = call.await.unwrap();
         assert!(
             matches!(ended, Err(CallError::TimedOut { clock: Clock::Total, after }) if after == secs(90)),
@@ -364,7 +364,7 @@ async fn a_client_that_does_not_come_back_leaves_no_handler() {
     work.gone(3).await;
     tokio::time::sleep(secs(29)).await;
     assert!(work.is_quiet());
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     for _ in 0..2 {
         assert!(matches!(work.next().await, Seen::Fired(_, CauseCode::Timeout) | Seen::Gone(_)));
     }
@@ -476,6 +476,69 @@ async fn progress_goes_to_the_round_in_which_the_client_waits() {
     wire.say(&with_token(2, "two", json!({ "requestState": state, "inputResponses": { "q1": {} } }))).await;
     assert_eq!(wire.hear().await["params"], json!({ "progressToken": "two", "progress": 3 }));
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "done");
+}
+
+/// A tool that asks once it is let go, and adds how that ended to `ends`.
+fn careful(witness: &Witness, go: &Arc<Notify>, ends: &Log<bool>, guards_itself: bool) -> Tool {
+    let (witness, go, ends) = (witness.clone(), Arc::clone(go), ends.clone());
+    let tool = Tool::with_schema("careful", "", json!({}), move |NoArguments {}, cx: Context| {
+        let (guard, go, ends) = (witness.guard(&cx), Arc::clone(&go), ends.clone());
+        async move {
+            let _guard = guard;
+            let _shield = guards_itself.then(|| cx.shield().unwrap());
+            go.notified().await;
+            let answer = cx.ask::<Value>(ELICIT, &json!({})).await;
+            ends.add(matches!(answer, Err(CallError::Cancelled(_))));
+            answer.map(|_| ()).map_err(ErrorObject::from)
+        }
+    });
+    if guards_itself { tool } else { tool.route(|route| route.shielded()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shielded_tool_whose_client_does_not_come_back_ends() {
+    for guards_itself in [false, true] {
+        let ((mut work, witness), go, ends) = (watch(), Arc::new(Notify::new()), Log::new());
+        let careful = Server::new("careful", "1").with_tool(careful(&witness, &go, &ends, guards_itself));
+        let mut wire = wire(careful.suspended(64, secs(30)), |peer| peer).await;
+        for id in 1..=3 {
+            go.notify_one();
+            wire.say(&call(id, "careful", json!({}))).await;
+            let state = state(&wire.hear().await);
+            work.started(id).await;
+            if id == 1 {
+                wire.say(&abandoned(&state)).await;
+            } else if id == 2 {
+                tokio::time::sleep(secs(30)).await;
+            } else {
+                break;
+            }
+            soon(work.gone(id)).await;
+        }
+        let start = Instant::now();
+        assert_eq!(wire.close().await, Vec::<Value>::new(), "it was answered");
+        assert_eq!(start.elapsed(), secs(0), "the end of the connection waits for no client");
+        work.gone(3).await;
+        assert_eq!(ends.take(), [true; 3]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shielded_tool_that_asks_after_its_cancel_ends() {
+    for guards_itself in [false, true] {
+        let ((mut work, witness), go, ends) = (watch(), Arc::new(Notify::new()), Log::new());
+        let careful = Server::new("careful", "1").with_tool(careful(&witness, &go, &ends, guards_itself));
+        let mut wire = wire(careful, |peer| peer.max_running(1)).await;
+        wire.say(&call(1, "careful", json!({}))).await;
+        work.started(1).await;
+        wire.say(&cancel(&rescind::mcp::LATEST, 1)).await;
+        idle().await;
+        assert!(work.is_quiet(), "it is shielded");
+        go.notify_one();
+        soon(work.gone(1)).await;
+        assert_eq!(ends.take(), [true]);
+        assert_eq!(wire.so_far().await, Vec::<Value>::new(), "and its slot is free");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -244,9 +244,10 @@ impl Connection {
     /// [resumed](Self::resume). The handler still has to [end](Self::ended), and its driver bounds how many wait, and how
     /// long.
     ///
-    /// `false` if nothing is sent, as with [`respond`](Self::respond); then nothing else changes either.
+    /// `false` if nothing is sent, as with [`respond`](Self::respond), or if its token has fired or no other request can
+    /// come; then nothing else changes either.
     pub fn suspend(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
-        if !self.respond(now, key, reply) {
+        if self.is_stopping(key) || !self.is_open() || !self.respond(now, key, reply) {
             return false;
         }
         if let Some(request) = self.incoming.get_mut(key.0) {

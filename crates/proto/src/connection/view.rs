@@ -114,6 +114,18 @@ impl Connection {
         })
     }
 
+    /// Whether requests can still be made, the peer's and ours: until the end of input, or a shutdown.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.phase.is_open()
+    }
+
+    /// Whether this handler's token has fired, and the handler has not ended.
+    #[must_use]
+    pub fn is_stopping(&self, key: IncomingKey) -> bool {
+        self.incoming.get(key.0).is_some_and(|request| matches!(request.work, Work::Stopping(_) | Work::Dropping))
+    }
+
     /// Handlers that have started and not ended.
     #[must_use]
     pub const fn running(&self) -> usize {

@@ -81,6 +81,7 @@ async fn ask(work: Arc<Work>, method: String, params: Result<Vec<u8>, serde_json
     let question = Open::new(&work, method, params);
     let token = Context::new(Arc::clone(&work)).token();
     match token.run_until_cancelled_owned(question.answer()).await {
+        Some(Err(error)) if error.is_cancelled => Err(CallError::Cancelled(work.cause_for_children())),
         Some(answer) => answer.map_err(CallError::Peer),
         None => Err(CallError::Cancelled(work.cause_for_children())),
     }
@@ -119,24 +120,32 @@ impl Asking {
 
     /// Answers, in the client's place, what it did not declare that it can be asked. Whether there was any.
     pub(super) fn refuse(&self, is_declared: impl Fn(&str) -> bool) -> bool {
-        let mut wakers = Vec::new();
-        for question in self.lock().open.values_mut() {
-            if question.is_unsent() && !is_declared(&question.method) {
-                wakers.extend(question.settle(Err(undeclared(&question.method))));
-            }
-        }
-        let refused = !wakers.is_empty();
-        wakers.into_iter().for_each(Waker::wake);
-        refused
+        self.end(|question| {
+            (question.is_unsent() && !is_declared(&question.method)).then(|| undeclared(&question.method))
+        })
     }
 
-    /// Answers everything that was to be asked with this error.
-    pub(super) fn fail(&self, error: &ErrorObject) {
+    /// Answers everything that was to be asked with this error. Whether there was anything.
+    pub(super) fn fail(&self, error: &ErrorObject) -> bool {
+        self.end(|question| question.is_unsent().then(|| error.clone()))
+    }
+
+    /// Ends every question as cancelled, also those that the client has: it will not answer. Whether there was any.
+    pub(super) fn close(&self) -> bool {
+        self.end(|question| question.answer.is_none().then(ErrorObject::cancelled))
+    }
+
+    /// Ends each question that `error` has one for. Whether there was any.
+    fn end(&self, error: impl Fn(&Question) -> Option<ErrorObject>) -> bool {
         let mut wakers = Vec::new();
-        for question in self.lock().open.values_mut().filter(|question| question.is_unsent()) {
-            wakers.extend(question.settle(Err(error.clone())));
+        for question in self.lock().open.values_mut() {
+            if let Some(error) = error(question) {
+                wakers.extend(question.settle(Err(error)));
+            }
         }
+        let has_ended = !wakers.is_empty();
         wakers.into_iter().for_each(Waker::wake);
+        has_ended
     }
 
     /// Takes what the client is to be asked, as `inputRequests` has it.

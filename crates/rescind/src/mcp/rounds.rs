@@ -66,10 +66,27 @@ enum Round {
     First,
     /// A later one.
     Later(oneshot::Sender<Outcome>),
-    /// Nobody: the client was asked for input, and has this long to come back.
-    Between(Ticket, Pin<Box<Sleep>>),
+    /// Nobody: the client was asked for input.
+    Between(Pause),
     /// Nobody any more.
     Over,
+}
+
+/// The client is to come back.
+struct Pause {
+    ticket: Ticket,
+    /// It has this long.
+    time: Pin<Box<Sleep>>,
+}
+
+impl Pause {
+    /// The client's retry, or why there is none.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, CauseCode>> {
+        if let Poll::Ready(retry) = Pin::new(&mut self.ticket.retry).poll(cx) {
+            return Poll::Ready(retry.map_err(|_abandoned| CauseCode::Caller));
+        }
+        self.time.as_mut().poll(cx).map(|()| Err(CauseCode::Timeout))
+    }
 }
 
 impl Rounds {
@@ -93,15 +110,23 @@ impl Rounds {
 
     /// The client comes back, or does not.
     fn poll_retry(&mut self, cx: &mut Context<'_>) {
-        let Round::Between(ticket, time) = &mut self.round else { return };
-        let cause = match Pin::new(&mut ticket.retry).poll(cx) {
+        let Round::Between(pause) = &mut self.round else { return };
+        let cause = match pause.poll(cx) {
             Poll::Ready(Ok(retry)) => return self.begin_round(retry),
-            Poll::Ready(Err(_abandoned)) => CauseCode::Caller,
-            Poll::Pending if time.as_mut().poll(cx).is_ready() => CauseCode::Timeout,
+            Poll::Ready(Err(cause)) => cause,
+            // The driver wakes handlers at the end: a shielded one does not hear of it otherwise.
+            Poll::Pending if !self.work.shared.lock().conn.is_open() => CauseCode::Disconnect,
             Poll::Pending => return,
         };
+        self.give_up(cause);
+    }
+
+    /// Nobody will wait for the handler any more. Its token ends its questions; a shielded handler's does not fire, so
+    /// they are ended here. Whether there were any to end.
+    fn give_up(&mut self, cause: CauseCode) -> bool {
         self.round = Round::Over;
-        self.work.stop(Cause::new(cause));
+        let fires = self.work.stop(Cause::new(cause));
+        !fires && self.work.attached::<Asking>().is_some_and(|asking| asking.close())
     }
 
     fn begin_round(&mut self, Retry { responses, work, outcome, suspended }: Retry) {
@@ -119,16 +144,18 @@ impl Rounds {
     /// Asks what the handler wants to know, if somebody waits who can be asked. Whether anything came of it.
     fn ask(&mut self) -> bool {
         let Some(asking) = self.work.attached::<Asking>().filter(|asking| asking.has_unsent()) else { return false };
-        if !matches!(self.round, Round::First | Round::Later(_)) || self.work.signal.is_fired() {
-            return false;
+        match &self.round {
+            _ if self.work.signal.is_fired() => return false,
+            Round::Between(_) => return false,
+            Round::Over => return self.give_up(CauseCode::Caller),
+            Round::First | Round::Later(_) => {}
         }
         let declared = |method: &str| ASKABLE.iter().zip(self.declared).any(|(known, is)| is && *known == method);
         if asking.refuse(declared) {
             return true;
         }
         let Some(ticket) = self.suspended.enter(&self.route) else {
-            asking.fail(&ErrorObject::new(error_code::OVERLOADED, "too many calls wait for input"));
-            return true;
+            return asking.fail(&ErrorObject::new(error_code::OVERLOADED, "too many calls wait for input"));
         };
         let result = json!({
             "resultType": "input_required",
@@ -138,14 +165,18 @@ impl Rounds {
         });
         let result = result.to_string().into_bytes();
         let time = Box::pin(tokio::time::sleep(self.suspended.time()));
-        match std::mem::replace(&mut self.round, Round::Between(ticket, time)) {
+        let pause = Pause { ticket, time };
+        match std::mem::replace(&mut self.round, Round::Over) {
             Round::First => {
                 let shared = &self.work.shared;
                 let now = shared.now();
-                let is_asked = shared.lock().conn.suspend(now, self.work.key, Reply::Result(&result));
+                let (is_asked, is_open) = {
+                    let conn = &mut shared.lock().conn;
+                    (conn.suspend(now, self.work.key, Reply::Result(&result)), conn.is_open())
+                };
                 shared.bell.ring();
                 if !is_asked {
-                    self.round = Round::Over;
+                    return self.give_up(if is_open { CauseCode::Caller } else { CauseCode::Disconnect });
                 }
             }
             Round::Later(outcome) => {
@@ -153,8 +184,9 @@ impl Rounds {
                 // Where that request has ended, it has stopped this one, too.
                 let _ = outcome.send(Outcome::Value(result));
             }
-            Round::Between(..) | Round::Over => {}
+            Round::Between(_) | Round::Over => {}
         }
+        self.round = Round::Between(pause);
         true
     }
 
@@ -167,8 +199,8 @@ impl Rounds {
                 // It was answered long ago.
                 Poll::Ready(Outcome::Value(b"null".to_vec()))
             }
-            Round::Between(..) if self.work.poll_fired(cx, &mut self.waits_at).is_ready() => Poll::Ready(outcome),
-            between @ Round::Between(..) => {
+            Round::Between(_) if self.work.poll_fired(cx, &mut self.waits_at).is_ready() => Poll::Ready(outcome),
+            between @ Round::Between(_) => {
                 self.round = between;
                 self.outcome = Some(outcome);
                 Poll::Pending

@@ -92,6 +92,8 @@ struct Phase {
     closed: bool,
     /// Nothing can be written any more.
     deaf: bool,
+    /// Handlers were woken for that.
+    end_told: bool,
     wants_input: bool,
     needs_flush: bool,
     due: Option<Instant>,
@@ -108,6 +110,8 @@ struct Turn {
     events: Vec<Event>,
     fires: Vec<(Arc<Work>, Cause)>,
     forces: Vec<Arc<Work>>,
+    /// Handlers that are to look whether the connection goes on.
+    wakes: Vec<Arc<Work>>,
     wakers: Vec<Waker>,
     /// Calls with stop handles that the engine knows no more, once these events are delivered.
     forgotten: Vec<OutgoingKey>,
@@ -130,6 +134,7 @@ impl Driver {
             ending: false,
             closed: false,
             deaf: false,
+            end_told: false,
             wants_input: true,
             needs_flush: false,
             due: None,
@@ -201,6 +206,9 @@ impl Driver {
                 state.conn.shutdown(now);
             }
             self.phase.ending |= state.is_ending;
+            if self.phase.ending && !std::mem::replace(&mut self.phase.end_told, true) {
+                self.turn.wakes = state.works();
+            }
             self.turn.drain(&shared.service, &mut state, now);
             if is_due {
                 self.turn.forget(&state);
@@ -314,6 +322,9 @@ impl Driver {
         }
         for work in self.turn.forces.drain(..) {
             work.force();
+        }
+        for work in std::mem::take(&mut self.turn.wakes) {
+            work.wake();
         }
         if self.turn.events.is_empty() && self.turn.forgotten.is_empty() {
             return;

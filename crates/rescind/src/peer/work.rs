@@ -161,16 +161,19 @@ impl Work {
         None
     }
 
-    /// Stops the handler, since nobody waits for it any more.
+    /// Stops the handler, since nobody waits for it any more. Whether its token fires, or has: not if it is shielded, or
+    /// has ended.
     #[cfg(feature = "mcp")]
-    pub(crate) fn stop(&self, cause: Cause) {
+    pub(crate) fn stop(&self, cause: Cause) -> bool {
         let now = self.shared.now();
-        {
+        let fires = {
             let conn = &mut self.shared.lock().conn;
             conn.stop(now, self.key, cause);
             conn.resume(self.key);
-        }
+            conn.is_stopping(self.key)
+        };
         self.shared.bell.ring();
+        fires
     }
 
     /// Has the handler polled again, by its own task.
