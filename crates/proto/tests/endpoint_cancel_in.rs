@@ -313,6 +313,38 @@ fn who_watches_an_answer_is_told_once_whether_it_left() {
     assert_eq!(told(&mut rig), [(running, false)]);
 }
 
+// D13, D48: the answer was to say how to go on with the handler.
+#[test]
+fn a_suspended_handler_whose_answer_is_taken_back_is_stopped() {
+    let mut rig = server(&mcp::LATEST);
+    let key = rig.serve("1", "work");
+    assert!(rig.conn.suspend(rig.now, key, Reply::Result(b"{}")));
+    rig.hear(&[&mcp_cancel("1"), &mcp_cancel("1")]);
+    assert_eq!(rig.verdicts(), [Verdict::Accepted, Verdict::Repeated]);
+    assert_eq!(rig.fired(), [(key, CauseCode::Caller)]);
+    rig.end(key, HandlerEnd::Cancelled);
+    assert_eq!(rig.say(), [""; 0]);
+    assert_eq!(rig.endings(), [Ending::Stopped { after: secs(0) }]);
+
+    let shielded = rig.serve("2", "work");
+    assert!(rig.conn.shield(shielded));
+    assert!(rig.conn.suspend(rig.now, shielded, Reply::Result(b"{}")));
+    rig.hear(&[&mcp_cancel("2")]);
+    assert_eq!((rig.verdicts(), rig.fired()), (vec![Verdict::Shielded], vec![]));
+    rig.end(shielded, OK);
+    assert_eq!(rig.say(), [""; 0]);
+
+    let begun = rig.serve("3", "work");
+    assert!(rig.conn.suspend(rig.now, begun, Reply::Result(b"{}")));
+    rig.write(1);
+    rig.hear(&[&mcp_cancel("3")]);
+    assert_eq!((rig.verdicts(), rig.fired()), (vec![Verdict::Completed], vec![]), "the peer will read it");
+    rig.end(begun, OK);
+    rig.say();
+    rig.log.clear();
+    rig.leaves_nothing();
+}
+
 // D22, D48.
 #[test]
 fn a_handler_that_is_to_stop_or_whose_peer_cannot_come_back_is_not_suspended() {

@@ -598,6 +598,35 @@ async fn what_was_abandoned_and_goes_on_holds_a_slot() {
     work.started(2).await;
 }
 
+/// The client never learns how to come back, in the first round or a later one (D13).
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_takes_the_question_back_stops_the_handler() {
+    const PINGS: usize = 50;
+    for round in 1..=2 {
+        let (mut work, witness) = watch();
+        let (ours, theirs) = tokio::io::duplex(512);
+        tokio::spawn(server(&witness).serve(theirs));
+        let mut wire = Wire::of(ours);
+        let mut more = json!({});
+        if round == 2 {
+            wire.say(&call(1, "book", json!({}))).await;
+            more = json!({ "requestState": state(&wire.hear().await), "inputResponses": { "q1": {} } });
+        }
+        // The pipe is full before anything is asked.
+        for id in 0..PINGS {
+            wire.say(&request(format!("ping {id}"), "ping", json!({}))).await;
+        }
+        wire.say(&call(round, "book", more)).await;
+        idle().await;
+        work.started(1).await;
+        wire.say(&cancel(&rescind::mcp::LATEST, round)).await;
+        work.stopped(1, CauseCode::Caller).await;
+        let heard = wire.so_far().await;
+        assert_eq!(heard.len(), PINGS);
+        assert!(heard.iter().all(|answer| answer["result"] == json!({})), "{heard:?}");
+    }
+}
+
 /// Whether it came to its outcome by itself or by the stop, and whether it may be dropped or not.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_stopped_between_two_rounds_is_not_kept_for_a_client() {

@@ -93,14 +93,21 @@ impl Connection {
         if by == By::Peer && request.cancelled_by_peer() {
             return Verdict::Repeated;
         }
-        // Its handler answered and goes on: a cancel has nothing left to change, our own end has.
-        if by == By::Peer && matches!(request.told, Told::Answering(_) | Told::Answered) {
-            return self.cancel_answered(now, key, by);
-        }
         // Its answer was taken back by a cancel before this one.
         if by == By::Peer && request.told == Told::Silence && request.stop.is_none() {
             return Verdict::Repeated;
         }
+        // Its handler answered and goes on: a cancel has nothing left to change, our own end has.
+        if by == By::Peer && matches!(request.told, Told::Answering(_) | Told::Answered) {
+            let is_suspended = request.is_suspended();
+            let verdict = self.cancel_answered(now, key, by);
+            let is_taken_back = self.incoming.get(key).is_some_and(|request| request.told == Told::Silence);
+            // Of a suspended handler the answer says how to go on with it: the peer will never know.
+            if !(is_suspended && is_taken_back) {
+                return verdict;
+            }
+        }
+        let Some(request) = self.incoming.get(key) else { return Verdict::Completed };
         if request.shielded {
             return self.stop_shielded(now, key, cause, by);
         }

@@ -21,7 +21,7 @@ use super::{
     suspended::{Retry, Suspended, Ticket},
 };
 use crate::peer::{
-    Cause, CauseCode, ErrorObject, Route, error_code,
+    self, Cause, CauseCode, ErrorObject, Route, error_code,
     extract::{OnRequest, Scope},
     handler::{Handling, Outcome},
     work::Work,
@@ -77,6 +77,8 @@ struct Pause {
     ticket: Ticket,
     /// It has this long.
     time: Pin<Box<Sleep>>,
+    /// Whether the answer that asked it has left, as long as that is not known of a later round.
+    delivered: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
 impl Pause {
@@ -84,6 +86,12 @@ impl Pause {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, CauseCode>> {
         if let Poll::Ready(retry) = Pin::new(&mut self.ticket.retry).poll(cx) {
             return Poll::Ready(retry.map_err(|_abandoned| CauseCode::Caller));
+        }
+        match self.delivered.as_mut().map(|delivered| delivered.as_mut().poll(cx)) {
+            // It does not know that it was asked.
+            Some(Poll::Ready(false)) => return Poll::Ready(Err(CauseCode::Caller)),
+            Some(Poll::Ready(true)) => self.delivered = None,
+            Some(Poll::Pending) | None => {}
         }
         self.time.as_mut().poll(cx).map(|()| Err(CauseCode::Timeout))
     }
@@ -165,7 +173,7 @@ impl Rounds {
         });
         let result = result.to_string().into_bytes();
         let time = Box::pin(tokio::time::sleep(self.suspended.time()));
-        let pause = Pause { ticket, time };
+        let mut pause = Pause { ticket, time, delivered: None };
         match std::mem::replace(&mut self.round, Round::Over) {
             Round::First => {
                 let shared = &self.work.shared;
@@ -180,8 +188,11 @@ impl Rounds {
                 }
             }
             Round::Later(outcome) => {
+                if let Some(waiting) = self.work.successor() {
+                    pause.delivered = Some(Box::pin(peer::Context::new(waiting).delivered()));
+                }
                 self.work.succeed(None);
-                // Where that request has ended, it has stopped this one, too.
+                // Where that request has ended, nothing is delivered.
                 let _ = outcome.send(Outcome::Value(result));
             }
             Round::Between(_) | Round::Over => {}
@@ -261,7 +272,7 @@ async fn follow(
 ) -> Result<Box<RawValue>, ErrorObject> {
     let gone = |_| ErrorObject::cancelled();
     let mut handler = StopsWithRound { handler: handed.await.map_err(gone)?, is_over: false };
-    let token = crate::peer::Context::new(Arc::clone(&work)).token();
+    let token = peer::Context::new(Arc::clone(&work)).token();
     let mut fired = Box::pin(token.cancelled_owned());
     let mut is_stopped = false;
     let outcome = poll_fn(|cx| {
