@@ -3,7 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{self, Poll},
+};
 
 use rescind::{
     mcp::{Client, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
@@ -20,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 #[path = "peer/rig.rs"]
 mod rig;
 
-use rig::{Log, Seen, Watch, Wire, Witness, cancel, notification, request, result, secs, watch};
+use rig::{Log, Seen, Watch, Wire, Witness, cancel, error, is_cancel, notification, request, result, secs, watch};
 
 const ELICIT: &str = "elicitation/create";
 
@@ -663,6 +667,94 @@ async fn a_handler_that_is_stopped_between_two_rounds_is_not_kept_for_a_client()
     }
 }
 
+/// A client of the test's server, which speaks 2026-07-28.
+async fn opened(builder: Builder) -> (Wire, Client) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (peer, driver) = builder.connect(theirs);
+    driver.spawn();
+    let mut wire = Wire::of(ours);
+    let client = Client::new(peer, "test", "0").capability("elicitation", json!({}));
+    let opening = tokio::spawn({
+        let client = client.clone();
+        async move { client.discover().await }
+    });
+    let hello = wire.hear().await;
+    wire.say(&result(&hello["id"], json!({ "supportedVersions": ["2026-07-28"] }))).await;
+    opening.await.unwrap().unwrap();
+    (wire, client)
+}
+
+/// Polls a future once, for nobody.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut task::Context::from_waker(task::Waker::noop()))
+}
+
+/// The server is the test, and one that wants to know. It hears so even where a retry was on its way: that may be
+/// taken back, or cancelled before it starts.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_waits_hears_that_no_retry_comes() {
+    let (mut wire, client) = opened(Client::builder()).await;
+    let waiting = |state: &str| {
+        let meta = json!({ "dev.rescind/abandonable": true });
+        json!({ "resultType": "input_required", "requestState": state, "_meta": meta })
+    };
+    // An answer that nobody has seen.
+    let call = client.call_tool("book", &()).send();
+    let first = wire.hear().await;
+    wire.say(&result(&first["id"], waiting("a"))).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    drop(call);
+    assert_eq!(wire.so_far().await, [abandoned(&json!("a"))]);
+    // A retry of which nothing was written.
+    let mut call = Box::pin(client.call_tool("book", &()));
+    assert!(poll_once(call.as_mut()).is_pending());
+    let first = wire.hear().await;
+    wire.say(&result(&first["id"], waiting("b"))).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(poll_once(call.as_mut()).is_pending(), "it pauses");
+    idle().await;
+    assert!(poll_once(call.as_mut()).is_pending(), "the retry is made");
+    drop(call);
+    assert_eq!(wire.so_far().await, [abandoned(&json!("b"))], "and taken back");
+    // A retry that the server has, and may not have started.
+    let call = client.call_tool("book", &());
+    let stop = call.handle();
+    let call = tokio::spawn(call);
+    let first = wire.hear().await;
+    wire.say(&result(&first["id"], waiting("c"))).await;
+    let retry = wire.hear().await;
+    assert_eq!(retry["params"]["requestState"], "c");
+    drop(stop.cancel("enough"));
+    assert!(matches!(call.await.unwrap(), Err(CallError::Cancelled(_))));
+    let heard = wire.so_far().await;
+    assert!(is_cancel(&heard[0], &rescind::mcp::LATEST, &retry["id"]), "{heard:?}");
+    assert_eq!(heard[1..], [abandoned(&json!("c"))]);
+    // A retry that the server has no room for, and others that are answered: those wait no longer, seen or not.
+    let answers = [
+        (error(&Value::Null, -31004), true, vec![abandoned(&json!("d"))]),
+        (error(&Value::Null, -31004), false, vec![abandoned(&json!("d"))]),
+        (error(&Value::Null, -32603), true, vec![]),
+        (result(&Value::Null, json!({ "content": [] })), true, vec![]),
+        (result(&Value::Null, json!({ "content": [] })), false, vec![]),
+    ];
+    for (mut answer, is_seen, told) in answers {
+        let mut call = Box::pin(client.call_tool("book", &()));
+        assert!(poll_once(call.as_mut()).is_pending());
+        let first = wire.hear().await;
+        wire.say(&result(&first["id"], waiting("d"))).await;
+        assert_eq!(wire.so_far().await, Vec::<Value>::new());
+        assert!(poll_once(call.as_mut()).is_pending());
+        idle().await;
+        assert!(poll_once(call.as_mut()).is_pending());
+        answer["id"] = wire.hear().await["id"].clone();
+        wire.say(&answer).await;
+        assert_eq!(wire.so_far().await, Vec::<Value>::new());
+        assert!(!is_seen || poll_once(call.as_mut()).is_ready());
+        drop(call);
+        assert_eq!(wire.so_far().await, told, "{answer}");
+    }
+}
+
 /// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did
 /// not ask for.
 #[tokio::test(start_paused = true)]
@@ -676,18 +768,7 @@ async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
             Err::<(), _>(ErrorObject::cancelled())
         }
     });
-    let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let (peer, driver) = builder.connect(theirs);
-    driver.spawn();
-    let mut wire = Wire::of(ours);
-    let client = Client::new(peer, "test", "0").capability("elicitation", json!({}));
-    let opening = tokio::spawn({
-        let client = client.clone();
-        async move { client.discover().await }
-    });
-    let hello = wire.hear().await;
-    wire.say(&result(&hello["id"], json!({ "supportedVersions": ["2026-07-28"] }))).await;
-    opening.await.unwrap().unwrap();
+    let (mut wire, client) = opened(builder).await;
     let call = client.call_tool("book", &json!({ "deep": { "a": [1] } }));
     let stop = call.handle();
     let call = tokio::spawn(call);

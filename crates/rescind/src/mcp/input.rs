@@ -28,15 +28,42 @@ pub(super) struct InputRequired {
     meta: Value,
 }
 
-/// The questions of one answer, while they are open. Dropping them closes them, and tells a server that wants to know.
+impl InputRequired {
+    /// The server's handler, if the server wants to know that no retry comes.
+    pub(super) fn waiting(&self, server: &Peer) -> Option<Waiting> {
+        let state = self.request_state.clone().filter(|_| self.meta[ABANDONABLE] == true)?;
+        Some(Waiting { server: Some(server.clone()), state })
+    }
+}
+
+/// A handler of the server that waits for a retry. Dropping it tells the server that none comes.
+pub(super) struct Waiting {
+    server: Option<Peer>,
+    state: String,
+}
+
+impl Waiting {
+    /// The retry was answered: it waits no longer.
+    pub(super) fn resumed(mut self) {
+        self.server = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            let _ = server.notify_now(ABANDONED, &json!({ "requestState": self.state }));
+        }
+    }
+}
+
+/// The questions of one answer, while they are open. Dropping them closes them.
 pub(super) struct Input {
     open: Vec<(String, Pin<Box<Call<Value>>>)>,
     given: Map<String, Value>,
     state: Option<String>,
     /// Before a server that asks nothing is asked again.
     pause: Option<Pin<Box<tokio::time::Sleep>>>,
-    /// Whom to tell that no retry comes.
-    server: Option<Peer>,
 }
 
 impl Input {
@@ -45,10 +72,9 @@ impl Input {
         required: InputRequired,
         round: u32,
         asking: impl FnOnce() -> Peer,
-        server: &Peer,
         parent: Option<&Arc<Work>>,
     ) -> Self {
-        let InputRequired { input_requests, request_state, meta } = required;
+        let InputRequired { input_requests, request_state, .. } = required;
         let pause = input_requests.is_empty().then(|| {
             let pause = PAUSE.0.saturating_mul(1 << round.min(10)).min(PAUSE.1);
             Box::pin(tokio::time::sleep(pause))
@@ -63,9 +89,7 @@ impl Input {
                 open.push((name, Box::pin(call.without_timeouts())));
             }
         }
-        let is_abandonable = meta[ABANDONABLE] == true && request_state.is_some();
-        let server = is_abandonable.then(|| server.clone());
-        Self { open, given: Map::new(), state: request_state, pause, server }
+        Self { open, given: Map::new(), state: request_state, pause }
     }
 
     /// What the retry carries, as members of its params.
@@ -90,8 +114,6 @@ impl Input {
             Some(CallError::Peer(error)) => Poll::Ready(Err(CallError::Input(error))),
             Some(error) => Poll::Ready(Err(error)),
             None if self.open.is_empty() => {
-                // From here on the retry is what the server hears.
-                self.server = None;
                 let mut members = Map::new();
                 if self.pause.is_none() {
                     members.insert("inputResponses".to_owned(), std::mem::take(&mut self.given).into());
@@ -103,14 +125,6 @@ impl Input {
                 Poll::Ready(members.map_err(|error| CallError::Misuse(crate::peer::CallMisuse::Params(error))))
             }
             None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Input {
-    fn drop(&mut self) {
-        if let (Some(server), Some(state)) = (self.server.take(), self.state.take()) {
-            let _ = server.notify_now(ABANDONED, &json!({ "requestState": state }));
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_proto::json;
+use rescind_proto::{error_code, json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep};
@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     Client,
-    input::{Input, InputRequired},
+    input::{Input, InputRequired, Waiting},
     stop::Stop,
 };
 use crate::peer::{
@@ -53,6 +53,8 @@ pub struct RoundTrips<R> {
     stop: OnceLock<Arc<Stop>>,
     round: u32,
     stage: Stage,
+    /// The server's handler, until the answer of the retry: a retry may be taken back, or cancelled before it starts.
+    waiting: Option<Waiting>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -104,6 +106,7 @@ impl<R> RoundTrips<R> {
             stop: OnceLock::new(),
             round: 0,
             stage: Stage::Round(call),
+            waiting: None,
             result: PhantomData,
         }
     }
@@ -201,20 +204,33 @@ impl<R> RoundTrips<R> {
         self.settings.total.or(usual).filter(|_| !self.settings.has_no_timeouts)
     }
 
-    /// A round's answer, which is the result or asks for input.
-    fn answered(&mut self, answer: &RawValue) -> Result<Option<Stage>, CallError> {
+    /// What a round's answer asks for, if it is not the result.
+    fn required(&self, answer: &RawValue) -> Result<Option<InputRequired>, CallError> {
         let raw = answer.get().as_bytes();
         if self.params.is_none() || json::member(raw, "resultType") != Some(br#""input_required""#) {
             return Ok(None);
         }
         let decode = |error| CallError::Unreadable(Unreadable::Decode(error));
-        let required: InputRequired = serde_json::from_slice(raw).map_err(decode)?;
+        serde_json::from_slice(raw).map(Some).map_err(decode)
+    }
+
+    /// The server has the retry.
+    fn resumed(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.resumed();
+        }
+    }
+
+    /// A round's answer, which is the result or asks for input.
+    fn answered(&mut self, answer: &RawValue) -> Result<Option<Stage>, CallError> {
+        let Some(required) = self.required(answer)? else { return Ok(None) };
+        self.waiting = required.waiting(self.client.peer());
         self.round += 1;
         if self.round > MAX_ROUNDS {
             return Err(CallError::Input(ErrorObject::internal("the server asks again and again")));
         }
         let asking = || self.client.asking();
-        let input = Input::ask(required, self.round, asking, self.client.peer(), self.parent.as_ref());
+        let input = Input::ask(required, self.round, asking, self.parent.as_ref());
         let token = self.settings.token.clone().map(|token| Box::pin(token.cancelled_owned()));
         let ends = self.total().and_then(|total| self.made.checked_add(total));
         let limit = ends.map(|ends| Box::pin(tokio::time::sleep_until(ends)));
@@ -256,7 +272,11 @@ impl<R: DeserializeOwned> RoundTrips<R> {
             match &mut self.stage {
                 Stage::Over => return Poll::Ready(Err(CallError::Misuse(crate::peer::CallMisuse::Over))),
                 Stage::Round(call) => {
-                    let answer = match ready!(Pin::new(call).poll(cx)) {
+                    let end = ready!(Pin::new(call).poll(cx));
+                    if is_answer(&end) {
+                        self.resumed();
+                    }
+                    let answer = match end {
                         Ok(answer) => answer,
                         Err(CallError::TimedOut { clock: Clock::Total, .. }) if self.round > 0 => {
                             let after = self.total().unwrap_or_default();
@@ -302,10 +322,27 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
         let end = ready!(self.poll_end(cx));
         // What is still open is closed now, whenever this is dropped.
         self.stage = Stage::Over;
+        self.waiting = None;
         if let Some(stop) = self.stop.get() {
             stop.end();
         }
         Poll::Ready(end)
+    }
+}
+
+impl<R> Drop for RoundTrips<R> {
+    /// The answer that was not seen may ask for input.
+    fn drop(&mut self) {
+        let Stage::Round(call) = &mut self.stage else { return };
+        let end = call.take_end();
+        if end.as_ref().is_some_and(is_answer) {
+            self.resumed();
+        }
+        if let Some(Ok(answer)) = end
+            && let Ok(Some(required)) = self.required(&answer)
+        {
+            self.waiting = required.waiting(self.client.peer());
+        }
     }
 }
 
@@ -317,6 +354,15 @@ impl<R> fmt::Debug for RoundTrips<R> {
             Stage::Over => &"over",
         };
         f.debug_struct("RoundTrips").field("method", &self.method).field("stage", stage).finish_non_exhaustive()
+    }
+}
+
+/// Whether a call ended as its server had it: one that was refused for want of room never came to its handler.
+const fn is_answer<R>(end: &Result<R, CallError>) -> bool {
+    match end {
+        Ok(_) => true,
+        Err(CallError::Peer(error)) => error.code != error_code::OVERLOADED,
+        Err(_) => false,
     }
 }
 

@@ -230,6 +230,18 @@ impl<R> Call<R> {
         self
     }
 
+    /// The end that its caller has not seen, if it has come.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn take_end(&mut self) -> Option<Result<R, CallError>>
+    where
+        R: DeserializeOwned,
+    {
+        let (State::Sent(at) | State::Detached(at)) = self.state else { return None };
+        let how = self.peer.shared().lock().calls.take_end(at)?;
+        self.state = State::Over;
+        Some(read(how))
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Draft)) -> Self {
         if let State::Draft(draft) = &mut self.state {
             change(draft);

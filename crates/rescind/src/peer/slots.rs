@@ -96,11 +96,16 @@ impl Slots {
                 *old = waiting.waker.replace(waker.clone());
                 None
             }
-            Slot::Ended(_) => match self.free(at) {
-                Slot::Ended(end) => Some(end),
-                Slot::Waiting(_) | Slot::Free => None,
-            },
-            Slot::Free => None,
+            Slot::Ended(_) | Slot::Free => self.take_end(at),
+        }
+    }
+
+    /// The answer, if there is one; the slot is free after it.
+    pub(crate) fn take_end(&mut self, at: u32) -> Option<Settlement> {
+        self.end(at)?;
+        match self.free(at) {
+            Slot::Ended(end) => Some(end),
+            Slot::Waiting(_) | Slot::Free => None,
         }
     }
 
