@@ -213,6 +213,18 @@ async fn the_total_clock_runs_while_the_person_thinks_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_total_clock_runs_between_rounds_where_there_is_no_other() {
+    for revision in WAYS {
+        let ((_work, witness), (_asked, person)) = (watch(), watch());
+        let never = Some(Arc::new(Notify::new()));
+        let client = client(speaking(server(&witness), revision), revision, never, &person).await;
+        let call = client.call_tool("book", &()).without_timeouts().total_timeout(secs(90));
+        let ended = tokio::time::timeout(secs(91), call).await.expect("its clock runs");
+        assert!(matches!(ended, Err(CallError::TimedOut { clock: Clock::Total, .. })), "{ended:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_client_cannot_answer_ends_the_call_at_both_ends() {
     let ((mut work, witness), (_asked, person)) = (watch(), watch());
     let server = server(&witness).with_tool(Tool::with_schema("roots", "", json!({}), {
@@ -753,6 +765,25 @@ async fn a_server_that_waits_hears_that_no_retry_comes() {
         drop(call);
         assert_eq!(wire.so_far().await, told, "{answer}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detached_call_goes_on_in_every_round() {
+    let (mut wire, client) = opened(Client::builder()).await;
+    let mut call = Box::pin(client.call_tool("book", &()).detach());
+    assert!(poll_once(call.as_mut()).is_pending());
+    let first = wire.hear().await;
+    let meta = json!({ "dev.rescind/abandonable": true });
+    let waiting = json!({ "resultType": "input_required", "requestState": "a", "_meta": meta });
+    wire.say(&result(&first["id"], waiting)).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(poll_once(call.as_mut()).is_pending(), "it pauses");
+    idle().await;
+    assert!(poll_once(call.as_mut()).is_pending(), "the retry is made");
+    drop(call);
+    let heard = wire.so_far().await;
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert_eq!(heard[0]["params"]["requestState"], "a");
 }
 
 /// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did

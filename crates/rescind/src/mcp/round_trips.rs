@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_proto::{error_code, json};
+use rescind_proto::{connection::Limit, error_code, json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep};
@@ -41,6 +41,10 @@ const MAX_ROUNDS: u32 = 100;
 ///
 /// ends all of it: the pending round is cancelled as a [`Call`] is, the open questions are closed, and nothing is asked
 /// again. So do a [handle](Self::handle), a token, and the end of the request that this one serves (D26).
+///
+/// # Panics
+///
+/// Polled outside of a tokio runtime when its server wants input.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct RoundTrips<R> {
     client: Client,
@@ -61,10 +65,10 @@ pub struct RoundTrips<R> {
 /// What every round is made with.
 #[derive(Default)]
 struct Settings {
-    response: Option<Duration>,
+    response: Limit,
     /// For all rounds together.
-    total: Option<Duration>,
-    has_no_timeouts: bool,
+    total: Limit,
+    is_detached: bool,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
     token: Option<CancellationToken>,
     reason: Option<Box<str>>,
@@ -114,19 +118,19 @@ impl<R> RoundTrips<R> {
     /// Until the answer of each round (D16); no clock but the total one runs while our side is asked. No effect on a round
     /// that was sent.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
-        self.settings.response = Some(limit);
+        self.settings.response = Limit::After(limit);
         self.with(|call| call.response_timeout(limit))
     }
 
     /// Until the result, for all rounds and what is asked between them together. No effect once it is sent.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
-        self.settings.total = Some(limit);
+        self.settings.total = Limit::After(limit);
         self.with(|call| call.total_timeout(limit))
     }
 
     /// No clock runs. No effect once it is sent.
     pub fn without_timeouts(mut self) -> Self {
-        self.settings.has_no_timeouts = true;
+        (self.settings.response, self.settings.total) = (Limit::Never, Limit::Never);
         self.with(Call::without_timeouts)
     }
 
@@ -155,10 +159,11 @@ impl<R> RoundTrips<R> {
         self.with(Call::send)
     }
 
-    /// Sends the request now, and lets it go on whatever happens; see [`Call::detach`]. A server that wants input gets
-    /// it only if this is awaited.
+    /// Sends the request now, and lets it go on whatever happens, in whichever round it is; see [`Call::detach`]. A
+    /// server that wants input gets it only if this is awaited.
     pub fn detach(mut self) -> Self {
         self.parent = None;
+        self.settings.is_detached = true;
         self.with(Call::detach)
     }
 
@@ -200,8 +205,11 @@ impl<R> RoundTrips<R> {
 
     /// The limit of all rounds together.
     fn total(&self) -> Option<Duration> {
-        let usual = self.client.peer().dialect().clocks.total;
-        self.settings.total.or(usual).filter(|_| !self.settings.has_no_timeouts)
+        match self.settings.total {
+            Limit::Default => self.client.peer().dialect().clocks.total,
+            Limit::Never => None,
+            Limit::After(total) => Some(total),
+        }
     }
 
     /// What a round's answer asks for, if it is not the result.
@@ -241,14 +249,15 @@ impl<R> RoundTrips<R> {
     fn retry(&mut self, members: &[u8]) -> Result<Stage, CallError> {
         let params = with_members(self.params.as_deref().unwrap_or(b"{}"), members);
         let mut call = Call::new(self.client.peer().clone(), self.method.clone(), Ok(params), self.parent.clone());
-        let Settings { response, on_progress, token, reason, has_no_timeouts, .. } = &self.settings;
-        if *has_no_timeouts {
+        let Settings { response, total, is_detached, on_progress, token, reason } = &self.settings;
+        if [response, total].contains(&&Limit::Never) {
             call = call.without_timeouts();
-        } else if let Some(total) = self.total() {
-            call = call.total_timeout(total.saturating_sub(self.made.elapsed()));
         }
-        if let Some(response) = response {
+        if let Limit::After(response) = response {
             call = call.response_timeout(*response);
+        }
+        if let Some(total) = self.total() {
+            call = call.total_timeout(total.saturating_sub(self.made.elapsed()));
         }
         if let Some(on_progress) = on_progress {
             call = call.progress(relayed(Arc::clone(on_progress)));
@@ -262,7 +271,7 @@ impl<R> RoundTrips<R> {
         if let Some(stop) = self.stop.get() {
             stop.begin(call.handle()).map_err(CallError::Cancelled)?;
         }
-        Ok(Stage::Round(call))
+        Ok(Stage::Round(if *is_detached { call.detach() } else { call }))
     }
 }
 
@@ -331,11 +340,11 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
 }
 
 impl<R> Drop for RoundTrips<R> {
-    /// The answer that was not seen may ask for input.
+    /// The answer that was not seen may ask for input; and a detached retry goes on.
     fn drop(&mut self) {
         let Stage::Round(call) = &mut self.stage else { return };
         let end = call.take_end();
-        if end.as_ref().is_some_and(is_answer) {
+        if end.as_ref().map_or(self.settings.is_detached, is_answer) {
             self.resumed();
         }
         if let Some(Ok(answer)) = end
