@@ -27,8 +27,8 @@ use target::Target;
 /// has for this. Then what is known of the cancel is printed, a line whenever that changes, until nothing more can be
 /// learnt or the time of --wait is over. The words claim no more than was seen.
 ///
-/// Exit code: 0 if everything was cancelled; 1 if something was not in flight (any more), or an ID fits several
-/// requests; 2 if it could not be done, or a session that may have the request did not answer.
+/// Exit code: 0 if everything was cancelled; 1 if something was not in flight (any more), an ID fits several requests,
+/// or you were asked and said no; 2 if it could not be done, or a session that may have the request did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What `rescind ps` lists: 4711/17, 4711/server:3, '4711/"a b"'. The session may be left out where only one has

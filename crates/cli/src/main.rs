@@ -1,9 +1,10 @@
 //! The `rescind` command.
 //!
 //! One file a subcommand. Exit codes: `rescind run` gives its command's or dies
-//! of its signal, and gives 125 to 127 for what went wrong before (as `env` and
-//! `timeout` do); everything else 0 for done and 2 for could not, and `rescind
-//! cancel` 1 where something was not in flight.
+//! of its signal, and gives 125 to 127 for failures of its own (as `env` and
+//! `timeout` do); everything else gives 0 for done, 2 for could not, and 1 for
+//! done in part: `cancel` where something was not in flight, `ps` where a session
+//! did not answer, `demo` where something went otherwise.
 
 mod cancel;
 mod console;

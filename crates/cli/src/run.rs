@@ -41,7 +41,8 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 ///
 /// The client talks to the server through this command's stdin and stdout. A cancel reaches the server in
 /// its own dialect, late answers are swallowed, and nobody is left waiting for a server that is mute or dead.
-/// Without flags the protocol is detected and nothing is printed.
+/// Without flags the protocol is detected, and nothing is printed unless output is lost, or the server is stopped because
+/// it asks on its client's terminal.
 ///
 /// The first word that is not a flag begins COMMAND, and what follows is the command's own. `--` before it is allowed
 /// and never needed.
@@ -78,8 +79,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = Patience::parse)]
     finish: Patience,
 
-    /// What to do when a cancelled request is still being worked on after the grace: say so on stderr, or end
-    /// the server with everything it is doing
+    /// What to do when a cancelled request is still being worked on after the grace, or still owed its answer: say so
+    /// on stderr, or (for requests of the client) end the server with everything it is doing
     #[arg(long, value_name = "WHAT", value_enum)]
     on_stuck: Option<Stuck>,
 

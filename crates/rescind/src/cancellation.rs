@@ -68,7 +68,7 @@
 //!
 //! | outcome | what is known |
 //! | --- | --- |
-//! | `NeverSent` | the request was taken back; the peer has never heard of it |
+//! | `NeverSent` | the request was taken back, and the peer has never heard of it; of a call in several rounds, nothing was pending |
 //! | `NotSendable` | the protocol has no way to say it: `initialize`, a side that declared no capability, a task |
 //! | `Sent` | it was written. In MCP that is all that a wire can ever show |
 //! | `Confirmed` | the peer answered that the request was cancelled |
@@ -149,9 +149,10 @@
 //! 2. for the length of a grace nothing happens: it may clean up. 5 s; 1 s at the end of a connection;
 //! 3. its future is dropped, its linked tasks are aborted, its process groups get SIGKILL.
 //!
-//! A request holds its slot until all of that is over, so that a flood of requests and cancels never runs more
-//! handlers than the limit (D12). A [route](crate::peer::Route) sets the grace, stays off the last rung, or is
-//! shielded altogether:
+//! A request that was stopped holds its slot until all of that is over, so that a flood of requests and cancels never
+//! runs more handlers than the limit (D12). A [route](crate::peer::Route) sets the grace, stays off the last rung, or is
+//! shielded altogether: it is then answered as if no cancel had come (MCP-C07), and in silence since 2026-07-28
+//! (MCP-H04).
 //!
 //! ```no_run
 //! # use rescind::peer::{Context, ErrorObject, Peer, Transport, dialect::mcp, route};
@@ -162,7 +163,7 @@
 //! # async fn run(transport: Transport) -> io::Result<()> {
 //! Peer::builder(&mcp::LATEST)
 //!     .request("search", route(search).grace(Duration::ZERO)) // dropped as soon as it is cancelled
-//!     .request("commit", route(commit).shielded()) // answered as if no cancel had come (MCP-C07)
+//!     .request("commit", route(commit).shielded()) // runs to its end, whoever cancels (D22)
 //!     .request("crawl", route(crawl).time_limit(Duration::from_secs(600))) // ended by us (MCP-C14)
 //!     .serve(transport)
 //!     .await
@@ -285,7 +286,7 @@
 //! | what happens | seen in | here |
 //! | --- | --- | --- |
 //! | the cancel waits behind busy handlers, or is never read | tower-lsp-server 0.24-rc (it waits); async-lsp 0.2.4 (limit 4, 5 requests: for ever) | reading never waits for a handler (D12) |
-//! | a handler that awaits in line keeps its own cancel from being read | agent-client-protocol 5.0.0 | a handler that is not ready at once goes on in a task of its own |
+//! | a handler that awaits in line keeps its own cancel from being read | agent-client-protocol 5.0.0 | every handler runs in a task of its own (D50) |
 //! | the token fires, and work that ignores it runs on for ever | most SDKs | the ladder: token, grace, drop (D22) |
 //! | a cancelled request is answered though the protocol wants silence | Python SDK 1.30; rust-mcp-sdk 2.0; the Go SDK (#1235, #1259) | withheld, where the *peer* cancelled (D23, D25) |
 //! | it is not answered though the protocol wants an answer | the Kotlin SDK of ACP | exactly one answer (D23) |

@@ -7,8 +7,8 @@
 //!
 //! # Transports
 //!
-//! A `peer::Transport` carries the messages of a connection; each kind below is a cargo feature of its name, all on
-//! but `websocket`. Whatever else reads and writes can be one. Whichever it is: a caller waits no longer than its own
+//! A `peer::Transport` carries the messages of a connection; each kind below but `memory` and `Listener` is a cargo
+//! feature of its name, all on but `websocket`. Whatever else reads and writes can be one. Whichever it is: a caller waits no longer than its own
 //! clock, however little the other side reads; what a turn has to write leaves together; a frame that has begun is
 //! finished, whoever drops its call.
 //!

@@ -134,7 +134,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Both failed; the error is the second's.
+    /// Both failed, and the error is the second's; or the connection ended, or the call was cancelled, during the first.
     pub async fn open(&self) -> Result<ServerInfo, OpenError> {
         match self.ask(Some(PROBE)).await {
             Err(OpenError::Call(error @ (CallError::Closed | CallError::Cancelled(_)))) => Err(error.into()),

@@ -93,8 +93,9 @@ impl PartialEq for ErrorObject {
 }
 
 impl From<CallError> for ErrorObject {
-    /// A handler whose own call failed fails with it: a cancel stays a cancel, an error of the peer is passed on,
-    /// anything else is an internal error that says no more than its kind.
+    /// A handler whose own call failed fails with it: a cancel stays a cancel, an error of the peer is passed on. A
+    /// timeout (-31001), the end of the connection (-31002) and too much in flight (-31004) keep their codes, and anything
+    /// else is an internal error; none says more than its kind.
     fn from(error: CallError) -> Self {
         match error {
             CallError::Cancelled(_) => Self::cancelled(),

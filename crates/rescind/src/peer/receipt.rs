@@ -154,8 +154,8 @@ impl fmt::Debug for Slip {
 ///
 /// Ready when nothing more can be learnt: where the protocol confirms a cancel (ACP, LSP), at the peer's answer;
 /// where it does not (MCP), when the cancel was written; at once if the call was over, or was never sent; and in
-/// any case at the end of the connection, or when it forgets the request (ten minutes by default). Dropping it
-/// takes nothing back.
+/// any case at the end of the connection, or when it forgets the request: after ten minutes by default, sooner while
+/// more than 4,096 cancelled calls are unanswered. Dropping it takes nothing back.
 pub struct ReceiptFuture {
     slip: Arc<Slip>,
     cause: Cause,
