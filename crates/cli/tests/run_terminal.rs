@@ -62,12 +62,13 @@ fn a_server_that_asks_can_be_interrupted_and_suspended_as_without_the_shim() {
 fn a_terminal_that_is_the_clients_is_never_taken_and_the_stopped_server_is_reported() {
     let terminal = Terminal::open();
     // Without -m the shell is the client: the shim is in its group.
-    let script = r#""$0" run --finish 1ms sh -c "$1" </dev/null; echo "ended: $?""#;
+    let script = r#""$0" run --finish 1ms sh -c "$1"; echo "ended: $?""#;
     let mut client = session(&terminal, &[], script, "read -r told </dev/tty; echo told");
     let shown = terminal.shows_until("hint: ");
     assert!(shown.contains("error: the server: stopped by SIGTTIN: "), "{shown}");
     assert!(!shown.contains("told"), "{shown}");
     // It ends as a server that was never stopped would: by the SIGTERM that it is sent.
+    terminal.type_in("\x04");
     terminal.shows_until("ended: 143");
     assert!(client.wait().unwrap().success());
 }

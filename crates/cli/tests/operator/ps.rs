@@ -8,6 +8,7 @@ use std::{
         net::UnixListener,
         process::CommandExt,
     },
+    process::Child,
     thread,
 };
 
@@ -23,6 +24,16 @@ use crate::{
     shim::{PROGRAM, terminal::Terminal, words::expect_alive},
     words,
 };
+
+/// A command that goes on until it is killed, also where a test fails.
+struct Watching(Child);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 #[test]
 fn a_directory_whose_path_is_longer_than_an_address_is_no_hindrance() {
@@ -164,16 +175,16 @@ fn watching_says_only_in_words_that_nothing_fits() {
     let shim = sockets.shim("1");
     shim.put([request(1, "tools/call", Some("index"), 0)]);
     let terminal = Terminal::open();
-    let mut child = sockets.command(&["ps", "--watch", "--state", "stuck"]).stdout(terminal.end()).spawn().unwrap();
+    let child =
+        Watching(sockets.command(&["ps", "--watch", "--state", "stuck"]).stdout(terminal.end()).spawn().unwrap());
     let shown = terminal.shows_until("nothing of this kind is in flight in 1 session");
     assert!(!shown.contains("no sessions") && !shown.contains("mcp-2025-11-25"), "{shown:?}");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     // And elsewhere in nothing at all: lines are what fits, and a session that is lost is told of on stderr.
     let stuck = |id| Request { state: State::Stuck, ..request(id, "prompts/get", None, 0) };
-    let mut child = sockets.command(&["ps", "--watch", "--state", "stuck"]).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let mut words = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut child = Watching(sockets.command(&["ps", "--watch", "--state", "stuck"]).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut words = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
     shim.put([stuck(4)]);
     assert_eq!(lines.next().unwrap(), "1/4  prompts/get  stuck");
     drop(shim);
@@ -181,8 +192,7 @@ fn watching_says_only_in_words_that_nothing_fits() {
     let other = sockets.shim("2");
     other.put([stuck(5)]);
     assert_eq!(lines.next().unwrap(), "2/5  prompts/get  stuck");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
 }
 
 /// Answers whoever connects with these bytes, as a shim that has no room does, and reads nothing.
@@ -306,8 +316,8 @@ fn watching_elsewhere_than_on_a_terminal_adds_a_line_for_each_change() {
     let sockets = Sockets::new();
     let shim = sockets.shim("1");
     shim.put([request(1, "tools/call", Some("index"), 0)]);
-    let mut child = sockets.command(&["ps", "--watch"]).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut child = Watching(sockets.command(&["ps", "--watch"]).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(lines.next().unwrap(), "1/1  tools/call:index  running");
     // Progress is no line; a cancel is.
     shim.change("c1", |request| request.progress = Some(percent(5, 1.0, "")));
@@ -322,15 +332,15 @@ fn watching_elsewhere_than_on_a_terminal_adds_a_line_for_each_change() {
     // When nobody reads any more, it ends.
     drop(lines);
     shim.put([request(2, "tools/call", None, 9)]);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn watching_as_json_is_a_line_for_each_event() {
     let sockets = Sockets::new();
     let shim = sockets.shim("1");
-    let mut child = sockets.command(&["ps", "--watch", "--json"]).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap())
+    let mut child = Watching(sockets.command(&["ps", "--watch", "--json"]).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap())
         .lines()
         .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     assert_eq!(lines.next().unwrap()["event"]["event"], "snapshot");
@@ -339,8 +349,7 @@ fn watching_as_json_is_a_line_for_each_event() {
     assert_eq!((&changed["session"], &changed["event"]["requests"][0]["id"]), (&"1".into(), &"1".into()));
     drop(shim);
     assert_eq!(lines.next().unwrap()["error"], "gone");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
 }
 
 #[test]
@@ -349,13 +358,12 @@ fn watching_on_a_terminal_draws_the_table_anew() {
     let shim = sockets.shim("1");
     shim.put([request(1, "tools/call", Some("index"), 0)]);
     let terminal = Terminal::open();
-    let mut child = sockets.command(&["ps", "--watch"]).stdout(terminal.end()).spawn().unwrap();
+    let child = Watching(sockets.command(&["ps", "--watch"]).stdout(terminal.end()).spawn().unwrap());
     terminal.shows_until("tools/call:index");
     shim.put((2..40).map(|id| request(id, "tools/call", Some("more"), id)));
     let shown = terminal.shows_until("and 19 more");
     assert!(shown.contains("F\u{1b}[J"), "{shown:?}");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
 }
 
 #[test]

@@ -194,5 +194,8 @@ fn a_session_is_found_whatever_environment_either_side_has() {
             assert_eq!(told["session"]["pid"].as_i64(), Some(rig.shim.id.into()), "{of_shim:?} {of_reader:?} {said:?}");
             assert_eq!(told["requests"][0]["name"], "tool");
         }
+        // Its socket lies where the user's own do.
+        rig.server.exit(0);
+        rig.shim.expect_exit(0);
     }
 }
