@@ -84,6 +84,37 @@ fn an_answer_that_cannot_be_read_ends_the_call() {
     rig.leaves_nothing();
 }
 
+// D43.
+#[test]
+fn an_answer_that_is_not_json_and_plainly_names_a_call_ends_it() {
+    for broken in [
+        &b"{\"id\":1,\"result\":tru}\n"[..],
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"cut\n",
+        b"{\"id\":1,\"res\xffult\":{},\"result\":{}}\n",
+    ] {
+        let mut rig = client(&mcp::LATEST);
+        let key = rig.call("work");
+        rig.conn.handle_input(rig.now, broken);
+        assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Refusal::NotJson))], "{}", broken.escape_ascii());
+        assert_eq!(rig.say(), [""; 0]);
+        rig.leaves_nothing();
+    }
+}
+
+// D43.
+#[test]
+fn a_request_that_cannot_be_read_is_answered_under_its_id() {
+    let unreadable = b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"m\",\"params\":{\"text\":\"\xe9\"}}\n";
+    let answer = r#"{"jsonrpc":"2.0","id":8,"error":{"code":-32700,"message":"not UTF-8"}}"#;
+    // Whichever side waits for it.
+    for mut rig in [server(&mcp::REVISION_2025_06_18), client(&mcp::REVISION_2025_06_18)] {
+        rig.conn.handle_input(rig.now, unreadable);
+        assert_eq!(rig.start(), []);
+        assert_eq!(rig.say(), [answer]);
+        rig.leaves_nothing();
+    }
+}
+
 // MCP-I01.
 #[test]
 fn a_null_id_is_served_only_where_it_is_lawful() {
@@ -315,6 +346,18 @@ fn a_batch_is_no_message_elsewhere() {
     assert_eq!(rig.start(), []);
     assert_eq!(rig.refusals(), [Refusal::Batch]);
     assert!(rig.say()[0].contains("-32600"));
+}
+
+// D43: callers wait for what a server should not have put into an array.
+#[test]
+fn an_array_of_answers_is_taken_apart_whatever_the_revision() {
+    let mut rig = client(&mcp::REVISION_2025_06_18);
+    let (first, second) = (rig.call("a"), rig.call("b"));
+    rig.hear(&[&format!("[{},7,{}]", result("2"), result("1"))]);
+    assert_eq!(rig.settled().iter().map(|(key, _)| *key).collect::<Vec<_>>(), [second, first]);
+    assert_eq!(rig.refusals(), [Refusal::Invalid]);
+    assert_eq!(rig.say(), [""; 0]);
+    rig.leaves_nothing();
 }
 
 #[test]
