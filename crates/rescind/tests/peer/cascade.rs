@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::rig::{
-    DIALECTS, builder, cancel, connect, is_cancel, millis, notification, pair, request, result, secs, serve, watch,
-    with_work,
+    DIALECTS, Log, builder, cancel, connect, is_cancel, millis, notification, pair, request, result, secs, serve,
+    watch, with_work,
 };
 
 /// How a handler waits for its own call.
@@ -131,14 +131,21 @@ async fn a_child_has_no_more_time_than_its_parent() {
 /// Case 43.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_cancelled_closes_everything_in_it_and_says_so() {
-    let agent = builder(&acp::V1).request("session/prompt", |cx: Context, Params(prompt): Params<Value>| async move {
-        let session = json!({ "sessionId": prompt["sessionId"] });
-        let peer = cx.peer();
-        let permission = peer.request::<Value>("session/request_permission", &session);
-        let terminal = peer.request::<Value>("terminal/wait_for_exit", &session);
-        let (permission, terminal) = tokio::join!(permission, terminal);
-        assert!(permission.unwrap_err().is_cancelled());
-        terminal
+    let ends = Log::new();
+    let log = ends.clone();
+    let agent = builder(&acp::V1).request("session/prompt", move |cx: Context, Params(prompt): Params<Value>| {
+        let log = log.clone();
+        async move {
+            let session = json!({ "sessionId": prompt["sessionId"] });
+            let peer = cx.peer();
+            let permission = peer.request::<Value>("session/request_permission", &session);
+            let terminal = peer.request::<Value>("terminal/wait_for_exit", &session);
+            let (permission, terminal) = tokio::join!(permission, terminal);
+            for end in [&permission, &terminal] {
+                log.add(end.as_ref().is_err_and(CallError::is_cancelled));
+            }
+            terminal
+        }
     });
     let (mut wire, _served) = serve(agent).await;
     let prompt = |id: u64, session: &str| request(id, "session/prompt", json!({ "sessionId": session }));
@@ -161,6 +168,7 @@ async fn a_turn_that_is_cancelled_closes_everything_in_it_and_says_so() {
     let answers: Vec<_> = said.iter().filter(|message| message["id"] == 1).collect();
     assert_eq!(answers, [&result(&json!(1), json!({ "stopReason": "cancelled" }))]);
     assert_eq!(said.last(), Some(answers[0]), "the answer comes last");
+    assert_eq!(ends.take(), [true, true], "the handler saw both end so");
 }
 
 /// Case 43, the client's side.
