@@ -51,13 +51,23 @@ fn server(witness: &Witness) -> Server {
                 Err::<(), _>(ErrorObject::cancelled())
             }
         }))
-        .with_tool(Tool::with_schema("direct", "", json!({}), |NoArguments {}, cx: Context| async move {
-            cx.peer().request::<Value>(ELICIT, &json!({})).await.map(|_| ()).map_err(|error| {
-                assert!(matches!(error, CallError::Misuse(CallMisuse::NoServerRequests)), "{error:?}");
-                assert!(error.to_string().contains("Context::ask"), "it names the way out: {error}");
+        .with_tool(direct(&Log::new()))
+}
+
+/// A tool that sends its client a request, and adds how that ended to `ends`: whether it is misuse, and what it says.
+fn direct(ends: &Log<(bool, String)>) -> Tool {
+    let ends = ends.clone();
+    Tool::with_schema("direct", "", json!({}), move |NoArguments {}, cx: Context| {
+        let ends = ends.clone();
+        async move {
+            let asked = cx.peer().request::<Value>(ELICIT, &json!({})).await;
+            asked.map(|_| ()).map_err(|error| {
+                let is_misuse = matches!(error, CallError::Misuse(CallMisuse::NoServerRequests));
+                ends.add((is_misuse, error.to_string()));
                 ErrorObject::from(error)
             })
-        }))
+        }
+    })
 }
 
 async fn ask_all(cx: &Context) -> Result<String, ErrorObject> {
@@ -247,10 +257,15 @@ async fn what_the_client_cannot_answer_ends_the_call_at_both_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_to_the_client_is_misuse_that_names_the_way_out() {
-    let ((_work, witness), (_asked, person)) = (watch(), watch());
-    let client = client(server(&witness), Revision::V2026_07_28, None, &person).await;
+    let ((_asked, person), ends) = (watch(), Log::new());
+    let server = Server::new("direct", "1").with_tool(direct(&ends));
+    let client = client(server, Revision::V2026_07_28, None, &person).await;
     let refused = client.call_tool("direct", &()).await;
     assert!(matches!(&refused, Err(CallError::Peer(error)) if error.code == -32603), "{refused:?}");
+    let ends = ends.take();
+    let [(is_misuse, text)] = &ends[..] else { panic!("{ends:?}") };
+    assert!(is_misuse, "{text}");
+    assert!(text.contains("Context::ask"), "it names the way out: {text}");
 }
 
 #[tokio::test(start_paused = true)]
