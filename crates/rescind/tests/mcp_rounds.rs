@@ -268,6 +268,28 @@ async fn a_request_to_the_client_is_misuse_that_names_the_way_out() {
     assert!(text.contains("Context::ask"), "it names the way out: {text}");
 }
 
+/// What is no tool, resource or prompt has no result in which the revision lets it ask.
+#[tokio::test(start_paused = true)]
+async fn a_question_in_a_route_that_may_not_ask_is_misuse() {
+    let ends = Log::new();
+    let log = ends.clone();
+    let plain = move |builder: Builder| {
+        builder.request("plain", move |cx: Context| {
+            let log = log.clone();
+            async move {
+                let asked = cx.ask::<Value>(ELICIT, &json!({})).await;
+                log.add(matches!(asked, Err(CallError::Misuse(CallMisuse::NoServerRequests))));
+                asked.map_err(ErrorObject::from)
+            }
+        })
+    };
+    let mut wire = wire(Server::new("plain", "1"), plain).await;
+    wire.say(&request(1, "plain", json!({ "_meta": meta(json!({ "elicitation": {} })) }))).await;
+    let answer = soon(wire.hear()).await;
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    assert_eq!(ends.take(), [true]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_needs_requests_of_its_own_refuses_the_newest_revision() {
     let ((_work, witness), (_asked, person)) = (watch(), watch());
@@ -808,6 +830,24 @@ async fn a_detached_call_goes_on_in_every_round() {
     let heard = wire.so_far().await;
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert_eq!(heard[0]["params"]["requestState"], "a");
+}
+
+/// The server is the test, and never has enough.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_again_and_again_is_not_called_for_ever() {
+    let (mut wire, client) = opened(Client::builder()).await;
+    let call = tokio::spawn(client.call_tool("book", &()).without_timeouts());
+    let meta = json!({ "dev.rescind/abandonable": true });
+    let waiting = json!({ "resultType": "input_required", "requestState": "more", "_meta": meta });
+    // The call, and a hundred rounds.
+    for _ in 0..=100 {
+        let asked = wire.hear().await;
+        assert_eq!(asked["method"], "tools/call");
+        wire.say(&result(&asked["id"], waiting.clone())).await;
+    }
+    let ended = soon(call).await.unwrap();
+    assert!(matches!(&ended, Err(CallError::Input(error)) if error.code == -32603), "{ended:?}");
+    assert_eq!(wire.so_far().await, [abandoned(&json!("more"))], "its handler is let go");
 }
 
 /// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did
