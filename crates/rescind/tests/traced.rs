@@ -218,3 +218,47 @@ async fn no_byte_of_params_or_results_is_in_a_span_or_line() {
         assert!(lines.iter().any(|line| line.contains(told)), "{told}: {lines:#?}");
     }
 }
+
+/// The same of the side that asks: what it sends, what it is answered, late or twice too, and what it cannot read.
+#[tokio::test(start_paused = true)]
+async fn no_byte_of_params_or_results_is_in_a_span_or_line_of_a_caller() {
+    let notes = Notes::default();
+    let _guard = tracing::subscriber::set_default(notes.clone());
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
+    driver.spawn();
+    let (reader, mut writer) = tokio::io::split(far);
+    let mut reader = BufReader::new(reader);
+    let answers = [
+        r#""result":{"password":"hunter2"}"#,
+        r#""error":{"code":-32603,"message":"hunter2","data":{"password":"hunter2"}}"#,
+        r#""error":{"code":"hunter2","message":"hunter2"}"#,
+        r#""result":"hunter2","error":{"code":1,"message":"hunter2"}"#,
+        r#""result":hunter2"#,
+        r#""result":7"#,
+    ];
+    let mut ends = Vec::new();
+    for answer in answers {
+        let call = peer.request::<u32>("echo", &json!({ "password": "hunter2" })).send();
+        let mut asked = String::new();
+        reader.read_line(&mut asked).await.unwrap();
+        assert!(asked.contains("hunter2"), "{asked}");
+        let asked: Value = serde_json::from_str(&asked).unwrap();
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},{answer}}}\n", asked["id"]);
+        writer.write_all(answer.repeat(2).as_bytes()).await.unwrap();
+        ends.push(call.await.is_ok());
+    }
+    assert_eq!(ends, [false, false, false, false, false, true]);
+    let lines = notes.lines.lock().unwrap().clone();
+    assert!(!lines.iter().any(|line| line.contains("hunter2")), "{lines:#?}");
+    let told = [
+        "outcome=\"result\"",
+        "error.type=\"-32603\"",
+        "error.type=\"unreadable\"",
+        "a message went nowhere",
+        "something arrived late",
+    ];
+    for told in told {
+        assert!(lines.iter().any(|line| line.contains(told)), "{told}: {lines:#?}");
+    }
+}
