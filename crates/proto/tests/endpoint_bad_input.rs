@@ -361,6 +361,16 @@ fn an_array_of_answers_is_taken_apart_whatever_the_revision() {
 }
 
 #[test]
+fn a_request_in_an_array_that_should_not_be_one_is_answered_by_itself() {
+    let mut rig = client(&mcp::REVISION_2025_06_18);
+    rig.hear(&[r#"[{"jsonrpc":"2.0","id":5,"method":"roots/list"}]"#]);
+    let key = rig.start()[0].key;
+    rig.end(key, HandlerEnd::Returned(rescind_proto::connection::Reply::Result(b"{}")));
+    assert_eq!(rig.say(), [result("5")]);
+    rig.leaves_nothing();
+}
+
+#[test]
 fn a_batch_that_outlives_the_link_leaves_nothing() {
     let mut rig = server(BATCHING);
     rig.hear(&[&format!("[{},{}]", call("1", "a"), call("2", "b"))]);
