@@ -22,8 +22,7 @@ pub struct Receipt {
 pub enum Outcome {
     /// The cancel waits for its request, or for the pipe.
     Asked,
-    /// The request was withdrawn before a byte of it was written; neither it nor the cancel was sent. Of a call in
-    /// several rounds: no round was pending.
+    /// The request was withdrawn before a byte of it was written; neither it nor the cancel was sent.
     NeverSent,
     /// The protocol offers no way to say it: no capability, `initialize`, a task (D18, D38).
     NotSendable,

@@ -68,8 +68,8 @@
 //!
 //! | outcome | what is known |
 //! | --- | --- |
-//! | `NeverSent` | the request was taken back, and the peer has never heard of it; of a call in several rounds, nothing was pending |
-//! | `NotSendable` | the protocol has no way to say it: `initialize`, a side that declared no capability, a task |
+//! | `NeverSent` | the request was taken back; the peer has never heard of it |
+//! | `NotSendable` | the protocol has no way to say it: `initialize`, a side that declared no capability, a task, a server that waits between two rounds and does not want to hear |
 //! | `Sent` | it was written. In MCP that is all that a wire can ever show |
 //! | `Confirmed` | the peer answered that the request was cancelled |
 //! | `CompletedFirst` | the answer was there before the cancel was written; no cancel was sent |

@@ -852,6 +852,67 @@ async fn a_server_that_asks_again_and_again_is_not_called_for_ever() {
     assert_eq!(wire.so_far().await, [abandoned(&json!("more"))], "its handler is let go");
 }
 
+/// A client whose person waits for ever, and which looks at its token.
+fn waits_for_the_person(person: Witness) -> Builder {
+    Client::builder().request(ELICIT, move |cx: Context| {
+        let guard = person.guard(&cx);
+        async move {
+            cx.cancelled().await;
+            guard.fired(&cx);
+            Err::<(), _>(ErrorObject::cancelled())
+        }
+    })
+}
+
+/// The answer to this request that asks for input, of a server that wants to hear when none comes.
+fn asks(request: &Value) -> Value {
+    let questions = json!({ "name": { "method": ELICIT, "params": {} } });
+    let meta = json!({ "dev.rescind/abandonable": true });
+    let input =
+        json!({ "resultType": "input_required", "inputRequests": questions, "requestState": "a", "_meta": meta });
+    result(&request["id"], input)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_connection_ends_a_call_whose_person_is_asked_and_closes_the_question() {
+    for is_shut_down in [false, true] {
+        let (mut asked, person) = watch();
+        let (mut wire, client) = opened(waits_for_the_person(person)).await;
+        let call = tokio::spawn(client.call_tool("book", &()));
+        let first = wire.hear().await;
+        wire.say(&asks(&first)).await;
+        started(&mut asked).await;
+        if is_shut_down {
+            client.peer().shutdown();
+        } else {
+            drop(wire);
+        }
+        assert!(matches!(soon(call).await.unwrap(), Err(CallError::Closed)));
+        assert!(matches!(asked.next().await, Seen::Fired(..)));
+        assert!(matches!(asked.next().await, Seen::Gone(_)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_between_two_rounds_needs_nobody_to_poll_the_call() {
+    let (mut asked, person) = watch();
+    let (mut wire, client) = opened(waits_for_the_person(person)).await;
+    let mut call = Box::pin(client.call_tool("book", &()));
+    let stop = call.handle();
+    assert!(poll_once(call.as_mut()).is_pending());
+    let first = wire.hear().await;
+    wire.say(&asks(&first)).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(poll_once(call.as_mut()).is_pending());
+    started(&mut asked).await;
+    assert_eq!(stop.cancel("enough").await.outcome, Outcome::Sent);
+    assert!(matches!(asked.next().await, Seen::Fired(..)));
+    assert!(matches!(asked.next().await, Seen::Gone(_)));
+    assert_eq!(wire.so_far().await, [abandoned(&json!("a"))]);
+    assert!(matches!(call.await, Err(CallError::Cancelled(_))));
+    assert_eq!(wire.so_far().await, Vec::<Value>::new(), "told once");
+}
+
 /// The server is the test: nothing is asked again after a stop between two rounds, and no notification is sent that it did
 /// not ask for.
 #[tokio::test(start_paused = true)]
@@ -875,7 +936,7 @@ async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
     wire.say(&result(&first["id"], input.clone())).await;
     started(&mut asked).await;
     let receipt = stop.cancel("enough").await;
-    assert_eq!(receipt.outcome, Outcome::NeverSent, "nothing was pending");
+    assert_eq!(receipt.outcome, Outcome::NotSendable, "nothing is pending, and it does not want to hear");
     assert!(matches!(call.await.unwrap(), Err(CallError::Cancelled(_))));
     assert!(matches!(asked.next().await, Seen::Fired(..)));
     assert!(matches!(asked.next().await, Seen::Gone(_)));

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{ABANDONABLE, ABANDONED};
-use crate::peer::{Call, CallError, Peer, work::Work};
+use crate::peer::{Call, CallError, Peer, StopHandle, work::Work};
 
 /// The shortest and the longest pause before a server is asked again that wanted nothing but time.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -30,30 +30,38 @@ pub(super) struct InputRequired {
 
 impl InputRequired {
     /// The server's handler, if the server wants to know that no retry comes.
-    pub(super) fn waiting(&self, server: &Peer) -> Option<Waiting> {
+    pub(super) fn waiting(&self, server: &Peer) -> Option<Arc<Waiting>> {
         let state = self.request_state.clone().filter(|_| self.meta[ABANDONABLE] == true)?;
-        Some(Waiting { server: Some(server.clone()), state })
+        Some(Arc::new(Waiting { server: Mutex::new(Some(server.clone())), state }))
     }
 }
 
 /// A handler of the server that waits for a retry. Dropping it tells the server that none comes.
 pub(super) struct Waiting {
-    server: Option<Peer>,
+    server: Mutex<Option<Peer>>,
     state: String,
 }
 
 impl Waiting {
     /// The retry was answered: it waits no longer.
-    pub(super) fn resumed(mut self) {
-        self.server = None;
+    pub(super) fn resumed(&self) {
+        self.take();
+    }
+
+    /// Tells the server, once, that no retry comes; whether that is told, now or before.
+    pub(super) fn abandon(&self) -> bool {
+        let Some(server) = self.take() else { return true };
+        server.notify_now(ABANDONED, &json!({ "requestState": self.state })).is_ok()
+    }
+
+    fn take(&self) -> Option<Peer> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            let _ = server.notify_now(ABANDONED, &json!({ "requestState": self.state }));
-        }
+        self.abandon();
     }
 }
 
@@ -90,6 +98,11 @@ impl Input {
             }
         }
         Self { open, given: Map::new(), state: request_state, pause }
+    }
+
+    /// What stops the open questions.
+    pub(super) fn handles(&self) -> Vec<StopHandle> {
+        self.open.iter().map(|(_, call)| call.handle()).collect()
     }
 
     /// What the retry carries, as members of its params.

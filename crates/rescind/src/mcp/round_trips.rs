@@ -58,7 +58,7 @@ pub struct RoundTrips<R> {
     round: u32,
     stage: Stage,
     /// The server's handler, until the answer of the retry: a retry may be taken back, or cancelled before it starts.
-    waiting: Option<Waiting>,
+    waiting: Option<Arc<Waiting>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -171,12 +171,11 @@ impl<R> RoundTrips<R> {
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let stop = self.stop.get_or_init(|| {
-            let stop = match &self.stage {
-                Stage::Round(call) => Stop::new(self.client.peer(), Some(call.handle())),
-                Stage::Between(_) | Stage::Over => Stop::new(self.client.peer(), None),
-            };
-            if matches!(self.stage, Stage::Over) {
-                stop.end();
+            let stop = Stop::new(self.client.peer());
+            match &self.stage {
+                Stage::Round(call) => drop(stop.begin(call.handle())),
+                Stage::Between(between) => stop.enter(between.input.handles(), self.waiting.as_ref()),
+                Stage::Over => stop.end(),
             }
             Arc::new(stop)
         });
@@ -242,6 +241,9 @@ impl<R> RoundTrips<R> {
         let token = self.settings.token.clone().map(|token| Box::pin(token.cancelled_owned()));
         let ends = self.total().and_then(|total| self.made.checked_add(total));
         let limit = ends.map(|ends| Box::pin(tokio::time::sleep_until(ends)));
+        if let Some(stop) = self.stop.get() {
+            stop.enter(input.handles(), self.waiting.as_ref());
+        }
         Ok(Some(Stage::Between(Box::new(Between { input, token, limit }))))
     }
 
@@ -306,6 +308,9 @@ impl<R: DeserializeOwned> RoundTrips<R> {
                 Stage::Between(between) => {
                     if let Some(cause) = self.stop.get().and_then(|stop| stop.pause(cx)) {
                         return Poll::Ready(Err(CallError::Cancelled(cause)));
+                    }
+                    if self.client.peer().shared().lock().is_over {
+                        return Poll::Ready(Err(CallError::Closed));
                     }
                     let fired = between.token.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
                     if fired {

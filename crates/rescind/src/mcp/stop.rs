@@ -2,11 +2,12 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Waker},
     time::Duration,
 };
 
+use super::input::Waiting;
 use crate::peer::{Cause, Outcome, Peer, Receipt, ReceiptFuture, StopHandle, Stoppable, shared::Shared};
 
 /// What a call and its stop handles share.
@@ -20,6 +21,9 @@ pub(super) struct Stop {
 struct State {
     /// The round that is pending.
     round: Option<StopHandle>,
+    /// Between two rounds: what stops the open questions, and who waits at the server, if it wants to hear of it.
+    questions: Vec<StopHandle>,
+    waiting: Option<Weak<Waiting>>,
     is_over: bool,
     /// Why it is to stop.
     cause: Option<Cause>,
@@ -28,10 +32,9 @@ struct State {
 }
 
 impl Stop {
-    /// For a call that is in this round, or in none.
-    pub(super) fn new(peer: &Peer, round: Option<StopHandle>) -> Self {
-        let state = Mutex::new(State { round, ..State::default() });
-        Self { shared: Arc::clone(peer.shared()), state }
+    /// For a call that is in no round yet.
+    pub(super) fn new(peer: &Peer) -> Self {
+        Self { shared: Arc::clone(peer.shared()), state: Mutex::default() }
     }
 
     /// A round begins; or why it must not, if the call was stopped since its caller last looked.
@@ -41,9 +44,17 @@ impl Stop {
             Some(cause) => Err(cause.clone()),
             None => {
                 state.round = Some(round);
+                (state.questions, state.waiting) = (Vec::new(), None);
                 Ok(())
             }
         }
+    }
+
+    /// The server waits for input, and these questions are open.
+    pub(super) fn enter(&self, questions: Vec<StopHandle>, waiting: Option<&Arc<Waiting>>) {
+        let mut state = self.lock();
+        state.round = None;
+        (state.questions, state.waiting) = (questions, waiting.map(Arc::downgrade));
     }
 
     /// Between two rounds: why the call is to stop, if it is; else its caller is woken when it is.
@@ -65,17 +76,22 @@ impl Stop {
 }
 
 impl Stoppable for Stop {
-    /// During a round the server is told. Between two rounds nothing is pending: the open questions are closed, and the
-    /// server is not asked again.
+    /// During a round the server is told. Between two rounds no request is pending: the open questions are closed whether
+    /// the call is polled or not, the server is not asked again, and hears so if it wants to.
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
-        let (round, is_over, waker) = {
+        let (round, is_over, waker, questions, waiting) = {
             let mut state = self.lock();
             if !state.is_over {
                 // The first cause stays (D19).
                 state.cause.get_or_insert_with(|| cause.clone());
             }
-            (state.round.clone(), state.is_over, state.waker.take())
+            let questions = std::mem::take(&mut state.questions);
+            (state.round.clone(), state.is_over, state.waker.take(), questions, state.waiting.clone())
         };
+        for question in questions {
+            drop(question.cancel_for(cause.clone()));
+        }
+        let is_told = waiting.and_then(|waiting| waiting.upgrade()).is_some_and(|waiting| waiting.abandon());
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -83,7 +99,11 @@ impl Stoppable for Stop {
             (Some(round), None) => round.cancel_for(cause),
             (Some(round), Some(grace)) => round.cancel_for_and_wait(cause, grace),
             (None, _) => {
-                let outcome = if is_over { Outcome::CompletedFirst } else { Outcome::NeverSent };
+                let outcome = match (is_over, is_told) {
+                    (true, _) => Outcome::CompletedFirst,
+                    (false, true) => Outcome::Sent,
+                    (false, false) => Outcome::NotSendable,
+                };
                 ReceiptFuture::known(&self.shared, cause, outcome)
             }
         }

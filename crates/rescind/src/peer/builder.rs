@@ -184,7 +184,7 @@ impl Builder {
     }
 
     /// The handlers of `peer`, to be asked from within the process, by the client of the connection that comes back. It
-    /// goes on as long as that has handles.
+    /// goes on as long as that has handles, and no longer than the connection of `peer`: then nobody waits for answers.
     ///
     /// # Panics
     ///
@@ -198,7 +198,17 @@ impl Builder {
         let answering = Peer::of(&shared);
         tokio::spawn(Driver::new(shared, near, Some(answering), linger, &config));
         let (asking, driver) = Self::new(Some(dialect)).join(Side::Server, far, false);
-        tokio::spawn(driver);
+        let (outer, inner) = (std::sync::Arc::clone(peer.shared()), std::sync::Arc::clone(asking.shared()));
+        tokio::spawn(async move {
+            let mut driver = std::pin::pin!(driver);
+            tokio::select! {
+                _ = &mut driver => {}
+                () = outer.closed() => {
+                    inner.shutdown();
+                    let _ = driver.await;
+                }
+            }
+        });
         asking
     }
 

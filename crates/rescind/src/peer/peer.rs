@@ -1,12 +1,6 @@
 //! The handle of a connection.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    future::{Future, poll_fn},
-    sync::Arc,
-    task::Poll,
-};
+use std::{borrow::Cow, fmt, future::Future, sync::Arc};
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
@@ -122,28 +116,12 @@ impl Peer {
     /// Ends the connection in order: nothing new is taken in, our requests are cancelled, handlers are told to stop
     /// and get the short grace. [`closed`](Self::closed) waits for it.
     pub fn shutdown(&self) {
-        let now = self.shared.now();
-        {
-            let mut state = self.shared.lock();
-            state.is_ending = true;
-            state.conn.shutdown(now);
-        }
-        self.shared.ring();
+        self.shared.shutdown();
     }
 
     /// Waits until the connection has ended and everything of it is settled.
     pub async fn closed(&self) {
-        poll_fn(|cx| {
-            let mut state = self.shared.lock();
-            if state.is_over {
-                return Poll::Ready(());
-            }
-            if !state.closing.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.closing.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
+        self.shared.closed().await;
     }
 
     /// Everything in flight, both ways, at this moment.

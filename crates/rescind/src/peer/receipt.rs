@@ -168,7 +168,8 @@ impl ReceiptFuture {
     pub(crate) fn known(shared: &Arc<Shared>, cause: Cause, outcome: Outcome) -> Self {
         let asked = shared.now();
         let slip = Slip::of_ended(Arc::clone(shared));
-        slip.lock().receipt = Some(Receipt { cause: cause.clone(), asked, written: None, outcome });
+        let written = (outcome == Outcome::Sent).then_some(asked);
+        slip.lock().receipt = Some(Receipt { cause: cause.clone(), asked, written, outcome });
         Self { slip, cause, asked }
     }
 }

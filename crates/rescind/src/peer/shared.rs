@@ -6,12 +6,13 @@
 use std::{
     collections::HashMap,
     fmt,
+    future::poll_fn,
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::Waker,
+    task::{Poll, Waker},
 };
 
 use rescind_proto::{
@@ -134,6 +135,32 @@ impl Shared {
     pub(crate) fn has_room(&self) -> bool {
         let state = self.lock();
         state.conn.has_room() || state.is_over
+    }
+
+    /// Ends the connection in order.
+    pub(crate) fn shutdown(&self) {
+        let now = self.now();
+        {
+            let mut state = self.lock();
+            state.is_ending = true;
+            state.conn.shutdown(now);
+        }
+        self.ring();
+    }
+
+    /// Waits until the connection has ended and everything of it is settled.
+    pub(crate) async fn closed(&self) {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.is_over {
+                return Poll::Ready(());
+            }
+            if !state.closing.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.closing.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
     }
 
     /// A handler has ended, and everything it owned is gone.
