@@ -159,6 +159,12 @@ fn numbered() -> Route {
     route(next).never_blocks()
 }
 
+impl From<Agent> for Builder {
+    fn from(agent: Agent) -> Self {
+        agent.into_builder()
+    }
+}
+
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("info", &self.info).finish_non_exhaustive()

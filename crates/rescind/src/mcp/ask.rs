@@ -30,12 +30,13 @@ impl Context {
     /// A stop of the call closes the question and ends this with [`CallError::Cancelled`], and so does a client that
     /// does not call again in time: see [`Server::suspended`](super::Server::suspended).
     ///
-    /// Dropping the future takes the question back.
+    /// Dropping the future takes the question back: since 2026-07-28 from the handler only, for a client that has it
+    /// already answers it before it calls again.
     ///
     /// # Errors
     ///
-    /// The request is to stop; the client answered with an error, or not what `R` reads; it did not declare that it can
-    /// be asked this (-32021). [`CallMisuse::NoServerRequests`] if the revision lets the server ask in the result of a
+    /// The request is to stop; the client answered not what `R` reads, or with an error, which since 2026-07-28 ends its
+    /// call instead. Since then also: it did not declare that it can be asked this (-32021). [`CallMisuse::NoServerRequests`] if the revision lets the server ask in the result of a
     /// `tools/call`, `resources/read` or `prompts/get` only, and this is none; or if it cannot ask this at all.
     pub fn ask<R>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Ask<R> {
         let answer = ask(Arc::clone(self.work()), method.to_owned(), crate::peer::to_params(params));

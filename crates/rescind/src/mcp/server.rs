@@ -298,6 +298,12 @@ fn list(declarations: &[Value], page: Option<Page>, revision: Revision) -> Resul
     })
 }
 
+impl From<Server> for Builder {
+    fn from(server: Server) -> Self {
+        server.into_builder()
+    }
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("info", &self.face.info).field("tools", &self.tools).finish_non_exhaustive()

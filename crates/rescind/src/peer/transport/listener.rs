@@ -140,11 +140,21 @@ impl Listener {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// Serves each connection in a task of its own, with what `describe` describes.
+    /// Serves each connection in a task of its own, with what `describe` describes: a [`Builder`], an
+    /// `mcp::Server` or an `acp::Agent`.
+    ///
+    #[cfg_attr(all(feature = "mcp", feature = "tcp"), doc = "```no_run")]
+    #[cfg_attr(not(all(feature = "mcp", feature = "tcp")), doc = "```ignore")]
+    /// # use rescind::{mcp::Server, peer::transport::Listener};
+    /// # async fn run() -> std::io::Result<()> {
+    /// Listener::tcp("127.0.0.1:4000").await?.serve(|| Server::new("tools", "1.0")).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// One connection's error is its own affair: see [`accept`](Self::accept) for a say in it. It does not return;
     /// drop it to stop.
-    pub async fn serve(self, describe: impl Fn() -> Builder) -> Infallible {
+    pub async fn serve<B: Into<Builder>>(self, describe: impl Fn() -> B) -> Infallible {
         let mut served = JoinSet::new();
         loop {
             if served.len() >= self.max_connections {
@@ -156,7 +166,7 @@ impl Listener {
                 self.poll_accept(cx)
             });
             match accepted.await {
-                Ok(transport) => drop(served.spawn(describe().serve(transport))),
+                Ok(transport) => drop(served.spawn(describe().into().serve(transport))),
                 // Whoever connected has gone already, or this process has too much open.
                 Err(_) => tokio::time::sleep(OUT_OF_BREATH).await,
             }
