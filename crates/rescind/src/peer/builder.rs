@@ -200,14 +200,16 @@ impl Builder {
         let (asking, driver) = Self::new(Some(dialect)).join(Side::Server, far, false);
         let (outer, inner) = (std::sync::Arc::clone(peer.shared()), std::sync::Arc::clone(asking.shared()));
         tokio::spawn(async move {
-            let mut driver = std::pin::pin!(driver);
-            tokio::select! {
-                _ = &mut driver => {}
-                () = outer.closed() => {
+            let (mut driver, mut closed) = (std::pin::pin!(driver), std::pin::pin!(outer.closed()));
+            let mut is_closed = false;
+            let _ = std::future::poll_fn(|cx| {
+                if !is_closed && closed.as_mut().poll(cx).is_ready() {
+                    is_closed = true;
                     inner.shutdown();
-                    let _ = driver.await;
                 }
-            }
+                driver.as_mut().poll(cx)
+            })
+            .await;
         });
         asking
     }
