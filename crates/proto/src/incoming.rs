@@ -105,7 +105,7 @@ pub(crate) enum Suspension {
     Never,
     /// It waits for that request, or works for one that has a slot.
     Waits,
-    /// It did, and is at work for nobody.
+    /// It waited once and does not any more: it is at work until it has ended, and holds a slot.
     Over,
 }
 

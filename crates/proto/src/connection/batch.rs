@@ -36,11 +36,9 @@ impl Connection {
         let (refusals, reports) = if bounded { (MAX_REFUSALS, MAX_REPORTS) } else { (usize::MAX, usize::MAX) };
         // Open until every member was looked at, so that none ends the batch before the next.
         let key = self.batches.insert(Batch { open: 1, answers: Vec::new(), refusals, reports });
-        // A peer that should not have made an array is not sent one.
-        let answered_together = self.spoken().batches.then_some(key);
         for member in batch.members() {
             match frame::parse_member(member) {
-                Ok(message) => self.take_message(now, message, answered_together),
+                Ok(message) => self.take_message(now, message, Some(key)),
                 Err(malformed) => self.take_unread(now, member, malformed, Some(key)),
             }
         }

@@ -57,6 +57,8 @@ impl Connection {
 
     /// One message that is no batch.
     pub(super) fn take_message(&mut self, now: Instant, message: Frame<'_>, batch: Option<Key>) {
+        // A peer that should not have made an array is not sent one.
+        let batch = batch.filter(|_| self.spoken().batches);
         match message {
             Frame::Request(request) => self.take_request(now, request, batch),
             Frame::Notification(notification) => self.take_notification(now, &notification),
