@@ -20,6 +20,14 @@ fn rig() -> Rig {
     Rig::start(PROGRAM)
 }
 
+/// A call passes, and so does its answer.
+fn expect_answer(rig: &mut Rig) {
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
+}
+
 #[test]
 fn a_message_passes_each_way_byte_for_byte() {
     let mut rig = rig();
@@ -35,10 +43,7 @@ fn a_message_passes_each_way_byte_for_byte() {
 #[test]
 fn the_client_may_be_on_sockets() {
     let mut rig = Rig::builder(PROGRAM).streams(Streams::Sockets).start();
-    rig.client.send(CALL);
-    rig.server.expect(CALL);
-    rig.server.send(ANSWER);
-    rig.client.expect(ANSWER);
+    expect_answer(&mut rig);
     rig.client.close_output();
     rig.server.expect_end();
     rig.server.exit(0);
@@ -217,10 +222,7 @@ fn signals_to_the_shim_reach_the_server_at_once() {
         rig.server.puppet.expect_signal(signal.as_raw());
         grandchild.expect_signal(signal.as_raw());
         // Until it ends, the server can still answer.
-        rig.client.send(CALL);
-        rig.server.expect(CALL);
-        rig.server.send(ANSWER);
-        rig.client.expect(ANSWER);
+        expect_answer(&mut rig);
         rig.server.exit(5);
         rig.shim.expect_exit(5);
         grandchild.expect_death();
@@ -239,10 +241,7 @@ fn signals_with_a_meaning_of_the_servers_own_reach_it_and_the_session_goes_on() 
         rig.server.puppet.expect_signal(signal.as_raw());
         grandchild.expect_signal(signal.as_raw());
     }
-    rig.client.send(CALL);
-    rig.server.expect(CALL);
-    rig.server.send(ANSWER);
-    rig.client.expect(ANSWER);
+    expect_answer(&mut rig);
     rig.client.close_output();
     rig.server.expect_end();
     rig.server.exit(5);

@@ -4,7 +4,7 @@
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::{bug::SeededBug, connection, relay, side::Side};
 use rescind_testkit::sim::{
-    chooser::ByteChooser,
+    chooser::{ByteChooser, Chooser, EndlessChooser},
     flood::{self, Flooded},
     world::Broken,
 };
@@ -31,12 +31,8 @@ fn endpoint(bug: Option<SeededBug>, choices: &[u8]) -> Result<Flooded, Broken> {
 
 /// Choices without proptest: the same in every run.
 fn choices(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
-    let next = |state: &mut u64| {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 56) as u8
-    };
-    (0..len).map(|_| next(&mut state)).collect()
+    let mut endless = EndlessChooser(seed);
+    (0..len).map(|_| endless.choose(256).unwrap_or_default() as u8).collect()
 }
 
 proptest! {

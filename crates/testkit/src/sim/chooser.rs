@@ -30,7 +30,8 @@ pub struct EndlessChooser(
 impl Chooser for EndlessChooser {
     fn choose(&mut self, bound: usize) -> Option<usize> {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Some((self.0 >> 40) as usize % bound.max(1))
+        // The upper bits are the random ones.
+        Some((((self.0 >> 32) * bound as u64) >> 32) as usize)
     }
 }
 
