@@ -142,7 +142,7 @@ async fn ask(shim: &Shim, mut query: Query, pages: Pages) -> Result<Facts, ShimE
         }
     }
     if pages == Pages::All {
-        // Those that came later than the question are nobody's loss.
+        // Requests that began after the question was asked are not missing.
         facts.more = 0;
     }
     Ok(facts)

@@ -58,7 +58,7 @@ export class Session {
     return this.stopped !== Infinity || this.unheard;
   }
 
-  /** It ended; of one that is over for another reason nobody knows. */
+  /** It is known to have ended. A session is over, too, when nothing is heard of it any more. */
   get hasEnded() {
     return this.end !== null && (this.why === null || this.why === "gone");
   }

@@ -35,9 +35,10 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// The request is to stop; the client answered not what `R` reads, or with an error, which since 2026-07-28 ends its
-    /// call instead. Since then also: it did not declare that it can be asked this (-32021). [`CallMisuse::NoServerRequests`] if the revision lets the server ask in the result of a
-    /// `tools/call`, `resources/read` or `prompts/get` only, and this is none; or if it cannot ask this at all.
+    /// The request is to stop. The client's answer is an error, or not what `R` reads; since 2026-07-28 an error ends its
+    /// call instead, and a client that did not declare that it can be asked this is not asked (-32021).
+    /// [`CallMisuse::NoServerRequests`] if the revision lets the server ask in the result of a `tools/call`,
+    /// `resources/read` or `prompts/get` only, and this is none; or if it cannot ask this at all.
     pub fn ask<R>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Ask<R> {
         let answer = ask(Arc::clone(self.work()), method.to_owned(), crate::peer::to_params(params));
         Ask { answer: Box::pin(answer), result: PhantomData }
