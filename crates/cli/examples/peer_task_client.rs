@@ -123,7 +123,7 @@ impl Stage {
         tokio::spawn(async move {
             match call.await {
                 Ok(result) => log.result(work, &result.text()),
-                Err(TaskCallError::Cancelled(cause)) => log.error(work, &format!("cancelled: {}", cause.code.word())),
+                Err(TaskCallError::Cancelled(cause)) => log.error(work, &format!("cancelled: {}", cause.code.as_str())),
                 Err(error) => log.error(work, &error.to_string()),
             }
         })
@@ -147,7 +147,7 @@ impl Stage {
     async fn get(&self, label: &str, task: &TaskId) -> Done {
         self.log.did("call", label);
         match self.tasks.get(task).await {
-            Ok(state) => self.log.result(label, state.status.word()),
+            Ok(state) => self.log.result(label, state.status.as_str()),
             Err(error) => self.log.error(label, &error.to_string()),
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Stage {
     async fn cancel(&self, label: &str, stop: &TaskStop) -> Result<TaskId, Box<dyn Error>> {
         self.log.did("cancel", label);
         let receipt = stop.cancel("user pressed Stop").await;
-        self.log.result(label, receipt.outcome.word());
+        self.log.result(label, receipt.outcome.as_str());
         Ok(receipt.task.ok_or("a cancelled task has a name")?)
     }
 

@@ -80,7 +80,7 @@ impl Work {
     }
 
     fn stop(mut self, cx: &Context) {
-        mark(&self.name, "stopped", json!({ "reason": cx.cause().map(|cause| cause.code.word()) }));
+        mark(&self.name, "stopped", json!({ "reason": cx.cause().map(|cause| cause.code.as_str()) }));
         self.is_over = true;
     }
 }

@@ -54,7 +54,7 @@ fn find<'a>(requests: &'a [Request], from: Side, id: &str) -> &'a Request {
 /// The texts of the messages about a request, each after who sent it.
 fn messages(recording: &Recording, request: &Request) -> Vec<String> {
     let frames = recording.details(&request.key).unwrap().frames;
-    frames.iter().map(|frame| format!("{} {}", frame.from.word(), frame.text)).collect()
+    frames.iter().map(|frame| format!("{} {}", frame.from.as_str(), frame.text)).collect()
 }
 
 fn call(id: &str, name: &str) -> String {

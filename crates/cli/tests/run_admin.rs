@@ -47,9 +47,9 @@ fn a_session_tells_who_takes_part_in_it() {
     assert_eq!(session.server_pid, Some(rig.server.puppet.id as u32));
     assert_eq!(session.ancestors.first(), Some(&std::process::id()));
     assert!(session.command[0].ends_with("puppet"), "{:?}", session.command);
-    for party in [session.client, session.server] {
-        assert_eq!(party.protocol, "mcp-2025-11-25");
-        assert_eq!((party.name.as_deref(), party.version.as_deref()), (Some("test"), Some("1")));
+    for implementation in [session.client, session.server] {
+        assert_eq!(implementation.protocol, "mcp-2025-11-25");
+        assert_eq!((implementation.name.as_deref(), implementation.version.as_deref()), (Some("test"), Some("1")));
     }
 }
 

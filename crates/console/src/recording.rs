@@ -21,7 +21,7 @@ use std::{
     path::Path,
 };
 
-use rescind_feed::{Changes, Details, End, Ended, Event, Party, Request, Session, Side, Snapshot, VERSION};
+use rescind_feed::{Changes, Details, End, Ended, Event, Implementation, Request, Session, Side, Snapshot, VERSION};
 
 use entry::Place;
 use line::{Heading, Line};
@@ -107,8 +107,8 @@ impl Recording {
             server_pid: None,
             command: heading.command.clone(),
             started: heading.started(),
-            client: replay.party(rescind_proto::side::Side::Client),
-            server: replay.party(rescind_proto::side::Side::Server),
+            client: replay.implementation(rescind_proto::side::Side::Client),
+            server: replay.implementation(rescind_proto::side::Side::Server),
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();
@@ -234,13 +234,13 @@ impl Damage {
 
 impl Replay {
     /// What is known of a side.
-    fn party(&self, side: rescind_proto::side::Side) -> Party {
+    fn implementation(&self, side: rescind_proto::side::Side) -> Implementation {
         let monitor = self.monitor(side);
-        let called = monitor.party(side);
-        Party {
+        let called = monitor.implementation(side);
+        Implementation {
             protocol: monitor.dialect().name.to_owned(),
-            name: called.map(|party| party.name.to_string()),
-            version: called.and_then(|party| party.version.as_deref()).map(str::to_owned),
+            name: called.map(|implementation| implementation.name.to_string()),
+            version: called.and_then(|implementation| implementation.version.as_deref()).map(str::to_owned),
         }
     }
 }

@@ -20,4 +20,4 @@ pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};
 pub use order::{CancelOrder, CancelReply, Problem, Stopped};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
-pub use session::{End, Party, Session, Side, VERSION};
+pub use session::{End, Implementation, Session, Side, VERSION};

@@ -76,7 +76,7 @@ impl State {
 
     /// The word for lists.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
@@ -148,7 +148,7 @@ pub enum SettledHow {
 impl SettledHow {
     /// The word for lists.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Result => "result",
             Self::Error => "error",

@@ -26,15 +26,15 @@ pub struct Session {
     /// When the session's clock began, in microseconds since 1970 (UTC).
     pub started: u64,
     /// The client, as far as it has told.
-    pub client: Party,
+    pub client: Implementation,
     /// The server, as far as it has told.
-    pub server: Party,
+    pub server: Implementation,
 }
 
 /// One end of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Party {
+pub struct Implementation {
     /// The dialect spoken with it, such as `mcp-2025-11-25`: a guess until something telling has passed.
     pub protocol: String,
     /// Its name, as its handshake gave it.
@@ -58,7 +58,7 @@ pub enum Side {
 impl Side {
     /// The word for lists.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Server => "server",

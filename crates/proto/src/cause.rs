@@ -40,7 +40,7 @@ pub enum CauseCode {
 impl CauseCode {
     /// The word used in logs, receipts and error data.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Caller => "caller",
             Self::Timeout => "timeout",
@@ -69,7 +69,7 @@ impl CauseCode {
 
 impl fmt::Display for CauseCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

@@ -54,19 +54,19 @@ pub use crate::incoming::Grace;
 use crate::{
     bug::SeededBug,
     cause::CauseCode,
-    dialect::{Dialect, era::Era},
+    dialect::{Dialect, negotiation::Negotiation},
+    early_cancels::{EarlyCancelLimits, EarlyCancels},
     hash::Seed,
     incoming::Requests,
-    lanes::{Armed, Lanes},
-    memory::{Bounds, Memory},
     method::Methods,
     outbox::{Outbox, Ticket},
     outgoing::Calls,
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
-    sticky::{EarlyCancels, Sticky},
     time::Instant,
+    timer_queue::{TimerKey, TimerQueue},
+    tombstones::{Bounds, Tombstones},
     wire::{Chunk, Decoder, Framing, Leftover},
 };
 use batch::Batch;
@@ -103,7 +103,7 @@ impl OutgoingKey {
 /// The driver feeds bytes ([`handle_input`](Self::handle_input)), times
 /// ([`handle_timeout`](Self::handle_timeout) when
 /// [`poll_timeout`](Self::poll_timeout) says so), and the end
-/// ([`handle_closed`](Self::handle_closed), [`handle_lost`](Self::handle_lost)).
+/// ([`handle_eof`](Self::handle_closed), [`handle_write_closed`](Self::handle_lost)).
 /// After every call it
 ///
 /// 1. drains [`poll_event`](Self::poll_event), and
@@ -133,7 +133,7 @@ impl OutgoingKey {
 #[derive(Clone, Debug)]
 pub struct Connection {
     config: Config,
-    era: Era,
+    negotiation: Negotiation,
     /// Absent only while its own bytes are being taken in.
     decoder: Option<Decoder>,
     outbox: Outbox<Tag>,
@@ -142,10 +142,10 @@ pub struct Connection {
     incoming: Requests,
     outgoing: Calls,
     /// Ids of the peer's requests that are over (D8).
-    remembered: Memory,
+    remembered: Tombstones,
     /// Progress tokens of ours that are no longer active.
-    spent_tokens: Memory,
-    sticky: Sticky,
+    spent_tokens: Tombstones,
+    early_cancels: EarlyCancels,
     batches: Slab<Batch>,
     turns: Turns,
     methods: Methods,
@@ -153,7 +153,7 @@ pub struct Connection {
     asked: Standstill,
     /// The clock of the peer's deadlines: it stands while we have a question open (D49).
     asking: Standstill,
-    timers: Lanes<Timer>,
+    timers: TimerQueue<Timer>,
     armed: Singles,
     events: VecDeque<Item>,
     counters: Counters,
@@ -207,9 +207,9 @@ enum Timer {
     /// The deadline of one of the peer's requests, or the grace of its handler.
     Work(Key),
     /// The oldest held cancel (D9).
-    Sticky,
+    EarlyCancels,
     /// The oldest of what is remembered (D8).
-    Memory,
+    Tombstones,
     /// A peer that does not read (D13).
     Debt,
     /// The end of the time to finish after the end of input (D27).
@@ -219,10 +219,10 @@ enum Timer {
 /// The timers of which there is one: armed perhaps earlier than they are due.
 #[derive(Clone, Copy, Debug)]
 struct Singles {
-    sticky: Armed,
-    memory: Armed,
-    debt: Armed,
-    drain: Armed,
+    early_cancels: TimerKey,
+    tombstones: TimerKey,
+    debt: TimerKey,
+    drain: TimerKey,
 }
 
 /// How far the connection has come.
@@ -231,7 +231,7 @@ struct Phase {
     /// The peer will send nothing more.
     input_ended: bool,
     /// Nothing can be written any more.
-    deaf: bool,
+    write_closed: bool,
     shutting_down: bool,
     /// [`Event::Closed`] was said.
     closed: bool,
@@ -239,7 +239,7 @@ struct Phase {
 
 impl Phase {
     const fn is_open(self) -> bool {
-        !self.input_ended && !self.deaf && !self.shutting_down
+        !self.input_ended && !self.write_closed && !self.shutting_down
     }
 }
 
@@ -252,25 +252,33 @@ impl Connection {
         let bounds = Bounds { most: config.remembered, least, longest };
         let bounds = if config.has(SeededBug::LeakedTombstone) { Bounds::ENDLESS } else { bounds };
         Self {
-            era: Era::new(Sides { client: config.dialect, server: config.dialect }),
+            negotiation: Negotiation::new(Sides { client: config.dialect, server: config.dialect }),
             decoder: Some(Decoder::new(Some(config.framing), config.max_message)),
             outbox: Outbox::new(config.seeded()),
             owed: 0,
             incoming: Requests::new(config.max_running, config.max_queued, seed),
             outgoing: Calls::new(bounds, seed),
-            remembered: Memory::new(bounds, seed),
-            spent_tokens: Memory::new(bounds, seed),
-            sticky: Sticky::new(EarlyCancels { most: config.max_sticky, hold: config.sticky }, seed),
+            remembered: Tombstones::new(bounds, seed),
+            spent_tokens: Tombstones::new(bounds, seed),
+            early_cancels: EarlyCancels::new(
+                EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels },
+                seed,
+            ),
             batches: Slab::new(),
             turns: Turns::new(),
             methods: Methods::new(seed),
             asked: Standstill::new(),
             asking: Standstill::new(),
-            timers: Lanes::new(),
-            armed: Singles { sticky: Armed::NOT, memory: Armed::NOT, debt: Armed::NOT, drain: Armed::NOT },
+            timers: TimerQueue::new(),
+            armed: Singles {
+                early_cancels: TimerKey::NOT,
+                tombstones: TimerKey::NOT,
+                debt: TimerKey::NOT,
+                drain: TimerKey::NOT,
+            },
             events: VecDeque::new(),
             counters: Counters::default(),
-            phase: Phase { input_ended: false, deaf: false, shutting_down: false, closed: false },
+            phase: Phase { input_ended: false, write_closed: false, shutting_down: false, closed: false },
             now: Instant::ORIGIN,
             broken: 0,
             left: Vec::new(),
@@ -282,7 +290,7 @@ impl Connection {
     /// Bytes arrived from the peer.
     ///
     /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer where
-    /// one is due. Nothing is taken after [`handle_closed`](Self::handle_closed).
+    /// one is due. Nothing is taken after [`handle_eof`](Self::handle_closed).
     pub fn handle_input(&mut self, now: Instant, mut bytes: &[u8]) {
         self.now = now;
         if self.phase.input_ended {
@@ -327,7 +335,7 @@ impl Connection {
         }
         left.shrink_to(KEPT_RECORDS);
         self.left = left;
-        self.timers.disarm(core::mem::replace(&mut self.armed.debt, Armed::NOT));
+        self.timers.disarm(core::mem::replace(&mut self.armed.debt, TimerKey::NOT));
         self.finish(now);
     }
 
@@ -351,20 +359,20 @@ impl Connection {
             match timer {
                 Timer::Call(key) => self.call_due(now, key),
                 Timer::Work(key) => self.work_due(now, key),
-                Timer::Sticky => {
-                    self.armed.sticky = Armed::NOT;
+                Timer::EarlyCancels => {
+                    self.armed.early_cancels = TimerKey::NOT;
                     self.sticky_due(now);
                 }
-                Timer::Memory => {
-                    self.armed.memory = Armed::NOT;
+                Timer::Tombstones => {
+                    self.armed.tombstones = TimerKey::NOT;
                     self.forget(now);
                 }
                 Timer::Debt => {
-                    self.armed.debt = Armed::NOT;
+                    self.armed.debt = TimerKey::NOT;
                     self.tell(Event::GivenUp { debt: self.owed });
                 }
                 Timer::Drain => {
-                    self.armed.drain = Armed::NOT;
+                    self.armed.drain = TimerKey::NOT;
                     self.stop_attached(now);
                 }
             }
@@ -376,17 +384,17 @@ impl Connection {
     ///
     /// Our requests settle as [`Settlement::Closed`]. The peer's are cancelled at once (D27), unless their
     /// dialect lets them run on or [`Config::drain_on_eof`] gives them time; what they answer is still written.
-    pub fn handle_closed(&mut self, now: Instant) {
+    pub fn handle_eof(&mut self, now: Instant) {
         self.now = now;
         self.end_input(now);
         self.finish(now);
     }
 
     /// Nothing can be written to the peer any more, and nothing will be read: the link is dead.
-    pub fn handle_lost(&mut self, now: Instant) {
+    pub fn handle_write_closed(&mut self, now: Instant) {
         self.now = now;
-        if !self.phase.deaf {
-            self.phase.deaf = true;
+        if !self.phase.write_closed {
+            self.phase.write_closed = true;
             let mut left = core::mem::take(&mut self.left);
             self.outbox.clear(|tag| left.push((tag, 0)));
             self.owed = 0;
@@ -431,14 +439,14 @@ impl Connection {
     /// Whether the peer leaves more unread of what it is owed than it may (D13).
     #[must_use]
     pub const fn is_behind(&self) -> bool {
-        self.owed > self.config.max_debt
+        self.owed > self.config.max_backlog
     }
 
     /// Whether the driver should queue more that the peer did not ask for: false while more waits to be written than
     /// the peer may leave unread (D13).
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.outbox.backlog() <= self.config.max_debt
+        self.outbox.backlog() <= self.config.max_backlog
     }
 
     /// Gives back the memory that is kept for more to come: for a connection that is idle.
@@ -490,7 +498,7 @@ impl Connection {
         self.phase.input_ended = true;
         self.close_calls(now);
         match self.config.drain_on_eof {
-            Some(time) if !self.phase.deaf => {
+            Some(time) if !self.phase.write_closed => {
                 self.armed.drain = self.timers.arm(now + time, Timer::Drain);
             }
             Some(_) | None => self.stop_attached(now),
@@ -528,11 +536,11 @@ impl Connection {
 
     /// What every input ends with.
     fn finish(&mut self, now: Instant) {
-        let memory = [self.remembered.due(), self.spent_tokens.due(), self.outgoing.fading_due()];
-        let memory = memory.into_iter().flatten().min();
+        let tombstones = [self.remembered.due(), self.spent_tokens.due(), self.outgoing.expired_due()];
+        let tombstones = tombstones.into_iter().flatten().min();
         for (armed, due, timer) in [
-            (&mut self.armed.memory, memory, Timer::Memory),
-            (&mut self.armed.sticky, self.sticky.due(), Timer::Sticky),
+            (&mut self.armed.tombstones, tombstones, Timer::Tombstones),
+            (&mut self.armed.early_cancels, self.early_cancels.due(), Timer::EarlyCancels),
         ] {
             if let Some(due) = due.filter(|due| *due < armed.at) {
                 self.timers.disarm(*armed);
@@ -540,7 +548,7 @@ impl Connection {
             }
         }
         if self.is_behind() && !self.armed.debt.is_armed() {
-            self.armed.debt = self.timers.arm(now + self.config.debt_limit, Timer::Debt);
+            self.armed.debt = self.timers.arm(now + self.config.stall_limit, Timer::Debt);
         }
         if (self.phase.input_ended || self.phase.shutting_down) && !self.phase.closed && self.is_quiet() {
             self.phase.closed = true;
@@ -557,7 +565,7 @@ impl Connection {
     fn forget(&mut self, now: Instant) {
         self.remembered.prune(now);
         self.spent_tokens.prune(now);
-        while let Some(key) = self.outgoing.fading(now) {
+        while let Some(key) = self.outgoing.expired(now) {
             self.remove_call(key);
         }
     }
@@ -568,7 +576,7 @@ impl Connection {
 
     /// The dialect the peer speaks, as far as it is known.
     fn spoken(&self) -> &'static Dialect {
-        self.era.of(self.peer(), self.config.framing)
+        self.negotiation.of(self.peer(), self.config.framing)
     }
 
     fn tell(&mut self, event: Event) {

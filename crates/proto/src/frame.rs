@@ -65,7 +65,7 @@ pub struct Response<'a> {
     /// Where the id's text stands in the body, for [`splice`]; empty if there is none.
     pub id_span: Range<usize>,
     /// What it says.
-    pub outcome: Outcome<'a>,
+    pub body: ResponseBody<'a>,
 }
 
 /// The id in a response.
@@ -79,7 +79,7 @@ pub enum ResponseId {
 
 /// The half of a response that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome<'a> {
+pub enum ResponseBody<'a> {
     /// The raw `result`.
     Result(&'a [u8]),
     /// The raw `error`, which is not null.

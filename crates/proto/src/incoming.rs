@@ -1,7 +1,7 @@
 //! The peer's requests: queued, running, stopping, ended (D12, D21–D24).
 //!
 //! Two things are kept apart, for they end at different times: what the
-//! handler is doing ([`Work`]) and what the requester was told ([`Told`]). Who
+//! handler is doing ([`Work`]) and what the requester was told ([`ResponseState`]). Who
 //! cancelled is a third ([`Stop`]), recorded and never inferred (D25).
 
 use core::time::Duration;
@@ -15,13 +15,13 @@ use crate::{
     dialect::{CancelResult, Dialect, Settlement},
     hash::Seed,
     id::{IncomingId, RequestId},
-    lanes::{Armed, NEVER},
     method::Method,
     outbox::Ticket,
     rule::Rule,
     slab::{Key, Slab},
     standstill::Standstill,
     time::Instant,
+    timer_queue::{NEVER, TimerKey},
 };
 
 /// One of the peer's requests, until its handler has ended and its answer has left.
@@ -31,7 +31,7 @@ pub(crate) struct Incoming {
     /// What the requester speaks, for this request (D2).
     pub(crate) dialect: &'static Dialect,
     pub(crate) work: Work,
-    pub(crate) told: Told,
+    pub(crate) response: ResponseState,
     pub(crate) stop: Option<Box<Stop>>,
     pub(crate) arrived: Instant,
     /// The requester's deadline (D17), on the clock that stands while we have a question open (D49).
@@ -39,9 +39,9 @@ pub(crate) struct Incoming {
     /// When our own limit for it is over (MCP-C14).
     pub(crate) limit: Instant,
     /// When its timer is armed.
-    pub(crate) armed: Armed,
+    pub(crate) armed: TimerKey,
     /// What few requests have; each entry would pay for it.
-    pub(crate) extras: Option<Box<Extras>>,
+    pub(crate) rare: Option<Box<Rare>>,
     /// The newest of our requests that serve this one (D26); changed by [`Requests::set_child`].
     pub(crate) child: Option<Key>,
     pub(crate) method: Method,
@@ -50,7 +50,7 @@ pub(crate) struct Incoming {
     pub(crate) shielded: bool,
     pub(crate) kind: Kind,
     /// A later request has taken its id over.
-    pub(crate) superseded: bool,
+    pub(crate) replaced: bool,
     pub(crate) suspension: Suspension,
     /// A person answers it, and has not: meanwhile the response clocks of our calls stand still (D49).
     pub(crate) is_open_question: bool,
@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<Incoming>() <= 144);
 
 /// What few requests have.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Extras {
+pub(crate) struct Rare {
     pub(crate) grace: Grace,
     /// The method's own cancellation result.
     own: Option<&'static CancelResult>,
@@ -92,7 +92,7 @@ pub(crate) enum Delivery {
     Made,
 }
 
-impl Extras {
+impl Rare {
     pub(crate) fn new(own: Option<&'static CancelResult>, batch: Option<Key>) -> Option<Box<Self>> {
         (own.is_some() || batch.is_some()).then(|| Box::new(Self { own, batch, ..Self::default() }))
     }
@@ -136,7 +136,7 @@ impl Work {
 
 /// What the requester was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Told {
+pub(crate) enum ResponseState {
     Nothing,
     /// It cancelled and wants silence: nothing will ever be told (MCP-C06).
     Silence,
@@ -210,31 +210,31 @@ impl Incoming {
 
     /// Whether the requester still waits for something.
     pub(crate) const fn is_live(&self) -> bool {
-        matches!(self.told, Told::Nothing | Told::Answering(_))
+        matches!(self.response, ResponseState::Nothing | ResponseState::Answering(_))
     }
 
-    pub(crate) fn extras(&mut self) -> &mut Extras {
-        self.extras.get_or_insert_default()
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     pub(crate) fn grace(&self) -> Grace {
-        self.extras.as_ref().map_or(Grace::Default, |extras| extras.grace)
+        self.rare.as_ref().map_or(Grace::Default, |rare| rare.grace)
     }
 
     /// The method's own cancellation result.
     pub(crate) fn own(&self) -> Option<&'static CancelResult> {
-        self.extras.as_ref()?.own
+        self.rare.as_ref()?.own
     }
 
     pub(crate) fn set_own(&mut self, own: Option<&'static CancelResult>) {
-        if own.is_some() || self.extras.is_some() {
-            self.extras().own = own;
+        if own.is_some() || self.rare.is_some() {
+            self.rare().own = own;
         }
     }
 
     /// It leaves the batch that its answer belonged to.
     pub(crate) fn take_batch(&mut self) -> Option<Key> {
-        self.extras.as_mut()?.batch.take()
+        self.rare.as_mut()?.batch.take()
     }
 
     pub(crate) const fn is_silent(&self) -> bool {
@@ -384,7 +384,7 @@ impl Requests {
         self.slab.key_at(*self.ids.find(self.seed.id(id), is)?)
     }
 
-    /// Takes a request in; one with the same id must have been [superseded](Self::supersede).
+    /// Takes a request in; one with the same id must have been [replaced](Self::supersede).
     pub(crate) fn insert(&mut self, request: Incoming) -> Key {
         match request.work {
             Work::Waiting(_) => self.waiting += 1,
@@ -404,17 +404,17 @@ impl Requests {
     }
 
     /// The id belongs to a later request from now on: the peer cannot name this one any more (D8).
-    pub(crate) fn supersede(&mut self, key: Key) {
+    pub(crate) fn replace(&mut self, key: Key) {
         self.unindex(key);
         if let Some(request) = self.slab.get_mut(key) {
-            request.superseded = true;
+            request.replaced = true;
         }
     }
 
     pub(crate) fn remove(&mut self, key: Key) {
         let Some(request) = self.slab.get(key) else { return };
         self.bytes -= request.work.payload_len() + request.id.0.heap_bytes();
-        if !request.superseded {
+        if !request.replaced {
             self.unindex(key);
         }
         self.slab.discard(key);

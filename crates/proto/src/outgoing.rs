@@ -13,14 +13,14 @@ use crate::{
     dialect::Dialect,
     hash::Seed,
     id::RequestId,
-    lanes::{Armed, NEVER},
-    memory::Bounds,
     method::Method,
     outbox::Ticket,
     receipt::Receipt,
     slab::{Key, Slab},
     standstill::Standstill,
     time::Instant,
+    timer_queue::{NEVER, TimerKey},
+    tombstones::Bounds,
 };
 
 /// One of our requests, from the call until nothing more can be learnt of it.
@@ -34,10 +34,10 @@ pub(crate) struct Outgoing {
     pub(crate) started: Instant,
     pub(crate) clocks: Clocks,
     /// When its timer is armed, which may be before its clocks are due.
-    pub(crate) armed: Armed,
+    pub(crate) armed: TimerKey,
     pub(crate) token: Option<Box<RequestId>>,
     /// Those it belongs to; most belong to nobody.
-    pub(crate) kin: Option<Box<Kin>>,
+    pub(crate) kin: Option<Box<ParentLink>>,
     pub(crate) cancel: Option<Box<Cancelling>>,
     pub(crate) method: Method,
     pub(crate) part: Part,
@@ -59,7 +59,7 @@ pub(crate) enum Standing {
     /// The caller has its settlement (invariant 3).
     Settled,
     /// Settled, and kept only for what may come late.
-    Ghost,
+    Tombstone,
 }
 
 /// A million of them wait at once: what few have stands in a box.
@@ -67,7 +67,7 @@ const _: () = assert!(size_of::<Outgoing>() <= 112);
 
 /// A request among those that serve one request of the peer (D26).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kin {
+pub(crate) struct ParentLink {
     /// The request of the peer.
     pub(crate) parent: Key,
     /// The child of the same parent that came before this one, and the one after.
@@ -126,12 +126,12 @@ pub(crate) struct Cancelling {
 impl Outgoing {
     /// Whether the caller has its settlement (invariant 3).
     pub(crate) const fn is_settled(&self) -> bool {
-        matches!(self.standing, Standing::Settled | Standing::Ghost)
+        matches!(self.standing, Standing::Settled | Standing::Tombstone)
     }
 
     /// Whether it is kept only for what may come late.
-    pub(crate) const fn is_ghost(&self) -> bool {
-        matches!(self.standing, Standing::Ghost)
+    pub(crate) const fn is_tombstone(&self) -> bool {
+        matches!(self.standing, Standing::Tombstone)
     }
 
     /// The peer's request that this one serves.
@@ -165,8 +165,8 @@ pub(crate) struct Calls {
     ids: HashTable<u32>,
     tokens: HashTable<u32>,
     /// Settled, cancelled, the cancel written, nothing heard since; oldest first, with some that are gone.
-    ghosts: VecDeque<(Key, Instant)>,
-    haunting: usize,
+    tombstones: VecDeque<(Key, Instant)>,
+    retired: usize,
     /// Not settled.
     waiting: usize,
     next_id: i64,
@@ -178,7 +178,7 @@ impl Calls {
     /// Bytes of memory held, capacities included, without what few requests have.
     pub(crate) fn held(&self) -> usize {
         let indexes = self.ids.allocation_size() + self.tokens.allocation_size();
-        self.slab.held() + indexes + self.ghosts.capacity() * size_of::<(Key, Instant)>()
+        self.slab.held() + indexes + self.tombstones.capacity() * size_of::<(Key, Instant)>()
     }
 
     pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
@@ -186,8 +186,8 @@ impl Calls {
             slab: Slab::new(),
             ids: HashTable::new(),
             tokens: HashTable::new(),
-            ghosts: VecDeque::new(),
-            haunting: 0,
+            tombstones: VecDeque::new(),
+            retired: 0,
             waiting: 0,
             next_id: 1,
             bounds,
@@ -205,8 +205,8 @@ impl Calls {
         self.slab.len()
     }
 
-    pub(crate) const fn ghosts(&self) -> usize {
-        self.haunting
+    pub(crate) const fn tombstones(&self) -> usize {
+        self.retired
     }
 
     pub(crate) const fn take_id(&mut self) -> i64 {
@@ -232,7 +232,7 @@ impl Calls {
         self.slab.get_mut(key)
     }
 
-    pub(crate) fn kin_mut(&mut self, key: Key) -> Option<&mut Kin> {
+    pub(crate) fn kin_mut(&mut self, key: Key) -> Option<&mut ParentLink> {
         self.slab.get_mut(key)?.kin.as_deref_mut()
     }
 
@@ -287,16 +287,16 @@ impl Calls {
     }
 
     /// A settled request whose cancel was written stays until it is answered or forgotten.
-    pub(crate) fn haunt(&mut self, now: Instant, key: Key) {
-        let Some(call) = self.slab.get_mut(key).filter(|call| !call.is_ghost()) else {
+    pub(crate) fn retire(&mut self, now: Instant, key: Key) {
+        let Some(call) = self.slab.get_mut(key).filter(|call| !call.is_tombstone()) else {
             return;
         };
-        call.standing = Standing::Ghost;
-        self.ghosts.push_back((key, now));
-        self.haunting += 1;
-        if self.ghosts.len() > 2 * self.haunting + 32 {
+        call.standing = Standing::Tombstone;
+        self.tombstones.push_back((key, now));
+        self.retired += 1;
+        if self.tombstones.len() > 2 * self.retired + 32 {
             let slab = &self.slab;
-            self.ghosts.retain(|(key, _)| slab.get(*key).is_some());
+            self.tombstones.retain(|(key, _)| slab.get(*key).is_some());
         }
     }
 
@@ -305,41 +305,41 @@ impl Calls {
         if let Ok(entry) = self.ids.find_entry(self.seed.integer(call.id), |&at| at == key.index()) {
             entry.remove();
         }
-        if call.is_ghost() {
-            self.haunting -= 1;
+        if call.is_tombstone() {
+            self.retired -= 1;
         }
         debug_assert!(call.is_settled(), "invariant 3: {} left without a settlement", call.id);
         Some(call)
     }
 
     /// The next ghost that is too old, or too much; the caller removes it.
-    pub(crate) fn fading(&mut self, now: Instant) -> Option<Key> {
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<Key> {
         loop {
-            let &(key, at) = self.ghosts.front()?;
+            let &(key, at) = self.tombstones.front()?;
             if self.slab.get(key).is_some() {
                 let age = now.since(at);
                 let Bounds { most, least, longest } = self.bounds;
-                let many = self.haunting > most && age >= least || self.haunting > self.bounds.hard();
+                let many = self.retired > most && age >= least || self.retired > self.bounds.hard();
                 if age < longest && !many {
                     return None;
                 }
-                self.ghosts.pop_front();
+                self.tombstones.pop_front();
                 return Some(key);
             }
-            self.ghosts.pop_front();
+            self.tombstones.pop_front();
         }
     }
 
     /// When the oldest ghost may be forgotten.
-    pub(crate) fn fading_due(&self) -> Option<Instant> {
+    pub(crate) fn expired_due(&self) -> Option<Instant> {
         let Bounds { most, least, longest } = self.bounds;
-        let age = if self.haunting > most { least.min(longest) } else { longest };
-        self.ghosts.front().map(|(_, at)| *at + age)
+        let age = if self.retired > most { least.min(longest) } else { longest };
+        self.tombstones.front().map(|(_, at)| *at + age)
     }
 
     /// Ghosts with the time since which they are.
-    pub(crate) fn haunting(&self) -> impl Iterator<Item = (Key, Instant)> {
-        self.ghosts.iter().copied().filter(|(key, _)| self.slab.get(*key).is_some())
+    pub(crate) fn retired(&self) -> impl Iterator<Item = (Key, Instant)> {
+        self.tombstones.iter().copied().filter(|(key, _)| self.slab.get(*key).is_some())
     }
 
     /// Entries of the token index, for the invariants.

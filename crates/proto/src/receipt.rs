@@ -58,7 +58,7 @@ pub enum Answer {
 impl Outcome {
     /// The outcome's name, as in recordings and error data.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Asked => "asked",
             Self::NeverSent => "never_sent",
@@ -140,7 +140,7 @@ pub enum Ending {
 impl Ending {
     /// The ending's name.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::NeverStarted => "never_started",
             Self::Stopped { .. } => "stopped",

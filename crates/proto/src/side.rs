@@ -27,7 +27,7 @@ impl Side {
 
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Server => "server",

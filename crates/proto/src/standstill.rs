@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::{lanes::NEVER, slab::Key, time::Instant};
+use crate::{slab::Key, time::Instant, timer_queue::NEVER};
 
 /// A clock, how often it is being held, and the timers that wait until it goes on.
 #[derive(Clone, Debug)]

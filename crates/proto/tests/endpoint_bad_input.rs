@@ -179,7 +179,7 @@ fn any_cut_of_the_input_means_the_same() {
 fn an_input_that_ends_in_the_middle_is_reported() {
     let mut rig = server(&mcp::LATEST_LEGACY);
     rig.conn.handle_input(rig.now, br#"{"jsonrpc":"2.0","id":1,"meth"#);
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     assert_eq!(rig.refusals(), [Refusal::Unfinished]);
     assert!(rig.is_closed());
 }
@@ -376,7 +376,7 @@ fn a_batch_that_outlives_the_link_leaves_nothing() {
     rig.hear(&[&format!("[{},{}]", call("1", "a"), call("2", "b"))]);
     let keys: Vec<_> = rig.start().into_iter().map(|request| request.key).collect();
     rig.end(keys[0], OK);
-    rig.conn.handle_lost(rig.now);
+    rig.conn.handle_write_closed(rig.now);
     rig.end(keys[1], OK);
     assert!(rig.is_closed());
     rig.leaves_nothing();

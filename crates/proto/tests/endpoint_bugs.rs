@@ -34,7 +34,7 @@ fn live(bug: Option<SeededBug>, cancelled_early: bool) {
             if let Some(again) = again {
                 rig.end(again, OK);
             }
-            rig.conn.handle_closed(rig.now);
+            rig.conn.handle_eof(rig.now);
             rig.leaves_nothing();
         }
     }

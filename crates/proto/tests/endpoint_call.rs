@@ -384,8 +384,8 @@ fn every_way_out_leaves_nothing_behind() {
                 0 | 1 => drop(rig.cancel(key)),
                 2 => rig.hear(&[&result("1")]),
                 3 => rig.hear(&[&error("1", -5)]),
-                4 => rig.conn.handle_closed(rig.now),
-                5 => rig.conn.handle_lost(rig.now),
+                4 => rig.conn.handle_eof(rig.now),
+                5 => rig.conn.handle_write_closed(rig.now),
                 _ => rig.pass(secs(3600)),
             }
             if way == 6 && dialect.clocks.total.is_none() {
@@ -431,7 +431,7 @@ fn a_server_ends_our_subscription_in_any_of_three_ways() {
         match way {
             0 => rig.hear(&[&mcp_cancel("1")]),
             1 => rig.hear(&[&result("1"), &mcp_cancel("1")]),
-            _ => rig.conn.handle_closed(rig.now),
+            _ => rig.conn.handle_eof(rig.now),
         }
         let expected = [Settlement::Ended { reason: None }, answered(), Settlement::Closed];
         assert_eq!(rig.settled(), [(key, expected[way].clone())]);

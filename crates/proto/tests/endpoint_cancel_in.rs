@@ -307,7 +307,7 @@ fn who_watches_an_answer_is_told_once_whether_it_left() {
     let (queued, running) = (rig.serve("4", "work"), rig.serve("5", "work"));
     assert!(rig.conn.watch_answer(queued) && rig.conn.watch_answer(running));
     rig.end(queued, OK);
-    rig.conn.handle_lost(rig.now);
+    rig.conn.handle_write_closed(rig.now);
     assert_eq!(told(&mut rig), [(queued, false)], "the link is dead");
     rig.end(running, OK);
     assert_eq!(told(&mut rig), [(running, false)]);
@@ -353,7 +353,7 @@ fn a_handler_that_is_to_stop_or_whose_peer_cannot_come_back_is_not_suspended() {
     rig.conn.stop(rig.now, stopped, Cause::new(CauseCode::Operator));
     assert!(!rig.conn.suspend(rig.now, stopped, Reply::Result(b"{}")));
     assert!(rig.conn.shield(shielded));
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     assert!(!rig.conn.suspend(rig.now, shielded, Reply::Result(b"{}")));
     assert_eq!(rig.say(), [""; 0]);
     rig.end(stopped, HandlerEnd::Cancelled);

@@ -128,7 +128,7 @@ fn the_end_of_the_connection_settles_the_children() {
     let parent = rig.serve("1", "work");
     let key = child(&mut rig, parent, "ask");
     rig.say();
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     assert_eq!(rig.settled(), [(key, Settlement::Closed)]);
     assert_eq!(rig.fired(), [(parent, CauseCode::Disconnect)]);
     rig.end(parent, HandlerEnd::Cancelled);

@@ -20,7 +20,7 @@ fn the_end_of_input_cancels_what_was_received_and_settles_what_was_asked() {
         let mut rig = server(dialect);
         let key = rig.serve("1", "work");
         let ours = rig.call("ask");
-        rig.conn.handle_closed(rig.now);
+        rig.conn.handle_eof(rig.now);
         assert_eq!(rig.fired(), [(key, CauseCode::Disconnect)], "{dialect}");
         assert_eq!(rig.settled(), [(ours, Settlement::Closed)]);
         assert!(!rig.is_closed(), "the handler unwinds");
@@ -41,7 +41,7 @@ fn the_end_of_input_starts_nothing_that_waited() {
     let mut rig = Rig::new(config);
     let key = rig.serve("1", "work");
     rig.hear(&[&call("2", "work")]);
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     assert_eq!(rig.endings(), [Ending::NeverStarted]);
     rig.end(key, HandlerEnd::Cancelled);
     assert_eq!(rig.start(), []);
@@ -56,7 +56,7 @@ fn drain_on_eof_lets_requests_finish_first() {
     let mut rig = Rig::new(config);
     rig.hear(&[&call("1", "work")]);
     rig.conn.handle_input(rig.now, call("2", "work").as_bytes());
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     for id in ["1", "2"] {
         let started = rig.start();
         assert_eq!(started.len(), 1, "the last line needs no line break");
@@ -73,7 +73,7 @@ fn drain_on_eof_ends_with_its_time() {
     config.drain_on_eof = Some(secs(10));
     let mut rig = Rig::new(config);
     let key = rig.serve("1", "work");
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     rig.pass(millis(9999));
     assert_eq!(rig.fired(), []);
     rig.pass(millis(1));
@@ -85,7 +85,7 @@ fn drain_on_eof_ends_with_its_time() {
 fn where_a_disconnect_detaches_the_work_runs_on() {
     let mut rig = server(&HTTP_LIKE);
     let key = rig.serve("1", "work");
-    rig.conn.handle_closed(rig.now);
+    rig.conn.handle_eof(rig.now);
     rig.pass(secs(100));
     assert_eq!(rig.fired(), []);
     rig.end(key, OK);
@@ -100,7 +100,7 @@ fn a_dead_link_is_written_nothing_and_leaves_nothing() {
         let (one, two) = (rig.serve("1", "work"), rig.serve("2", "work"));
         let (asked, queued) = (rig.call("a"), rig.ask("b", ""));
         rig.end(one, OK);
-        rig.conn.handle_lost(rig.now);
+        rig.conn.handle_write_closed(rig.now);
         assert_eq!(rig.conn.pending(), b"");
         let settled: Vec<_> = rig.settled();
         assert_eq!(settled, [(asked, Settlement::Closed), (queued, Settlement::Closed)]);
@@ -130,7 +130,7 @@ fn a_receipt_that_the_end_cuts_short_is_unknown() {
         if written {
             rig.say();
         }
-        rig.conn.handle_closed(rig.now);
+        rig.conn.handle_eof(rig.now);
         assert_eq!(rig.outcome(key), Some(outcome), "{dialect} {written}");
         assert_eq!(rig.say(), [""; 0]);
         rig.leaves_nothing();
@@ -288,8 +288,8 @@ fn progress_stops_with_the_cancel_and_what_waits_is_taken_back() {
 
 fn reluctant() -> Rig {
     let mut config: Config = config(Side::Server, &mcp::LATEST_LEGACY);
-    config.max_debt = 1000;
-    config.debt_limit = secs(30);
+    config.max_backlog = 1000;
+    config.stall_limit = secs(30);
     config.max_running = 10_000;
     Rig::new(config)
 }

@@ -49,7 +49,7 @@ fn a_cancel_that_nobody_watches_is_forgotten_as_soon_as_it_is_written_where_no_a
 fn the_receipts_of_a_watched_request_are_told_where_no_others_are() {
     let (told, kept) = told_of_a_cancel(&mcp::LATEST_LEGACY, &CallOptions { is_watched: true, ..NO_CLOCKS });
     let outcome = |event: &Event| if let Event::Receipt(notice) = event { Some(notice.receipt.outcome) } else { None };
-    let outcomes: Vec<_> = told.iter().filter_map(outcome).map(|outcome| outcome.word()).collect();
+    let outcomes: Vec<_> = told.iter().filter_map(outcome).map(|outcome| outcome.as_str()).collect();
     assert_eq!(outcomes, ["asked", "sent", "answered_after"]);
     assert_eq!(kept, 1);
 }

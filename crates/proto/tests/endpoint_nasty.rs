@@ -93,8 +93,8 @@ impl Driver {
         config.max_message = 200;
         config.max_running = 3;
         config.max_queued = 3;
-        config.max_debt = 2000;
-        config.max_sticky = 3;
+        config.max_backlog = 2000;
+        config.max_early_cancels = 3;
         config.remembered = 4;
         let dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let now = Instant::after_origin(secs(5));
@@ -210,8 +210,8 @@ impl Driver {
 
     fn end(mut self) {
         match self.dice.roll(3) {
-            0 => self.conn.handle_closed(self.now),
-            1 => self.conn.handle_lost(self.now),
+            0 => self.conn.handle_eof(self.now),
+            1 => self.conn.handle_write_closed(self.now),
             _ => self.conn.shutdown(self.now),
         }
         self.poll();

@@ -202,8 +202,8 @@ fn a_chain_of_endpoints_waits_for_the_person_at_its_beginning() {
     let mut toward_b = client(&mcp::LATEST_LEGACY);
     let parent = hurried(&mut toward_z, "1");
     let left = toward_z.conn.remaining(toward_z.now, parent).unwrap();
-    let onward = CallOptions { deadline: Some(toward_b.now + left), ..CallOptions::default() };
-    toward_b.ask_with("work", "", &onward);
+    let upstream_dialect = CallOptions { deadline: Some(toward_b.now + left), ..CallOptions::default() };
+    toward_b.ask_with("work", "", &upstream_dialect);
     toward_b.say();
     toward_b.serve("9", "elicitation/create");
     toward_z.ask_with("elicitation/create", "", &asking(parent));

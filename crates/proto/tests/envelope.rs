@@ -1,7 +1,7 @@
 //! What the envelope makes of single messages.
 
 use rescind_proto::{
-    frame::{self, Frame, Kind, Malformed, Outcome, Params, Reason, ResponseId},
+    frame::{self, Frame, Kind, Malformed, Params, Reason, ResponseBody, ResponseId},
     id::RequestId,
     json,
 };
@@ -100,16 +100,16 @@ fn a_response_has_a_result_or_an_error() {
     let answer = response(body);
     assert_eq!(answer.id, Some(ResponseId::Exact(RequestId::string("x"))));
     assert_eq!(&body[answer.id_span], "\"x\"");
-    assert_eq!(answer.outcome, Outcome::Result(br#"{"content":[]}"#));
-    assert_eq!(response(r#"{"id":1,"error":{"code":-1}}"#).outcome, Outcome::Error(br#"{"code":-1}"#));
+    assert_eq!(answer.body, ResponseBody::Result(br#"{"content":[]}"#));
+    assert_eq!(response(r#"{"id":1,"error":{"code":-1}}"#).body, ResponseBody::Error(br#"{"code":-1}"#));
 }
 
 #[test]
 fn null_beside_the_other_half_of_a_response_is_nothing() {
-    assert_eq!(response(r#"{"id":1,"error":null,"result":{}}"#).outcome, Outcome::Result(b"{}"));
-    assert_eq!(response(r#"{"id":1,"result":null,"error":{}}"#).outcome, Outcome::Error(b"{}"));
-    assert_eq!(response(r#"{"id":1,"result":null,"error":null}"#).outcome, Outcome::Result(b"null"));
-    assert_eq!(response(r#"{"id":1,"method":null,"result":null}"#).outcome, Outcome::Result(b"null"));
+    assert_eq!(response(r#"{"id":1,"error":null,"result":{}}"#).body, ResponseBody::Result(b"{}"));
+    assert_eq!(response(r#"{"id":1,"result":null,"error":{}}"#).body, ResponseBody::Error(b"{}"));
+    assert_eq!(response(r#"{"id":1,"result":null,"error":null}"#).body, ResponseBody::Result(b"null"));
+    assert_eq!(response(r#"{"id":1,"method":null,"result":null}"#).body, ResponseBody::Result(b"null"));
     assert_eq!(request(r#"{"id":1,"method":"m","result":null,"error":null}"#).method, "m");
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use rescind_proto::{
-    frame::{self, Frame, Malformed, Outcome, Params, Reason, ResponseId},
+    frame::{self, Frame, Malformed, Params, Reason, ResponseBody, ResponseId},
     id::RequestId,
     json,
 };
@@ -97,9 +97,9 @@ fn check(body: &str) {
                 }
                 pair => panic!("{pair:?}"),
             }
-            match response.outcome {
-                Outcome::Result(result) => assert_eq!(Some(result), value("result").map(str::as_bytes)),
-                Outcome::Error(error) => assert_eq!(Some(error), value("error").map(str::as_bytes)),
+            match response.body {
+                ResponseBody::Result(result) => assert_eq!(Some(result), value("result").map(str::as_bytes)),
+                ResponseBody::Error(error) => assert_eq!(Some(error), value("error").map(str::as_bytes)),
             }
         }
         Ok(Frame::Batch(_)) => panic!("an object is no batch"),

@@ -51,7 +51,7 @@ fn no_state_of_a_pair_of_endpoints_breaks_a_rule() {
 fn no_state_of_an_endpoint_before_a_lawless_peer_breaks_a_rule() {
     for role in Side::BOTH {
         let scenes = scenes::endpoint().into_iter();
-        explore_all(role.word(), SOLO_DEPTH, scenes.map(|scene| (scene.name, SoloWorld::new(scene, role))));
+        explore_all(role.as_str(), SOLO_DEPTH, scenes.map(|scene| (scene.name, SoloWorld::new(scene, role))));
     }
 }
 

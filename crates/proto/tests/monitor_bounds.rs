@@ -19,7 +19,7 @@ fn small() -> Config {
         max_in_flight: 10,
         remembered: 3,
         remember: (Duration::from_secs(1), Duration::from_secs(60)),
-        max_sticky: 2,
+        max_early_cancels: 2,
         max_text: 16,
         ..Config::default()
     }
@@ -175,7 +175,7 @@ fn a_flood_of_everything_stays_within_the_bounds() {
     let requests = 10 + (3 + 1) + (16 * 3 + 1);
     assert!(most <= 2 * (6 * requests + 2), "{most}");
     for side in Side::BOTH {
-        monitor.handle_end(now, side);
+        monitor.handle_eof(now, side);
     }
     monitor.check_invariants();
     assert_eq!(monitor.in_flight(Client) + monitor.in_flight(Server), 0);

@@ -251,7 +251,7 @@ fn a_queued_turn_that_is_stopped_never_starts() {
 fn a_turn_is_ended_at_once_when_its_agent_cannot_be_told() {
     let mut rig = prompted();
     let key = rig.key(Side::Client, "1").unwrap();
-    rig.relay.handle_deaf(rig.now, Side::Server);
+    rig.relay.handle_write_closed(rig.now, Side::Server);
     assert!(rig.relay.stop(rig.now, key, None));
     assert!(rig.at_client()[0].contains(r#""stopReason":"cancelled""#));
     assert_eq!(rig.outcome("1"), Some(Outcome::Unknown));

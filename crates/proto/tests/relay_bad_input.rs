@@ -227,7 +227,7 @@ fn a_last_line_without_its_end_is_a_message_if_it_can_be_read() {
 
 #[test]
 fn a_side_that_does_not_read_pauses_the_other_and_is_given_up_after_the_limit() {
-    let config = Config { max_debt: 1000, debt_limit: Duration::from_secs(60), ..Config::default() };
+    let config = Config { max_backlog: 1000, stall_limit: Duration::from_secs(60), ..Config::default() };
     let mut rig = speaking(&mcp::REVISION_2025_06_18, config);
     let note = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"x":"{}"}}}}"#, "y".repeat(500));
     for _ in 0..2 {
@@ -248,7 +248,7 @@ fn a_side_that_does_not_read_pauses_the_other_and_is_given_up_after_the_limit() 
 
 #[test]
 fn a_flood_of_garbage_pauses_its_sender() {
-    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_debt: 1000, ..Config::default() });
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_backlog: 1000, ..Config::default() });
     let mut lines = 0;
     while rig.relay.wants_input(Side::Client) {
         rig.bytes(Side::Client, b"x\n");

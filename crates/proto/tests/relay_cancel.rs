@@ -5,7 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     cause::CauseCode,
     receipt::{Answer, Outcome},
-    relay::{Config, EarlyCancels, Event, StuckSign, Verdict},
+    relay::{Config, EarlyCancelLimits, Emit, Event, StuckSign, Verdict},
     rule::Rule,
     side::Side,
 };
@@ -167,7 +167,7 @@ fn held_cancels_are_bounded() {
         ));
     }
     let held = rig.verdicts().into_iter().filter(|verdict| *verdict == Verdict::Held).count();
-    assert_eq!(held, EarlyCancels::STRANGER.most);
+    assert_eq!(held, EarlyCancelLimits::STRANGER.most);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn the_servers_own_cancel_is_a_violation_in_the_modern_revision() {
 // D30.
 #[test]
 fn violations_are_counted_by_side_and_number_even_if_nobody_hears_of_them() {
-    let mut rig = RelayRig::new(Config { notices: false, ..Config::default() });
+    let mut rig = RelayRig::new(Config { emit: Emit { notices: false, ..Emit::default() }, ..Config::default() });
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
     rig.from_client(initialize);
     for _ in 0..2 {

@@ -28,7 +28,7 @@ fn what_a_client_asked_is_cancelled_when_it_goes_and_what_was_not_written_never_
     ask(&mut rig, 1);
     assert_eq!(rig.at_server().len(), 1);
     ask(&mut rig, 2);
-    rig.relay.handle_gone(rig.now, Side::Client);
+    rig.relay.handle_disconnect(rig.now, Side::Client);
     let heard = rig.at_server();
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert!(heard[0].contains("notifications/cancelled") && heard[0].contains("connection ended"), "{heard:?}");
@@ -59,7 +59,7 @@ fn progress_that_was_not_written_when_its_client_went_never_is() {
     rig.from_server(&progress(2));
     let begun = 10;
     rig.relay.handle_written(rig.now, Side::Client, begun);
-    rig.relay.handle_gone(rig.now, Side::Client);
+    rig.relay.handle_disconnect(rig.now, Side::Client);
     let heard = rig.at_client();
     assert_eq!(heard, [&progress(1)[begun..]], "what has begun is finished, and nothing else begins");
 }
@@ -69,7 +69,7 @@ fn where_a_cancel_is_answered_a_client_that_only_closed_its_output_is() {
     let mut rig = rig(&acp::V1);
     ask(&mut rig, 1);
     rig.at_server();
-    rig.relay.handle_gone(rig.now, Side::Client);
+    rig.relay.handle_disconnect(rig.now, Side::Client);
     assert_eq!(rig.at_server().len(), 1);
     rig.from_server(ANSWER);
     assert_eq!(rig.at_client(), [ANSWER]);
@@ -81,7 +81,7 @@ fn what_the_other_side_asked_goes_on() {
     let ask = r#"{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file"}"#;
     rig.from_server(ask);
     assert_eq!(rig.at_client(), [ask]);
-    rig.relay.handle_gone(rig.now, Side::Client);
+    rig.relay.handle_disconnect(rig.now, Side::Client);
     assert_eq!(rig.at_client(), [""; 0]);
     assert_eq!(rig.relay.in_flight(Side::Server), 1);
 }

@@ -68,7 +68,7 @@ fn partial_results_are_signs_of_work_that_say_nothing_of_how_far_it_is() {
     rig.from_server(PARTIAL);
     let view = rig.relay.requests(Side::Client).next().expect("it is in flight");
     let progress = view.progress.expect("it has reported");
-    assert_eq!((progress.count, progress.said.and_then(|said| said.done)), (2, Some(40.0)));
+    assert_eq!((progress.count, progress.reading.and_then(|reading| reading.done)), (2, Some(40.0)));
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn nothing_is_queued_for_a_side_that_can_no_longer_be_written_to() {
     let mut rig = between(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY);
     rig.from_client(CALL);
     rig.at_server();
-    rig.relay.handle_deaf(rig.now, Side::Server);
+    rig.relay.handle_write_closed(rig.now, Side::Server);
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
     assert_eq!(rig.relay.pending(Side::Server), b"");
     assert_eq!(rig.outcome("1"), Some(Outcome::Unknown));
@@ -34,7 +34,7 @@ fn a_servers_end_queues_no_cancel_for_a_deaf_client() {
     let mut rig = between(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY);
     rig.from_server(CALL);
     rig.at_client();
-    rig.relay.handle_deaf(rig.now, Side::Client);
+    rig.relay.handle_write_closed(rig.now, Side::Client);
     rig.end(Side::Server, &End::Closed);
     assert_eq!(rig.relay.pending(Side::Client), b"");
 }
@@ -44,7 +44,7 @@ fn a_cancel_that_no_deaf_server_can_hear_is_still_answered() {
     let mut rig = between(&acp::V1, &acp::V1);
     rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"m/call","params":{}}"#);
     rig.at_server();
-    rig.relay.handle_deaf(rig.now, Side::Server);
+    rig.relay.handle_write_closed(rig.now, Side::Server);
     rig.from_client(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
     assert_eq!(rig.at_client(), [""; 0], "the server may still answer what it has");
     rig.pass(Duration::from_secs(5));

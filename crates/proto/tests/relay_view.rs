@@ -62,7 +62,7 @@ fn a_request_is_shown_with_its_tool_its_progress_and_its_deadline() {
     let progress = view.progress.unwrap();
     assert_eq!((progress.count, progress.at), (1, rig.now));
     let said = Reading { done: Some(2.0), total: Some(8.0), message: Some("indexing".into()) };
-    assert_eq!(progress.said, Some(said));
+    assert_eq!(progress.reading, Some(said));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn progress_too_long_to_keep_is_counted() {
     rig.at_server();
     rig.from_server(&PROGRESS.replace("in", &"x".repeat(2000)));
     let progress = only(&rig, Side::Client).progress.unwrap();
-    assert_eq!((progress.count, progress.said), (1, None));
+    assert_eq!((progress.count, progress.reading), (1, None));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_question_of_a_session_belongs_to_its_turn() {
     rig.at_server();
     rig.from_server(r#"{"jsonrpc":"2.0","id":9,"method":"fs/read_text_file","params":{"sessionId":"s"}}"#);
     assert_eq!(only(&rig, Side::Server).parent, rig.key(Side::Client, "1"));
-    assert_eq!(rig.relay.party(Side::Server).map(|party| &*party.name), Some("agent"));
+    assert_eq!(rig.relay.implementation(Side::Server).map(|implementation| &*implementation.name), Some("agent"));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn an_answer_that_waits_and_a_request_that_is_lost_are_changes() {
     rig.from_client(&CALL.replace(r#""id":1"#, r#""id":2"#));
     let lost = rig.key(Side::Client, "2").unwrap();
     assert_eq!(changed(&mut rig), [key, lost]);
-    rig.relay.handle_deaf(rig.now, Side::Server);
+    rig.relay.handle_write_closed(rig.now, Side::Server);
     assert_eq!(changed(&mut rig), [lost]);
     assert_eq!(only(&rig, Side::Client).state, RequestState::Queued, "the server never had it");
 }
@@ -275,13 +275,13 @@ fn messages_of_our_own_are_kept_while_somebody_watches() {
     rig.at_server();
     let key = rig.key(Side::Client, "1").unwrap();
     assert!(rig.relay.stop(rig.now, key, None));
-    assert_eq!(rig.relay.said().count(), 0, "not written yet");
+    assert_eq!(rig.relay.own_messages().count(), 0, "not written yet");
     let (to_server, to_client) = (rig.at_server(), rig.at_client());
     rig.from_server(&RESULT.replace(r#""id":1"#, r#""id":2"#));
     rig.at_client();
     let said: Vec<_> =
-        rig.relay.said().map(|said| (said.to, String::from_utf8_lossy(&said.frame).into_owned())).collect();
-    assert!(rig.relay.said().all(|said| said.request == key), "the answer to the other is the server's");
+        rig.relay.own_messages().map(|said| (said.to, String::from_utf8_lossy(&said.frame).into_owned())).collect();
+    assert!(rig.relay.own_messages().all(|said| said.request == key), "the answer to the other is the server's");
     let framed = |text: &String| format!("{text}\n");
     assert_eq!(said, [(Side::Server, framed(&to_server[0])), (Side::Client, framed(&to_client[0]))]);
 }
@@ -298,9 +298,9 @@ fn of_messages_of_our_own_the_latest_are_kept() {
         rig.at_server();
         rig.at_client();
     }
-    assert_eq!(rig.relay.said().count(), 256);
+    assert_eq!(rig.relay.own_messages().count(), 256);
     let last = rig.key(Side::Client, "300");
-    assert_eq!(rig.relay.said().last().map(|said| said.request), last);
+    assert_eq!(rig.relay.own_messages().last().map(|said| said.request), last);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_long_message_about_a_request_is_not_kept() {
         assert!(rig.relay.stop(rig.now, key, None));
         assert_eq!(rig.at_server().len(), 1);
     }
-    let said: Vec<_> = rig.relay.said().map(|said| said.frame.len()).collect();
+    let said: Vec<_> = rig.relay.own_messages().map(|said| said.frame.len()).collect();
     assert!(said.len() == 1 && said[0] < 200, "{said:?}");
 }
 

@@ -39,7 +39,7 @@ pub enum TaskError {
         found: Revision,
     },
     /// The task has ended, and a terminal status is never left (TASK-01).
-    #[error("the task has ended: it is {}", status.word())]
+    #[error("the task has ended: it is {}", status.as_str())]
     Ended {
         /// How it ended.
         status: Status,

@@ -21,7 +21,7 @@ impl Status {
 
     /// Its name on the wire.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
             Self::InputRequired => "input_required",
@@ -34,7 +34,7 @@ impl Status {
     /// The status of that name.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
     /// Whether it is never left (TASK-01, TASK-04).

@@ -19,7 +19,7 @@ use std::{
     thread,
 };
 
-use rescind_feed::{Counters, End, FrameView, Party, Progress, Request, SOCKET_SUFFIX, Session, Side, State};
+use rescind_feed::{Counters, End, FrameView, Implementation, Progress, Request, SOCKET_SUFFIX, Session, Side, State};
 
 use state::Script;
 pub use state::Seen;
@@ -225,7 +225,7 @@ impl Shared {
 /// A session of an MCP server that nothing else is known of.
 #[must_use]
 pub fn session(name: &str, command: &[&str]) -> Session {
-    let speaks = |protocol: &str| Party { protocol: protocol.into(), ..Party::default() };
+    let speaks = |protocol: &str| Implementation { protocol: protocol.into(), ..Implementation::default() };
     Session {
         version: rescind_feed::VERSION,
         name: name.into(),

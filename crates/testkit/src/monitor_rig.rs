@@ -46,7 +46,7 @@ impl MonitorRig {
 
     /// `side` ends.
     pub fn end(&mut self, side: Side) {
-        self.monitor.handle_end(self.now, side);
+        self.monitor.handle_eof(self.now, side);
         self.collect();
     }
 

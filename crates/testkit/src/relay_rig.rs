@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rescind_proto::{
     receipt::{Outcome, Receipt},
-    relay::{CancelNotice, Config, End, Event, Relay, RequestKey, Verdict},
+    relay::{CancelNotice, Config, Emit, End, Event, Relay, RequestKey, Verdict},
     rule::Rule,
     side::{Side, Sides},
     time::Instant,
@@ -37,7 +37,7 @@ impl RelayRig {
     pub fn new(config: Config) -> Self {
         let framing = config.framing.unwrap_or(Framing::Line);
         Self {
-            relay: Relay::new(Config { observe: true, ..config }),
+            relay: Relay::new(Config { emit: Emit { requests: true, ..config.emit }, ..config }),
             now: Instant::ORIGIN,
             events: Vec::new(),
             wires: Sides::from_fn(|_| VecDeque::new()),
@@ -126,7 +126,7 @@ impl RelayRig {
 
     /// `side` ends.
     pub fn end(&mut self, side: Side, how: &End) {
-        self.relay.handle_end(self.now, side, how);
+        self.relay.handle_eof(self.now, side, how);
         self.collect();
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rescind_bench::traffic;
 use rescind_proto::dialect::mcp;
-use rescind_proto::relay::{Config, Relay};
+use rescind_proto::relay::{Config, Emit, Relay};
 use rescind_proto::side::{Side, Sides};
 use rescind_proto::time::Instant;
 
@@ -41,7 +41,14 @@ impl Machine {
     }
 
     fn with(config: Config) -> Self {
-        Self { relay: Relay::new(Config { max_in_flight: usize::MAX, notices: false, ..config }), now: Instant::ORIGIN }
+        Self {
+            relay: Relay::new(Config {
+                max_in_flight: usize::MAX,
+                emit: Emit { notices: false, ..Emit::default() },
+                ..config
+            }),
+            now: Instant::ORIGIN,
+        }
     }
 
     fn feed(&mut self, side: Side, bytes: &[u8]) {

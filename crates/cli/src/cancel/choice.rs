@@ -33,7 +33,7 @@ impl Chosen {
     fn name(&self) -> String {
         let label = self.request.label();
         let label = label.strip_prefix("server:").unwrap_or(&label);
-        format!("{}/{}:{}", self.shim.name(), self.request.from.word(), clean(label))
+        format!("{}/{}:{}", self.shim.name(), self.request.from.as_str(), clean(label))
     }
 
     /// It, for a person to judge.
@@ -199,7 +199,7 @@ fn say_missing(target: &Target, ended: Option<&Chosen>) {
     let how = request.settled.as_ref().map_or_else(String::new, |settled| {
         let ago = duration(now.saturating_sub(settled.at));
         let code = settled.code.map(|code| format!(" {code}")).unwrap_or_default();
-        format!(": {}{code}, {ago} ago", settled.how.word())
+        format!(": {}{code}, {ago} ago", settled.how.as_str())
     });
     speak(&format!("{text}: not in flight any more{how}"));
 }

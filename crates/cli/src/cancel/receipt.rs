@@ -92,7 +92,7 @@ impl Receipts {
                 self.verdict = self.verdict.max(Verdict::NotInFlight);
                 let Some(request) = request.as_ref().or(before) else { return };
                 let why = match (&request.settled, &request.cancel) {
-                    (Some(settled), None) => format!("not in flight any more: {}", settled.how.word()),
+                    (Some(settled), None) => format!("not in flight any more: {}", settled.how.as_str()),
                     (_, Some(cancel)) => format!("was cancelled already: {}", clean(&cancel.words)),
                     (None, None) => "not cancelled".into(),
                 };

@@ -29,7 +29,7 @@ impl Target {
             Some((session, id)) if session.chars().all(plain) => (Some(session), id),
             _ => (None, text),
         };
-        let sided = |side: Side| id.strip_prefix(side.word())?.strip_prefix(':').map(|id| (Some(side), id));
+        let sided = |side: Side| id.strip_prefix(side.as_str())?.strip_prefix(':').map(|id| (Some(side), id));
         let (side, id) = sided(Side::Server).or_else(|| sided(Side::Client)).unwrap_or((None, id));
         Self { text: text.into(), session: session.map(str::to_owned), side, id: id.into() }
     }
@@ -83,7 +83,7 @@ mod tests {
         for (place, one) in requests.iter().enumerate() {
             let label = one.label();
             let label = label.strip_prefix("server:").unwrap_or(&label);
-            let target = Target::parse(&format!("{}:{label}", one.from.word()));
+            let target = Target::parse(&format!("{}:{label}", one.from.as_str()));
             let exact = requests.iter().map(|other| target.fit(other) == Some(Fit::Exact)).collect::<Vec<_>>();
             assert_eq!(exact, std::array::from_fn::<bool, 4, _>(|n| n == place), "{target:?}");
         }

@@ -79,6 +79,6 @@ impl Event {
             | Outcome::CompletedFirst
             | Outcome::Unknown => None,
         };
-        Self::Receipt { outcome: outcome.word().to_owned(), after_ms: after }
+        Self::Receipt { outcome: outcome.as_str().to_owned(), after_ms: after }
     }
 }

@@ -25,7 +25,7 @@ impl Row {
             cells: [
                 format!("{name}/{}", clean(&request.label())),
                 server(session),
-                request.from.word().into(),
+                request.from.as_str().into(),
                 method(request),
                 duration(end.saturating_sub(request.since)),
                 state(request),
@@ -77,8 +77,8 @@ pub(super) fn method(request: &Request) -> String {
 pub(super) fn state(request: &Request) -> String {
     match (request.state, &request.settled) {
         (State::Ended, Some(Settled { how: SettledHow::Error, code: Some(code), .. })) => format!("error {code}"),
-        (State::Ended, Some(settled)) => settled.how.word().into(),
-        (state, _) => state.word().into(),
+        (State::Ended, Some(settled)) => settled.how.as_str().into(),
+        (state, _) => state.as_str().into(),
     }
 }
 

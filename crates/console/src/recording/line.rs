@@ -134,5 +134,5 @@ impl<'a> Line<'a> {
 }
 
 fn side(word: &str) -> Option<Side> {
-    Side::BOTH.into_iter().find(|side| side.word() == word)
+    Side::BOTH.into_iter().find(|side| side.as_str() == word)
 }

@@ -30,7 +30,7 @@ impl Query {
         let Self { state, from, id, method, older_than, cancelled, after, limit } = self;
         let members = [
             ("state", state.map(str::to_owned)),
-            ("from", from.map(|side| side.word().to_owned())),
+            ("from", from.map(|side| side.as_str().to_owned())),
             ("id", id.as_ref().map(|id| encoded(id))),
             ("method", method.as_ref().map(|method| encoded(method))),
             ("older_than", older_than.map(|age| age.to_string())),

@@ -65,8 +65,8 @@ impl Stage {
     /// A shim of an ACP agent, whose protocol answers a cancelled request.
     pub(crate) fn agent(&self, name: &str) -> FakeShim {
         let mut facts = session(name, &["some-agent", "--acp"]);
-        for party in [&mut facts.client, &mut facts.server] {
-            party.protocol = "acp-v1".into();
+        for implementation in [&mut facts.client, &mut facts.server] {
+            implementation.protocol = "acp-v1".into();
         }
         facts.client.name = Some("an-editor".into());
         facts.server.name = Some("some-agent".into());

@@ -94,7 +94,7 @@ impl Connection {
         }
         let Some(batch) = self.batches.remove(key) else { return };
         self.owed = self.owed.saturating_sub(batch.answers.len());
-        if !batch.answers.is_empty() && !self.phase.deaf {
+        if !batch.answers.is_empty() && !self.phase.write_closed {
             self.say(Tag::Owed, |out| {
                 out.push(b'[');
                 out.extend_from_slice(&batch.answers);

@@ -3,7 +3,7 @@
 use core::{fmt, num::NonZeroU64, time::Duration};
 
 use super::{
-    Clock, Connection, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, Tag, Timer, params::Look, turn::What,
+    Clock, Connection, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, Tag, Timer, params::ParamsScan, turn::What,
 };
 use crate::{
     bug::SeededBug,
@@ -11,15 +11,14 @@ use crate::{
     dialect::{Cancellers, Dialect},
     id::{OutgoingId, RequestId},
     incoming::Work,
-    json,
-    lanes::{Armed, NEVER},
-    message,
+    json, message,
     outbox::Ticket,
-    outgoing::{Cancelling, Clocks, Kin, Outgoing, Part, Standing},
+    outgoing::{Cancelling, Clocks, Outgoing, ParentLink, Part, Standing},
     receipt::{Outcome, Receipt},
     side::Side,
     slab::Key,
     time::Instant,
+    timer_queue::{NEVER, TimerKey},
 };
 
 /// How one of our requests is to be made.
@@ -108,14 +107,14 @@ impl Connection {
             return Err(Misuse::TooMany);
         }
         let (peer, framing) = (self.peer(), self.config.framing);
-        let look = Look::at(params, self.era.of(peer, framing).turn.map(|turn| turn.session));
-        let dialect = self.era.of_request(peer, framing, look.meta);
+        let look = ParamsScan::at(params, self.negotiation.of(peer, framing).turn.map(|turn| turn.session));
+        let dialect = self.negotiation.of_request(peer, framing, look.meta);
         if self.config.role == Side::Server && dialect.no_server_requests.is_some() {
             return Err(Misuse::NoServerRequests);
         }
         let token = self.token_for(&look, dialect, options)?;
-        if look.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(peer, framing) {
-            self.era.saw_request(dialect);
+        if look.meta.is_some() && !self.negotiation.is_settled() && dialect != self.negotiation.of(peer, framing) {
+            self.negotiation.saw_request(dialect);
         }
         let dialect = self.watch_own_handshake(method, params, dialect);
 
@@ -157,7 +156,7 @@ impl Connection {
             (Side::Client | Side::Server, _) => Part::Plain,
         };
         // Only `tasks/cancel` may cancel a task, which is not ours to send (MCP-C13, D38).
-        let is_task = dialect.asks_for_tasks() && look.has_task && self.era.takes_tasks(peer, method);
+        let is_task = dialect.asks_for_tasks() && look.has_task && self.negotiation.takes_tasks(peer, method);
         if is_question {
             self.asking.hold(now);
         }
@@ -167,7 +166,7 @@ impl Connection {
             frame,
             started: options.since.unwrap_or(now).min(now),
             clocks,
-            armed: Armed::NOT,
+            armed: TimerKey::NOT,
             token: token.own.or_else(|| injected.filter(|_| addition.is_some())).map(Box::new),
             kin: None,
             cancel: None,
@@ -189,7 +188,7 @@ impl Connection {
             self.arm_call(key);
         }
         if let Some(parent) = options.parent {
-            self.adopt(now, parent.0, key);
+            self.link_child(now, parent.0, key);
         }
         if expired {
             self.call_due(now, key);
@@ -211,7 +210,7 @@ impl Connection {
     /// [`Misuse::Closed`].
     pub fn notify(&mut self, now: Instant, method: &str, params: &[u8]) -> Result<(), Misuse> {
         self.now = now;
-        if self.phase.deaf {
+        if self.phase.write_closed {
             return Err(Misuse::Closed);
         }
         if !self.notify_turn_cancel(now, method, params) {
@@ -250,24 +249,24 @@ impl Connection {
     /// Nobody waits for this request any more, and still it is not to be cancelled, neither now nor with its
     /// parent (D14, D26). Its own clocks go on.
     pub fn detach(&mut self, key: OutgoingKey) {
-        self.orphan(key.0);
+        self.unlink_child(key.0);
     }
 
     /// Learns from what opens and closes a session; gives the dialect of this request, which may be the one it tells.
     fn watch_own_handshake(&mut self, method: &str, params: &[u8], dialect: &'static Dialect) -> &'static Dialect {
         if self.config.role == Side::Client {
             if method == "initialize" {
-                self.era.saw_initialize(self.config.framing, Some(params));
+                self.negotiation.saw_initialize(self.config.framing, Some(params));
                 return self.spoken();
             }
             if dialect.last_request == Some(method) {
-                self.era.saw_last_request();
+                self.negotiation.saw_last_request();
             }
         }
         dialect
     }
 
-    fn token_for(&self, look: &Look<'_>, dialect: &Dialect, options: &CallOptions) -> Result<Token, Misuse> {
+    fn token_for(&self, look: &ParamsScan<'_>, dialect: &Dialect, options: &CallOptions) -> Result<Token, Misuse> {
         let Some(raw) = look.token(dialect) else {
             return Ok(Token { own: None, inject: options.reset_on_progress && dialect.progress.is_some() });
         };
@@ -328,7 +327,7 @@ impl Connection {
     }
 
     /// Makes the request a child of the peer's request that it serves (D26).
-    fn adopt(&mut self, now: Instant, parent: Key, key: Key) {
+    fn link_child(&mut self, now: Instant, parent: Key, key: Key) {
         match self.incoming.get(parent) {
             Some(request) if matches!(request.work, Work::Running) => {
                 let older = self.incoming.set_child(parent, Some(key));
@@ -336,7 +335,7 @@ impl Connection {
                     older.newer = Some(key);
                 }
                 if let Some(call) = self.outgoing.get_mut(key) {
-                    call.kin = Some(Box::new(Kin { parent, older, newer: None }));
+                    call.kin = Some(Box::new(ParentLink { parent, older, newer: None }));
                 }
                 // The parent holds no slot while it waits.
                 self.offer_next();
@@ -349,9 +348,9 @@ impl Connection {
     }
 
     /// Takes the request out of its parent's children.
-    pub(super) fn orphan(&mut self, key: Key) {
+    pub(super) fn unlink_child(&mut self, key: Key) {
         let Some(kin) = self.outgoing.get_mut(key).and_then(|call| call.kin.take()) else { return };
-        let Kin { parent, older, newer } = *kin;
+        let ParentLink { parent, older, newer } = *kin;
         if let Some(newer) = newer.and_then(|newer| self.outgoing.kin_mut(newer)) {
             newer.older = older;
         } else {
@@ -367,7 +366,7 @@ impl Connection {
         while let Some(child) = self.incoming.get(parent).and_then(|request| request.child) {
             self.cancel_call(now, child, parent_cause(root), None);
             // Whatever became of it, it is nobody's child now.
-            self.orphan(child);
+            self.unlink_child(child);
         }
     }
 
@@ -432,9 +431,9 @@ impl Connection {
         let Some(call) = self.outgoing.get(key) else { return false };
         // A turn's cancel is older than every capability: each agent must understand it.
         !call.uncancellable
-            && !self.phase.deaf
+            && !self.phase.write_closed
             && (self.config.role == Side::Client || call.dialect.cancellers == Cancellers::Both) // MCP-M01
-            && (call.part == Part::Prompt || self.era.forbids_cancel(self.config.role, call.dialect).is_none())
+            && (call.part == Part::Prompt || self.negotiation.forbids_cancel(self.config.role, call.dialect).is_none())
     }
 
     fn write_cancel(&mut self, key: Key, reason: &str) -> Option<Ticket> {
@@ -457,7 +456,7 @@ impl Connection {
                 });
             })
         } else {
-            let form = self.era.cancel_form(self.peer(), dialect);
+            let form = self.negotiation.cancel_form(self.peer(), dialect);
             self.say(Tag::Cancel(key), |out| message::cancel(form, &RequestId::integer(id), Some(reason), out))
         };
         Some(ticket)
@@ -475,14 +474,14 @@ impl Connection {
         self.note(1, twice);
         self.report_receipt(key);
         if settled {
-            self.haunt(now, key);
+            self.retire(now, key);
         }
     }
 
     /// A clock of a request, or the end of its caller's patience.
     pub(super) fn call_due(&mut self, now: Instant, key: Key) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
-        call.armed = Armed::NOT;
+        call.armed = TimerKey::NOT;
         if call.due(&self.asked) > now {
             return self.arm_call(key);
         }

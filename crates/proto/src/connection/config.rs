@@ -39,17 +39,17 @@ pub struct Config {
     pub max_in_flight: usize,
     /// Unread bytes that the peer may be owed before its input is paused, and that may wait to be written before
     /// [`has_room`](super::Connection::has_room) holds notifications back (D13).
-    pub max_debt: usize,
+    pub max_backlog: usize,
     /// How long the peer may read nothing of a debt past that bound before it is given up (D13).
-    pub debt_limit: Duration,
+    pub stall_limit: Duration,
     /// How long a handler may take to stop after the peer's cancel, a timeout or an operator (D22).
     pub grace: Duration,
     /// The same, after the end of input or a shutdown (D22).
     pub short_grace: Duration,
     /// How long a cancel for a request never seen is held for it; zero holds none (D9).
-    pub sticky: Duration,
+    pub early_cancels: Duration,
     /// How many such cancels are held.
-    pub max_sticky: usize,
+    pub max_early_cancels: usize,
     /// Settled ids remembered on each side; four times as many while they are younger than the least age (D8).
     pub remembered: usize,
     /// How long a settled id is remembered at least, and at most (D8).
@@ -84,12 +84,12 @@ impl Config {
             max_queued: 4096,
             max_queued_bytes: 16 << 20,
             max_in_flight: 65_536,
-            max_debt: 16 << 20,
-            debt_limit: Duration::from_secs(600),
+            max_backlog: 16 << 20,
+            stall_limit: Duration::from_secs(600),
             grace: Duration::from_secs(5),
             short_grace: Duration::from_secs(1),
-            sticky: Duration::from_millis(250),
-            max_sticky: 64,
+            early_cancels: Duration::from_millis(250),
+            max_early_cancels: 64,
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
             clocks: None,
@@ -107,8 +107,8 @@ impl Config {
     /// (invariant 8). What this side itself asks and answers comes on top, and so do handlers that it suspends.
     #[must_use]
     pub const fn most_held(&self, read: usize) -> usize {
-        let requests = self.max_running + self.max_queued + 8 * self.remembered + self.max_sticky;
-        let queue = outbox::most_held(self.max_debt, read, self.max_message);
+        let requests = self.max_running + self.max_queued + 8 * self.remembered + self.max_early_cancels;
+        let queue = outbox::most_held(self.max_backlog, read, self.max_message);
         // Gathered by the decoder, kept of requests, answered to a batch.
         let messages = 6 * self.max_message + self.max_queued_bytes + MAX_BLOCK;
         queue + messages + requests * REQUEST + EVENTS * read

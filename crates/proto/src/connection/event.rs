@@ -214,7 +214,7 @@ pub enum Clock {
 impl Clock {
     /// The word used in errors and logs.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Response => "response",
             Self::Total => "total",

@@ -10,7 +10,7 @@ use crate::{
 
 /// The params of a request of ours, walked once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Look<'a> {
+pub(super) struct ParamsScan<'a> {
     raw: &'a [u8],
     /// Where its members start, if it is an object.
     open: Option<usize>,
@@ -22,11 +22,11 @@ pub(super) struct Look<'a> {
 
 /// Bytes to be put into params, and where.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Addition {
+pub(super) struct MetaInsert {
     at: usize,
 }
 
-impl<'a> Look<'a> {
+impl<'a> ParamsScan<'a> {
     /// Looks at raw params; nothing if there are none.
     pub(super) fn at(raw: &'a [u8], session: Option<&str>) -> Self {
         let mut look = Self { raw, ..Self::default() };
@@ -61,7 +61,7 @@ impl<'a> Look<'a> {
         left: Option<u128>,
         token: Option<&RequestId>,
         out: &mut Vec<u8>,
-    ) -> Option<Addition> {
+    ) -> Option<MetaInsert> {
         let path = dialect.progress.as_ref().map(|form| form.asked_at);
         let beside = match (token, path) {
             (Some(token), Some([name])) => Some((*name, token)),
@@ -97,7 +97,7 @@ impl<'a> Look<'a> {
                 if Members::of(meta)?.next().is_some() {
                     out.push(b',');
                 }
-                return Some(Addition { at: span_of(self.raw, meta)?.start + 1 });
+                return Some(MetaInsert { at: span_of(self.raw, meta)?.start + 1 });
             }
             out.push(b'}');
         } else if let Some((name, token)) = beside {
@@ -113,11 +113,11 @@ impl<'a> Look<'a> {
         } else if !self.is_empty {
             out.push(b',');
         }
-        Some(Addition { at: self.open.unwrap_or(0) })
+        Some(MetaInsert { at: self.open.unwrap_or(0) })
     }
 }
 
-impl Addition {
+impl MetaInsert {
     /// Appends `params` with the addition.
     pub(super) fn write(self, params: &[u8], added: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&params[..self.at]);
@@ -140,7 +140,7 @@ mod tests {
     fn added(dialect: &Dialect, params: &str, left: Option<u128>, token: Option<i64>) -> String {
         let (mut add, mut out) = (Vec::new(), Vec::new());
         let token = token.map(RequestId::integer);
-        match Look::at(params.as_bytes(), None).add(dialect, left, token.as_ref(), &mut add) {
+        match ParamsScan::at(params.as_bytes(), None).add(dialect, left, token.as_ref(), &mut add) {
             Some(addition) => addition.write(params.as_bytes(), &add, &mut out),
             None => out.extend_from_slice(params.as_bytes()),
         }

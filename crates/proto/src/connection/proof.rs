@@ -4,10 +4,10 @@ use core::hash::{Hash, Hasher};
 
 use super::{Connection, Item, Singles, Timer};
 use crate::{
-    incoming::{Incoming, Suspension, Told, Work},
-    lanes::NEVER,
+    incoming::{Incoming, ResponseState, Suspension, Work},
     receipt::Outcome,
     time::Instant,
+    timer_queue::NEVER,
 };
 
 /// Up to this many requests debug builds check the invariants after every input.
@@ -36,7 +36,7 @@ impl Connection {
             + batches
             + tables
             + self.outbox.held()
-            + self.sticky.held()
+            + self.early_cancels.held()
             + self.events.capacity() * size_of::<Item>()
     }
 
@@ -48,11 +48,11 @@ impl Connection {
     }
 
     fn check_outgoing(&self) {
-        let (mut waiting, mut ghosts, mut tokens) = (0, 0, 0);
+        let (mut waiting, mut tombstones, mut tokens) = (0, 0, 0);
         for (key, call) in self.outgoing.iter() {
             let id = call.id;
             waiting += usize::from(!call.is_settled());
-            ghosts += usize::from(call.is_ghost());
+            tombstones += usize::from(call.is_tombstone());
             tokens += usize::from(call.token.is_some());
             let has_begun = self.outbox.has_begun(call.frame);
             if let Some(cancel) = &call.cancel {
@@ -87,8 +87,8 @@ impl Connection {
             }
         }
         assert_eq!(waiting, self.outgoing.waiting(), "invariant 8: the count of waiting callers is off");
-        assert_eq!(ghosts, self.outgoing.ghosts(), "invariant 8: the count of ghosts is off");
-        assert_eq!(ghosts, self.outgoing.haunting().count(), "invariant 6: a ghost is in no queue");
+        assert_eq!(tombstones, self.outgoing.tombstones(), "invariant 8: the count of ghosts is off");
+        assert_eq!(tombstones, self.outgoing.retired().count(), "invariant 6: a ghost is in no queue");
         assert_eq!(tokens, self.outgoing.tokens(), "invariant 6: a token leads nowhere");
         assert!(waiting <= self.config.max_in_flight, "invariant 8: too many in flight");
         let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.is_settled()).count();
@@ -103,13 +103,13 @@ impl Connection {
             queued += usize::from(!request.has_started());
             suspended += usize::from(request.runs() && request.is_suspended());
             were_suspended += usize::from(request.runs() && request.suspension != Suspension::Never);
-            if !request.superseded {
+            if !request.replaced {
                 indexed += 1;
                 assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} cannot be found");
             }
             if request.cancelled_by_peer() && request.is_silent() {
                 assert!(
-                    matches!(request.told, Told::Silence | Told::Answered),
+                    matches!(request.response, ResponseState::Silence | ResponseState::Answered),
                     "invariant 4: {id:?} was cancelled and is to be answered"
                 );
             }
@@ -128,7 +128,7 @@ impl Connection {
                 }
                 Work::Dropping => {}
             }
-            if let Told::Answering(ticket) = request.told {
+            if let ResponseState::Answering(ticket) = request.response {
                 assert!(self.outbox.holds(ticket), "invariant 4: {id:?} waits for an answer that is not queued");
             }
         }
@@ -146,19 +146,19 @@ impl Connection {
 
     fn check_memory(&self) {
         let longest = self.config.remember.1;
-        for memory in [&self.remembered, &self.spent_tokens] {
+        for tombstones in [&self.remembered, &self.spent_tokens] {
             assert!(
-                memory.len() <= self.config.remembered.saturating_mul(crate::memory::YOUNG),
+                tombstones.len() <= self.config.remembered.saturating_mul(crate::tombstones::YOUNG),
                 "invariant 8: too much is remembered"
             );
-            if let Some(oldest) = memory.oldest() {
-                assert!(self.armed.memory.at <= oldest + longest, "invariant 6: a tombstone is never forgotten");
+            if let Some(oldest) = tombstones.oldest() {
+                assert!(self.armed.tombstones.at <= oldest + longest, "invariant 6: a tombstone is never forgotten");
             }
         }
-        for (_, since) in self.outgoing.haunting() {
-            assert!(self.armed.memory.at <= since + longest, "invariant 6: a ghost is never forgotten");
+        for (_, since) in self.outgoing.retired() {
+            assert!(self.armed.tombstones.at <= since + longest, "invariant 6: a ghost is never forgotten");
         }
-        assert!(self.sticky.len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+        assert!(self.early_cancels.len() <= self.config.max_early_cancels, "invariant 8: too many held cancels");
         assert!(
             self.outbox.held() <= self.outbox.most_held(),
             "invariant 8: {} bytes are held for a backlog of {}",
@@ -166,7 +166,7 @@ impl Connection {
             self.outbox.backlog()
         );
         assert!(
-            self.sticky.due().is_none_or(|due| self.armed.sticky.at <= due),
+            self.early_cancels.due().is_none_or(|due| self.armed.early_cancels.at <= due),
             "invariant 6: a cancel is held for ever"
         );
         assert!(
@@ -183,15 +183,15 @@ impl Connection {
     fn check_timers(&self) {
         let calls = self.outgoing.iter().filter(|(_, call)| call.armed.is_armed()).count();
         let works = self.incoming.iter().filter(|(_, request)| request.armed.is_armed()).count();
-        let Singles { sticky, memory, debt, drain } = self.armed;
-        let single = [sticky, memory, debt, drain].into_iter().filter(|armed| armed.is_armed()).count();
+        let Singles { early_cancels, tombstones, debt, drain } = self.armed;
+        let single = [early_cancels, tombstones, debt, drain].into_iter().filter(|armed| armed.is_armed()).count();
         assert_eq!(calls + works + single, self.timers.len(), "invariant 6: a timer is armed for nothing");
         for (at, timer) in self.timers.iter() {
             let armed = match timer {
                 Timer::Call(key) => self.outgoing.get(key).map(|call| call.armed),
                 Timer::Work(key) => self.incoming.get(key).map(|request| request.armed),
-                Timer::Sticky => Some(sticky),
-                Timer::Memory => Some(memory),
+                Timer::EarlyCancels => Some(early_cancels),
+                Timer::Tombstones => Some(tombstones),
                 Timer::Debt => Some(debt),
                 Timer::Drain => Some(drain),
             };
@@ -205,7 +205,7 @@ impl Connection {
     /// Requests are taken in the order of their ids, so that the places they happen to have do not count.
     /// Events not yet polled count only by how many there are: drain them first.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        self.era.hash_state(state);
+        self.negotiation.hash_state(state);
         (self.phase, self.owed, self.outgoing.next_id(), self.events.len()).hash(state);
         self.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
         self.outbox.hash_state(state);
@@ -213,7 +213,7 @@ impl Connection {
         hash_due(self.armed.drain.at, now, state);
         self.remembered.hash_state(now, state);
         self.spent_tokens.hash_state(now, state);
-        self.sticky.hash_state(now, state);
+        self.early_cancels.hash_state(now, state);
         (self.asked.holders(), self.asking.holders()).hash(state);
         self.hash_outgoing(now, state);
         self.hash_incoming(now, state);
@@ -251,8 +251,8 @@ impl Connection {
                 cancel.frame.is_some().hash(state);
                 hash_due(cancel.wait, now, state);
             }
-            if call.is_ghost() {
-                let since = self.outgoing.haunting().find(|(ghost, _)| *ghost == key);
+            if call.is_tombstone() {
+                let since = self.outgoing.retired().find(|(tombstone, _)| *tombstone == key);
                 since.map(|(_, since)| now.since(since)).hash(state);
             }
         }
@@ -263,14 +263,14 @@ impl Connection {
         requests.sort();
         for (text, key) in requests {
             let Some(request) = self.incoming.get(key) else { continue };
-            (text, request.dialect.name, self.methods.name(request.method), request.superseded, request.shielded)
+            (text, request.dialect.name, self.methods.name(request.method), request.replaced, request.shielded)
                 .hash(state);
             request.suspension.hash(state);
-            (core::mem::discriminant(&request.work), core::mem::discriminant(&request.told), request.grace())
+            (core::mem::discriminant(&request.work), core::mem::discriminant(&request.response), request.grace())
                 .hash(state);
-            let frames = request.extras.as_ref().map(|extras| &extras.frames);
+            let frames = request.rare.as_ref().map(|rare| &rare.frames);
             frames.map(|frames| frames.iter().filter(|frame| self.outbox.holds(**frame)).count()).hash(state);
-            request.extras.as_ref().map(|extras| extras.delivery).unwrap_or_default().hash(state);
+            request.rare.as_ref().map(|rare| rare.delivery).unwrap_or_default().hash(state);
             match request.work {
                 Work::Stopping(drop_at) => hash_due(drop_at, now, state),
                 Work::Waiting(_) | Work::Offered(_) | Work::Running | Work::Dropping | Work::Ended => {

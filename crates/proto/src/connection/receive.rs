@@ -71,7 +71,7 @@ impl Connection {
     fn take_notification(&mut self, now: Instant, notification: &Notification<'_>) {
         let Notification { method, params } = notification;
         let dialect = self.spoken();
-        if self.era.is_cancel(dialect, method) {
+        if self.negotiation.is_cancel(dialect, method) {
             return self.take_cancel(now, dialect, method, params);
         }
         if let Some(form) = &dialect.progress
@@ -101,7 +101,7 @@ impl Connection {
             self.tell(Event::Progress { key: super::OutgoingKey(key), params: raw.into() });
             return true;
         }
-        let is_spent = self.spent_tokens.fate(&token).is_some();
+        let is_spent = self.spent_tokens.settled_as(&token).is_some();
         if is_spent {
             self.counters.late += 1;
             self.tell(Event::Late { id: token, what: LateKind::Progress });
@@ -112,15 +112,15 @@ impl Connection {
     /// A cancel acts the moment it is parsed (D11).
     fn take_cancel(&mut self, now: Instant, dialect: &'static Dialect, method: &str, params: &Params<'_>) {
         self.counters.cancels_received += 1;
-        let also: &[_] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
+        let also: &[_] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params.raw) else {
             return self.report_cancel(None, None, None, Verdict::Malformed); // D29
         };
         self.counters.dropped_reasons += u64::from(cancel.reason_dropped);
         let cancel::Cancel { id, reason, form, .. } = cancel;
-        let guess = (!self.era.is_settled()).then(|| self.spoken());
-        self.era.saw_cancel(self.peer(), self.config.framing, form);
-        if let Some(guess) = guess.filter(|_| self.era.is_settled()) {
+        let guess = (!self.negotiation.is_settled()).then(|| self.spoken());
+        self.negotiation.saw_cancel(self.peer(), self.config.framing, form);
+        if let Some(guess) = guess.filter(|_| self.negotiation.is_settled()) {
             self.reread_dialect(guess);
         }
         let (method, verdict) = self.judge_cancel(now, &id, reason.as_deref());
@@ -145,7 +145,7 @@ impl Connection {
     /// Carries a readable cancel out, or says why not.
     fn judge_cancel(&mut self, now: Instant, id: &RequestId, reason: Option<&str>) -> (Option<Method>, Verdict) {
         let spoken = self.spoken();
-        if let Some(rule) = self.era.forbids_cancel(self.peer(), spoken) {
+        if let Some(rule) = self.negotiation.forbids_cancel(self.peer(), spoken) {
             return (None, Verdict::Forbidden(rule));
         }
         if let Some(found) = self.judge_subscription(now, id, reason) {
@@ -167,7 +167,7 @@ impl Connection {
             let cause = reason.map_or_else(|| cause.clone(), |reason| cause.clone().with_text(reason));
             return (method, self.stop_request(now, key, cause, super::stop::By::Peer));
         }
-        if self.remembered.fate(id).is_some() {
+        if self.remembered.settled_as(id).is_some() {
             return (None, Verdict::Completed);
         }
         if !peer_may(spoken) {
@@ -277,7 +277,7 @@ impl Connection {
         let write = |out: &mut Vec<u8>| message::error(Some(id), code, text, None, out);
         match batch {
             Some(batch) => self.add_refusal(batch, write),
-            None if self.phase.deaf => {}
+            None if self.phase.write_closed => {}
             None => {
                 self.say(Tag::Owed, write);
             }
@@ -299,7 +299,7 @@ impl Connection {
     /// The id of an error that answers nothing in particular, in the form that the dialect has for it. A client's own
     /// peer, the server, is sent none: it sends no requests that could be lost this way.
     pub(super) fn nameless(&self) -> Option<Option<&'static RequestId>> {
-        if self.config.role == crate::side::Side::Client || self.phase.deaf {
+        if self.config.role == crate::side::Side::Client || self.phase.write_closed {
             return None;
         }
         match self.spoken().stray_error {

@@ -7,16 +7,15 @@ use crate::{
     dialect::{Dialect, IdReuse, Settlement},
     error_code, frame,
     id::{IncomingId, RequestId},
-    incoming::{Delivery, Extras, Incoming, Kind, Suspension, Told, Work},
-    json,
-    lanes::{Armed, NEVER},
-    memory::Fate,
-    message,
+    incoming::{Delivery, Incoming, Kind, Rare, ResponseState, Suspension, Work},
+    json, message,
     receipt::Ending,
     rule::Rule,
     side::Side,
     slab::Key,
     time::Instant,
+    timer_queue::{NEVER, TimerKey},
+    tombstones::SettledAs,
 };
 
 /// Where a request says how many milliseconds it has left (D17).
@@ -63,9 +62,9 @@ impl Connection {
     pub(super) fn take_request(&mut self, now: Instant, request: frame::Request<'_>, batch: Option<Key>) {
         let frame::Request { id, method, params, .. } = request;
         let (peer, framing) = (self.peer(), self.config.framing);
-        let dialect = self.era.of_request(peer, framing, params.meta);
-        if params.meta.is_some() && !self.era.is_settled() && dialect != self.era.of(peer, framing) {
-            self.era.saw_request(dialect);
+        let dialect = self.negotiation.of_request(peer, framing, params.meta);
+        if params.meta.is_some() && !self.negotiation.is_settled() && dialect != self.negotiation.of(peer, framing) {
+            self.negotiation.saw_request(dialect);
         }
         let earlier = self.incoming.by_id(&id);
         if let Some((why, code, text)) = self.objection(&id, earlier, &method, dialect, batch) {
@@ -78,15 +77,16 @@ impl Connection {
             self.violated(rule, Some(id.clone()));
         }
 
-        let is_task =
-            dialect.asks_for_tasks() && params.task.is_some() && self.era.takes_tasks(self.config.role, &method);
+        let is_task = dialect.asks_for_tasks()
+            && params.task.is_some()
+            && self.negotiation.takes_tasks(self.config.role, &method);
         let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
             Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(self.asking.reading(now), meta),
             Some(_) | None => NEVER,
         };
         let turn = self.turn_of_incoming(dialect, &method, params.session_id);
-        let held = self.sticky.take(&id);
+        let held = self.early_cancels.take(&id);
         let payload = Payload::new(&method, &params);
         let may_start = held.is_none() && self.incoming.may_offer();
         let is_open_question = self.is_question(dialect, &method);
@@ -102,19 +102,19 @@ impl Connection {
         let key = self.incoming.insert(Incoming {
             dialect,
             work: if may_start { Work::Offered(payload) } else { Work::Waiting(payload) },
-            told: Told::Nothing,
+            response: ResponseState::Nothing,
             stop: None,
             arrived: now,
             deadline,
             limit: NEVER,
-            armed: Armed::NOT,
-            extras: Extras::new(dialect.cancel_result(&method), batch),
+            armed: TimerKey::NOT,
+            rare: Rare::new(dialect.cancel_result(&method), batch),
             child: None,
             method: self.methods.intern(&method),
             uncancellable,
             shielded: false,
             kind,
-            superseded: false,
+            replaced: false,
             suspension: Suspension::Never,
             is_open_question,
             id: IncomingId(id),
@@ -171,19 +171,21 @@ impl Connection {
 
     /// Frees an id that an earlier request had; where that is unlawful it is noted, and served nevertheless (D8).
     fn make_way(&mut self, id: &RequestId, earlier: Option<Key>, dialect: &Dialect) {
-        let told = earlier.and_then(|key| self.incoming.get(key)).map(|request| request.told);
+        let response = earlier.and_then(|key| self.incoming.get(key)).map(|request| request.response);
         if let Some(key) = earlier {
-            self.incoming.supersede(key);
+            self.incoming.replace(key);
         }
-        let fate = match told {
-            Some(Told::Silence) => Some(Fate::Silenced),
-            Some(Told::Nothing | Told::Answering(_) | Told::Answered) => Some(Fate::Answered),
-            None => self.remembered.fate(id),
+        let settled_as = match response {
+            Some(ResponseState::Silence) => Some(SettledAs::Silenced),
+            Some(ResponseState::Nothing | ResponseState::Answering(_) | ResponseState::Answered) => {
+                Some(SettledAs::Answered)
+            }
+            None => self.remembered.settled_as(id),
         };
-        match (dialect.reuse, fate) {
-            (_, None) | (IdReuse::AfterAnswer, Some(Fate::Answered)) => {}
+        match (dialect.reuse, settled_as) {
+            (_, None) | (IdReuse::AfterAnswer, Some(SettledAs::Answered)) => {}
             (IdReuse::Never, Some(_)) => self.violated(Rule::McpI02, Some(id.clone())),
-            (IdReuse::AfterAnswer, Some(Fate::Silenced)) => self.violated(Rule::McpI03, Some(id.clone())),
+            (IdReuse::AfterAnswer, Some(SettledAs::Silenced)) => self.violated(Rule::McpI03, Some(id.clone())),
         }
     }
 
@@ -196,11 +198,11 @@ impl Connection {
     ) -> &'static Dialect {
         if self.config.role == Side::Server {
             if method == "initialize" {
-                self.era.saw_initialize(self.config.framing, params.raw);
+                self.negotiation.saw_initialize(self.config.framing, params.raw);
                 return self.spoken();
             }
             if dialect.last_request == Some(method) {
-                self.era.saw_last_request();
+                self.negotiation.saw_last_request();
             }
         }
         dialect
@@ -231,12 +233,15 @@ impl Connection {
     /// `false` if nothing is sent: it was answered before, cancelled where that demands silence, or the link is dead.
     pub fn respond(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
         self.now = now;
-        let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);
+        let owed = self
+            .incoming
+            .get(key.0)
+            .is_some_and(|request| request.runs() && request.response == ResponseState::Nothing);
         if owed {
             self.reply(key.0, reply);
             self.finish(now);
         }
-        owed && !self.phase.deaf
+        owed && !self.phase.write_closed
     }
 
     /// Answers a request whose handler waits for another request of the peer to go on (D48): its requester waits for
@@ -268,10 +273,10 @@ impl Connection {
     /// is an orphan if nobody hears of it (D38). `false` if the request is over.
     pub fn watch_answer(&mut self, key: IncomingKey) -> bool {
         let Some(request) = self.incoming.get_mut(key.0).filter(|request| request.runs()) else { return false };
-        if request.told == Told::Answered {
+        if request.response == ResponseState::Answered {
             return false;
         }
-        request.extras().delivery = Delivery::Watched;
+        request.rare().delivery = Delivery::Watched;
         true
     }
 
@@ -282,14 +287,17 @@ impl Connection {
     /// however much the peer leaves unread: hold the handler back unless the connection [has room](Self::has_room).
     pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
         self.now = now;
-        let owed = self.incoming.get(key.0).is_some_and(|request| request.runs() && request.told == Told::Nothing);
-        if !owed || self.phase.deaf {
+        let owed = self
+            .incoming
+            .get(key.0)
+            .is_some_and(|request| request.runs() && request.response == ResponseState::Nothing);
+        if !owed || self.phase.write_closed {
             return false;
         }
         let ticket = self.say(Tag::Owed, |out| super::call::write_notification(method, params, out));
         let outbox = &self.outbox;
         if let Some(request) = self.incoming.get_mut(key.0) {
-            let frames = &mut request.extras().frames;
+            let frames = &mut request.rare().frames;
             while frames.pop_front_if(|frame| outbox.has_begun(*frame)).is_some() {}
             frames.push_back(ticket);
         }
@@ -312,13 +320,13 @@ impl Connection {
         self.incoming.set_work(key, Work::Ended);
         let Some(request) = self.incoming.get(key) else { return };
         let ending = request.stop.as_ref().map(|stop| ending(now, request, stop.asked, stop.refused, &end));
-        let owed = match request.told {
-            Told::Nothing => true,
-            Told::Silence => {
+        let owed = match request.response {
+            ResponseState::Nothing => true,
+            ResponseState::Silence => {
                 self.config.has(SeededBug::AnsweredSilentDialect)
-                    || (request.superseded && self.config.has(SeededBug::ReuseGetsOldAnswer))
+                    || (request.replaced && self.config.has(SeededBug::ReuseGetsOldAnswer))
             }
-            Told::Answering(_) | Told::Answered => self.config.has(SeededBug::DoubleAnswer),
+            ResponseState::Answering(_) | ResponseState::Answered => self.config.has(SeededBug::DoubleAnswer),
         };
         if owed {
             self.answer_end(key, &end);
@@ -335,13 +343,13 @@ impl Connection {
     /// A subscription that the server ends is ended with a cancel too, after its answer (MCP-M02).
     fn end_served_subscription(&mut self, key: Key) {
         let Some(request) = self.incoming.get(key).filter(|request| request.kind == Kind::Subscription) else { return };
-        if self.config.role == Side::Client || self.phase.deaf {
+        if self.config.role == Side::Client || self.phase.write_closed {
             return;
         }
-        let (form, id) = (self.era.cancel_form(self.peer(), request.dialect), request.id.0.clone());
+        let (form, id) = (self.negotiation.cancel_form(self.peer(), request.dialect), request.id.0.clone());
         let ticket = self.say(Tag::Owed, |out| message::cancel(form, &id, None, out));
         if let Some(request) = self.incoming.get_mut(key) {
-            request.extras().frames.push_back(ticket);
+            request.rare().frames.push_back(ticket);
         }
     }
 
@@ -404,16 +412,16 @@ impl Connection {
     pub(super) fn reply(&mut self, key: Key, reply: Reply<'_>) {
         let Some(request) = self.incoming.get_mut(key) else { return };
         let id = request.id.0.clone();
-        let was_told = request.told != Told::Nothing;
+        let was_told = request.response != ResponseState::Nothing;
         let batch = request.take_batch();
-        request.told = Told::Answered;
+        request.response = ResponseState::Answered;
         self.note(4, was_told);
         self.close_question(key);
         let is_handshake = self.config.role == Side::Server
             && matches!(reply, Reply::Result(_))
             && self.incoming.get(key).is_some_and(|request| self.methods.name(request.method) == "initialize");
         if let (true, Reply::Result(result)) = (is_handshake, reply) {
-            self.era.saw_initialize_result(result);
+            self.negotiation.saw_initialize_result(result);
         }
         let write = |out: &mut Vec<u8>| match reply {
             Reply::Result(result) => message::result(&id, result, out),
@@ -423,10 +431,10 @@ impl Connection {
             self.note_delivery(key);
             self.add_to_batch(batch, write);
             self.leave_batch(batch);
-        } else if !self.phase.deaf {
+        } else if !self.phase.write_closed {
             let ticket = self.say(Tag::Answer(key), write);
             if let Some(request) = self.incoming.get_mut(key) {
-                request.told = Told::Answering(ticket);
+                request.response = ResponseState::Answering(ticket);
             }
         }
     }
@@ -449,8 +457,8 @@ impl Connection {
     /// The answer has left, or never will.
     pub(super) fn answer_over(&mut self, now: Instant, key: Key, has_left: bool) {
         let Some(request) = self.incoming.get_mut(key) else { return };
-        if matches!(request.told, Told::Answering(_)) {
-            request.told = Told::Answered;
+        if matches!(request.response, ResponseState::Answering(_)) {
+            request.response = ResponseState::Answered;
             if has_left {
                 self.note_delivery(key);
             }
@@ -460,9 +468,9 @@ impl Connection {
 
     /// The answer has left; one within a batch is as good as that, for it is never taken back.
     fn note_delivery(&mut self, key: Key) {
-        let extras = self.incoming.get_mut(key).and_then(|request| request.extras.as_mut());
-        if let Some(extras) = extras.filter(|extras| extras.delivery == Delivery::Watched) {
-            extras.delivery = Delivery::Made;
+        let rare = self.incoming.get_mut(key).and_then(|request| request.rare.as_mut());
+        if let Some(rare) = rare.filter(|rare| rare.delivery == Delivery::Watched) {
+            rare.delivery = Delivery::Made;
         }
     }
 
@@ -473,10 +481,11 @@ impl Connection {
             return;
         }
         let (batch, in_turn) = (request.take_batch(), request.kind == Kind::InTurn);
-        let delivery = request.extras.as_ref().map(|extras| extras.delivery).unwrap_or_default();
-        let fate = if request.told == Told::Silence { Fate::Silenced } else { Fate::Answered };
+        let delivery = request.rare.as_ref().map(|rare| rare.delivery).unwrap_or_default();
+        let settled_as =
+            if request.response == ResponseState::Silence { SettledAs::Silenced } else { SettledAs::Answered };
         // An id that was taken over belongs to its new request.
-        let id = (!request.superseded).then(|| request.id.0.clone());
+        let id = (!request.replaced).then(|| request.id.0.clone());
         self.incoming.remove(key);
         if let Some(batch) = batch {
             self.leave_batch(batch);
@@ -491,7 +500,7 @@ impl Connection {
             }
         }
         if let Some(id) = id {
-            self.remembered.remember(now, id, fate);
+            self.remembered.remember(now, id, settled_as);
         }
     }
 }

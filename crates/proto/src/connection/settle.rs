@@ -3,23 +3,23 @@
 use super::{Connection, Event, LateKind, OutgoingKey, Refusal, Settlement, Verdict, turn::What};
 use crate::{
     dialect::{Dialect, Settlement as Style},
-    frame::{Outcome as Said, Response, ResponseId},
+    frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
-    lanes::Armed,
-    memory::Fate,
     outgoing::Part,
     receipt::{Answer, Outcome},
     slab::Key,
     time::Instant,
+    timer_queue::TimerKey,
+    tombstones::SettledAs,
 };
 
 impl Connection {
     pub(super) fn take_response(&mut self, now: Instant, response: &Response<'_>) {
-        let (Said::Result(text) | Said::Error(text)) = response.outcome;
+        let (ResponseBody::Result(text) | ResponseBody::Error(text)) = response.body;
         match self.find_call(response.id.as_ref()) {
-            Found::Call(key) => self.answered(now, key, response.outcome),
-            Found::Over(id) => self.report_late(id, response.outcome),
+            Found::Call(key) => self.answered(now, key, response.body),
+            Found::Over(id) => self.report_late(id, response.body),
             Found::Nameless => self.refused(Refusal::StrayError, None, text, None),
             Found::Unknown(id) => self.refused(Refusal::UnknownResponse, id, text, None),
         }
@@ -35,10 +35,10 @@ impl Connection {
         let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(id)) else { return };
         let Some(call) = self.outgoing.get(key).filter(|call| self.outbox.has_begun(call.frame)) else { return };
         let settled = call.is_settled();
-        let said = Said::Error(b"{}");
-        self.learn(now, key, said);
+        let response = ResponseBody::Error(b"{}");
+        self.learn(now, key, response);
         if settled {
-            self.report_late(id.clone(), said);
+            self.report_late(id.clone(), response);
         } else {
             self.settle_call(now, key, Settlement::Unreadable(why));
         }
@@ -66,54 +66,56 @@ impl Connection {
         }
     }
 
-    fn answered(&mut self, now: Instant, key: Key, said: Said<'_>) {
+    fn answered(&mut self, now: Instant, key: Key, response: ResponseBody<'_>) {
         let Some(call) = self.outgoing.get(key) else { return };
         let (id, settled, dialect) = (call.id, call.is_settled(), call.dialect);
-        if let (Part::Handshake, Said::Result(result)) = (call.part, said) {
-            self.era.saw_initialize_result(result);
+        if let (Part::Handshake, ResponseBody::Result(result)) = (call.part, response) {
+            self.negotiation.saw_initialize_result(result);
         }
         let cause = call.cancel.as_ref().map(|cancel| cancel.receipt.cause.clone());
-        self.learn(now, key, said);
+        self.learn(now, key, response);
         if settled {
-            self.report_late(RequestId::integer(id), said);
+            self.report_late(RequestId::integer(id), response);
         } else {
-            let how = match (said, cause) {
-                (Said::Error(error), Some(cause)) if says_cancelled(dialect, error) => Settlement::Cancelled(cause),
-                (Said::Result(result), _) => Settlement::Result(result.into()),
-                (Said::Error(error), _) => Settlement::PeerError(error.into()),
+            let how = match (response, cause) {
+                (ResponseBody::Error(error), Some(cause)) if says_cancelled(dialect, error) => {
+                    Settlement::Cancelled(cause)
+                }
+                (ResponseBody::Result(result), _) => Settlement::Result(result.into()),
+                (ResponseBody::Error(error), _) => Settlement::PeerError(error.into()),
             };
             self.settle_call(now, key, how);
         }
         self.remove_call(key);
     }
 
-    fn report_late(&mut self, id: RequestId, said: Said<'_>) {
+    fn report_late(&mut self, id: RequestId, response: ResponseBody<'_>) {
         self.counters.late += 1;
-        let what = match said {
-            Said::Result(_) => LateKind::Result,
-            Said::Error(_) => LateKind::Error,
+        let what = match response {
+            ResponseBody::Result(_) => LateKind::Result,
+            ResponseBody::Error(_) => LateKind::Error,
         };
         self.tell(Event::Late { id, what });
     }
 
     /// What an answer says about the cancel, if there was one (D28).
-    fn learn(&mut self, now: Instant, key: Key, said: Said<'_>) {
+    fn learn(&mut self, now: Instant, key: Key, response: ResponseBody<'_>) {
         let Some(call) = self.outgoing.get_mut(key) else { return };
         let (dialect, method) = (call.dialect, call.method);
         let Some(cancel) = &mut call.cancel else { return };
         let after = now.since(cancel.receipt.asked);
         let unwritten = cancel.frame.take();
-        let confirmed = match said {
-            Said::Error(error) => says_cancelled(dialect, error),
-            Said::Result(result) => dialect
+        let confirmed = match response {
+            ResponseBody::Error(error) => says_cancelled(dialect, error),
+            ResponseBody::Result(result) => dialect
                 .cancel_result(self.methods.name(method))
                 .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
         };
-        let outcome = match (cancel.receipt.outcome, said) {
+        let outcome = match (cancel.receipt.outcome, response) {
             (Outcome::Asked, _) => Outcome::CompletedFirst,
             (Outcome::Sent, _) if confirmed => Outcome::Confirmed { after },
-            (Outcome::Sent, Said::Result(_)) => Outcome::AnsweredAfter { after, answer: Answer::Result },
-            (Outcome::Sent, Said::Error(_)) => Outcome::AnsweredAfter { after, answer: Answer::Error },
+            (Outcome::Sent, ResponseBody::Result(_)) => Outcome::AnsweredAfter { after, answer: Answer::Result },
+            (Outcome::Sent, ResponseBody::Error(_)) => Outcome::AnsweredAfter { after, answer: Answer::Error },
             (
                 Outcome::NeverSent
                 | Outcome::NotSendable
@@ -173,8 +175,8 @@ impl Connection {
             return self.note(3, true);
         }
         let (is_task, is_question) = (call.is_task, call.is_question);
-        self.timers.disarm(core::mem::replace(&mut call.armed, Armed::NOT));
-        self.orphan(key);
+        self.timers.disarm(core::mem::replace(&mut call.armed, TimerKey::NOT));
+        self.unlink_child(key);
         if is_question {
             for parked in self.asking.release(now) {
                 self.arm_deadline(parked);
@@ -184,7 +186,7 @@ impl Connection {
         if let Some(token) = self.outgoing.settle(key)
             && !is_task
         {
-            self.spent_tokens.remember(now, *token, Fate::Answered);
+            self.spent_tokens.remember(now, *token, SettledAs::Answered);
         }
         self.tell(Event::Settled { key: OutgoingKey(key), how });
     }
@@ -194,7 +196,7 @@ impl Connection {
         let outcome = self.outgoing.get(key).and_then(|call| call.cancel.as_ref()).map(|cancel| cancel.receipt.outcome);
         match outcome {
             Some(Outcome::Asked) => {}
-            Some(Outcome::Sent) => self.haunt(now, key),
+            Some(Outcome::Sent) => self.retire(now, key),
             Some(
                 Outcome::NeverSent
                 | Outcome::NotSendable
@@ -209,12 +211,12 @@ impl Connection {
 
     /// Keeps a settled request for what may come late, and forgets those that are too many. Where the peer owes no
     /// answer and nobody would hear of one, there is nothing to keep: what comes late is known by its id.
-    pub(super) fn haunt(&mut self, now: Instant, key: Key) {
+    pub(super) fn retire(&mut self, now: Instant, key: Key) {
         if self.outgoing.get(key).is_some_and(|call| call.dialect.is_silent() && !self.is_heard(call)) {
             return self.remove_call(key);
         }
-        self.outgoing.haunt(now, key);
-        while let Some(key) = self.outgoing.fading(now) {
+        self.outgoing.retire(now, key);
+        while let Some(key) = self.outgoing.expired(now) {
             self.remove_call(key);
         }
     }

@@ -6,14 +6,14 @@ use super::{CancelNotice, Connection, Event, IncomingKey, Stopped, Timer, Verdic
 use crate::{
     cause::{Cause, CauseCode},
     dialect::{CancelResult, Dialect, Disconnect, IdReuse},
+    early_cancels::{EarlyCancel, Hold},
     id::RequestId,
-    incoming::{Grace, Incoming, Stop, Told, Work},
-    lanes::{Armed, NEVER},
+    incoming::{Grace, Incoming, ResponseState, Stop, Work},
     method::Method,
     receipt::Ending,
     slab::Key,
-    sticky::{Held, Hold},
     time::Instant,
+    timer_queue::{NEVER, TimerKey},
 };
 
 /// Who asked for a stop: only the peer's own cancel changes what it is told (D25).
@@ -56,7 +56,7 @@ impl Connection {
     /// How long this handler may take to stop; before its token fires.
     pub fn set_grace(&mut self, key: IncomingKey, grace: Grace) {
         if let Some(request) = self.incoming.get_mut(key.0) {
-            request.extras().grace = grace;
+            request.rare().grace = grace;
         }
     }
 
@@ -94,14 +94,15 @@ impl Connection {
             return Verdict::Repeated;
         }
         // Its answer was taken back by a cancel before this one.
-        if by == By::Peer && request.told == Told::Silence && request.stop.is_none() {
+        if by == By::Peer && request.response == ResponseState::Silence && request.stop.is_none() {
             return Verdict::Repeated;
         }
         // Its handler answered and goes on: a cancel has nothing left to change, our own end has.
-        if by == By::Peer && matches!(request.told, Told::Answering(_) | Told::Answered) {
+        if by == By::Peer && matches!(request.response, ResponseState::Answering(_) | ResponseState::Answered) {
             let is_suspended = request.is_suspended();
             let verdict = self.cancel_answered(now, key, by);
-            let is_taken_back = self.incoming.get(key).is_some_and(|request| request.told == Told::Silence);
+            let is_taken_back =
+                self.incoming.get(key).is_some_and(|request| request.response == ResponseState::Silence);
             // Of a suspended handler the answer says how to go on with it: the peer will never know.
             if !(is_suspended && is_taken_back) {
                 return verdict;
@@ -173,10 +174,10 @@ impl Connection {
     fn silence(&mut self, key: Key) {
         self.close_question(key);
         let Some(request) = self.incoming.get_mut(key) else { return };
-        if !request.is_silent() || request.told != Told::Nothing {
+        if !request.is_silent() || request.response != ResponseState::Nothing {
             return;
         }
-        request.told = Told::Silence;
+        request.response = ResponseState::Silence;
         let batch = request.take_batch();
         self.take_back_frames(key);
         if let Some(batch) = batch {
@@ -186,8 +187,8 @@ impl Connection {
 
     /// Takes back what was written for a request and has not begun to leave.
     fn take_back_frames(&mut self, key: Key) {
-        let extras = self.incoming.get_mut(key).and_then(|request| request.extras.as_mut());
-        for frame in extras.map(|extras| core::mem::take(&mut extras.frames)).unwrap_or_default() {
+        let rare = self.incoming.get_mut(key).and_then(|request| request.rare.as_mut());
+        for frame in rare.map(|rare| core::mem::take(&mut rare.frames)).unwrap_or_default() {
             self.take_back_owed(frame);
         }
     }
@@ -204,7 +205,7 @@ impl Connection {
         if by_peer {
             self.silence(key);
         }
-        if self.incoming.get(key).is_some_and(|request| request.told == Told::Nothing) {
+        if self.incoming.get(key).is_some_and(|request| request.response == ResponseState::Nothing) {
             self.answer_cancelled(key);
         }
         self.report_stopped(key, Ending::NeverStarted);
@@ -220,11 +221,11 @@ impl Connection {
             self.answer_cancelled(key);
         } else if by == By::Peer
             && request.is_silent()
-            && let Told::Answering(ticket) = request.told
+            && let ResponseState::Answering(ticket) = request.response
             && self.take_back_owed(ticket)
         {
             if let Some(request) = self.incoming.get_mut(key) {
-                request.told = Told::Silence;
+                request.response = ResponseState::Silence;
             }
             self.take_back_frames(key);
             self.conclude(now, key);
@@ -248,7 +249,7 @@ impl Connection {
 
     /// A cancel names nothing we know: it may be ahead of its request (D9).
     pub(super) fn hold_cancel(&mut self, now: Instant, id: &RequestId, reason: Option<&str>) -> Verdict {
-        match self.sticky.hold(now, id.clone(), reason.map(Into::into)) {
+        match self.early_cancels.hold(now, id.clone(), reason.map(Into::into)) {
             Hold::Held => Verdict::Held,
             Hold::Repeated => Verdict::Repeated,
             Hold::Full => Verdict::Unknown,
@@ -256,7 +257,7 @@ impl Connection {
     }
 
     /// The request of a held cancel has arrived.
-    pub(super) fn apply_held(&mut self, now: Instant, key: Key, held: Held) {
+    pub(super) fn apply_held(&mut self, now: Instant, key: Key, held: EarlyCancel) {
         let Some(request) = self.incoming.get(key) else { return };
         if let Some(rule) = request.uncancellable {
             self.violated(rule, Some(held.id.0));
@@ -271,7 +272,7 @@ impl Connection {
     }
 
     pub(super) fn sticky_due(&mut self, now: Instant) {
-        while let Some(held) = self.sticky.expire(now) {
+        while let Some(held) = self.early_cancels.expire(now) {
             self.report_cancel(Some(held.id.0), None, held.reason.as_deref(), Verdict::Unknown);
         }
     }
@@ -279,7 +280,7 @@ impl Connection {
     /// The deadline of a request, or the grace of its handler.
     pub(super) fn work_due(&mut self, now: Instant, key: Key) {
         let Some(request) = self.incoming.get_mut(key) else { return };
-        request.armed = Armed::NOT;
+        request.armed = TimerKey::NOT;
         match request.work {
             Work::Waiting(_) | Work::Offered(_) | Work::Running if request.due(&self.asking) <= now => {
                 self.stop_request(now, key, Cause::new(CauseCode::Timeout), By::Us);
@@ -321,7 +322,7 @@ impl Connection {
 
     pub(super) fn disarm_work(&mut self, key: Key) {
         if let Some(request) = self.incoming.get_mut(key) {
-            self.timers.disarm(core::mem::replace(&mut request.armed, Armed::NOT));
+            self.timers.disarm(core::mem::replace(&mut request.armed, TimerKey::NOT));
         }
     }
 

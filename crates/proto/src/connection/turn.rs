@@ -10,12 +10,12 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::Dialect,
     id::RequestId,
-    incoming::{Stop, Told},
+    incoming::{ResponseState, Stop},
     json,
-    lanes::NEVER,
     side::Side,
     slab::Key,
     time::Instant,
+    timer_queue::NEVER,
 };
 
 /// The requests of sessions, on both sides; short, for sessions have one turn at a time.
@@ -157,7 +157,10 @@ impl Connection {
 
     /// Answers a permission request with the outcome "cancelled", and stops its handler.
     fn cancel_permission(&mut self, now: Instant, key: Key, root: CauseCode) {
-        let Some(request) = self.incoming.get_mut(key).filter(|request| request.told == Told::Nothing) else { return };
+        let Some(request) = self.incoming.get_mut(key).filter(|request| request.response == ResponseState::Nothing)
+        else {
+            return;
+        };
         if !request.has_started() {
             // The agent learns the same as from its own cancel: the method's own result.
             self.stop_request(now, key, Cause::parent(root), By::Peer);

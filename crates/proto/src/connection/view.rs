@@ -8,9 +8,9 @@ use crate::{
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
     incoming::Work,
-    lanes::NEVER,
     receipt::Receipt,
     time::Instant,
+    timer_queue::NEVER,
 };
 
 /// One of our requests in flight.
@@ -148,7 +148,7 @@ impl Connection {
     /// cancelled requests whose receipt is open (D8).
     #[must_use]
     pub fn remembered(&self) -> usize {
-        self.remembered.len() + self.spent_tokens.len() + self.sticky.len() + self.outgoing.ghosts()
+        self.remembered.len() + self.spent_tokens.len() + self.early_cancels.len() + self.outgoing.tombstones()
     }
 
     /// Bytes that wait to be written.
@@ -179,7 +179,7 @@ impl Connection {
     /// (TASK-11).
     #[must_use]
     pub fn peer_task_capability(&self, path: &str) -> bool {
-        self.era.task_capability(self.peer(), path.split('/'))
+        self.negotiation.task_capability(self.peer(), path.split('/'))
     }
 
     /// How much time this request's requester, or our own limit, still gives it (D17); `None` if neither set one.

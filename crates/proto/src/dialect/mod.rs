@@ -4,16 +4,16 @@
 //! name of a protocol. One const per revision; a program can write its own.
 
 pub mod acp;
-pub mod era;
 pub mod lsp;
 pub mod mcp;
+pub mod negotiation;
 mod progress;
 
 use core::{fmt, time::Duration};
 
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 
-use crate::{frame::Outcome, json, rule::Rule};
+use crate::{frame::ResponseBody, json, rule::Rule};
 
 /// One protocol revision's answers about cancellation.
 #[derive(Debug, Clone)]
@@ -289,13 +289,13 @@ impl Dialect {
 
     /// Whether an answer to a request of this method says "cancelled": this dialect's error, or the method's own result.
     #[must_use]
-    pub fn says_cancelled(&self, method: &str, said: &Outcome<'_>) -> bool {
+    pub fn says_cancelled(&self, method: &str, said: &ResponseBody<'_>) -> bool {
         match said {
-            Outcome::Error(error) => {
+            ResponseBody::Error(error) => {
                 let code = json::member(error, "code");
                 matches!(self.settlement, Settlement::Answered(text) if code == Some(text.code.to_string().as_bytes()))
             }
-            Outcome::Result(result) => self
+            ResponseBody::Result(result) => self
                 .cancel_result(method)
                 .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
         }

@@ -7,7 +7,7 @@ use crate::{
     json::{self, Cursor, NotJson, Token},
 };
 
-use super::{Frame, Kind, Malformed, Notification, Outcome, Params, Reason, Request, Response, ResponseId};
+use super::{Frame, Kind, Malformed, Notification, Params, Reason, Request, Response, ResponseBody, ResponseId};
 
 /// What one walk over an object found.
 #[derive(Default)]
@@ -181,13 +181,13 @@ impl<'a> Envelope<'a> {
         // Serialisers that write every field write null for those that are absent.
         let result_counts = self.result.is_some_and(|result| result != b"null");
         let error = self.error.filter(|error| *error != b"null");
-        let outcome = match (self.result, error) {
+        let body = match (self.result, error) {
             (Some(_), Some(_)) if result_counts => Err(Reason::TwoOutcomes),
-            (_, Some(error)) => Ok(Outcome::Error(error)),
-            (Some(result), None) => Ok(Outcome::Result(result)),
+            (_, Some(error)) => Ok(ResponseBody::Error(error)),
+            (Some(result), None) => Ok(ResponseBody::Result(result)),
             (None, None) => Err(Reason::NoKind),
         };
-        let method = self.method.filter(|method| method.token.text != b"null" || outcome == Err(Reason::NoKind));
+        let method = self.method.filter(|method| method.token.text != b"null" || body == Err(Reason::NoKind));
         let (id, id_span) = match self.id {
             Some(id) => (Some(id.value), id.span),
             None => (None, 0..0),
@@ -210,10 +210,10 @@ impl<'a> Envelope<'a> {
             return fail(fault, id);
         }
         let Some(method) = method else {
-            return match (outcome, id) {
+            return match (body, id) {
                 (Err(reason), id) => fail(reason, id),
                 (Ok(_), Some(None)) => fail(Reason::BadId, None),
-                (Ok(outcome), id) => Ok(Frame::Response(Response { id: id.flatten(), id_span, outcome })),
+                (Ok(body), id) => Ok(Frame::Response(Response { id: id.flatten(), id_span, body })),
             };
         };
         if result_counts || error.is_some() {

@@ -7,7 +7,7 @@
 
 use core::ops::Range;
 
-use super::{Frame, Outcome, parse_member, span_of};
+use super::{Frame, ResponseBody, parse_member, span_of};
 use crate::json;
 
 /// What [`mend`] made of a message.
@@ -60,9 +60,9 @@ const fn mended_len(valid: &str, invalid: &[u8]) -> usize {
 fn is_payload(body: &[u8], mended: &[u8], message: &Frame<'_>) -> bool {
     let span = |part: Option<&[u8]>| part.and_then(|part| span_of(mended, part)).unwrap_or_default();
     let (allowed, exempt): ([Range<usize>; 2], Vec<Range<usize>>) = match message {
-        Frame::Response(response) => match response.outcome {
-            Outcome::Result(result) => ([span(Some(result)), 0..0], Vec::new()),
-            Outcome::Error(error) => (["message", "data"].map(|name| span(json::member(error, name))), Vec::new()),
+        Frame::Response(response) => match response.body {
+            ResponseBody::Result(result) => ([span(Some(result)), 0..0], Vec::new()),
+            ResponseBody::Error(error) => (["message", "data"].map(|name| span(json::member(error, name))), Vec::new()),
         },
         Frame::Notification(notification) => {
             let params = notification.params.raw;

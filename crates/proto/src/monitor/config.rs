@@ -21,9 +21,9 @@ pub struct Config {
     /// How long a request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
     /// How long a cancel for a request never seen is taken to be ahead of it (D9).
-    pub sticky: Duration,
+    pub early_cancels: Duration,
     /// How many such cancels are held.
-    pub max_sticky: usize,
+    pub max_early_cancels: usize,
     /// The longest text that is kept of a request, in bytes: a session, a task, the words of its progress. Longer ones
     /// are cut, or of no use and left out; a request with a longer id or progress token is not known by that.
     pub max_text: usize,
@@ -40,8 +40,8 @@ impl Default for Config {
             max_in_flight: 65_536,
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
-            sticky: Duration::from_millis(250),
-            max_sticky: 64,
+            early_cancels: Duration::from_millis(250),
+            max_early_cancels: 64,
             max_text: 1024,
             seed: 0,
         }

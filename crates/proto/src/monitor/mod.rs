@@ -37,14 +37,14 @@ pub use view::{Counts, RequestView};
 
 pub use crate::relay::RequestKey;
 use crate::{
-    dialect::{Dialect, era::Era},
+    dialect::{Dialect, negotiation::Negotiation},
+    early_cancels::{EarlyCancelLimits, EarlyCancels},
     frame::{self, Batch, Frame, Malformed, Mend},
     hash::Seed,
     method::Methods,
     receipt::Outcome,
-    relay::Party,
+    relay::Implementation,
     side::{Side, Sides},
-    sticky::{EarlyCancels, Sticky},
     time::Instant,
     wire::{Chunk, Decoder, Framing, Leftover},
 };
@@ -59,7 +59,7 @@ use table::Table;
 #[derive(Clone, Debug)]
 pub struct Monitor {
     config: Config,
-    era: Era,
+    negotiation: Negotiation,
     framing: Framing,
     /// Absent only while its own bytes are being taken in.
     decoders: Sides<Option<Decoder>>,
@@ -70,9 +70,9 @@ pub struct Monitor {
     /// What requests name: tools and prompts.
     names: Methods,
     /// Cancels that may be ahead of their request (D9).
-    held: Sides<Sticky>,
+    held: Sides<EarlyCancels>,
     /// What each side calls itself.
-    parties: Sides<Option<Party>>,
+    implementations: Sides<Option<Implementation>>,
     /// The dialect that was last told of.
     spoken: &'static Dialect,
     events: VecDeque<Event>,
@@ -85,18 +85,23 @@ impl Monitor {
     pub fn new(config: Config) -> Self {
         let seed = Seed::new(config.seed);
         let framing = config.framing.unwrap_or(Framing::Line);
-        let era = Era::new(Sides::from_fn(|_| config.dialect));
+        let negotiation = Negotiation::new(Sides::from_fn(|_| config.dialect));
         Self {
-            spoken: era.of(Side::Client, framing),
-            era,
+            spoken: negotiation.of(Side::Client, framing),
+            negotiation,
             framing,
             decoders: Sides::from_fn(|_| Some(Decoder::new(config.framing, config.max_message))),
             ended: Sides::default(),
             tables: Sides::from_fn(|_| Table::new(seed)),
             methods: Methods::new(seed),
             names: Methods::new(seed),
-            held: Sides::from_fn(|_| Sticky::new(EarlyCancels { most: config.max_sticky, hold: config.sticky }, seed)),
-            parties: Sides::default(),
+            held: Sides::from_fn(|_| {
+                EarlyCancels::new(
+                    EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels },
+                    seed,
+                )
+            }),
+            implementations: Sides::default(),
             events: VecDeque::new(),
             counts: Sides::default(),
             config,
@@ -106,7 +111,7 @@ impl Monitor {
     /// A whole message from `from`, without its framing; white space around it is allowed.
     ///
     /// Whatever it holds is taken: what cannot be read is counted and becomes an event. `now` must not be earlier than
-    /// in any call before. Nothing is taken after [`handle_end`](Self::handle_end).
+    /// in any call before. Nothing is taken after [`handle_eof`](Self::handle_end).
     pub fn handle_frame(&mut self, now: Instant, from: Side, body: &[u8]) {
         if self.ended[from] {
             return;
@@ -139,7 +144,7 @@ impl Monitor {
     ///
     /// Requests that it had to answer are lost. Its own may still be answered, unless it is the server, whose end is
     /// the end of the session (D27, D35), or the other side has ended too.
-    pub fn handle_end(&mut self, now: Instant, side: Side) {
+    pub fn handle_eof(&mut self, now: Instant, side: Side) {
         if self.ended[side] {
             return;
         }

@@ -39,7 +39,7 @@ pub(super) struct Observed {
     /// It is a task, or becomes one: only `tasks/cancel` may cancel it (MCP-C13).
     pub(super) is_task: bool,
     /// A later request has taken the id over.
-    pub(super) superseded: bool,
+    pub(super) replaced: bool,
     /// An earlier request had the id.
     pub(super) reuses: bool,
 }

@@ -9,12 +9,12 @@ use super::{
 use crate::{
     dialect::{Dialect, Reading},
     error_code,
-    frame::{Frame, Kind, Malformed, Notification, Outcome as Said, Params, Request, Response, ResponseId},
+    frame::{Frame, Kind, Malformed, Notification, Params, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
     method::Method,
     receipt::Answer,
-    relay::{LateKind, Party},
+    relay::{Implementation, LateKind},
     side::Side,
     slab::Key,
     time::Instant,
@@ -36,12 +36,12 @@ impl Monitor {
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) {
         let Request { id, method, params, .. } = request;
         self.counts[from].requests += 1;
-        let dialect = self.era.saw_request_from(from, self.framing, &method, &params);
+        let dialect = self.negotiation.saw_request_from(from, self.framing, &method, &params);
         if params.meta.is_some() || method == "initialize" {
             self.note_dialect(now);
         }
         if from == Side::Client && method == "initialize" {
-            self.parties.client = params.raw.and_then(Party::of);
+            self.implementations.client = params.raw.and_then(Implementation::of);
         }
         if id.is_null() && !dialect.null_ids {
             return self.note_unread(now, from, Unread::NullId);
@@ -59,7 +59,7 @@ impl Monitor {
                 self.events.push_back(Event::Duplicate { request: RequestKey { from, key }, at: now });
                 return;
             }
-            earlier.superseded = true;
+            earlier.replaced = true;
             // A refusal that is still on its way to one of its duplicates is not for the new request.
             duplicates = core::mem::take(&mut earlier.duplicates);
         }
@@ -67,7 +67,7 @@ impl Monitor {
             return self.leave_out(now, from, Untracked::TooMany);
         }
         if from == Side::Client && dialect.last_request == Some(&*method) {
-            self.era.saw_last_request();
+            self.negotiation.saw_last_request();
         }
         let short = |token: RequestId| (!self.is_long(&token)).then_some(token);
         let turn = dialect.turn.filter(|turn| method == turn.prompt);
@@ -78,7 +78,7 @@ impl Monitor {
             parent: self.parent_of(from, &method, params.session_id),
             dialect,
             since: now,
-            is_task: self.era.asks_for_task(from, dialect, &method, &params),
+            is_task: self.negotiation.asks_for_task(from, dialect, &method, &params),
             method: self.methods.intern(&method),
             name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
             progress: None,
@@ -88,7 +88,7 @@ impl Monitor {
             over: None,
             late: Late::default(),
             duplicates,
-            superseded: false,
+            replaced: false,
             reuses: namesake.is_some(),
             id,
         };
@@ -123,9 +123,9 @@ impl Monitor {
     }
 
     fn handle_notification(&mut self, now: Instant, from: Side, notification: &Notification<'_>) {
-        let dialect = self.era.of(from, self.framing);
+        let dialect = self.negotiation.of(from, self.framing);
         let (method, params) = (&*notification.method, &notification.params);
-        if self.era.is_cancel(dialect, method) {
+        if self.negotiation.is_cancel(dialect, method) {
             return self.handle_cancel(now, from, method, params.raw);
         }
         if let Some(turn) = dialect.turn {
@@ -195,7 +195,7 @@ impl Monitor {
 
     fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) {
         self.counts[from].responses += 1;
-        let answer = kind_of(&response.outcome);
+        let answer = kind_of(&response.body);
         let Some((request, loose)) = self.find_answered(from.other(), response.id.as_ref()) else {
             self.counts[from].unasked += 1;
             let id = match &response.id {
@@ -207,10 +207,10 @@ impl Monitor {
             return;
         };
         let Some(observed) = self.observed(request) else { return };
-        let cancelled = observed.dialect.says_cancelled(self.methods.name(observed.method), &response.outcome);
+        let cancelled = observed.dialect.says_cancelled(self.methods.name(observed.method), &response.body);
         let doubtful = observed.reuses && self.tables[request.from].abandoned(&observed.id).is_some();
-        let answered = Answered { answer, code: code_of(&response.outcome), cancelled, loose, doubtful };
-        self.answered(now, request, answered, Some(&response.outcome));
+        let answered = Answered { answer, code: code_of(&response.body), cancelled, loose, doubtful };
+        self.answered(now, request, answered, Some(&response.body));
     }
 
     /// The request of `origin` that a response answers, and whether its id matches only loosely (D10).
@@ -233,7 +233,7 @@ impl Monitor {
     }
 
     /// The other side has answered `request`; what it said is unknown of a message that could not be read.
-    fn answered(&mut self, now: Instant, request: RequestKey, answered: Answered, said: Option<&Said<'_>>) {
+    fn answered(&mut self, now: Instant, request: RequestKey, answered: Answered, response: Option<&ResponseBody<'_>>) {
         let Some(observed) = self.observed_mut(request) else { return };
         if answered.code == Some(error_code::INVALID_REQUEST.into()) && observed.duplicates > 0 {
             // It refuses the other one of this id (D7).
@@ -247,10 +247,10 @@ impl Monitor {
         let (is_live, learnt) = (observed.is_live(), observed.learn(now, answered));
         let task = observed.dialect.tasks.filter(|form| observed.is_task || !form.asked);
         let method = observed.method;
-        if let Some(Said::Result(result)) = said {
+        if let Some(ResponseBody::Result(result)) = response {
             if request.from == Side::Client && self.methods.name(method) == "initialize" {
-                self.era.saw_initialize_result(result);
-                self.parties.server = Party::of(result);
+                self.negotiation.saw_initialize_result(result);
+                self.implementations.server = Implementation::of(result);
                 self.note_dialect(now);
             }
             if let Some(task) = task.and_then(|form| form.handle(result)).and_then(json::text) {
@@ -328,14 +328,14 @@ impl Monitor {
     }
 }
 
-const fn kind_of(said: &Said<'_>) -> Answer {
-    match said {
-        Said::Result(_) => Answer::Result,
-        Said::Error(_) => Answer::Error,
+const fn kind_of(response: &ResponseBody<'_>) -> Answer {
+    match response {
+        ResponseBody::Result(_) => Answer::Result,
+        ResponseBody::Error(_) => Answer::Error,
     }
 }
 
-fn code_of(said: &Said<'_>) -> Option<i64> {
-    let Said::Error(error) = said else { return None };
+fn code_of(response: &ResponseBody<'_>) -> Option<i64> {
+    let ResponseBody::Error(error) = response else { return None };
     core::str::from_utf8(json::member(error, "code")?).ok()?.parse().ok()
 }

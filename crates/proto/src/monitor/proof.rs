@@ -12,7 +12,7 @@ impl Monitor {
             let table = &self.tables[side];
             table.check();
             assert!(table.live() <= self.config.max_in_flight, "invariant 8: too many in flight");
-            assert!(self.held[side].len() <= self.config.max_sticky, "invariant 8: too many held cancels");
+            assert!(self.held[side].len() <= self.config.max_early_cancels, "invariant 8: too many held cancels");
             for (_, observed) in table.iter() {
                 let outcome = observed.cancel.as_ref().map(|cancel| cancel.outcome);
                 assert!(

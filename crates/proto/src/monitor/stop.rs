@@ -5,25 +5,25 @@ use crate::{
     cancel::{self, Cancel},
     cause::{Cause, CauseCode},
     dialect::{CancelForm, Dialect, TurnForm},
+    early_cancels::{EarlyCancel, Hold},
     receipt::{Outcome, Receipt},
     relay::{LateKind, Verdict},
     rule::Rule,
     side::Side,
-    sticky::{Held, Hold},
     time::Instant,
 };
 
 impl Monitor {
     pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
         self.counts[from].cancels += 1;
-        let dialect = self.era.of(from, self.framing);
-        let also: &[&'static Dialect] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
+        let dialect = self.negotiation.of(from, self.framing);
+        let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
             return self.note_cancel(now, from, None, None, Verdict::Malformed);
         };
-        let was_guess = !self.era.is_settled();
-        self.era.saw_cancel(from, self.framing, cancel.form);
-        if was_guess && self.era.is_settled() {
+        let was_guess = !self.negotiation.is_settled();
+        self.negotiation.saw_cancel(from, self.framing, cancel.form);
+        if was_guess && self.negotiation.is_settled() {
             self.reread_dialects(dialect);
         }
         self.note_dialect(now);
@@ -56,7 +56,8 @@ impl Monitor {
         let Some(observed) = self.observed(request) else { return };
         let known = (self.methods.name(observed.method), observed.is_known_task());
         // A turn is cancelled by a notification of its own, which no rule forbids.
-        let forbidden = cancel.and_then(|_| self.era.forbids_requester(request.from, observed.dialect, Some(known)));
+        let forbidden =
+            cancel.and_then(|_| self.negotiation.forbids_requester(request.from, observed.dialect, Some(known)));
         let verdict = match (forbidden, observed.over) {
             (Some(rule), _) => Verdict::Refused(rule),
             (None, None) if observed.cancel.is_some() => Verdict::Repeated,
@@ -125,7 +126,7 @@ impl Monitor {
     }
 
     fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
-        if let Some(rule) = self.era.forbids_requester(from, dialect, None) {
+        if let Some(rule) = self.negotiation.forbids_requester(from, dialect, None) {
             return Verdict::Refused(rule);
         }
         if !dialect.sticky || cancel.id.heap_bytes() > self.config.max_text {
@@ -161,7 +162,7 @@ impl Monitor {
     }
 
     /// No request came for this cancel.
-    pub(super) fn note_held_in_vain(&mut self, now: Instant, from: Side, held: Held) {
+    pub(super) fn note_held_in_vain(&mut self, now: Instant, from: Side, held: EarlyCancel) {
         self.events.push_back(Event::Cancel(CancelSeen {
             from,
             request: None,

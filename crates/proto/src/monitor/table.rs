@@ -115,12 +115,12 @@ impl Table {
 
     /// The newest request of this id.
     pub(super) fn by_id(&self, id: &RequestId) -> Option<Key> {
-        self.find(&self.ids, self.seed.id(id), |request| !request.superseded && request.id == *id)
+        self.find(&self.ids, self.seed.id(id), |request| !request.replaced && request.id == *id)
     }
 
     /// An earlier request of this id that may still be answered.
     pub(super) fn abandoned(&self, id: &RequestId) -> Option<Key> {
-        let is = |request: &Observed| request.superseded && request.may_be_answered() && request.id == *id;
+        let is = |request: &Observed| request.replaced && request.may_be_answered() && request.id == *id;
         self.find(&self.ids, self.seed.id(id), is)
     }
 
@@ -217,7 +217,7 @@ impl Table {
         assert_eq!((count, places), (self.live(), self.live_places), "invariant 8: the count is off");
         assert_eq!(self.ids.len(), self.slab.len(), "invariant 6: a request is not in the index, or twice");
         for (key, request) in self.iter() {
-            if !request.superseded {
+            if !request.replaced {
                 assert_eq!(self.by_id(&request.id), Some(key), "invariant 5: {} finds another", request.id);
             }
             for token in [&request.token, &request.partial].into_iter().flatten() {

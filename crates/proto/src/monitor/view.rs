@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{Answered, Late, Monitor, Progress, RequestKey, Settled, observed::Observed};
 use crate::{
-    dialect::Dialect, id::RequestId, json, method::Method, receipt::Receipt, relay::Party, side::Side, time::Instant,
+    dialect::Dialect, id::RequestId, json, method::Method, receipt::Receipt, relay::Implementation, side::Side,
+    time::Instant,
 };
 
 /// One request of a link, in flight or remembered.
@@ -98,15 +99,15 @@ impl Monitor {
     /// What both sides speak; a guess until something telling has passed.
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
-        self.era.of(Side::Client, self.framing)
+        self.negotiation.of(Side::Client, self.framing)
     }
 
     /// What `side` called itself in its handshake: untrusted.
     #[must_use]
-    pub const fn party(&self, side: Side) -> Option<&Party> {
+    pub const fn implementation(&self, side: Side) -> Option<&Implementation> {
         match side {
-            Side::Client => self.parties.client.as_ref(),
-            Side::Server => self.parties.server.as_ref(),
+            Side::Client => self.implementations.client.as_ref(),
+            Side::Server => self.implementations.server.as_ref(),
         }
     }
 

@@ -92,7 +92,7 @@ impl Relay {
         }
         self.allowance = Some(if bounded { Allowance::FULL } else { Allowance::UNLIMITED });
         let to = from.other();
-        let joins = self.era.of(to, self.framing).batches;
+        let joins = self.negotiation.of(to, self.framing).batches;
         let mut array = Array::default();
         for member in batch.members() {
             let passed = match frame::parse_member(member) {
@@ -118,13 +118,13 @@ impl Relay {
 
     /// Whether arrays of `side` may be batches: not in a revision that is known to have none.
     fn may_batch(&self, side: Side) -> bool {
-        !self.era.is_known(side) || self.era.of(side, self.framing).batches
+        !self.negotiation.is_known(side) || self.negotiation.of(side, self.framing).batches
     }
 
     fn pass_array(&mut self, now: Instant, to: Side, mut array: Array) {
         array.remove(|tag| self.is_withdrawn(tag));
-        if self.links[to].deaf {
-            return array.tagged.into_iter().for_each(|(_, tag)| self.handle_lost(now, tag));
+        if self.links[to].write_closed {
+            return array.tagged.into_iter().for_each(|(_, tag)| self.frame_lost(now, tag));
         }
         let Some((_comma, members)) = array.text.split_last() else { return };
         for &(_, tag) in &array.tagged {
@@ -155,7 +155,7 @@ impl Relay {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.down = Down::Bundled(Settled::Answered);
                 }
-                self.touch(request);
+                self.mark_changed(request);
             }
             Tag::Plain | Tag::Cancel(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => {}
         }

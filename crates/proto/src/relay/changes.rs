@@ -16,7 +16,7 @@ use crate::{
 const MAX: usize = 1 << 18;
 
 /// Messages of our own that are kept at most.
-const MAX_SAID: usize = 256;
+const MAX_OWN_MESSAGES: usize = 256;
 
 /// Longer ones are not: ids and sessions in them are the peers', of any length.
 const MAX_FRAME: usize = 16 << 10;
@@ -25,12 +25,12 @@ const MAX_FRAME: usize = 16 << 10;
 pub(super) struct Changes {
     keys: VecDeque<RequestKey>,
     lost: bool,
-    said: VecDeque<Said>,
+    own_messages: VecDeque<OwnMessage>,
 }
 
 /// A message of the relay's own about a request: a cancel that went to one side, an answer that went to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct OwnMessage {
     /// The request.
     pub request: RequestKey,
     /// Who was told.
@@ -59,10 +59,10 @@ impl Changes {
         if frame.len() > MAX_FRAME {
             return;
         }
-        if self.said.len() == MAX_SAID {
-            self.said.pop_front();
+        if self.own_messages.len() == MAX_OWN_MESSAGES {
+            self.own_messages.pop_front();
         }
-        self.said.push_back(Said { request, to, at: now, frame: frame.into() });
+        self.own_messages.push_back(OwnMessage { request, to, at: now, frame: frame.into() });
     }
 }
 
@@ -73,7 +73,7 @@ impl Relay {
     pub fn watch(&mut self, on: bool) {
         self.changes = on.then(Changes::default);
         for side in Side::BOTH {
-            self.tables[side].untouch();
+            self.tables[side].clear_changed();
         }
     }
 
@@ -82,7 +82,7 @@ impl Relay {
     pub fn poll_changed(&mut self) -> Option<RequestKey> {
         let request = self.changes.as_mut()?.keys.pop_front()?;
         if let Some(exchange) = self.exchange_mut(request) {
-            exchange.touched = false;
+            exchange.changed = false;
         }
         Some(request)
     }
@@ -100,13 +100,13 @@ impl Relay {
     }
 
     /// Messages of the relay's own about requests, the latest 256 since watching began, but for those beyond 16 KiB.
-    pub fn said(&self) -> impl Iterator<Item = &Said> {
-        self.changes.iter().flat_map(|changes| &changes.said)
+    pub fn own_messages(&self) -> impl Iterator<Item = &OwnMessage> {
+        self.changes.iter().flat_map(|changes| &changes.own_messages)
     }
 
     /// Notes that a request has changed.
     #[inline]
-    pub(super) fn touch(&mut self, request: RequestKey) {
+    pub(super) fn mark_changed(&mut self, request: RequestKey) {
         if self.changes.is_some() {
             self.note_change(request);
         }
@@ -115,7 +115,7 @@ impl Relay {
     fn note_change(&mut self, request: RequestKey) {
         let Self { changes: Some(changes), tables, .. } = self else { return };
         let Some(exchange) = tables[request.from].get_mut(request.key) else { return };
-        if core::mem::replace(&mut exchange.touched, true) {
+        if core::mem::replace(&mut exchange.changed, true) {
             return;
         }
         changes.keys.push_back(request);
@@ -123,7 +123,7 @@ impl Relay {
             changes.keys = VecDeque::new();
             changes.lost = true;
             for side in Side::BOTH {
-                tables[side].untouch();
+                tables[side].clear_changed();
             }
         }
     }

@@ -5,9 +5,9 @@ use core::time::Duration;
 use crate::{
     bug::{Seeded, SeededBug},
     dialect::Dialect,
+    early_cancels::EarlyCancelLimits,
     outbox,
     side::Sides,
-    sticky::EarlyCancels,
     wire::{Framing, MAX_BLOCK},
 };
 
@@ -36,23 +36,18 @@ pub struct Config {
     /// that, one more is refused (D12).
     pub max_kept: usize,
     /// Unread bytes that a side may be owed before the other side's input is paused (D13).
-    pub max_debt: usize,
+    pub max_backlog: usize,
     /// How long a side may read nothing of a debt past that bound before it is given up (D13).
-    pub debt_limit: Duration,
+    pub stall_limit: Duration,
     /// The cancels of each side that are held for a request never seen (D9).
-    pub sticky: Sides<EarlyCancels>,
+    pub early_cancels: Sides<EarlyCancelLimits>,
     /// Settled requests remembered per side, so that what comes late for them is recognised (D8). They are
     /// forgotten a few at a time: up to 32 more may be remembered.
     pub remembered: usize,
     /// How long a settled request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
-    /// Whether cancels, receipts and everything swallowed, dropped or unlawful are events. Without, only what
-    /// a driver may have to act on is: timeouts, stuck requests, a side that is given up.
-    pub notices: bool,
-    /// Whether every request's start and end is an event, too.
-    pub observe: bool,
-    /// Whether every frame is an event ([`Event::Frame`](super::Event::Frame)), for recordings.
-    pub tap: bool,
+    /// Which events are emitted.
+    pub emit: Emit,
     /// How errors name the settings that they come from.
     pub setting_names: SettingNames,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
@@ -72,8 +67,8 @@ impl Config {
     pub const fn most_held(&self, read: usize) -> usize {
         // Settled requests: those owed nothing, and sixteen times as many that may still be answered (D8).
         let requests = self.max_in_flight + 17 * (self.remembered + 32);
-        let early = self.sticky.client.most + self.sticky.server.most;
-        let queue = outbox::most_held(self.max_debt, read, self.max_message);
+        let early = self.early_cancels.client.most + self.early_cancels.server.most;
+        let queue = outbox::most_held(self.max_backlog, read, self.max_message);
         let decoder = 2 * self.max_message + MAX_BLOCK;
         let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read
@@ -98,6 +93,24 @@ impl Config {
     }
 }
 
+/// Which events a relay emits, beside those that a driver may have to act on: timeouts, stuck requests, a side that is
+/// given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emit {
+    /// Cancels, receipts, and everything swallowed, dropped or unlawful; on by default.
+    pub notices: bool,
+    /// The start and the end of every request.
+    pub requests: bool,
+    /// Every frame ([`Event::Frame`](super::Event::Frame)), for recordings.
+    pub frames: bool,
+}
+
+impl Default for Emit {
+    fn default() -> Self {
+        Self { notices: true, requests: false, frames: false }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -108,14 +121,12 @@ impl Default for Config {
             max_message: 64 << 20,
             max_in_flight: 65_536,
             max_kept: 16 << 20,
-            max_debt: 16 << 20,
-            debt_limit: Duration::from_secs(600),
-            sticky: Sides { client: EarlyCancels::STRANGER, server: EarlyCancels::STRANGER },
+            max_backlog: 16 << 20,
+            stall_limit: Duration::from_secs(600),
+            early_cancels: Sides { client: EarlyCancelLimits::STRANGER, server: EarlyCancelLimits::STRANGER },
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
-            notices: true,
-            observe: false,
-            tap: false,
+            emit: Emit::default(),
             setting_names: SettingNames::default(),
             seed: 0,
             #[cfg(feature = "seeded-bugs")]
@@ -174,7 +185,7 @@ pub enum Clock {
 impl Clock {
     /// The word used in errors and logs.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Response => "response",
             Self::Total => "total",

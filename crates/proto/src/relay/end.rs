@@ -27,7 +27,7 @@ pub enum EndedBy {
 impl EndedBy {
     /// The word for data, logs and recordings; a server that ended without being asked is `server`.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client(_) => "client",
             Self::Shim(_) => "shim",
@@ -65,7 +65,7 @@ pub enum EndReason {
 impl EndReason {
     /// The word for data, logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReaderGone => "reader_gone",
             Self::ParentGone => "parent_gone",
@@ -86,7 +86,7 @@ impl fmt::Display for EndReason {
             Self::Idle(time) => {
                 write!(f, "its client's input had ended and nothing was in flight for {time:?} (--finish)")
             }
-            Self::Unread(side) => write!(f, "the {} read nothing of what it was owed", side.word()),
+            Self::Unread(side) => write!(f, "the {} read nothing of what it was owed", side.as_str()),
             Self::Silent => f.write_str("it had closed its input or output"),
             Self::Stuck => f.write_str("it still worked on a cancelled request (--on-stuck kill)"),
         }

@@ -15,7 +15,7 @@ use crate::{
 /// Something that happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A request was taken in (with `observe`).
+    /// A request was taken in (with [`Emit::requests`](super::Emit)).
     Opened {
         /// Names the request in later events.
         request: RequestKey,
@@ -30,7 +30,7 @@ pub enum Event {
         /// When.
         at: Instant,
     },
-    /// The requester has its answer, or its silence, for good (with `observe`).
+    /// The requester has its answer, or its silence, for good (with [`Emit::requests`](super::Emit)).
     Settled {
         /// The request.
         request: RequestKey,
@@ -136,7 +136,7 @@ pub enum Event {
         /// Unread bytes.
         debt: usize,
     },
-    /// A frame passed a point (with `tap`).
+    /// A frame passed a point (with [`Emit::frames`](super::Emit)).
     Frame {
         /// The point.
         hop: Hop,
@@ -190,7 +190,7 @@ pub enum Verdict {
 impl Verdict {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
             Self::Repeated => "repeated",
@@ -222,7 +222,7 @@ pub enum Settled {
 impl Settled {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
             Self::AnsweredHere { .. } => "answered_here",
@@ -246,7 +246,7 @@ pub enum TaskNews {
 impl TaskNews {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Made => "made",
             Self::Orphaned(_) => "orphaned",
@@ -270,7 +270,7 @@ pub enum LateKind {
 impl LateKind {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Result => "result",
             Self::Error => "error",
@@ -292,7 +292,7 @@ pub enum StuckSign {
 impl StuckSign {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Progress => "progress",
             Self::NoAnswer => "no_answer",
@@ -322,7 +322,7 @@ pub enum Drop {
 impl Drop {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Garbage => "garbage",
             Self::TooLarge => "too_large",
@@ -347,7 +347,7 @@ pub enum Hop {
 impl Hop {
     /// The word for logs and recordings.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::From(Side::Client) => "from_client",
             Self::From(Side::Server) => "from_server",

@@ -27,11 +27,11 @@ pub(super) struct Exchange {
     pub(super) session: Option<Box<[u8]>>,
     pub(super) clocks: Option<Box<Clocks>>,
     pub(super) cancel: Option<Box<Cancelling>>,
-    pub(super) aside: Option<Box<Aside>>,
+    pub(super) rare: Option<Box<Rare>>,
     /// What the requester speaks, for this request (D2).
     pub(super) dialect: &'static Dialect,
     /// What the other side speaks, for this request.
-    pub(super) onward: &'static Dialect,
+    pub(super) upstream_dialect: &'static Dialect,
     pub(super) up: Up,
     pub(super) down: Down,
     pub(super) asked: Instant,
@@ -43,9 +43,9 @@ pub(super) struct Exchange {
     /// It is a task: only `tasks/cancel` may cancel it (MCP-C13).
     pub(super) is_task: bool,
     /// A later request of the requester has taken the id over; this one is known by its other id only.
-    pub(super) superseded: bool,
+    pub(super) replaced: bool,
     /// It waits among the changes for whoever watches.
-    pub(super) touched: bool,
+    pub(super) changed: bool,
 }
 
 /// What the other side knows of the request.
@@ -107,7 +107,7 @@ impl Clocks {
 
 /// What most requests never have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Rare {
     /// A person answers it: until then the response clocks of the side that is asked stand still (D49).
     pub(super) is_question: bool,
     /// The token under which the requester asked for partial results (LSP-04).
@@ -191,7 +191,7 @@ const _: () = assert!(size_of::<Exchange>() <= 160);
 impl Exchange {
     /// The task that it became, or that it cancels in our name (D38).
     pub(super) fn task(&self) -> Option<&TaskPart> {
-        self.aside.as_deref()?.task.as_ref()
+        self.rare.as_deref()?.task.as_ref()
     }
 
     /// Bytes that its ids, token and session own.
@@ -207,25 +207,25 @@ impl Exchange {
 
     /// Bytes of what few have.
     pub(super) fn boxed(&self) -> usize {
-        let aside = self.aside.as_deref().map_or(0, |aside| {
-            let notices = aside.notices.capacity() * size_of::<Ticket>();
-            size_of::<Aside>() + notices + aside.progress.params.capacity()
+        let rare = self.rare.as_deref().map_or(0, |rare| {
+            let notices = rare.notices.capacity() * size_of::<Ticket>();
+            size_of::<Rare>() + notices + rare.progress.params.capacity()
         });
         let cancel = self
             .cancel
             .as_deref()
             .map_or(0, |cancel| size_of::<Cancelling>() + cancel.receipt.cause.text().map_or(0, str::len));
-        aside + cancel + self.clocks.as_ref().map_or(0, |_| size_of::<Clocks>())
+        rare + cancel + self.clocks.as_ref().map_or(0, |_| size_of::<Clocks>())
     }
 
     /// Whether a person answers it.
     pub(super) fn is_question(&self) -> bool {
-        self.aside.as_deref().is_some_and(|aside| aside.is_question)
+        self.rare.as_deref().is_some_and(|rare| rare.is_question)
     }
 
     /// The token under which its requester asked for partial results.
     pub(super) fn partial(&self) -> Option<&RequestId> {
-        self.aside.as_deref()?.partial.as_ref()
+        self.rare.as_deref()?.partial.as_ref()
     }
 
     /// The tokens under which it may report: of progress, and of partial results.

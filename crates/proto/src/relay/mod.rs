@@ -26,8 +26,8 @@ mod config;
 mod end;
 mod event;
 mod exchange;
+mod implementation;
 mod key;
-mod party;
 mod pass;
 mod proof;
 mod settle;
@@ -42,21 +42,22 @@ mod view;
 use core::hint::cold_path;
 use std::collections::VecDeque;
 
-pub use crate::sticky::EarlyCancels;
-pub use changes::Said;
-pub use config::{Clock, ClockRule, Config, SettingNames};
+pub use crate::early_cancels::EarlyCancelLimits;
+pub use changes::OwnMessage;
+pub use config::{Clock, ClockRule, Config, Emit, SettingNames};
 pub use end::{End, EndReason, EndedBy};
 pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
 pub use exchange::Late;
+pub use implementation::Implementation;
 pub use key::{NoKey, RequestKey};
-pub use party::Party;
 pub use tally::{Counts, Histogram, Tally};
-pub use view::{Ended, Glimpse, ProgressView, RequestState, RequestView};
+pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
 use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
-    dialect::{Dialect, era::Era},
+    dialect::{Dialect, negotiation::Negotiation},
+    early_cancels::EarlyCancels,
     frame::{self, Malformed, Mend},
     hash::Seed,
     id::RequestId,
@@ -68,7 +69,6 @@ use crate::{
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
-    sticky::Sticky,
     time::Instant,
     timer::Timers,
     turns::Turns,
@@ -83,7 +83,7 @@ use tag::{PackedTag, Tag};
 #[derive(Clone, Debug)]
 pub struct Relay {
     config: Config,
-    era: Era,
+    negotiation: Negotiation,
     framing: Framing,
     links: Sides<Link>,
     /// By who sent the requests.
@@ -92,7 +92,7 @@ pub struct Relay {
     /// The tools and prompts that requests name, as JSON.
     names: Methods,
     /// Cancels that overtook their request (D9).
-    held: Sides<Sticky>,
+    held: Sides<EarlyCancels>,
     /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
     muted: Vec<(Box<[u8]>, Key)>,
     /// The clocks of each side's response limits: one stands while that side has a question to answer (D49).
@@ -105,7 +105,7 @@ pub struct Relay {
     violations: Sides<Violations>,
     tally: Tally,
     /// What each side calls itself.
-    parties: Sides<Option<Party>>,
+    implementations: Sides<Option<Implementation>>,
     /// The client's turns in flight (D37).
     turns: Turns,
     /// What has changed since whoever watches last asked; absent when nobody does.
@@ -129,11 +129,11 @@ struct Link {
     decoder: Option<Decoder>,
     outbox: Outbox<PackedTag>,
     /// The part of the backlog that is refusals of our own: what this side's bad input has cost.
-    own_debt: usize,
+    own_backlog: usize,
     /// Its input has ended.
     ended: bool,
     /// Nothing can be written to it any more.
-    deaf: bool,
+    write_closed: bool,
     /// When it is given up unless it reads something.
     stalled: Option<Instant>,
 }
@@ -177,19 +177,19 @@ impl Relay {
     pub fn new(config: Config) -> Self {
         let seed = Seed::new(config.seed);
         Self {
-            era: Era::new(config.dialects),
+            negotiation: Negotiation::new(config.dialects),
             framing: config.framing.unwrap_or(Framing::Line),
             links: Sides::from_fn(|_| Link {
                 decoder: Some(Decoder::new(config.framing, config.max_message)),
                 outbox: Outbox::new(config.seeded()),
-                own_debt: 0,
+                own_backlog: 0,
                 ended: false,
-                deaf: false,
+                write_closed: false,
                 stalled: None,
             }),
             tables: Sides::from_fn(|_| Table::new(seed)),
             methods: Methods::new(seed),
-            held: Sides::from_fn(|side| Sticky::new(config.sticky[side], seed)),
+            held: Sides::from_fn(|side| EarlyCancels::new(config.early_cancels[side], seed)),
             muted: Vec::new(),
             asked: Sides::from_fn(|_| Standstill::new()),
             timers: Timers::new(),
@@ -198,7 +198,7 @@ impl Relay {
             violations: Sides::default(),
             names: Methods::new(seed),
             tally: Tally::default(),
-            parties: Sides::default(),
+            implementations: Sides::default(),
             turns: Turns::new(seed),
             changes: None,
             server_end: None,
@@ -213,7 +213,7 @@ impl Relay {
     /// Bytes arrived from `side`.
     ///
     /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer
-    /// where one is due (D36). Nothing is taken after [`handle_end`](Self::handle_end).
+    /// where one is due (D36). Nothing is taken after [`handle_eof`](Self::handle_end).
     pub fn handle_input(&mut self, now: Instant, side: Side, mut bytes: &[u8]) {
         if self.links[side].ended {
             return;
@@ -236,13 +236,13 @@ impl Relay {
         if bytes == 0 {
             return;
         }
-        let tap = self.config.tap;
+        let frames = self.config.emit.frames;
         let Self { links, events, left, changes, tables, .. } = self;
         links[side].outbox.written(bytes, |tag, bytes| {
             if let Some(changes) = changes {
                 changes.note_written(now, side, tag.read(), bytes, tables);
             }
-            if tap {
+            if frames {
                 cold_path();
                 events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
             }
@@ -252,7 +252,7 @@ impl Relay {
         });
         let mut left = core::mem::take(&mut self.left);
         for (tag, len) in left.drain(..) {
-            self.handle_left(now, side, tag.read(), len);
+            self.frame_left(now, side, tag.read(), len);
         }
         left.shrink_to(KEPT_RECORDS);
         self.left = left;
@@ -292,7 +292,7 @@ impl Relay {
     /// The client's end cancels nothing (D27): what is owed still flows. The server's end answers every
     /// request in flight with an error that says `how`, and cancels what the server had asked (D35).
     /// Afterwards nothing is pending for the server.
-    pub fn handle_end(&mut self, now: Instant, side: Side, how: &End) {
+    pub fn handle_eof(&mut self, now: Instant, side: Side, how: &End) {
         if self.links[side].ended {
             return;
         }
@@ -315,7 +315,7 @@ impl Relay {
     }
 
     /// Nothing can be written to `side` any more: what waits for it is forgotten, and what comes later too.
-    pub fn handle_deaf(&mut self, now: Instant, side: Side) {
+    pub fn handle_write_closed(&mut self, now: Instant, side: Side) {
         self.shut(now, side);
         self.check();
     }
@@ -338,7 +338,7 @@ impl Relay {
     /// (D27). One whose dialect wants silence is over; another may still get the answer it is owed.
     ///
     /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
-    pub fn handle_gone(&mut self, now: Instant, side: Side) {
+    pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
         self.cancel_for_disconnect(now, side);
         self.check();
     }
@@ -353,10 +353,10 @@ impl Relay {
     /// unread what its own bad input has cost (D13, invariant 7).
     #[must_use]
     pub fn wants_input(&self, side: Side) -> bool {
-        let bound = self.config.max_debt;
+        let bound = self.config.max_backlog;
         let other = &self.links[side.other()];
         // A refusal counts as a whole until its last byte has left.
-        other.outbox.backlog().saturating_sub(other.own_debt) <= bound && self.links[side].own_debt <= bound
+        other.outbox.backlog().saturating_sub(other.own_backlog) <= bound && self.links[side].own_backlog <= bound
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
@@ -393,7 +393,7 @@ impl Relay {
     }
 
     /// The rules that `side` broke until now, by number, whether or not the driver hears of each
-    /// ([`Config::notices`]).
+    /// ([`Emit::notices`]).
     #[must_use]
     pub fn violations(&self, side: Side) -> &Violations {
         &self.violations[side]
@@ -407,17 +407,17 @@ impl Relay {
 
     /// What `side` called itself in its handshake: untrusted.
     #[must_use]
-    pub const fn party(&self, side: Side) -> Option<&Party> {
+    pub const fn implementation(&self, side: Side) -> Option<&Implementation> {
         match side {
-            Side::Client => self.parties.client.as_ref(),
-            Side::Server => self.parties.server.as_ref(),
+            Side::Client => self.implementations.client.as_ref(),
+            Side::Server => self.implementations.server.as_ref(),
         }
     }
 
     /// The dialect spoken with `side`; a guess until something telling has passed.
     #[must_use]
     pub fn dialect(&self, side: Side) -> &'static Dialect {
-        self.era.of(side, self.framing)
+        self.negotiation.of(side, self.framing)
     }
 
     fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
@@ -429,7 +429,7 @@ impl Relay {
     }
 
     fn handle_frame(&mut self, now: Instant, from: Side, framed: Framed<'_>) {
-        if self.config.tap {
+        if self.config.emit.frames {
             let bytes = framed.raw().into();
             self.events.push_back(Event::Frame { hop: Hop::From(from), at: now, bytes });
         }
@@ -445,8 +445,8 @@ impl Relay {
             }
         };
         let Some(passed) = passed else { return };
-        if self.links[from.other()].deaf {
-            self.handle_lost(now, passed.tag.read());
+        if self.links[from.other()].write_closed {
+            self.frame_lost(now, passed.tag.read());
         } else {
             self.pass(from, framed, passed);
         }
@@ -478,8 +478,8 @@ impl Relay {
 
     /// Passes a message on in a frame of its own, whatever frame it came in.
     fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], Passed { splice, tag, .. }: Passed) {
-        if self.links[to].deaf {
-            return self.handle_lost(now, tag.read());
+        if self.links[to].write_closed {
+            return self.frame_lost(now, tag.read());
         }
         let framing = self.framing;
         self.waits(tag.read(), self.links[to].outbox.upcoming(false));
@@ -526,11 +526,11 @@ impl Relay {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.down = Down::Answering(ticket, Settled::Answered);
                 }
-                self.touch(request);
+                self.mark_changed(request);
             }
             Tag::Notice(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
-                    exchange.aside.get_or_insert_default().notices.push_back(ticket);
+                    exchange.rare.get_or_insert_default().notices.push_back(ticket);
                 }
             }
             Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => {}
@@ -539,18 +539,18 @@ impl Relay {
 
     /// A frame has left for `to`, whole.
     #[inline]
-    fn handle_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
+    fn frame_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
         match tag {
             Tag::Plain => {}
             Tag::Refusal => {
-                let own_debt = &mut self.links[to].own_debt;
-                *own_debt = own_debt.saturating_sub(len + Outbox::<PackedTag>::RECORD);
+                let own_backlog = &mut self.links[to].own_backlog;
+                *own_backlog = own_backlog.saturating_sub(len + Outbox::<PackedTag>::RECORD);
             }
             Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Sent;
                 }
-                self.touch(request);
+                self.mark_changed(request);
             }
             Tag::Answer(request) => {
                 if let Some(Down::Answering(_, how) | Down::Bundled(how)) = self.exchange(request).map(|ex| ex.down) {
@@ -559,18 +559,18 @@ impl Relay {
             }
             Tag::Cancel(request) => self.cancel_written(now, request),
             Tag::Notice(request) => {
-                if let Some(aside) = self.exchange_mut(request).and_then(|ex| ex.aside.as_deref_mut()) {
-                    aside.notices.pop_front();
+                if let Some(rare) = self.exchange_mut(request).and_then(|ex| ex.rare.as_deref_mut()) {
+                    rare.notices.pop_front();
                 }
             }
-            Tag::Many(bundle) => self.handle_all_left(now, to, bundle),
+            Tag::Many(bundle) => self.bundle_left(now, to, bundle),
         }
     }
 
     #[inline(never)]
-    fn handle_all_left(&mut self, now: Instant, to: Side, bundle: Key) {
+    fn bundle_left(&mut self, now: Instant, to: Side, bundle: Key) {
         for tag in self.bundles.remove(bundle).unwrap_or_default() {
-            self.handle_left(now, to, tag, 0);
+            self.frame_left(now, to, tag, 0);
         }
     }
 
@@ -626,32 +626,32 @@ impl Relay {
 
     /// Nothing will be written to `side` again.
     fn shut(&mut self, now: Instant, side: Side) {
-        self.links[side].deaf = true;
+        self.links[side].write_closed = true;
         let mut lost = Vec::new();
         self.links[side].outbox.clear(|tag| lost.push(tag.read()));
-        self.links[side].own_debt = 0;
+        self.links[side].own_backlog = 0;
         if let Some(due) = self.links[side].stalled.take() {
             self.timers.disarm(due, Timer::Debt(side));
         }
         for tag in lost {
-            self.handle_lost(now, tag);
+            self.frame_lost(now, tag);
         }
     }
 
     /// A frame will never leave.
-    fn handle_lost(&mut self, now: Instant, tag: Tag) {
+    fn frame_lost(&mut self, now: Instant, tag: Tag) {
         match tag {
             Tag::Plain | Tag::Refusal => {}
             Tag::Request(request) => {
                 if let Some(exchange) = self.exchange_mut(request) {
                     exchange.up = Up::Lost;
                 }
-                self.touch(request);
+                self.mark_changed(request);
             }
             Tag::Answer(request) => self.settle(now, request, Settled::Gone),
             Tag::Notice(request) => {
-                if let Some(aside) = self.exchange_mut(request).and_then(|ex| ex.aside.as_deref_mut()) {
-                    aside.notices.clear();
+                if let Some(rare) = self.exchange_mut(request).and_then(|ex| ex.rare.as_deref_mut()) {
+                    rare.notices.clear();
                 }
             }
             Tag::Cancel(request) => {
@@ -663,7 +663,7 @@ impl Relay {
             }
             Tag::Many(bundle) => {
                 let members = self.bundles.remove(bundle).unwrap_or_default();
-                members.into_iter().for_each(|tag| self.handle_lost(now, tag));
+                members.into_iter().for_each(|tag| self.frame_lost(now, tag));
             }
         }
     }
@@ -672,8 +672,8 @@ impl Relay {
     fn watch_debt(&mut self, now: Instant) {
         for side in Side::BOTH {
             let link = &mut self.links[side];
-            if link.outbox.backlog() > self.config.max_debt && link.stalled.is_none() {
-                let due = now + self.config.debt_limit;
+            if link.outbox.backlog() > self.config.max_backlog && link.stalled.is_none() {
+                let due = now + self.config.stall_limit;
                 link.stalled = Some(due);
                 self.timers.arm(due, Timer::Debt(side));
             }

@@ -1,15 +1,15 @@
 //! What a side sends, taken in: each message is passed on, answered here, or swallowed.
 
 use super::{
-    Clock, ClockRule, Drop, LateKind, Party, Passed, Relay, RequestKey, Settled, Tag, Timer,
-    exchange::{Aside, Cancelling, Clocks, Down, Exchange, Running, Up},
+    Clock, ClockRule, Drop, Implementation, LateKind, Passed, Relay, RequestKey, Settled, Tag, Timer,
+    exchange::{Cancelling, Clocks, Down, Exchange, Rare, Running, Up},
 };
 use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{self, IdReuse, StrayError},
     error_code,
-    frame::{self, Frame, Kind, Malformed, Notification, Outcome as Said, Request, Response, ResponseId},
+    frame::{self, Frame, Kind, Malformed, Notification, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
     method::Method,
@@ -58,18 +58,18 @@ impl Relay {
     fn handle_request(&mut self, now: Instant, from: Side, request: &mut Request<'_>) -> Option<Passed> {
         let id = core::mem::replace(&mut request.id, RequestId::NULL);
         let (method, params, request_span) = (&*request.method, &request.params, request.id_span.clone());
-        let dialect = self.era.saw_request_from(from, self.framing, method, params);
+        let dialect = self.negotiation.saw_request_from(from, self.framing, method, params);
         if from == Side::Client && method == "initialize" {
-            self.parties.client = params.raw.and_then(Party::of);
+            self.implementations.client = params.raw.and_then(Implementation::of);
         }
-        let onward = self.era.of_request(from.other(), self.framing, params.meta);
+        let upstream_dialect = self.negotiation.of_request(from.other(), self.framing, params.meta);
         if id.is_null() && !dialect.null_ids {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request id must not be null");
             self.report_drop(now, from, Drop::Garbage, method.as_bytes());
             return None;
         }
         let probe = self.tables[from].probe(&id);
-        if !self.make_way(now, from, probe.namesake, &id, dialect.reuse) {
+        if !self.make_way(now, from, probe.previous, &id, dialect.reuse) {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, DUPLICATE_ID);
             self.report_drop(now, from, Drop::DuplicateId, method.as_bytes());
             return None;
@@ -88,17 +88,17 @@ impl Relay {
         }
         if from == Side::Client {
             if dialect.last_request == Some(method) {
-                self.era.saw_last_request();
+                self.negotiation.saw_last_request();
             }
         } else if let Some(rule) = dialect.no_server_requests {
             self.report_violation(now, from, rule, Some(id.clone()));
         }
 
-        let is_task = self.era.asks_for_task(from, dialect, method, params);
+        let is_task = self.negotiation.asks_for_task(from, dialect, method, params);
         let table = &mut self.tables[from];
         let taken = probe.taken_upstream && !self.config.has(SeededBug::ReuseGetsOldAnswer);
-        let confusable = table.is_confusable(&id) && onward.uncancellable(method).is_none();
-        let renamed = (dialect.reuse != onward.reuse || taken || confusable).then(|| table.own_id(&id));
+        let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
+        let renamed = (dialect.reuse != upstream_dialect.reuse || taken || ambiguous).then(|| table.own_id(&id));
         let parent = self.parent_of(from, method, params.session_id);
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let partial = dialect.progress.and_then(|form| form.asked_partial(params));
@@ -108,19 +108,19 @@ impl Relay {
             session: turn.and(params.session_id).map(Into::into),
             clocks: self.clocks_for(now, from, method, params.name, &dialect.clocks),
             cancel: None,
-            aside: (parent.is_some() || partial.is_some() || is_question)
-                .then(|| Box::new(Aside { parent, partial, is_question, ..Aside::default() })),
+            rare: (parent.is_some() || partial.is_some() || is_question)
+                .then(|| Box::new(Rare { parent, partial, is_question, ..Rare::default() })),
             dialect,
-            onward,
+            upstream_dialect,
             up: Up::Assembling,
             down: Down::Waiting,
             asked: now,
             method: self.methods.intern(method),
             name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
             answer: None,
-            touched: false,
+            changed: false,
             is_task,
-            superseded: false,
+            replaced: false,
             renamed: renamed.clone(),
             id,
         };
@@ -139,7 +139,7 @@ impl Relay {
         if self.take_held(now, request) {
             return None;
         }
-        if self.links[from.other()].deaf {
+        if self.links[from.other()].write_closed {
             self.answer_gone(now, request);
             return None;
         }
@@ -148,19 +148,19 @@ impl Relay {
     }
 
     /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
-    fn make_way(&mut self, now: Instant, from: Side, namesake: Option<Key>, id: &RequestId, reuse: IdReuse) -> bool {
-        let Some(key) = namesake else { return true };
+    fn make_way(&mut self, now: Instant, from: Side, previous: Option<Key>, id: &RequestId, reuse: IdReuse) -> bool {
+        let Some(key) = previous else { return true };
         if self.tables[from].get(key).is_some_and(Exchange::is_live) {
             return false;
         }
         if reuse == IdReuse::Never {
             self.report_violation(now, from, Rule::McpI02, Some(id.clone()));
         }
-        self.tables[from].supersede(key);
-        if let Some(namesake) = self.tables[from].get_mut(key)
+        self.tables[from].replace(key);
+        if let Some(previous) = self.tables[from].get_mut(key)
             && self.config.has(SeededBug::ReuseGetsOldAnswer)
         {
-            namesake.up = Up::Answered;
+            previous.up = Up::Answered;
         }
         true
     }
@@ -214,9 +214,9 @@ impl Relay {
         body: &[u8],
         notification: &Notification<'_>,
     ) -> Option<Passed> {
-        let dialect = self.era.of(from, self.framing);
+        let dialect = self.negotiation.of(from, self.framing);
         let method = &*notification.method;
-        if self.era.is_cancel(dialect, method) {
+        if self.negotiation.is_cancel(dialect, method) {
             self.handle_cancel(now, from, method, notification.params.raw);
             return None;
         }
@@ -247,21 +247,21 @@ impl Relay {
         let request = RequestKey { from: from.other(), key };
         let Some(exchange) = self.exchange_mut(request) else { return Some(Passed::PLAIN) };
         let is_partial = exchange.partial() == Some(&token);
-        let progress = &mut exchange.aside.get_or_insert_default().progress;
+        let progress = &mut exchange.rare.get_or_insert_default().progress;
         if is_partial {
             progress.note_partial(now)
         } else {
             progress.note(now, params)
         }
         if exchange.keeps_token() {
-            self.touch(request);
+            self.mark_changed(request);
             return Some(Passed::PLAIN);
         }
         // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
         let passes = exchange.down == Down::Waiting;
         if passes {
             self.reset_response_clock(now, request);
-            self.touch(request);
+            self.mark_changed(request);
         } else {
             self.report_late(now, from, request, token, LateKind::Progress);
         }
@@ -283,7 +283,7 @@ impl Relay {
     /// cancelled one are swallowed (D32, MCP-H04).
     fn handle_subscription(&mut self, now: Instant, body: &[u8], params: &[u8]) -> Option<Passed> {
         let found = (|| {
-            let form = self.era.of(Side::Client, self.framing).subscription?;
+            let form = self.negotiation.of(Side::Client, self.framing).subscription?;
             let value = json::lookup(params, form.path)?;
             let id = RequestId::from_json(value)?;
             let key = self.tables[Side::Client].by_upstream(&id)?;
@@ -310,7 +310,7 @@ impl Relay {
             self.handle_unasked(now, from, response);
             return None;
         };
-        let renamed = self.answered(now, from, request, !exact, &response.outcome)?;
+        let renamed = self.answered(now, from, request, !exact, &response.body)?;
         let splice = renamed.map(|id| (response.id_span.clone(), id));
         Some(Passed { splice, tag: Tag::Answer(request).into(), urgent: false })
     }
@@ -350,14 +350,14 @@ impl Relay {
         from: Side,
         request: RequestKey,
         loosely: bool,
-        said: &Said<'_>,
+        response: &ResponseBody<'_>,
     ) -> Option<Option<RequestId>> {
-        let (kind, late) = match said {
-            Said::Result(_) => (Answer::Result, LateKind::Result),
-            Said::Error(_) => (Answer::Error, LateKind::Error),
+        let (kind, late) = match response {
+            ResponseBody::Result(_) => (Answer::Result, LateKind::Result),
+            ResponseBody::Error(_) => (Answer::Error, LateKind::Error),
         };
         let exchange = self.tables[request.from].get_mut(request.key)?;
-        if exchange.task().is_some() && self.ends_errand(now, request, said) {
+        if exchange.task().is_some() && self.ends_own_request(now, request, response) {
             return None;
         }
         let exchange = self.tables[request.from].get_mut(request.key)?;
@@ -368,29 +368,29 @@ impl Relay {
         }
         exchange.up = Up::Answered;
         exchange.answer = Some(kind);
-        if let Said::Error(error) = said {
+        if let ResponseBody::Error(error) = response {
             let code = json::member(error, "code").and_then(json::integer);
-            exchange.aside.get_or_insert_default().code = code;
+            exchange.rare.get_or_insert_default().code = code;
         }
         let id = (exchange.renamed.is_some() || loosely).then(|| exchange.id.clone());
         let passes = exchange.down == Down::Waiting || self.config.has(SeededBug::DoubleAnswer);
-        let may_be_task = exchange.onward.tasks.is_some_and(|form| exchange.is_task || !form.asked);
+        let may_be_task = exchange.upstream_dialect.tasks.is_some_and(|form| exchange.is_task || !form.asked);
         let is_cancelled = exchange.cancel.is_some();
         let is_watched = exchange.cancel.is_some() || exchange.clocks.is_some();
-        if let Said::Result(result) = said
+        if let ResponseBody::Result(result) = response
             && request.from == Side::Client
             && self.methods.name(exchange.method) == "initialize"
         {
-            self.era.saw_initialize_result(result);
-            self.parties.server = Party::of(result);
+            self.negotiation.saw_initialize_result(result);
+            self.implementations.server = Implementation::of(result);
         }
         if is_watched {
-            self.learn_answer(now, request, kind, said);
+            self.learn_answer(now, request, kind, response);
             self.disarm_all(request);
         }
         self.unmute(request);
         if may_be_task {
-            self.note_task(now, request, said);
+            self.note_task(now, request, response);
         }
         if !passes {
             if is_cancelled {
@@ -404,7 +404,7 @@ impl Relay {
     }
 
     /// What the answer says about the cancel, if there was one (D28).
-    fn learn_answer(&mut self, now: Instant, request: RequestKey, answer: Answer, said: &Said<'_>) {
+    fn learn_answer(&mut self, now: Instant, request: RequestKey, answer: Answer, response: &ResponseBody<'_>) {
         let Some(exchange) = self.exchange(request) else { return };
         let Some(cancel) = &exchange.cancel else { return };
         let after = now.since(cancel.receipt.asked);
@@ -412,7 +412,7 @@ impl Relay {
         let cancel_outcome = cancel.receipt.outcome;
         let outcome = match cancel_outcome {
             Outcome::Asked => Outcome::CompletedFirst,
-            Outcome::Sent if exchange.onward.says_cancelled(method, said) => Outcome::Confirmed { after },
+            Outcome::Sent if exchange.upstream_dialect.says_cancelled(method, response) => Outcome::Confirmed { after },
             Outcome::Sent => Outcome::AnsweredAfter { after, answer },
             settled @ (Outcome::NeverSent
             | Outcome::NotSendable
@@ -445,11 +445,11 @@ impl Relay {
             Some(ResponseId::Exact(id)) => id.is_null(),
             Some(ResponseId::Loose(_)) => false,
         };
-        match response.outcome {
-            Said::Error(error) if nameless => {
+        match response.body {
+            ResponseBody::Error(error) if nameless => {
                 self.report_drop(now, from, Drop::StrayError, error);
                 let to = from.other();
-                let head: &[u8] = match self.era.of(to, self.framing).stray_error {
+                let head: &[u8] = match self.negotiation.of(to, self.framing).stray_error {
                     StrayError::NullId => br#"{"jsonrpc":"2.0","id":null,"error":"#,
                     StrayError::NoId => br#"{"jsonrpc":"2.0","error":"#,
                     StrayError::Invalid => return,
@@ -460,7 +460,9 @@ impl Relay {
                     out.push(b'}');
                 });
             }
-            Said::Error(text) | Said::Result(text) => self.report_drop(now, from, Drop::UnknownResponse, text),
+            ResponseBody::Error(text) | ResponseBody::Result(text) => {
+                self.report_drop(now, from, Drop::UnknownResponse, text)
+            }
         }
     }
 
@@ -516,7 +518,7 @@ impl Relay {
 
     /// The answer of `request` came and cannot be passed on: its requester must not wait for ever.
     fn answer_unread(&mut self, now: Instant, from: Side, request: RequestKey, code: i32, text: &str) {
-        if self.answered(now, from, request, false, &Said::Error(b"{}")).is_some() {
+        if self.answered(now, from, request, false, &ResponseBody::Error(b"{}")).is_some() {
             self.answer_error(now, request, code, text, None);
         }
     }
@@ -576,7 +578,7 @@ impl Relay {
             // The client's pipe has ended; the server's own end will come.
             return self.settle(now, request, Settled::Gone);
         }
-        let (text, data) = self.epitaph();
+        let (text, data) = self.server_exit_error();
         self.answer_error(now, request, error_code::UPSTREAM_GONE, &text, Some(&data));
     }
 }

@@ -31,7 +31,7 @@ impl Relay {
                 }
                 if let Down::Answering(ticket, _) = exchange.down {
                     assert!(
-                        self.links[side].deaf || self.links[side].outbox.holds(ticket),
+                        self.links[side].write_closed || self.links[side].outbox.holds(ticket),
                         "invariant 3: {request:?} waits for an answer that is not queued"
                     );
                 }
@@ -55,7 +55,10 @@ impl Relay {
                 table.iter().filter(|(_, ex)| !ex.is_live()).count(),
                 "invariant 6: a settled request is in no ring and will never be forgotten"
             );
-            assert!(self.held[side].len() <= self.config.sticky[side].most, "invariant 8: too many held cancels");
+            assert!(
+                self.held[side].len() <= self.config.early_cancels[side].most,
+                "invariant 8: too many held cancels"
+            );
             let outbox = &self.links[side].outbox;
             assert!(
                 outbox.held() <= outbox.most_held(),
@@ -95,15 +98,15 @@ impl Relay {
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
     /// generation or counter that only names things.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        self.era.hash_state(state);
+        self.negotiation.hash_state(state);
         for side in Side::BOTH {
             let link = &self.links[side];
-            (link.own_debt, link.ended, link.deaf, link.stalled.map(|due| due.since(now))).hash(state);
+            (link.own_backlog, link.ended, link.write_closed, link.stalled.map(|due| due.since(now))).hash(state);
             link.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), &ex.session, ex.method).hash(state);
-                (ex.dialect.name, ex.onward.name, ex.is_task, ex.superseded).hash(state);
+                (ex.dialect.name, ex.upstream_dialect.name, ex.is_task, ex.replaced).hash(state);
                 if let (Side::Client, Some(session)) = (side, &ex.session) {
                     self.turns.of(session).position(|turn| turn == key).hash(state);
                 }
@@ -129,7 +132,7 @@ impl Relay {
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
                     (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
                     cancel.grace.map(|due| due.since(now)).hash(state);
-                    let late = ex.aside.as_deref().filter(|_| cancel.works_on).map(|aside| now.since(aside.late.at));
+                    let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);
                 }
                 if let Some(clocks) = &ex.clocks {

@@ -50,9 +50,9 @@ impl Relay {
     pub(super) fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
         let Some(exchange) = self.tables[request.from].settle(request.key, now, how) else { return };
         let is_timed = exchange.clocks.is_some();
-        let aside = exchange.aside.as_deref_mut();
-        let is_question = aside.as_ref().is_some_and(|aside| aside.is_question);
-        let notices = aside.map(|aside| core::mem::take(&mut aside.notices));
+        let rare = exchange.rare.as_deref_mut();
+        let is_question = rare.as_ref().is_some_and(|rare| rare.is_question);
+        let notices = rare.map(|rare| core::mem::take(&mut rare.notices));
         let asked = exchange.cancel.as_deref().map(|cancel| cancel.receipt.asked);
         if let (Side::Client, Some(session)) = (request.from, &exchange.session) {
             self.turns.remove(session, request.key);
@@ -70,8 +70,8 @@ impl Relay {
             }
         }
         self.tally.settled(how, asked.map(|asked| now.since(asked)));
-        self.touch(request);
-        if self.config.observe {
+        self.mark_changed(request);
+        if self.config.emit.requests {
             self.events.push_back(Event::Settled { request, how, at: now });
         }
         self.prune(now, request.from);
@@ -145,7 +145,7 @@ impl Relay {
         if let Some(exchange) = self.exchange_mut(request) {
             exchange.down = Down::Answering(ticket, how);
         }
-        self.touch(request);
+        self.mark_changed(request);
     }
 
     /// Queues a message of our own for `to`, unless nothing can be written there.
@@ -157,7 +157,7 @@ impl Relay {
     ) -> Option<crate::outbox::Ticket> {
         let framing = self.framing;
         let link = &mut self.links[to];
-        (!link.deaf).then(|| link.outbox.push(tag.into(), |out| message::frame(framing, out, write)))
+        (!link.write_closed).then(|| link.outbox.push(tag.into(), |out| message::frame(framing, out, write)))
     }
 
     /// Answers bad input; what this costs is the sender's own debt (D13), and bounded for each batch (D36).
@@ -179,11 +179,11 @@ impl Relay {
     }
 
     fn write_refusal(&mut self, to: Side, id: Option<&RequestId>, code: i32, text: &str) -> usize {
-        if self.links[to].deaf {
+        if self.links[to].write_closed {
             return 0;
         }
         let before = self.links[to].outbox.backlog();
-        let nameless = self.era.of(to, self.framing).stray_error;
+        let nameless = self.negotiation.of(to, self.framing).stray_error;
         self.say(to, Tag::Refusal, |out| match id {
             Some(id) => message::error(Some(id), code, text, None, out),
             None if nameless == crate::dialect::StrayError::NoId => message::error(None, code, text, None, out),
@@ -191,7 +191,7 @@ impl Relay {
             None => message::error(Some(&RequestId::NULL), code, text, None, out),
         });
         let cost = self.links[to].outbox.backlog() - before;
-        self.links[to].own_debt += cost;
+        self.links[to].own_backlog += cost;
         cost
     }
 
@@ -200,7 +200,7 @@ impl Relay {
         let mut out = vec![b'{'];
         if let Some((clock, limit)) = clock {
             out.extend_from_slice(br#""clock":"#);
-            json::write_string(&mut out, clock.word());
+            json::write_string(&mut out, clock.as_str());
             out.extend_from_slice(br#","afterMs":"#);
             json::write_integer(&mut out, i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
         }
@@ -222,7 +222,7 @@ impl Relay {
             let Some(exchange) = self.exchange_mut(request) else { continue };
             exchange.up = Up::Lost;
             let cancelled = exchange.cancel.is_some();
-            let confirms = !exchange.onward.is_silent();
+            let confirms = !exchange.upstream_dialect.is_silent();
             if let Some(cancel) = exchange.cancel.as_deref_mut()
                 && cancel.receipt.outcome.is_cut_short(confirms)
             {
@@ -230,7 +230,7 @@ impl Relay {
                 self.report_receipt(now, request);
             }
             self.disarm_all(request);
-            self.touch(request);
+            self.mark_changed(request);
             if cancelled {
                 self.answer_cancelled(now, request);
             } else {
@@ -249,7 +249,7 @@ impl Relay {
     }
 
     /// The words and data with which requests of an ended server are answered: how it ended, and who ended it (D44).
-    pub(super) fn epitaph(&self) -> (String, Vec<u8>) {
+    pub(super) fn server_exit_error(&self) -> (String, Vec<u8>) {
         let (how, status) = match self.server_end {
             Some(End::Exited(code)) => (format!("exited with code {code}"), Some(("exitCode", code))),
             Some(End::Signalled(signal)) => (format!("was ended by signal {signal}"), Some(("signal", signal))),
@@ -270,7 +270,7 @@ impl Relay {
             data.push(b':');
             json::write_integer(&mut data, i64::from(number));
             data.extend_from_slice(br#","endedBy":"#);
-            json::write_string(&mut data, self.ended_by.map_or("server", EndedBy::word));
+            json::write_string(&mut data, self.ended_by.map_or("server", EndedBy::as_str));
             match self.ended_by {
                 None => {}
                 Some(EndedBy::Client(signal)) => {
@@ -279,7 +279,7 @@ impl Relay {
                 }
                 Some(EndedBy::Shim(reason)) => {
                     data.extend_from_slice(br#","because":"#);
-                    json::write_string(&mut data, reason.word());
+                    json::write_string(&mut data, reason.as_str());
                 }
             }
         }
@@ -346,8 +346,8 @@ impl Relay {
 
     pub(super) fn report_opened(&mut self, now: Instant, request: RequestKey) {
         self.tally.requests[request.from] += 1;
-        self.touch(request);
-        if !self.config.observe {
+        self.mark_changed(request);
+        if !self.config.emit.requests {
             return;
         }
         let Some(exchange) = self.exchange(request) else { return };
@@ -363,9 +363,9 @@ impl Relay {
     }
 
     pub(super) fn report_late(&mut self, now: Instant, from: Side, request: RequestKey, id: RequestId, what: LateKind) {
-        self.tally.late.count(what.word());
+        self.tally.late.count(what.as_str());
         if let Some(exchange) = self.exchange_mut(request) {
-            let late = &mut exchange.aside.get_or_insert_default().late;
+            let late = &mut exchange.rare.get_or_insert_default().late;
             late.at = now;
             match what {
                 LateKind::Result | LateKind::Error => late.answers += 1,
@@ -375,8 +375,8 @@ impl Relay {
         if matches!(what, LateKind::Progress | LateKind::Subscription) {
             self.note_work(now, request);
         }
-        self.touch(request);
-        if self.config.notices {
+        self.mark_changed(request);
+        if self.config.emit.notices {
             self.remark(Event::Late { from, id, what, at: now });
         }
     }
@@ -386,8 +386,8 @@ impl Relay {
         if let Some(cancel) = tables[request.from].get_mut(request.key).and_then(|ex| ex.cancel.as_deref_mut()) {
             tally.receipt(cancel);
         }
-        self.touch(request);
-        if !self.config.notices {
+        self.mark_changed(request);
+        if !self.config.emit.notices {
             return;
         }
         let Some(exchange) = self.exchange(request) else { return };
@@ -405,7 +405,7 @@ impl Relay {
 
     pub(super) fn report_stuck(&mut self, now: Instant, request: RequestKey, sign: StuckSign) {
         self.tally.stuck += 1;
-        self.touch(request);
+        self.mark_changed(request);
         let Some(exchange) = self.exchange(request) else { return };
         let event = Event::Stuck {
             request,
@@ -420,7 +420,7 @@ impl Relay {
 
     pub(super) fn report_drop(&mut self, now: Instant, from: Side, why: Drop, bytes: &[u8]) {
         self.tally.dropped += 1;
-        if self.config.notices {
+        if self.config.emit.notices {
             let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
             self.remark(Event::Dropped { from, why, excerpt, at: now });
         }
@@ -428,7 +428,7 @@ impl Relay {
 
     pub(super) fn report_violation(&mut self, now: Instant, by: Side, rule: Rule, id: Option<RequestId>) {
         self.violations[by].count(rule);
-        if self.config.notices {
+        if self.config.emit.notices {
             self.remark(Event::Violation { by, rule, id, at: now });
         }
     }
@@ -437,12 +437,12 @@ impl Relay {
 /// A receipt as JSON: who asked, and what is known.
 fn write_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"cause":"#);
-    json::write_string(out, receipt.cause.code.word());
+    json::write_string(out, receipt.cause.code.as_str());
     if let Some(text) = receipt.cause.text() {
         out.extend_from_slice(br#","reason":"#);
         json::write_string(out, text);
     }
     out.extend_from_slice(br#","outcome":"#);
-    json::write_string(out, receipt.outcome.word());
+    json::write_string(out, receipt.outcome.as_str());
     out.push(b'}');
 }

@@ -9,28 +9,28 @@ use crate::{
     cancel::{self, Cancel},
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect, Settlement},
+    early_cancels::Hold,
     error_code,
     id::RequestId,
-    lanes::NEVER,
     message,
     receipt::Outcome,
     rule::Rule,
     side::{Side, Sides},
-    sticky::Hold,
     time::Instant,
+    timer_queue::NEVER,
 };
 
 impl Relay {
     /// A cancel notification from `from`. It ends here, whatever it says (D32).
     pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
-        let dialect = self.era.of(from, self.framing);
-        let also: &[&'static Dialect] = if self.era.is_settled() { &[] } else { &Dialect::ALL };
+        let dialect = self.negotiation.of(from, self.framing);
+        let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(now, from, None, None, None, Verdict::Malformed);
         };
-        let guess = (!self.era.is_settled()).then(|| self.dialects());
-        self.era.saw_cancel(from, self.framing, cancel.form);
-        if let Some(guess) = guess.filter(|_| self.era.is_settled()) {
+        let guess = (!self.negotiation.is_settled()).then(|| self.dialects());
+        self.negotiation.saw_cancel(from, self.framing, cancel.form);
+        if let Some(guess) = guess.filter(|_| self.negotiation.is_settled()) {
             self.reread_dialects(guess);
         }
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
@@ -61,19 +61,20 @@ impl Relay {
         let found = self.dialects();
         for from in Side::BOTH {
             let (was, now) = ((guess[from], guess[from.other()]), (found[from], found[from.other()]));
-            let guessed = |ex: &Exchange| ex.is_live() && ex.dialect.name == was.0.name && ex.onward.name == was.1.name;
+            let guessed =
+                |ex: &Exchange| ex.is_live() && ex.dialect.name == was.0.name && ex.upstream_dialect.name == was.1.name;
             for key in self.tables[from].by_age(guessed) {
                 if let Some(exchange) = self.tables[from].get_mut(key) {
-                    (exchange.dialect, exchange.onward) = now;
+                    (exchange.dialect, exchange.upstream_dialect) = now;
                 }
-                self.touch(RequestKey { from, key });
+                self.mark_changed(RequestKey { from, key });
             }
         }
     }
 
     /// What both sides speak, as far as it is known.
     fn dialects(&self) -> Sides<&'static Dialect> {
-        Sides::from_fn(|side| self.era.of(side, self.framing))
+        Sides::from_fn(|side| self.negotiation.of(side, self.framing))
     }
 
     fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
@@ -115,11 +116,11 @@ impl Relay {
     fn forbids_requester(&self, request: RequestKey) -> Option<Rule> {
         let exchange = self.exchange(request)?;
         let known = (self.methods.name(exchange.method), exchange.is_known_task());
-        self.era.forbids_requester(request.from, exchange.dialect, Some(known))
+        self.negotiation.forbids_requester(request.from, exchange.dialect, Some(known))
     }
 
     fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
-        if let Some(rule) = self.era.forbids_requester(from, dialect, None) {
+        if let Some(rule) = self.negotiation.forbids_requester(from, dialect, None) {
             return Verdict::Refused(rule);
         }
         if !dialect.sticky {
@@ -157,7 +158,7 @@ impl Relay {
             self.report_late(now, from, request, cancel.id.clone(), what);
             return true;
         }
-        let to_client = self.era.cancel_form(Side::Client, dialect);
+        let to_client = self.negotiation.cancel_form(Side::Client, dialect);
         let reason = cancel.reason.as_deref();
         self.say(Side::Client, super::Tag::Plain, |out| message::cancel(to_client, &id, reason, out));
         self.settle(now, request, Settled::Answered);
@@ -173,15 +174,15 @@ impl Relay {
             return;
         }
         let to = request.from.other();
-        let (up, onward, is_task) = (exchange.up, exchange.onward, exchange.is_task);
+        let (up, upstream_dialect, is_task) = (exchange.up, exchange.upstream_dialect, exchange.is_task);
         let method = self.methods.name(exchange.method);
-        let is_turn = exchange.session.is_some() && onward.turn.is_some_and(|turn| method == turn.prompt);
-        let forbidden = self.era.forbids_cancel(request.from, onward);
-        let unsendable = onward.uncancellable(method).is_some()
+        let is_turn = exchange.session.is_some() && upstream_dialect.turn.is_some_and(|turn| method == turn.prompt);
+        let forbidden = self.negotiation.forbids_cancel(request.from, upstream_dialect);
+        let unsendable = upstream_dialect.uncancellable(method).is_some()
             || is_task
             // The gate is that of a request's cancel; every agent understands a turn's (D37).
-            || forbidden.is_some_and(|rule| !is_turn || onward.gate.is_none_or(|gate| gate.rule != rule))
-            || (onward.cancellers == Cancellers::Client && request.from == Side::Server);
+            || forbidden.is_some_and(|rule| !is_turn || upstream_dialect.gate.is_none_or(|gate| gate.rule != rule))
+            || (upstream_dialect.cancellers == Cancellers::Client && request.from == Side::Server);
         let withdrawn = match up {
             Up::Assembling => true,
             Up::Queued(_) if self.config.has(SeededBug::CancelBeforeRequest) => false,
@@ -193,7 +194,7 @@ impl Relay {
             Up::Never => Outcome::NeverSent,
             Up::Lost => Outcome::Unknown,
             Up::Answered => Outcome::CompletedFirst,
-            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if self.links[to].deaf => Outcome::Unknown,
+            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if self.links[to].write_closed => Outcome::Unknown,
             Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if unsendable => Outcome::NotSendable,
             Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent => Outcome::Asked,
         };
@@ -201,7 +202,7 @@ impl Relay {
         if outcome == Outcome::Asked {
             cancelling.frame = self.send_cancel(now, request, &cancelling.receipt.cause);
             // A side that owes an answer to the cancel is watched until the grace ends.
-            let silent = matches!(onward.settlement, Settlement::Silent);
+            let silent = matches!(upstream_dialect.settlement, Settlement::Silent);
             let waits = self.exchange(request).is_some_and(|ex| !ex.settles_silently());
             if !silent || waits {
                 let until = now + self.grace_of(request);
@@ -222,14 +223,14 @@ impl Relay {
         if let Some(exchange) = tables[request.from].get_mut(request.key) {
             tally.receipt(exchange.cancel.insert(Box::new(cancelling)));
         }
-        self.touch(request);
+        self.mark_changed(request);
     }
 
     /// Queues the cancel behind its own request and before whatever else it may pass (D13).
     fn send_cancel(&mut self, now: Instant, request: RequestKey, cause: &Cause) -> Option<crate::outbox::Ticket> {
         let to = request.from.other();
         let exchange = self.tables[request.from].get(request.key)?;
-        let form = self.era.cancel_form(to, exchange.onward);
+        let form = self.negotiation.cancel_form(to, exchange.upstream_dialect);
         let reason = match cause.code {
             // A requester that gave no reason gave none.
             CauseCode::Caller => cause.text(),
@@ -240,7 +241,7 @@ impl Relay {
             | CauseCode::Operator
             | CauseCode::Policy => Some(cause.wire_reason()),
         };
-        let turn = exchange.onward.turn.filter(|turn| self.methods.name(exchange.method) == turn.prompt);
+        let turn = exchange.upstream_dialect.turn.filter(|turn| self.methods.name(exchange.method) == turn.prompt);
         let session = exchange.session.clone();
         let upstream = exchange.upstream().clone();
         let behind = exchange.up == Up::Bundled;
@@ -267,7 +268,7 @@ impl Relay {
     /// How long the other side may leave the cancelled request unanswered: a turn has a limit of its own (D34).
     fn grace_of(&self, request: RequestKey) -> core::time::Duration {
         let Some(exchange) = self.exchange(request) else { return self.config.grace };
-        let turn = exchange.onward.turn.filter(|turn| self.methods.name(exchange.method) == turn.prompt);
+        let turn = exchange.upstream_dialect.turn.filter(|turn| self.methods.name(exchange.method) == turn.prompt);
         turn.map_or(self.config.grace, |turn| turn.limit.max(self.config.grace))
     }
 
@@ -293,7 +294,7 @@ impl Relay {
         if let Some(clocks) = exchange.clocks.as_deref_mut() {
             *clocks.get_mut(clock) = None;
         }
-        self.tally.timeouts.count(clock.word());
+        self.tally.timeouts.count(clock.as_str());
         self.events.push_back(Event::TimedOut { request, clock, after: limit });
         self.cancel_upstream(now, request, Cause::new(CauseCode::Timeout));
         let data = self.error_data(request, Some((clock, limit)));
@@ -337,7 +338,7 @@ impl Relay {
     pub(super) fn grace_due(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange_mut(request) else { return };
         // Silence shows nothing where silence is due.
-        let owes = exchange.is_open_upstream() && !exchange.onward.is_silent();
+        let owes = exchange.is_open_upstream() && !exchange.upstream_dialect.is_silent();
         let waiting = exchange.down == Down::Waiting;
         let Some(cancel) = exchange.cancel.as_deref_mut() else { return };
         cancel.grace = None;
@@ -374,14 +375,14 @@ impl Relay {
     pub(super) fn quiet_due(&mut self, now: Instant, request: RequestKey) {
         let grace = self.config.grace;
         let Some(exchange) = self.exchange_mut(request) else { return };
-        let last = exchange.aside.as_deref().map(|aside| aside.late.at).unwrap_or_default();
+        let last = exchange.rare.as_deref().map(|rare| rare.late.at).unwrap_or_default();
         let quiet = last + grace;
         let Some(cancel) = exchange.cancel.as_deref_mut() else { return };
         if quiet > now {
             return self.timers.arm(quiet, Timer::Quiet(request));
         }
         cancel.works_on = false;
-        self.touch(request);
+        self.mark_changed(request);
     }
 
     /// Held cancels whose request never came.
@@ -444,7 +445,7 @@ impl Relay {
 
     /// Tells of a cancel that was decided here rather than received.
     pub(super) fn report_decided(&mut self, now: Instant, request: RequestKey) {
-        if !self.config.notices {
+        if !self.config.emit.notices {
             return self.report_receipt(now, request);
         }
         let Some(exchange) = self.exchange(request) else { return };
@@ -473,9 +474,9 @@ impl Relay {
         verdict: Verdict,
     ) {
         if verdict != Verdict::Accepted && verdict != Verdict::Held {
-            self.tally.unheeded.count(verdict.word());
+            self.tally.unheeded.count(verdict.as_str());
         }
-        if !self.config.notices {
+        if !self.config.emit.notices {
             return;
         }
         let method = request.and_then(|request| self.exchange(request)).map(|ex| self.methods.name(ex.method).into());

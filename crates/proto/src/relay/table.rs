@@ -82,7 +82,7 @@ pub(super) struct Probe {
     /// The id's hash.
     pub(super) hash: u64,
     /// The newest request of the requester under it.
-    pub(super) namesake: Option<Key>,
+    pub(super) previous: Option<Key>,
     /// Whether the other side could confuse it with another request that it knows or may know.
     pub(super) taken_upstream: bool,
 }
@@ -139,8 +139,8 @@ impl Table {
     }
 
     /// Forgets of every exchange that it waits among the changes.
-    pub(super) fn untouch(&mut self) {
-        self.slab.iter_mut().for_each(|exchange| exchange.touched = false);
+    pub(super) fn clear_changed(&mut self) {
+        self.slab.iter_mut().for_each(|exchange| exchange.changed = false);
     }
 
     /// All exchanges, in the order of their places.
@@ -158,17 +158,17 @@ impl Table {
     /// What is known under `id` before a new request takes it, for the price of one look.
     pub(super) fn probe(&self, id: &RequestId) -> Probe {
         let hash = self.seed.id(id);
-        let namesake = self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id));
-        if namesake.is_none() {
-            return Probe { hash, namesake: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
+        let previous = self.ids.find(hash, |&at| self.slab.at(at).is_some_and(|ex| ex.id == *id));
+        if previous.is_none() {
+            return Probe { hash, previous: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
         }
         let taken_upstream = self.is_open_upstream(hash, id) || self.is_taken_elsewhere(hash, id);
-        Probe { hash, namesake: self.newest(hash, id), taken_upstream }
+        Probe { hash, previous: self.newest(hash, id), taken_upstream }
     }
 
     /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
     /// it may still be working on: `0` and `""` are false in some languages, and `"5"` becomes 5 in others.
-    pub(super) fn is_confusable(&self, id: &RequestId) -> bool {
+    pub(super) fn is_ambiguous(&self, id: &RequestId) -> bool {
         if id.is_falsy() {
             return true;
         }
@@ -239,7 +239,7 @@ impl Table {
     }
 
     fn newest(&self, hash: u64, id: &RequestId) -> Option<Key> {
-        self.find(&self.ids, hash, |ex| !ex.superseded && ex.id == *id)
+        self.find(&self.ids, hash, |ex| !ex.replaced && ex.id == *id)
     }
 
     /// The exchange that the other side calls `id`.
@@ -249,7 +249,7 @@ impl Table {
 
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
         // A superseded id that was answered belongs to its successor now.
-        let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.superseded || ex.is_open_upstream());
+        let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.is_open_upstream());
         self.own(hash, id).or_else(|| self.find(&self.ids, hash, is))
     }
 
@@ -284,9 +284,9 @@ impl Table {
     }
 
     /// A new request of the requester takes `id` over from the settled exchange `key`.
-    pub(super) fn supersede(&mut self, key: Key) {
+    pub(super) fn replace(&mut self, key: Key) {
         if let Some(exchange) = self.slab.get_mut(key) {
-            exchange.superseded = true;
+            exchange.replaced = true;
         }
     }
 
@@ -338,8 +338,8 @@ impl Table {
         let exchange = self.slab.get_mut(key).filter(|exchange| exchange.is_live())?;
         exchange.down = Down::Done(how, now);
         self.live_places ^= key.index();
-        let stone = Tombstone { key, at: now, hash: self.seed.id(&exchange.id) };
-        if exchange.is_open_upstream() { &mut self.abandoned } else { &mut self.over }.push_back(stone);
+        let tombstone = Tombstone { key, at: now, hash: self.seed.id(&exchange.id) };
+        if exchange.is_open_upstream() { &mut self.abandoned } else { &mut self.over }.push_back(tombstone);
         Some(exchange)
     }
 
@@ -354,12 +354,12 @@ impl Table {
     pub(super) fn prune(&mut self, now: Instant, most: usize, (least, longest): (Duration, Duration)) {
         let slack = slack(most);
         while let count @ 1.. = due(&self.over, now, most, slack, longest) {
-            self.bury(|table| &mut table.over, count);
+            self.retire(|table| &mut table.over, count);
         }
         loop {
             let longest = if self.abandoned.len() > most + slack { least.min(longest) } else { longest };
             let count @ 1.. = due(&self.abandoned, now, most.saturating_mul(16), slack, longest) else { return };
-            self.bury(|table| &mut table.abandoned, count);
+            self.retire(|table| &mut table.abandoned, count);
         }
     }
 
@@ -368,28 +368,28 @@ impl Table {
     /// They were settled long ago and have left the caches. Looking at all of them before removing the first
     /// lets their memory arrive together instead of one after the other: at a million requests a third of the
     /// time.
-    fn bury(&mut self, ring: fn(&mut Self) -> &mut VecDeque<Tombstone>, count: usize) {
+    fn retire(&mut self, ring: fn(&mut Self) -> &mut VecDeque<Tombstone>, count: usize) {
         let mut batch = [None; BATCH];
-        for (place, stone) in batch.iter_mut().zip(ring(self).drain(..count)) {
-            *place = Some(stone);
+        for (place, tombstone) in batch.iter_mut().zip(ring(self).drain(..count)) {
+            *place = Some(tombstone);
         }
         if self.slab.len() > CACHED {
             let mut seen = 0;
-            for stone in batch.iter().flatten() {
-                let found = self.ids.find(stone.hash, |&at| at == stone.key.index());
-                seen += usize::from(found.is_some()) + usize::from(self.slab.get(stone.key).is_some());
+            for tombstone in batch.iter().flatten() {
+                let found = self.ids.find(tombstone.hash, |&at| at == tombstone.key.index());
+                seen += usize::from(found.is_some()) + usize::from(self.slab.get(tombstone.key).is_some());
             }
             core::hint::black_box(seen);
         }
-        for stone in batch.into_iter().flatten() {
-            self.forget(stone);
+        for tombstone in batch.into_iter().flatten() {
+            self.forget(tombstone);
         }
     }
 
     /// When the oldest tombstone was laid.
     pub(super) fn oldest(&self) -> Option<Instant> {
         let ages = [self.over.front(), self.abandoned.front()];
-        ages.into_iter().flatten().map(|stone| stone.at).min()
+        ages.into_iter().flatten().map(|tombstone| tombstone.at).min()
     }
 
     /// Entries of every collection that must be empty once nothing is in flight or remembered.
@@ -406,7 +406,7 @@ impl Table {
 
     /// Tombstones, for the invariants and the state hash.
     pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
-        self.over.iter().chain(&self.abandoned).map(|stone| (stone.key, stone.at))
+        self.over.iter().chain(&self.abandoned).map(|tombstone| (tombstone.key, tombstone.at))
     }
 }
 
@@ -430,7 +430,7 @@ fn due(ring: &VecDeque<Tombstone>, now: Instant, most: usize, slack: usize, long
 
 #[cold]
 fn expired(ring: &VecDeque<Tombstone>, now: Instant, longest: Duration) -> usize {
-    ring.iter().take(BATCH).take_while(|stone| now.since(stone.at) >= longest).count()
+    ring.iter().take(BATCH).take_while(|tombstone| now.since(tombstone.at) >= longest).count()
 }
 
 fn is_numeric_string(id: &RequestId) -> bool {

@@ -18,15 +18,15 @@ pub struct Tally {
     pub silent: u64,
     /// Without their requester.
     pub gone: u64,
-    /// Cancels that were accepted or decided here, by [`CauseCode::word`](crate::cause::CauseCode::word).
+    /// Cancels that were accepted or decided here, by [`CauseCode::as_str`](crate::cause::CauseCode::as_str).
     pub cancels: Counts,
-    /// The same cancels by what is known of them now, by [`Outcome::word`](crate::receipt::Outcome::word).
+    /// The same cancels by what is known of them now, by [`Outcome::as_str`](crate::receipt::Outcome::as_str).
     pub outcomes: Counts,
-    /// Cancels from the wire that cancelled nothing, by [`Verdict::word`](super::Verdict::word).
+    /// Cancels from the wire that cancelled nothing, by [`Verdict::as_str`](super::Verdict::as_str).
     pub unheeded: Counts,
-    /// What came for requests that were over, by [`LateKind::word`](super::LateKind::word).
+    /// What came for requests that were over, by [`LateKind::as_str`](super::LateKind::as_str).
     pub late: Counts,
-    /// Requests that a clock ended, by [`Clock::word`](super::Clock::word).
+    /// Requests that a clock ended, by [`Clock::as_str`](super::Clock::as_str).
     pub timeouts: Counts,
     /// Cancelled requests that showed, past their grace, that they were still worked on.
     pub stuck: u64,
@@ -54,9 +54,9 @@ impl Tally {
 
     /// Counts a cancel under its cause once, and under its outcome as that changes.
     pub(super) fn receipt(&mut self, cancel: &mut Cancelling) {
-        let outcome = cancel.receipt.outcome.word();
+        let outcome = cancel.receipt.outcome.as_str();
         match cancel.counted.replace(outcome) {
-            None => self.cancels.count(cancel.receipt.cause.code.word()),
+            None => self.cancels.count(cancel.receipt.cause.code.as_str()),
             Some(before) if before == outcome => return,
             Some(before) => self.outcomes.take_back(before),
         }

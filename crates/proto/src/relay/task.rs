@@ -6,12 +6,12 @@
 
 use super::{
     Event, Relay, RequestKey, Settled, Tag, TaskNews,
-    exchange::{Aside, Down, Exchange, Up},
+    exchange::{Down, Exchange, Rare, Up},
 };
 use crate::{
     dialect::TaskForm,
     error_code,
-    frame::Outcome as Said,
+    frame::ResponseBody,
     id::RequestId,
     json, message,
     method::Method,
@@ -30,10 +30,10 @@ pub(super) enum TaskPart {
 
 impl Relay {
     /// Looks whether the answer of `request` is a handle; then the request is a task from now on (MCP-C13).
-    pub(super) fn note_task(&mut self, now: Instant, request: RequestKey, said: &Said<'_>) {
-        let Said::Result(result) = said else { return };
+    pub(super) fn note_task(&mut self, now: Instant, request: RequestKey, response: &ResponseBody<'_>) {
+        let ResponseBody::Result(result) = response else { return };
         let Some(exchange) = self.exchange(request) else { return };
-        let form = exchange.onward.tasks.filter(|form| exchange.is_task || !form.asked);
+        let form = exchange.upstream_dialect.tasks.filter(|form| exchange.is_task || !form.asked);
         let Some(task) = form.and_then(|form| form.handle(result)) else { return };
         let event = Event::Task {
             request,
@@ -45,9 +45,9 @@ impl Relay {
         };
         if let Some(exchange) = self.exchange_mut(request) {
             exchange.is_task = true;
-            exchange.aside.get_or_insert_default().task = Some(TaskPart::Became(task.into()));
+            exchange.rare.get_or_insert_default().task = Some(TaskPart::Became(task.into()));
         }
-        self.touch(request);
+        self.mark_changed(request);
         self.report_task(event);
     }
 
@@ -56,16 +56,16 @@ impl Relay {
     pub(super) fn cancel_orphan(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange_mut(request) else { return };
         // Taken, so that it happens once: an answer of our own to the same request may be taken back later.
-        let Some(TaskPart::Became(task)) = exchange.aside.as_deref_mut().and_then(|aside| aside.task.take()) else {
+        let Some(TaskPart::Became(task)) = exchange.rare.as_deref_mut().and_then(|rare| rare.task.take()) else {
             return;
         };
-        let Some(form) = exchange.onward.tasks else { return };
+        let Some(form) = exchange.upstream_dialect.tasks else { return };
         let (to, like) = (request.from.other(), exchange.id.clone());
-        let (dialect, onward) = (exchange.dialect, exchange.onward);
-        if self.links[to].deaf {
+        let (dialect, upstream_dialect) = (exchange.dialect, exchange.upstream_dialect);
+        if self.links[to].write_closed {
             return;
         }
-        if form.asked && !self.era.cancels_tasks(to) {
+        if form.asked && !self.negotiation.cancels_tasks(to) {
             return self.tell_of_task(now, request, &task, TaskNews::Orphaned(Outcome::NotSendable));
         }
         let table = &mut self.tables[request.from];
@@ -77,19 +77,19 @@ impl Relay {
             session: None,
             clocks: None,
             cancel: None,
-            aside: Some(Box::new(Aside { task: Some(TaskPart::Cancels(request, task.clone())), ..Aside::default() })),
+            rare: Some(Box::new(Rare { task: Some(TaskPart::Cancels(request, task.clone())), ..Rare::default() })),
             dialect,
-            onward,
+            upstream_dialect,
             up: Up::Assembling,
             down: Down::Waiting,
             asked: now,
             method: self.methods.intern(form.cancel),
             name: Method::OTHER,
             answer: None,
-            touched: false,
+            changed: false,
             is_task: false,
             // No requester calls it by its id.
-            superseded: true,
+            replaced: true,
             id: id.clone(),
         };
         let own = RequestKey { from: request.from, key: self.tables[request.from].insert(hash, exchange) };
@@ -104,17 +104,17 @@ impl Relay {
     }
 
     /// Whether this is the answer to a request of ours: then it goes no further.
-    pub(super) fn ends_errand(&mut self, now: Instant, own: RequestKey, said: &Said<'_>) -> bool {
+    pub(super) fn ends_own_request(&mut self, now: Instant, own: RequestKey, response: &ResponseBody<'_>) -> bool {
         let Some(exchange) = self.exchange_mut(own) else { return false };
         let Some(TaskPart::Cancels(request, task)) = exchange.task().cloned() else { return false };
         if exchange.up != Up::Sent {
             return false;
         }
         exchange.up = Up::Answered;
-        let (after, form) = (now.since(exchange.asked), exchange.onward.tasks);
-        let outcome = match said {
+        let (after, form) = (now.since(exchange.asked), exchange.upstream_dialect.tasks);
+        let outcome = match response {
             // Nothing but the dialect that shows the task says more than that the wish arrived (TASK-03, TASK-21).
-            Said::Result(result) => {
+            ResponseBody::Result(result) => {
                 let status = json::member(result, "status").and_then(json::text);
                 match (form.is_some_and(|form| form.asked), status.as_deref()) {
                     (true, Some("cancelled")) => Outcome::Confirmed { after },
@@ -123,12 +123,12 @@ impl Relay {
                 }
             }
             // It had ended by itself (TASK-02).
-            Said::Error(error)
+            ResponseBody::Error(error)
                 if json::member(error, "code") == Some(error_code::INVALID_PARAMS.to_string().as_bytes()) =>
             {
                 Outcome::CompletedFirst
             }
-            Said::Error(_) => Outcome::AnsweredAfter { after, answer: Answer::Error },
+            ResponseBody::Error(_) => Outcome::AnsweredAfter { after, answer: Answer::Error },
         };
         self.tell_of_task(now, request, &task, TaskNews::Orphaned(outcome));
         true
@@ -141,7 +141,7 @@ impl Relay {
     }
 
     fn report_task(&mut self, event: Event) {
-        if self.config.notices {
+        if self.config.emit.notices {
             self.events.push_back(event);
         }
     }

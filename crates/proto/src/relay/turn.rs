@@ -47,10 +47,10 @@ impl Relay {
         }
         if let Some(request) = self.open_prompt(session) {
             if let Some(exchange) = self.exchange_mut(request) {
-                exchange.aside.get_or_insert_default().progress.note(now, None);
+                exchange.rare.get_or_insert_default().progress.note(now, None);
             }
             self.reset_response_clock(now, request);
-            self.touch(request);
+            self.mark_changed(request);
         }
         true
     }

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 
 use super::{
     Late, Relay, RequestKey, Settled,
-    exchange::{Aside, Cancelling, Clocks, Down, Exchange, Up},
+    exchange::{Cancelling, Clocks, Down, Exchange, Rare, Up},
     task::TaskPart,
 };
 use crate::{
     dialect::{Dialect, Reading},
     id::RequestId,
     json,
-    lanes::NEVER,
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,
     slab::Key,
     time::Instant,
+    timer_queue::NEVER,
 };
 
 /// One request in a relay, in flight or remembered.
@@ -54,7 +54,7 @@ pub struct RequestView<'a> {
     /// answer is owed, by there being none.
     pub is_stuck: bool,
     /// What the other side speaks: whether it would confirm a cancel, for one.
-    pub onward: &'static Dialect,
+    pub upstream_dialect: &'static Dialect,
     /// How it ended.
     pub ended: Option<Ended>,
     /// What came after that.
@@ -63,7 +63,7 @@ pub struct RequestView<'a> {
 
 /// What of a request costs little to tell: enough to choose those among many that are to be shown.
 #[derive(Clone, Copy, Debug)]
-pub struct Glimpse<'a> {
+pub struct RequestSummary<'a> {
     /// Names it, and says who sent it.
     pub key: RequestKey,
     /// Its id, as its requester knows it.
@@ -78,7 +78,7 @@ pub struct Glimpse<'a> {
     pub is_cancelled: bool,
 }
 
-impl Glimpse<'_> {
+impl RequestSummary<'_> {
     /// Whether somebody waits for it, or it is stuck.
     #[must_use]
     pub const fn is_open(&self) -> bool {
@@ -107,7 +107,7 @@ pub struct ProgressView<'a> {
     /// How many came.
     pub count: u64,
     /// What it said; `None` where it holds no numbers, or was too long to keep (1 KiB).
-    pub said: Option<Reading<'a>>,
+    pub reading: Option<Reading<'a>>,
 }
 
 /// How far a request is.
@@ -128,7 +128,7 @@ pub enum RequestState {
 impl RequestState {
     /// The word for logs and lists.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Sent => "sent",
@@ -151,9 +151,9 @@ impl Relay {
     }
 
     /// Every request of `side`, in flight or remembered, in no telling order.
-    pub fn glimpses(&self, side: Side) -> impl Iterator<Item = Glimpse<'_>> {
+    pub fn glimpses(&self, side: Side) -> impl Iterator<Item = RequestSummary<'_>> {
         let theirs = self.tables[side].iter().filter(|(_, exchange)| is_theirs(exchange));
-        theirs.map(move |(key, exchange)| Glimpse {
+        theirs.map(move |(key, exchange)| RequestSummary {
             key: RequestKey { from: side, key },
             id: &exchange.id,
             since: exchange.asked,
@@ -181,7 +181,7 @@ impl Relay {
         let answered =
             matches!(exchange.down, Down::Done(Settled::Answered, _)) && exchange.answer == Some(Answer::Result);
         let quiet = exchange.cancel.is_none() && exchange.task().is_none();
-        Some(answered && quiet && exchange.aside.as_deref().is_none_or(|aside| aside.late == Late::default()))
+        Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == Late::default()))
     }
 
     fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
@@ -190,7 +190,7 @@ impl Relay {
     }
 
     fn show<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
-        let aside = exchange.aside.as_deref();
+        let rare = exchange.rare.as_deref();
         let clocks = exchange.clocks.as_deref().map(|Clocks { response, total }| {
             let response = response.map(|running| self.asked[key.from].due(running.until));
             [response.filter(|due| *due != NEVER), total.map(|running| running.until)]
@@ -203,13 +203,11 @@ impl Relay {
             upstream: exchange.upstream(),
             method: self.methods.name(exchange.method),
             name: named.then(|| json::text(self.names.name(exchange.name).as_bytes())).flatten(),
-            parent: aside
-                .and_then(|aside| aside.parent)
-                .map(|parent| RequestKey { from: key.from.other(), key: parent }),
+            parent: rare.and_then(|rare| rare.parent).map(|parent| RequestKey { from: key.from.other(), key: parent }),
             since: exchange.asked,
             state: state(exchange),
             deadline: clocks.into_iter().flatten().flatten().min(),
-            progress: aside.filter(|aside| aside.progress.count > 0).map(|aside| progress(aside, exchange.onward)),
+            progress: rare.filter(|rare| rare.progress.count > 0).map(|rare| progress(rare, exchange.upstream_dialect)),
             is_task: exchange.is_task,
             task: match exchange.task() {
                 Some(TaskPart::Became(task)) => json::text(task),
@@ -218,9 +216,9 @@ impl Relay {
             cancel: cancel.map(|cancel| &cancel.receipt),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
             is_stuck: is_stuck(exchange),
-            onward: exchange.onward,
+            upstream_dialect: exchange.upstream_dialect,
             ended: ended(exchange),
-            late: aside.map(|aside| aside.late).filter(|late| late.answers + late.notices > 0),
+            late: rare.map(|rare| rare.late).filter(|late| late.answers + late.notices > 0),
         }
     }
 
@@ -241,7 +239,7 @@ impl Relay {
 }
 
 fn is_stuck(exchange: &Exchange) -> bool {
-    let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || !exchange.onward.is_silent());
+    let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || !exchange.upstream_dialect.is_silent());
     exchange.cancel.as_deref().is_some_and(shows) && exchange.is_open_upstream()
 }
 
@@ -250,17 +248,18 @@ fn is_theirs(exchange: &Exchange) -> bool {
     !matches!(exchange.task(), Some(TaskPart::Cancels(..)))
 }
 
-fn progress<'a>(aside: &'a Aside, onward: &'static Dialect) -> ProgressView<'a> {
-    let noted = &aside.progress;
-    let said = onward.progress.map(|form| form.read(&noted.params)).filter(|said| *said != Reading::default());
-    ProgressView { at: noted.at, count: noted.count, said }
+fn progress<'a>(rare: &'a Rare, upstream_dialect: &'static Dialect) -> ProgressView<'a> {
+    let noted = &rare.progress;
+    let reading =
+        upstream_dialect.progress.map(|form| form.read(&noted.params)).filter(|reading| *reading != Reading::default());
+    ProgressView { at: noted.at, count: noted.count, reading }
 }
 
 fn ended(exchange: &Exchange) -> Option<Ended> {
     let Down::Done(how, at) = exchange.down else { return None };
     let code = match how {
         Settled::AnsweredHere { code } => code.map(i64::from),
-        Settled::Answered => exchange.aside.as_deref().and_then(|aside| aside.code),
+        Settled::Answered => exchange.rare.as_deref().and_then(|rare| rare.code),
         Settled::Silent | Settled::Gone => None,
     };
     Some(Ended { at, how, answer: exchange.answer, code })

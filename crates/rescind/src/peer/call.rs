@@ -26,7 +26,7 @@ use super::{
     error::{CallError, CallMisuse, Unreadable},
     on_token::OnToken,
     receipt::{ReceiptFuture, Slip, StopHandle, cause},
-    slots::{Extras, OnProgress},
+    slots::{OnProgress, Rare},
     trace::CallSpan,
     work::{Hook, Work},
 };
@@ -184,7 +184,7 @@ impl<R> Call<R> {
             }
             State::Sent(at) => {
                 let at = *at;
-                let extras = {
+                let rare = {
                     let mut state = self.peer.shared().lock();
                     match state.calls.key(at) {
                         Some(key) => {
@@ -194,7 +194,7 @@ impl<R> Call<R> {
                         None => None,
                     }
                 };
-                if let Some((parent, place)) = extras {
+                if let Some((parent, place)) = rare {
                     parent.signal.remove(place);
                 }
                 self.state = State::Detached(at);
@@ -298,18 +298,18 @@ impl<R> Call<R> {
             }
         };
         let id = span.as_ref().and_then(|_| state.conn.id(key));
-        let mut extras = on_progress.map(|f| Box::new(Extras { on_progress: Some(f), ..Extras::default() }));
+        let mut rare = on_progress.map(|f| Box::new(Rare { on_progress: Some(f), ..Rare::default() }));
         if let Some(span) = &span {
-            extras.get_or_insert_default().span = Some(Arc::clone(span));
+            rare.get_or_insert_default().span = Some(Arc::clone(span));
         }
         if let Some(parent) = parent {
             match parent.signal.add(Hook::Child(Arc::clone(shared), key)) {
-                Ok(place) => extras.get_or_insert_default().parent = Some((parent, place)),
+                Ok(place) => rare.get_or_insert_default().parent = Some((parent, place)),
                 Err(hook) => late_hook = Some((hook, parent)),
             }
         }
         let is_awaited = waker.is_some();
-        let at = state.calls.insert(key, waker, extras);
+        let at = state.calls.insert(key, waker, rare);
         if let Some(slip) = self.slip.get() {
             let confirms = !state.conn.dialect().is_silent();
             if let Some(cause) = slip.made(key, confirms) {
@@ -386,7 +386,7 @@ impl<R> Drop for Call<R> {
             State::Sent(at) => {
                 let cause = self.cause();
                 let now = shared.now();
-                let (key, extras, waker) = {
+                let (key, rare, waker) = {
                     let mut state = shared.lock();
                     let left = state.calls.leave(at);
                     if let Some(key) = left.0 {
@@ -397,10 +397,10 @@ impl<R> Drop for Call<R> {
                 if key.is_some() {
                     shared.ring();
                 }
-                if let Some((parent, place)) = extras.as_ref().and_then(|extras| extras.parent.as_ref()) {
+                if let Some((parent, place)) = rare.as_ref().and_then(|rare| rare.parent.as_ref()) {
                     parent.signal.remove(*place);
                 }
-                drop((extras, waker));
+                drop((rare, waker));
             }
             State::Detached(at) => {
                 let waker = shared.lock().calls.detach(at);

@@ -32,7 +32,7 @@ use super::{
     filtered::Filtered,
     handler::Service,
     shared::{Shared, State},
-    slots::{Extras, OnProgress},
+    slots::{OnProgress, Rare},
     spare::{Kept, Spare},
     task::{self, Begun},
     trace,
@@ -91,7 +91,7 @@ struct Phase {
     /// [`Event::Closed`] was said.
     closed: bool,
     /// Nothing can be written any more.
-    deaf: bool,
+    write_closed: bool,
     /// Handlers were woken for that.
     end_told: bool,
     wants_input: bool,
@@ -118,7 +118,7 @@ struct Turn {
     /// A task was started for a handler.
     has_started: bool,
     /// Dropped without any lock.
-    trash: Vec<Extras>,
+    trash: Vec<Rare>,
 }
 
 impl Driver {
@@ -133,7 +133,7 @@ impl Driver {
             input_ended: false,
             ending: false,
             closed: false,
-            deaf: false,
+            write_closed: false,
             end_told: false,
             wants_input: true,
             needs_flush: false,
@@ -192,7 +192,7 @@ impl Driver {
                     self.error = end.err();
                     self.phase.input_ended = true;
                     self.phase.ending = true;
-                    state.conn.handle_closed(now);
+                    state.conn.handle_eof(now);
                 }
             }
             let is_due = state.conn.poll_timeout().is_some_and(|due| due <= now);
@@ -236,14 +236,14 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let is_filtered = !shared.service.outgoing.is_empty();
         let (mut wrote, mut blocked) = (false, false);
-        if is_filtered && !self.phase.deaf {
+        if is_filtered && !self.phase.write_closed {
             match self.filtered.poll_write(cx, &mut self.transport.io, &shared) {
                 Ok(written) => (wrote, blocked) = written,
                 Err(error) => self.fail(&mut shared.lock(), error),
             }
         }
         let mut state = shared.lock();
-        while !self.phase.deaf && !blocked && !is_filtered {
+        while !self.phase.write_closed && !blocked && !is_filtered {
             let pending = state.conn.pending();
             if pending.is_empty() {
                 break;
@@ -285,7 +285,7 @@ impl Driver {
             shared.freed.notify_waiters();
         }
         self.phase.needs_flush |= wrote;
-        if self.phase.needs_flush && !self.phase.deaf {
+        if self.phase.needs_flush && !self.phase.write_closed {
             match self.transport.io.poll_flush(cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => self.phase.needs_flush = false,
@@ -308,11 +308,11 @@ impl Driver {
 
     /// Nothing can be written any more, and nothing will be read.
     fn lose(&mut self, state: &mut State) {
-        self.phase.deaf = true;
+        self.phase.write_closed = true;
         self.phase.input_ended = true;
         self.phase.ending = true;
         self.phase.needs_flush = false;
-        state.conn.handle_lost(self.shared.now());
+        state.conn.handle_write_closed(self.shared.now());
     }
 
     /// Delivers what the engine said, in its order; tokens first.
@@ -346,8 +346,8 @@ impl Driver {
                     }
                 }
                 Event::Settled { key, how } => {
-                    let extras = lock.take().settle(key, how, &mut self.turn.wakers);
-                    self.turn.trash.extend(extras.map(|extras| *extras));
+                    let rare = lock.take().settle(key, how, &mut self.turn.wakers);
+                    self.turn.trash.extend(rare.map(|rare| *rare));
                 }
                 Event::Progress { key, params } => {
                     let on_progress = lock.take().calls.take_progress(key);
@@ -439,7 +439,7 @@ impl Driver {
 
     fn is_done(&self) -> bool {
         let is_written = !self.phase.needs_flush && self.filtered.is_written();
-        self.phase.closed && (self.phase.deaf || is_written)
+        self.phase.closed && (self.phase.write_closed || is_written)
     }
 
     /// Parts from the other side, which may take as long as the last bytes may; what cannot be closed is dropped.
@@ -461,7 +461,7 @@ impl Driver {
         let works = {
             let now = shared.now();
             let mut state = shared.lock();
-            state.conn.handle_lost(now);
+            state.conn.handle_write_closed(now);
             state.is_over = true;
             self.turn.drain(&shared.service, &mut state, now);
             self.turn.wakers.append(&mut state.closing);

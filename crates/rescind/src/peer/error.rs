@@ -128,7 +128,7 @@ pub enum CallError {
     #[error("cancelled: {}", .0.code.phrase())]
     Cancelled(Cause),
     /// A clock ran out, here (D16); the peer was told to stop. It is no answer of the peer.
-    #[error("the {} clock ran out after {after:?}", .clock.word())]
+    #[error("the {} clock ran out after {after:?}", .clock.as_str())]
     TimedOut {
         /// Which clock.
         clock: Clock,

@@ -31,7 +31,7 @@ use super::{
     current,
     handler::Service,
     receipt::Slip,
-    slots::{Extras, Slots},
+    slots::{Rare, Slots},
     sync::Bell,
     trace::LinkTrace,
     work::Work,
@@ -250,7 +250,7 @@ impl Shared {
 impl State {
     /// One of our requests is settled. Its caller's wakers are added; what hung on the call is to be dropped without
     /// any lock.
-    pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement, wakers: &mut Vec<Waker>) -> Option<Box<Extras>> {
+    pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement, wakers: &mut Vec<Waker>) -> Option<Box<Rare>> {
         if !self.slips.is_empty()
             && let Some(slip) = self.slips.get(&key)
         {
@@ -260,9 +260,9 @@ impl State {
                 self.slips.remove(&key);
             }
         }
-        let (waker, extras) = self.calls.settle(key, how);
+        let (waker, rare) = self.calls.settle(key, how);
         wakers.extend(waker);
-        extras
+        rare
     }
 
     /// More is known of what came of a cancel.

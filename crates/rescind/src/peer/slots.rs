@@ -35,7 +35,7 @@ struct Waiting {
     waker: Option<Waker>,
     /// The caller has gone and wants the request to go on: the slot is freed when it ends.
     is_left: bool,
-    extras: Option<Box<Extras>>,
+    rare: Option<Box<Rare>>,
 }
 
 impl Slot {
@@ -56,7 +56,7 @@ impl Slot {
 
 /// What few calls have.
 #[derive(Default)]
-pub(crate) struct Extras {
+pub(crate) struct Rare {
     pub(crate) on_progress: Option<OnProgress>,
     /// The request on another connection that this one serves, and where it is noted there.
     pub(crate) parent: Option<(Arc<Work>, u32)>,
@@ -64,8 +64,8 @@ pub(crate) struct Extras {
 }
 
 impl Slots {
-    pub(crate) fn insert(&mut self, key: OutgoingKey, waker: Option<Waker>, extras: Option<Box<Extras>>) -> u32 {
-        let slot = Slot::Waiting(Waiting { key, waker, is_left: false, extras });
+    pub(crate) fn insert(&mut self, key: OutgoingKey, waker: Option<Waker>, rare: Option<Box<Rare>>) -> u32 {
+        let slot = Slot::Waiting(Waiting { key, waker, is_left: false, rare });
         let at = if let Some(at) = self.free.pop() {
             self.slots[at as usize] = slot;
             at
@@ -123,12 +123,12 @@ impl Slots {
     }
 
     /// The caller goes; what hung on the call is given back, to be dropped without any lock.
-    pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Extras>>, Option<Waker>) {
-        let Slot::Waiting(Waiting { key, waker, extras, .. }) = self.free(at) else { return (None, None, None) };
+    pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Rare>>, Option<Waker>) {
+        let Slot::Waiting(Waiting { key, waker, rare, .. }) = self.free(at) else { return (None, None, None) };
         if !self.displaced.is_empty() {
             self.displaced.remove(&key);
         }
-        (Some(key), extras, waker)
+        (Some(key), rare, waker)
     }
 
     /// The caller goes, and the request goes on without it.
@@ -143,41 +143,41 @@ impl Slots {
 
     /// The call is nobody's child any more: where its parent noted it.
     pub(crate) fn orphan(&mut self, at: u32) -> Option<(Arc<Work>, u32)> {
-        self.slots[at as usize].waiting_mut()?.extras.as_mut()?.parent.take()
+        self.slots[at as usize].waiting_mut()?.rare.as_mut()?.parent.take()
     }
 
     /// A request has ended: its caller's waker, and what hung on the call.
-    pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement) -> (Option<Waker>, Option<Box<Extras>>) {
+    pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement) -> (Option<Waker>, Option<Box<Rare>>) {
         let Some(at) = self.find(key) else { return (None, None) };
         if !self.displaced.is_empty() {
             self.displaced.remove(&key);
         }
         let slot = &mut self.slots[at as usize];
-        let extras = slot.waiting().and_then(|waiting| waiting.extras.as_ref());
-        if let Some(span) = extras.and_then(|extras| extras.span.as_ref()) {
+        let rare = slot.waiting().and_then(|waiting| waiting.rare.as_ref());
+        if let Some(span) = rare.and_then(|rare| rare.span.as_ref()) {
             span.settled(&how);
         }
-        let Slot::Waiting(Waiting { waker, is_left, extras, .. }) = std::mem::replace(slot, Slot::Ended(how)) else {
+        let Slot::Waiting(Waiting { waker, is_left, rare, .. }) = std::mem::replace(slot, Slot::Ended(how)) else {
             return (None, None);
         };
         if is_left {
             self.free(at);
         }
-        (waker, extras)
+        (waker, rare)
     }
 
     /// Takes the progress callback out, to be called without any lock.
     pub(crate) fn take_progress(&mut self, key: OutgoingKey) -> Option<OnProgress> {
         let at = self.find(key)?;
-        self.slots[at as usize].waiting_mut()?.extras.as_mut()?.on_progress.take()
+        self.slots[at as usize].waiting_mut()?.rare.as_mut()?.on_progress.take()
     }
 
     /// Puts it back; given back itself if the call is over.
     pub(crate) fn put_progress(&mut self, key: OutgoingKey, on_progress: OnProgress) -> Option<OnProgress> {
         let waiting = self.find(key).and_then(|at| self.slots[at as usize].waiting_mut());
-        match waiting.and_then(|waiting| waiting.extras.as_mut()) {
-            Some(extras) => {
-                extras.on_progress = Some(on_progress);
+        match waiting.and_then(|waiting| waiting.rare.as_mut()) {
+            Some(rare) => {
+                rare.on_progress = Some(on_progress);
                 None
             }
             None => Some(on_progress),

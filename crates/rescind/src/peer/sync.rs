@@ -100,14 +100,14 @@ pub(crate) struct Signal<C, H> {
 #[derive(Debug)]
 struct Inner<C, H> {
     /// Absent until there is something: most handlers have nothing.
-    aside: Option<Box<Aside<C, H>>>,
+    rare: Option<Box<Rare<C, H>>>,
     /// The task that polls the handler.
     task: Option<Waker>,
 }
 
 /// What few handlers have, before their end.
 #[derive(Debug)]
-struct Aside<C, H> {
+struct Rare<C, H> {
     /// Why the signal fired.
     cause: Option<C>,
     hooks: Vec<Option<H>>,
@@ -115,7 +115,7 @@ struct Aside<C, H> {
     free: Vec<u32>,
 }
 
-impl<C, H> Aside<C, H> {
+impl<C, H> Rare<C, H> {
     fn add(&mut self, hook: H) -> u32 {
         if let Some(place) = self.free.pop() {
             self.hooks[place as usize] = Some(hook);
@@ -131,7 +131,7 @@ impl<C, H> Signal<C, H> {
         Self {
             stage: AtomicU8::new(Stage::Calm as u8),
             task_waits: AtomicBool::new(false),
-            inner: Mutex::new(Inner { aside: None, task: None }),
+            inner: Mutex::new(Inner { rare: None, task: None }),
         }
     }
 
@@ -155,7 +155,7 @@ impl<C, H> Signal<C, H> {
     where
         C: Clone,
     {
-        if self.is_fired() { lock(&self.inner).aside.as_ref()?.cause.clone() } else { None }
+        if self.is_fired() { lock(&self.inner).rare.as_ref()?.cause.clone() } else { None }
     }
 
     /// Fires, once; the caller wakes the task, if it waits, and runs the hooks, without any lock.
@@ -165,9 +165,9 @@ impl<C, H> Signal<C, H> {
             if self.is_fired() {
                 (None, Vec::new())
             } else {
-                let hooks = inner.aside.as_mut().map(|aside| mem::take(&mut aside.hooks)).unwrap_or_default();
+                let hooks = inner.rare.as_mut().map(|rare| mem::take(&mut rare.hooks)).unwrap_or_default();
                 if cause.is_some() {
-                    inner.aside().cause = cause;
+                    inner.rare().cause = cause;
                 }
                 self.come_to(Stage::Fired);
                 // Woken, it leaves its waker anew before it could miss that it is forced.
@@ -201,7 +201,7 @@ impl<C, H> Signal<C, H> {
         if self.is_fired() {
             return Err(hook);
         }
-        Ok(inner.aside().add(hook))
+        Ok(inner.rare().add(hook))
     }
 
     /// What `find` makes of the first hook that it makes something of, or else of one that is added for it; `None`
@@ -211,11 +211,11 @@ impl<C, H> Signal<C, H> {
         if self.is_fired() {
             return None;
         }
-        let aside = inner.aside();
-        let found = aside.hooks.iter().flatten().find_map(&find);
+        let rare = inner.rare();
+        let found = rare.hooks.iter().flatten().find_map(&find);
         found.or_else(|| {
-            let place = aside.add(hook());
-            aside.hooks[place as usize].as_ref().and_then(find)
+            let place = rare.add(hook());
+            rare.hooks[place as usize].as_ref().and_then(find)
         })
     }
 
@@ -230,15 +230,15 @@ impl<C, H> Signal<C, H> {
             self.task_waits.store(true, Ordering::Relaxed);
             return Some(None);
         }
-        Some(Some(inner.aside().add(hook(waker.clone()))))
+        Some(Some(inner.rare().add(hook(waker.clone()))))
     }
 
     /// Takes a hook back that is no longer needed.
     pub(crate) fn remove(&self, place: u32) -> Option<H> {
         let mut inner = lock(&self.inner);
-        let aside = inner.aside.as_mut()?;
-        let hook = aside.hooks.get_mut(place as usize)?.take()?;
-        aside.free.push(place);
+        let rare = inner.rare.as_mut()?;
+        let hook = rare.hooks.get_mut(place as usize)?.take()?;
+        rare.free.push(place);
         Some(hook)
     }
 
@@ -273,8 +273,8 @@ impl<C, H> Signal<C, H> {
 }
 
 impl<C, H> Inner<C, H> {
-    fn aside(&mut self) -> &mut Aside<C, H> {
-        self.aside.get_or_insert_with(|| Box::new(Aside { cause: None, hooks: Vec::new(), free: Vec::new() }))
+    fn rare(&mut self) -> &mut Rare<C, H> {
+        self.rare.get_or_insert_with(|| Box::new(Rare { cause: None, hooks: Vec::new(), free: Vec::new() }))
     }
 }
 

@@ -220,7 +220,7 @@ impl CallSpan {
                 None => CallEnd::failed("error", "_OTHER"),
             },
             Settlement::Unreadable(_) => CallEnd::failed("error", "unreadable"),
-            Settlement::Cancelled(cause) => CallEnd::cancelled(cause.code.word()),
+            Settlement::Cancelled(cause) => CallEnd::cancelled(cause.code.as_str()),
             Settlement::TimedOut { .. } => {
                 CallEnd { cause: Some("timeout"), ..CallEnd::failed("timed_out", "timeout") }
             }
@@ -303,8 +303,8 @@ impl RequestSpan {
     /// Its token fires.
     #[cfg(feature = "tracing")]
     pub(crate) fn cancelled(&self, cause: &Cause) {
-        self.span.record("cause", cause.code.word());
-        let span = tracing::info_span!("cancel", cause = cause.code.word());
+        self.span.record("cause", cause.code.as_str());
+        let span = tracing::info_span!("cancel", cause = cause.code.as_str());
         span.follows_from(&self.span);
         span.in_scope(|| tracing::debug!(reason = %sanitised(cause.wire_reason()), "the token of a request fires"));
     }
@@ -343,8 +343,8 @@ pub(crate) fn event(shared: &Shared, event: &Event) {
             conn,
             id = %text(&stopped.id.0),
             method = %sanitised(&stopped.method),
-            cause = stopped.cause.code.word(),
-            ending = stopped.ending.word(),
+            cause = stopped.cause.code.as_str(),
+            ending = stopped.ending.as_str(),
             "a cancelled request has ended"
         ),
         Event::Violation { rule, id } => {
@@ -410,12 +410,12 @@ fn receipt(shared: &Shared, notice: &ReceiptNotice) {
             id = %text(&notice.id.0),
             method = %sanitised(&notice.method),
             reason = %sanitised(notice.receipt.cause.wire_reason()),
-            initiator = notice.receipt.cause.code.word(),
+            initiator = notice.receipt.cause.code.as_str(),
             in_flight,
             "a cancel was sent"
         );
     } else {
-        tracing::debug!(conn, id = %text(&notice.id.0), outcome = outcome.word(), "more is known of a cancel");
+        tracing::debug!(conn, id = %text(&notice.id.0), outcome = outcome.as_str(), "more is known of a cancel");
     }
 }
 

@@ -173,7 +173,7 @@ impl Drive {
     /// Ends the work of those who watch; called once, at the end.
     pub(crate) async fn finish(self, how: &End) {
         let Self { mut relay, group, ports, mut observer, mut admin, origin, .. } = self;
-        admin.handle_end(Instant::after_origin(origin.elapsed()), &mut relay, how);
+        admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         drop(group);
         drop(ports);
         let spoken = Sides::from_fn(|side| relay.dialect(side));
@@ -280,7 +280,7 @@ impl Drive {
         self.ports[side].input = None;
         match side {
             Side::Client => {
-                self.relay.handle_end(now, Side::Client, &End::Closed);
+                self.relay.handle_eof(now, Side::Client, &End::Closed);
                 self.lifecycle.client_ended();
                 if let Some(presence) = &mut self.ports.client.presence {
                     presence.end_input();
@@ -313,7 +313,7 @@ impl Drive {
                     moved = true;
                 }
                 Poll::Ready(Err(_)) => {
-                    self.handle_deaf(now, side);
+                    self.handle_write_closed(now, side);
                     return true;
                 }
             }
@@ -321,12 +321,12 @@ impl Drive {
     }
 
     /// A side cannot be written to any more.
-    fn handle_deaf(&mut self, now: Instant, side: Side) {
+    fn handle_write_closed(&mut self, now: Instant, side: Side) {
         match side {
             Side::Client => self.handle_client_gone(now, EndReason::ReaderGone),
             Side::Server => {
                 self.ports.server.output = None;
-                self.relay.handle_deaf(now, Side::Server);
+                self.relay.handle_write_closed(now, Side::Server);
                 // It cannot be asked anything any more. Perhaps it is about to exit.
                 self.lifecycle.server_silent(now);
             }
@@ -345,7 +345,7 @@ impl Drive {
     fn close_client(&mut self, now: Instant) {
         self.ports.client.presence = None;
         self.ports.client.output = None;
-        self.relay.handle_deaf(now, Side::Client);
+        self.relay.handle_write_closed(now, Side::Client);
     }
 
     /// What is left in the server's stdout is read; then the relay is told that the server has ended.
@@ -364,7 +364,7 @@ impl Drive {
         if let Some(by) = self.lifecycle.ended_by() {
             self.relay.note_ended_by(by);
         }
-        self.relay.handle_end(now, Side::Server, how);
+        self.relay.handle_eof(now, Side::Server, how);
         self.handle_events(now);
     }
 
@@ -374,7 +374,7 @@ impl Drive {
                 Event::GivenUp { side, .. } => {
                     self.is_cut_short |= *side == Side::Client;
                     self.lifecycle.begin(now, EndReason::Unread(*side));
-                    self.handle_deaf(now, *side);
+                    self.handle_write_closed(now, *side);
                 }
                 // A client that does not obey is not for us to end.
                 Event::Stuck { from: Side::Client, .. } if self.observer.kills_stuck() => {

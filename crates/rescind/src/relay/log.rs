@@ -41,7 +41,7 @@ pub enum Level {
 }
 
 impl Level {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "ERROR",
             Self::Warn => "WARN",
@@ -91,7 +91,7 @@ impl Log {
         for side in Side::BOTH {
             for (rule, count) in broken[side].iter() {
                 self.line(Level::Info, "rule broken in all", |line| {
-                    line.word("from", side.word()).word("rule", rule.number()).word("count", count)
+                    line.word("from", side.as_str()).word("rule", rule.number()).word("count", count)
                 });
             }
         }
@@ -106,11 +106,13 @@ impl Log {
                 End::Exited(code) => line.word("exit_code", code),
                 End::Signalled(signal) => line.word("signal", signal),
             };
-            let line = line.word("ended_by", by.map_or("server", EndedBy::word));
+            let line = line.word("ended_by", by.map_or("server", EndedBy::as_str));
             match by {
                 None => line,
                 Some(EndedBy::Client(signal)) => line.word("client_signal", signal),
-                Some(EndedBy::Shim(reason)) => line.word("because", reason.word()).words("means", &reason.to_string()),
+                Some(EndedBy::Shim(reason)) => {
+                    line.word("because", reason.as_str()).words("means", &reason.to_string())
+                }
             }
         });
     }
@@ -145,7 +147,7 @@ impl Log {
                     line.request(*from, Some(id), Some(method))
                         .word("initiator", initiator(receipt.cause.code, *from))
                         .reason(receipt.cause.text())
-                        .word("outcome", receipt.outcome.word())
+                        .word("outcome", receipt.outcome.as_str())
                         .words("means", &receipt.outcome.to_string())
                         .word("in_flight", in_flight[*from])
                 });
@@ -160,7 +162,7 @@ impl Log {
                     let line = line.request(*from, Some(id), None).words("task", task);
                     match news {
                         TaskNews::Made => line,
-                        TaskNews::Orphaned(outcome) => line.word("outcome", outcome.word()),
+                        TaskNews::Orphaned(outcome) => line.word("outcome", outcome.as_str()),
                     }
                 });
             }
@@ -168,20 +170,20 @@ impl Log {
                 let (id, method) = names.of(*request);
                 self.line(Level::Warn, "timed out", |line| {
                     line.request(request.from, id, method)
-                        .word("clock", clock.word())
+                        .word("clock", clock.as_str())
                         .word("after", format!("{after:?}"))
                 });
             }
             Event::Stuck { from, id, method, sign, .. } => self.line(Level::Warn, "stuck after its cancel", |line| {
-                line.request(*from, Some(id), Some(method)).word("sign", sign.word())
+                line.request(*from, Some(id), Some(method)).word("sign", sign.as_str())
             }),
             Event::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
-                line.request(*from, Some(id), None).word("what", what.word())
+                line.request(*from, Some(id), None).word("what", what.as_str())
             }),
             Event::Dropped { from, why, excerpt, .. } => {
                 let is_trace = self.level >= Level::Trace;
                 self.line(Level::Warn, "not passed on", |line| {
-                    let line = line.word("from", from.word()).word("why", why.word());
+                    let line = line.word("from", from.as_str()).word("why", why.as_str());
                     let text = String::from_utf8_lossy(excerpt);
                     match why {
                         Drop::DuplicateId | Drop::Overloaded => line.words("method", &text),
@@ -198,7 +200,7 @@ impl Log {
                 line.request(*by, id.as_ref(), None).word("rule", rule.number()).words("says", rule.text())
             }),
             Event::GivenUp { side, debt } => self.line(Level::Error, "does not read, given up", |line| {
-                line.word("side", side.word()).word("unread", debt)
+                line.word("side", side.as_str()).word("unread", debt)
             }),
             Event::Opened { from, id, method, .. } => {
                 self.line(Level::Debug, "request", |line| line.request(*from, Some(id), Some(method)));
@@ -206,12 +208,12 @@ impl Log {
             Event::Settled { request, how, .. } => {
                 let (id, method) = names.of(*request);
                 self.line(Level::Debug, "settled", |line| {
-                    let line = line.request(request.from, id, method).word("how", how.word());
+                    let line = line.request(request.from, id, method).word("how", how.as_str());
                     if let Settled::AnsweredHere { code: Some(code) } = how { line.word("code", code) } else { line }
                 });
             }
             Event::Frame { hop, bytes, .. } => {
-                self.line(Level::Trace, "frame", |line| line.word("hop", hop.word()).word("bytes", bytes.len()))
+                self.line(Level::Trace, "frame", |line| line.word("hop", hop.as_str()).word("bytes", bytes.len()))
             }
         }
     }
@@ -237,7 +239,7 @@ impl Log {
                 .request(*from, id.as_ref(), method.as_deref())
                 .word("initiator", initiator(*cause, *from))
                 .reason(reason.as_deref())
-                .word("verdict", verdict.word());
+                .word("verdict", verdict.as_str());
             let line = if let Verdict::Refused(rule) = verdict { line.word("rule", rule.number()) } else { line };
             line.word("in_flight", in_flight)
         });
@@ -263,13 +265,13 @@ impl Log {
 /// Who asked for a cancel: the side that sent it, or what here decided it.
 const fn initiator(cause: CauseCode, from: Side) -> &'static str {
     match cause {
-        CauseCode::Caller => from.word(),
+        CauseCode::Caller => from.as_str(),
         CauseCode::Timeout
         | CauseCode::Parent
         | CauseCode::Disconnect
         | CauseCode::Shutdown
         | CauseCode::Operator
-        | CauseCode::Policy => cause.word(),
+        | CauseCode::Policy => cause.as_str(),
     }
 }
 
@@ -279,7 +281,7 @@ struct Line<'a>(&'a mut Vec<u8>);
 impl<'a> Line<'a> {
     fn begin(out: &'a mut Vec<u8>, level: Level, text: &str) -> Self {
         let now = humantime::format_rfc3339_micros(SystemTime::now());
-        out.extend_from_slice(format!("{now} {:5} {text}", level.word()).as_bytes());
+        out.extend_from_slice(format!("{now} {:5} {text}", level.as_str()).as_bytes());
         Self(out)
     }
 
@@ -302,7 +304,7 @@ impl<'a> Line<'a> {
     }
 
     fn request(self, from: Side, id: Option<&RequestId>, method: Option<&str>) -> Self {
-        let line = self.word("from", from.word());
+        let line = self.word("from", from.as_str());
         let line = match id {
             Some(id) => line.word("id", sanitised(&id.to_string())),
             None => line,

@@ -99,7 +99,7 @@ pub enum LinkError {
 
 /// Relays until the server has ended and everything owed is written; then says how it ended.
 ///
-/// A client that has not closed its end is waited for. One that reads nothing for [`Config::debt_limit`] is given up,
+/// A client that has not closed its end is waited for. One that reads nothing for [`Config::stall_limit`] is given up,
 /// as is one that has sent a signal, 1.5 s after that and the server's end; stderr says so, and
 /// [`Ending::is_cut_short`].
 ///
@@ -153,7 +153,7 @@ pub fn run(link: Link) -> Result<Ending, LinkError> {
         });
         #[cfg(not(feature = "admin"))]
         let admin = Admin;
-        let limits = Limits { finish, part: config.debt_limit, ..Limits::default() };
+        let limits = Limits { finish, part: config.stall_limit, ..Limits::default() };
         let drive = Drive::new(origin, config, ports, group, signals, observer, admin);
         let mut drive = drive.within(limits);
         let ending = poll_fn(|cx| drive.poll(cx)).await;

@@ -21,7 +21,7 @@ impl Admin {
 
     pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}
 
-    pub(super) const fn handle_end(&mut self, _: Instant, _: &mut Relay, _: &End) {}
+    pub(super) const fn handle_eof(&mut self, _: Instant, _: &mut Relay, _: &End) {}
 
     pub(super) fn close(self) -> std::future::Ready<()> {
         std::future::ready(())

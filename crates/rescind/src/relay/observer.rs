@@ -50,9 +50,9 @@ impl Observer {
 
     /// Asks the machine for what the observers want to hear.
     pub(super) fn configure(config: &mut Config, level: Option<Level>, records: bool) {
-        config.notices = records || level.is_some();
-        config.observe |= records || level >= Some(Level::Warn);
-        config.tap |= records || level >= Some(Level::Trace);
+        config.emit.notices = records || level.is_some();
+        config.emit.requests |= records || level >= Some(Level::Warn);
+        config.emit.frames |= records || level >= Some(Level::Trace);
     }
 
     /// Ready when the observers can take more.
@@ -82,7 +82,7 @@ impl Observer {
                 StuckSign::Progress => "still works on",
                 StuckSign::NoAnswer => "has not answered",
             };
-            let (at_work, id, method) = (from.other().word(), sanitised(&id.to_string()), sanitised(method));
+            let (at_work, id, method) = (from.other().as_str(), sanitised(&id.to_string()), sanitised(method));
             self.stderr.say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
         }
         if let Event::GivenUp { side: Side::Client, debt } = event {

@@ -167,11 +167,11 @@ impl Recording {
     pub(super) fn server_ended(&mut self, now: Instant, how: &End, by: Option<EndedBy>) {
         let mut line = Object::event(self.sink.line(), now, "server_ended");
         write_end(&mut line, how);
-        line.text("endedBy", by.map_or("server", EndedBy::word));
+        line.text("endedBy", by.map_or("server", EndedBy::as_str));
         match by {
             None => {}
             Some(EndedBy::Client(signal)) => line.number("clientSignal", signal.into()),
-            Some(EndedBy::Shim(reason)) => line.text("because", reason.word()),
+            Some(EndedBy::Shim(reason)) => line.text("because", reason.as_str()),
         }
     }
 
@@ -190,7 +190,7 @@ impl Recording {
         match event {
             Event::Frame { hop, at, bytes } => {
                 let mut line = Object::event(out, *at, "frame");
-                line.text("hop", hop.word());
+                line.text("hop", hop.as_str());
                 line.bytes("frame", bytes);
             }
             Event::Opened { from, id, upstream, method, at, .. } => {
@@ -201,7 +201,7 @@ impl Recording {
             Event::Settled { request, how, at } => {
                 let mut line = Object::event(out, *at, "settled");
                 names.write(&mut line, *request);
-                line.text("how", how.word());
+                line.text("how", how.as_str());
                 if let Settled::AnsweredHere { code: Some(code) } = how {
                     line.number("code", (*code).into());
                 }
@@ -216,31 +216,31 @@ impl Recording {
                 let mut line = Object::event(out, *at, "task");
                 write_request(&mut line, *from, Some(id), None);
                 line.text("task", task);
-                line.text("news", news.word());
+                line.text("news", news.as_str());
                 if let TaskNews::Orphaned(outcome) = news {
-                    line.text("outcome", outcome.word());
+                    line.text("outcome", outcome.as_str());
                 }
             }
             Event::TimedOut { request, clock, after } => {
                 let mut line = Object::event(out, now, "timed_out");
                 names.write(&mut line, *request);
-                line.text("clock", clock.word());
+                line.text("clock", clock.as_str());
                 line.millis("afterMs", *after);
             }
             Event::Stuck { from, id, method, sign, at, .. } => {
                 let mut line = Object::event(out, *at, "stuck");
                 write_request(&mut line, *from, Some(id), Some(method));
-                line.text("sign", sign.word());
+                line.text("sign", sign.as_str());
             }
             Event::Late { from, id, what, at } => {
                 let mut line = Object::event(out, *at, "late");
                 write_request(&mut line, *from, Some(id), None);
-                line.text("what", what.word());
+                line.text("what", what.as_str());
             }
             Event::Dropped { from, why, excerpt, at } => {
                 let mut line = Object::event(out, *at, "dropped");
-                line.text("from", from.word());
-                line.text("why", why.word());
+                line.text("from", from.as_str());
+                line.text("why", why.as_str());
                 line.bytes("excerpt", excerpt);
             }
             Event::Violation { by, rule, id, at } => {
@@ -250,7 +250,7 @@ impl Recording {
             }
             Event::GivenUp { side, debt } => {
                 let mut line = Object::event(out, now, "given_up");
-                line.text("side", side.word());
+                line.text("side", side.as_str());
                 line.number("unread", i64::try_from(*debt).unwrap_or(i64::MAX));
             }
         }
@@ -264,9 +264,9 @@ fn write_cancel(out: &mut Vec<u8>, notice: &CancelNotice) {
     let CancelNotice { from, id, method, cause, reason, verdict, in_flight, at } = notice;
     let mut line = Object::event(out, *at, "cancel");
     write_request(&mut line, *from, id.as_ref(), method.as_deref());
-    line.text("cause", cause.word());
+    line.text("cause", cause.as_str());
     line.text_if("reason", reason.as_deref().map(sanitised).as_deref());
-    line.text("verdict", verdict.word());
+    line.text("verdict", verdict.as_str());
     if let Verdict::Refused(rule) = verdict {
         line.text("rule", rule.number());
     }
@@ -274,7 +274,7 @@ fn write_cancel(out: &mut Vec<u8>, notice: &CancelNotice) {
 }
 
 pub(super) fn write_request(line: &mut Object<'_>, from: Side, id: Option<&RequestId>, method: Option<&str>) {
-    line.text("from", from.word());
+    line.text("from", from.as_str());
     if let Some(id) = id {
         line.id("id", id);
     }
@@ -283,11 +283,11 @@ pub(super) fn write_request(line: &mut Object<'_>, from: Side, id: Option<&Reque
 
 fn write_receipt(line: &mut Object<'_>, receipt: &Receipt) {
     let Receipt { cause, asked, written, outcome } = receipt;
-    line.text("cause", cause.code.word());
+    line.text("cause", cause.code.as_str());
     line.text_if("reason", cause.text().map(sanitised).as_deref());
     line.time("asked", Some(*asked));
     line.time("written", *written);
-    line.text("outcome", outcome.word());
+    line.text("outcome", outcome.as_str());
     match outcome {
         Outcome::Confirmed { after } => line.millis("afterMs", *after),
         Outcome::AnsweredAfter { after, answer } => {

@@ -16,7 +16,7 @@
 //!     .spawn();
 //! // `reader` and `writer` go to the library; `link` stays here.
 //! for request in link.in_flight() {
-//!     println!("{} {} for {:?}: {}", request.id, request.method, request.age, request.state.word());
+//!     println!("{} {} for {:?}: {}", request.id, request.method, request.age, request.state.as_str());
 //!     link.stop(request.key, Some("the user pressed Stop"));
 //! }
 //! # drop((reader, writer));
@@ -34,7 +34,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use rescind_proto::{
     dialect::Dialect,
-    relay::{Clock, ClockRule, Config, EarlyCancels, Event},
+    relay::{Clock, ClockRule, Config, EarlyCancelLimits, Emit, Event},
     side::{Side, Sides},
     wire::Framing,
 };
@@ -101,8 +101,8 @@ impl<R, W> Wrap<R, W> {
     fn new(ends: Ends<R, W>, program: Side) -> Self {
         // Seeded by the process's own random state, so that a peer cannot choose ids that collide.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        let mut config = Config { notices: false, seed, ..Config::default() };
-        config.sticky[program] = EarlyCancels { most: config.max_in_flight, hold: OWN_LIBRARY };
+        let mut config = Config { emit: Emit { notices: false, ..Emit::default() }, seed, ..Config::default() };
+        config.early_cancels[program] = EarlyCancelLimits { most: config.max_in_flight, hold: OWN_LIBRARY };
         Self { ends, program, config, drain_on_eof: Duration::ZERO, on_event: None }
     }
 
@@ -165,9 +165,9 @@ impl<R, W> Wrap<R, W> {
     /// Tells `observer` of cancels, receipts, clocks, and what was swallowed or refused, in their order.
     ///
     /// It is called by the driver, never with a lock held: it may use the [`Handle`]. What it panics with, the
-    /// driver panics with. Every request's start and end is told, too, with [`Config::observe`].
+    /// driver panics with. The start and the end of every request are reported too, with [`Emit::requests`].
     pub fn on_event(mut self, observer: impl FnMut(Event) + Send + 'static) -> Self {
-        self.config.notices = true;
+        self.config.emit.notices = true;
         self.on_event = Some(Box::new(observer));
         self
     }

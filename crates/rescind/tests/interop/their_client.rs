@@ -124,7 +124,7 @@ impl Server {
         }
         if self.ours.events(work).contains(&"started") {
             let stopped = self.ours.until(work, &["stopped"]).await;
-            assert_eq!(stopped.more["cause"], CauseCode::Caller.word());
+            assert_eq!(stopped.more["cause"], CauseCode::Caller.as_str());
         }
         Seen::Ok
     }
@@ -240,7 +240,7 @@ impl Desk {
         let done = self.behave(behaviour, cx).await;
         match (&done, cx.cause()) {
             (Err(_), Some(cause)) => {
-                self.teller.tell(work, "stopped", json!({ "cause": cause.code.word(), "reason": cause.text() }));
+                self.teller.tell(work, "stopped", json!({ "cause": cause.code.as_str(), "reason": cause.text() }));
             }
             _ => self.teller.tell(work, "finished", Value::Null),
         }

@@ -184,7 +184,7 @@ impl Client {
 
     async fn told_to_stop(&mut self, question: &str) {
         let stopped = self.ours.until(question, &["stopped"]).await;
-        assert_eq!(stopped.more, CauseCode::Caller.word());
+        assert_eq!(stopped.more, CauseCode::Caller.as_str());
     }
 
     async fn end(self) {
@@ -225,6 +225,6 @@ async fn ponder(protocol: Protocol, params: Value, cx: Context, teller: Teller) 
     let work = question["work"].as_str().unwrap_or_default();
     teller.tell(work, "started", Value::Null);
     cx.cancelled().await;
-    teller.tell(work, "stopped", cx.cause().unwrap().code.word().into());
+    teller.tell(work, "stopped", cx.cause().unwrap().code.as_str().into());
     Err(ErrorObject::cancelled())
 }

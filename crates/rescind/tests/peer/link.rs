@@ -132,7 +132,7 @@ async fn a_peer_that_floods_and_never_reads_costs_bounded_memory() {
     let reports = Arc::new(AtomicUsize::new(0));
     let sent = Arc::clone(&reports);
     let server = builder(&mcp::LATEST_LEGACY)
-        .configure(|config| config.max_debt = 64 * 1024)
+        .configure(|config| config.max_backlog = 64 * 1024)
         .request("chatty", move |cx: Context| {
             let sent = Arc::clone(&sent);
             async move {

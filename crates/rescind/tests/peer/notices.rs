@@ -37,7 +37,7 @@ async fn fill(peer: &Peer) -> usize {
 /// D13: in bytes, and in order; nothing that was taken is lost.
 #[tokio::test(start_paused = true)]
 async fn notifications_to_a_peer_that_does_not_read_are_bounded() {
-    let server = builder(&lsp::LSP).configure(|config| config.max_debt = MOST);
+    let server = builder(&lsp::LSP).configure(|config| config.max_backlog = MOST);
     let (mut wire, peer, _driver) = connect_small(server, PIPE).await;
     let sent = fill(&peer).await;
     assert!((MOST / 1100..(MOST + PIPE) / 1000 + 3).contains(&sent), "{sent} notifications were taken");
@@ -64,7 +64,7 @@ async fn notifications_to_a_peer_that_does_not_read_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_that_waits_ends_with_the_connection() {
-    let server = builder(&lsp::LSP).configure(|config| config.max_debt = MOST);
+    let server = builder(&lsp::LSP).configure(|config| config.max_backlog = MOST);
     let (wire, peer, _driver) = connect_small(server, PIPE).await;
     fill(&peer).await;
     let waiting = tokio::spawn(async move { peer.notify("note", &()).await });
@@ -80,7 +80,7 @@ async fn a_stop_reaches_a_handler_that_waits_for_its_peer_to_read() {
     let (mut watch, witness) = watch();
     let reports = Arc::new(AtomicUsize::new(0));
     let sent = Arc::clone(&reports);
-    let server = builder(&lsp::LSP).configure(|config| config.max_debt = MOST);
+    let server = builder(&lsp::LSP).configure(|config| config.max_backlog = MOST);
     let server = server.request("chatty", move |cx: Context| {
         let (witness, sent) = (witness.clone(), Arc::clone(&sent));
         async move {

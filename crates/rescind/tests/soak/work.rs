@@ -35,9 +35,9 @@ pub(crate) fn endpoint(dialect: &'static Dialect, world: &Arc<World>, elsewhere:
         .short_grace(short)
         .linger(Duration::from_millis(200))
         .configure(|config| {
-            config.sticky = short;
+            config.early_cancels = short;
             config.remember = (Duration::from_millis(50), Duration::from_millis(300));
-            config.max_debt = 256 << 10;
+            config.max_backlog = 256 << 10;
         })
         .request("initialize", || async { Ok::<_, ErrorObject>(json!({})) })
         .request(METHOD, move |Params((seed, depth)): Params<Task>, cx: Context| {

@@ -20,7 +20,7 @@ fn as_a_server() {
             .request("work", |cx: Context| async move {
                 let _ = cx.peer().try_notify("notifications/started", &());
                 cx.cancelled().await;
-                let why = cx.cause().map(|cause| cause.code.word());
+                let why = cx.cause().map(|cause| cause.code.as_str());
                 let _ = cx.peer().try_notify("notifications/stopped", &json!({ "why": why }));
                 Err::<(), _>(ErrorObject::cancelled())
             })
@@ -55,7 +55,7 @@ async fn a_server_on_pipes_answers_is_cancelled_and_leaves_at_the_end_of_input()
     let call = tokio::spawn(peer.request::<Value>("work", &()));
     assert_eq!(told.recv().await.unwrap(), "started");
     call.abort();
-    assert_eq!(told.recv().await.unwrap(), CauseCode::Caller.word());
+    assert_eq!(told.recv().await.unwrap(), CauseCode::Caller.as_str());
     drop(peer);
     driven.await.unwrap().unwrap();
     assert_eq!(child.wait().await.unwrap().code(), Some(42));

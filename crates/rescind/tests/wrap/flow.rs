@@ -62,7 +62,8 @@ async fn two_ends_that_write_before_they_read_never_wedge_a_small_pipe() {
 
 #[tokio::test]
 async fn a_peer_that_does_not_read_pauses_the_programs_output_and_nothing_else() {
-    let (mut program, mut peer, link) = wrapped(SMALL_PIPE, |ends| ends.as_client().configure(|c| c.max_debt = 10_000));
+    let (mut program, mut peer, link) =
+        wrapped(SMALL_PIPE, |ends| ends.as_client().configure(|c| c.max_backlog = 10_000));
     let mut sent = 0;
     let line = format!("{}\n", note("busy"));
     while let Poll::Ready(written) = poll_once(&mut program.writer, line.as_bytes()).await {
@@ -89,7 +90,7 @@ async fn a_peer_that_does_not_read_pauses_the_programs_output_and_nothing_else()
 #[tokio::test]
 async fn a_program_that_does_not_read_pauses_the_peer_and_is_heard_all_the_same() {
     let (mut program, mut peer, _link) =
-        wrapped(SMALL_PIPE, |ends| ends.as_server().configure(|c| c.max_debt = 10_000));
+        wrapped(SMALL_PIPE, |ends| ends.as_server().configure(|c| c.max_backlog = 10_000));
     let line = format!("{}\n", note("busy"));
     let mut sent = 0_usize;
     // The peer's pipe is full when nothing more is taken although everybody had a turn.
@@ -111,7 +112,7 @@ async fn a_program_that_does_not_read_pauses_the_peer_and_is_heard_all_the_same(
 
 #[tokio::test]
 async fn a_write_that_is_given_up_leaves_no_half_message() {
-    let (mut program, mut peer, _link) = wrapped(64, |ends| ends.as_client().configure(|c| c.max_debt = 100));
+    let (mut program, mut peer, _link) = wrapped(64, |ends| ends.as_client().configure(|c| c.max_backlog = 100));
     let line = format!("{}\n", note("filler"));
     let mut fillers = 0;
     while poll_once(&mut program.writer, line.as_bytes()).await.is_ready() {

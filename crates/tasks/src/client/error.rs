@@ -14,7 +14,7 @@ pub enum TaskCallError {
     #[error("cancelled: {}", .0.code.phrase())]
     Cancelled(Cause),
     /// A clock of the call ran out, here (D16); the server was told to cancel the task.
-    #[error("the {} clock ran out after {after:?}", .clock.word())]
+    #[error("the {} clock ran out after {after:?}", .clock.as_str())]
     TimedOut {
         /// Which clock.
         clock: Clock,

@@ -16,7 +16,7 @@ pub enum TaskSupport {
 }
 
 impl TaskSupport {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Optional => "optional",
             Self::Required => "required",
@@ -33,7 +33,7 @@ pub trait AsTask {
 impl AsTask for Tool {
     fn task(self, support: TaskSupport) -> TaskTool {
         let declared =
-            self.declare_in(Revision::V2025_11_25, "execution", serde_json::json!({ "taskSupport": support.word() }));
+            self.declare_in(Revision::V2025_11_25, "execution", serde_json::json!({ "taskSupport": support.as_str() }));
         TaskTool { tool: declared, support, ttl: None, resumed_by: None }
     }
 }

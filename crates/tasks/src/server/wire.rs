@@ -75,7 +75,7 @@ impl<'a> From<&'a Summary> for WireTask<'a> {
         Self {
             result_type: None,
             task_id: summary.id.as_str(),
-            status: summary.status.word(),
+            status: summary.status.as_str(),
             status_message: summary.message.as_deref(),
             created_at: summary.created.to_string(),
             last_updated_at: summary.updated.to_string(),

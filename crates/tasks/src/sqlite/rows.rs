@@ -42,7 +42,7 @@ pub(super) fn insert(database: &Connection, change: i64, task: &Task) -> rusqlit
             ":id": summary.id.as_str(),
             ":owner": owner_text(owner),
             ":dialect": dialect_number(summary.dialect),
-            ":status": summary.status.word(),
+            ":status": summary.status.as_str(),
             ":message": summary.message,
             ":created": whole(summary.created.0),
             ":updated": whole(summary.updated.0),
@@ -75,15 +75,15 @@ pub(super) fn update(database: &Connection, number: i64, change: i64, task: &Tas
         )?
         .execute(named_params! {
             ":number": number,
-            ":status": task.summary.status.word(),
+            ":status": task.summary.status.as_str(),
             ":message": task.summary.message,
             ":updated": whole(task.summary.updated.0),
             ":runner": task.runner,
             ":attempt": task.attempt,
             ":revision": whole(task.revision.0),
             ":change": change,
-            ":code": cause.map(|cause| cause.code.word()),
-            ":root": cause.and_then(|cause| cause.root).map(CauseCode::word),
+            ":code": cause.map(|cause| cause.code.as_str()),
+            ":root": cause.and_then(|cause| cause.root).map(CauseCode::as_str),
             ":text": cause.and_then(Cause::text),
             ":cancelled": at.map(|at| whole(at.0)),
             ":inputs": inputs,
@@ -195,7 +195,7 @@ fn cause_code(word: &str) -> rusqlite::Result<CauseCode> {
     use CauseCode as C;
     [C::Caller, C::Timeout, C::Parent, C::Disconnect, C::Shutdown, C::Operator, C::Policy]
         .into_iter()
-        .find(|code| code.word() == word)
+        .find(|code| code.as_str() == word)
         .ok_or_else(|| unreadable("no such cause"))
 }
 

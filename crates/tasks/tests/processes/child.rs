@@ -154,7 +154,7 @@ fn storm(store: &SqliteStore, seed: u64) {
                     if dice.roll(2) == 0 {
                         let done = block_on(run.finish(Outcome::Result(json("[]")), None)).unwrap();
                         if let Finished::Won(status) = done {
-                            say(&format!("ended {id} {}", status.word()));
+                            say(&format!("ended {id} {}", status.as_str()));
                         }
                     } else {
                         // Not dropped: that would end it.

@@ -74,7 +74,7 @@ fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
     let conn = Connection::new(config(chooser)?);
     let mut held = Held { conn, now: Instant::ORIGIN, calls: Vec::new(), works: Vec::new() };
     let ended = held.act(chooser);
-    held.conn.handle_closed(held.now);
+    held.conn.handle_eof(held.now);
     // Whatever came, it comes to rest, and leaves nothing.
     for _ in 0..10_000 {
         held.poll();
@@ -141,8 +141,8 @@ impl Held {
                     }
                 }
                 18 => match chooser.choose(32)? {
-                    0 => self.conn.handle_closed(now),
-                    1 => self.conn.handle_lost(now),
+                    0 => self.conn.handle_eof(now),
+                    1 => self.conn.handle_write_closed(now),
                     2 => self.conn.shutdown(now),
                     _ => {}
                 },
@@ -307,10 +307,10 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         max_running: 1 + chooser.choose(3)?,
         max_queued: chooser.choose(4)?,
         max_in_flight: 1 + chooser.choose(6)?,
-        max_debt: 16 * chooser.choose(64)?,
-        debt_limit: Duration::from_secs(2),
+        max_backlog: 16 * chooser.choose(64)?,
+        stall_limit: Duration::from_secs(2),
         grace: Duration::from_secs(1),
-        max_sticky: chooser.choose(3)?,
+        max_early_cancels: chooser.choose(3)?,
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
         deadline_travels: chooser.choose(2)? == 0,

@@ -4,7 +4,7 @@
 //! what is no JSON; what is JSON it must take, and read as the other does.
 
 use rescind_proto::{
-    frame::{self, Frame, Kind, Malformed, Outcome, Reason, ResponseId},
+    frame::{self, Frame, Kind, Malformed, Reason, ResponseBody, ResponseId},
     id::RequestId,
 };
 use serde::{
@@ -75,9 +75,9 @@ fn compare_members(parsed: &Result<Frame<'_>, Malformed>, members: &[(String, &s
         }
         Ok(Frame::Response(response)) => {
             assert_eq!(response.id.is_some(), id.is_some());
-            let (name, value) = match response.outcome {
-                Outcome::Result(value) => ("result", value),
-                Outcome::Error(value) => ("error", value),
+            let (name, value) = match response.body {
+                ResponseBody::Result(value) => ("result", value),
+                ResponseBody::Error(value) => ("error", value),
             };
             assert_eq!(Some(value), of(name).map(str::as_bytes));
             assert!(method.is_none_or(|method| method == "null"), "a response has no method");

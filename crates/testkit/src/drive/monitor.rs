@@ -47,7 +47,7 @@ fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
     let mut now = Instant::ORIGIN;
     let ended = act(chooser, &mut monitor, &mut now);
     for side in Side::BOTH {
-        monitor.handle_end(now, side);
+        monitor.handle_eof(now, side);
     }
     monitor.check_invariants();
     assert_eq!(monitor.in_flight(Side::Client) + monitor.in_flight(Side::Server), 0, "requests are left in flight");
@@ -75,7 +75,7 @@ fn act(chooser: &mut ByteChooser<'_>, monitor: &mut Monitor, now: &mut Instant) 
             14 => monitor.handle_timeout(*now),
             _ => {
                 if chooser.choose(16)? == 0 {
-                    monitor.handle_end(*now, side);
+                    monitor.handle_eof(*now, side);
                 }
             }
         }
@@ -97,7 +97,7 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         max_in_flight: 1 + chooser.choose(8)?,
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
-        max_sticky: chooser.choose(3)?,
+        max_early_cancels: chooser.choose(3)?,
         max_text: chooser.choose(32)?,
         ..Config::default()
     })

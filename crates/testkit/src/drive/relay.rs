@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::Dialect,
-    relay::{Clock, ClockRule, Config, EarlyCancels, End, Event, Relay, RequestKey},
+    relay::{Clock, ClockRule, Config, EarlyCancelLimits, Emit, End, Event, Relay, RequestKey},
     side::{Side, Sides},
     time::Instant,
     wire::Framing,
@@ -49,7 +49,7 @@ fn babble(chooser: &mut ByteChooser<'_>) -> Option<()> {
     let ended = act(chooser, &mut relay, &mut now, (&mut keys, &mut watcher));
     // Whatever came, it comes to rest, and leaves nothing.
     for side in Side::BOTH {
-        relay.handle_end(now, side, &End::Closed);
+        relay.handle_eof(now, side, &End::Closed);
     }
     for _ in 0..10_000 {
         for side in Side::BOTH {
@@ -114,9 +114,9 @@ fn act(
                 relay.handle_timeout(*now);
             }
             14 => match chooser.choose(16)? {
-                0 => relay.handle_end(*now, side, &End::Exited(1)),
-                1 => relay.handle_deaf(*now, side),
-                2 => relay.handle_gone(*now, side),
+                0 => relay.handle_eof(*now, side, &End::Exited(1)),
+                1 => relay.handle_write_closed(*now, side),
+                2 => relay.handle_disconnect(*now, side),
                 _ => {}
             },
             _ => {
@@ -149,16 +149,15 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         clocks: if chooser.choose(2)? == 0 { Vec::new() } else { vec![clock(Clock::Response), clock(Clock::Total)] },
         max_message: 64 + 8 * chooser.choose(64)?,
         max_in_flight: 1 + chooser.choose(8)?,
-        max_debt: 16 * chooser.choose(64)?,
-        debt_limit: Duration::from_secs(2),
-        sticky: Sides {
-            client: EarlyCancels { most: chooser.choose(3)?, ..EarlyCancels::STRANGER },
-            server: EarlyCancels { most: chooser.choose(3)?, ..EarlyCancels::STRANGER },
+        max_backlog: 16 * chooser.choose(64)?,
+        stall_limit: Duration::from_secs(2),
+        early_cancels: Sides {
+            client: EarlyCancelLimits { most: chooser.choose(3)?, ..EarlyCancelLimits::STRANGER },
+            server: EarlyCancelLimits { most: chooser.choose(3)?, ..EarlyCancelLimits::STRANGER },
         },
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
-        observe: true,
-        tap: chooser.choose(2)? == 0,
+        emit: Emit { notices: true, requests: true, frames: chooser.choose(2)? == 0 },
         ..Config::default()
     })
 }

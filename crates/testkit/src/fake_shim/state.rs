@@ -168,7 +168,7 @@ impl Script {
             cancelled.is_none_or(|cancelled| cancelled == request.cancel.is_some())
                 && after.as_ref().is_none_or(|after| rank(request) > *after)
                 && (state == "all" || (state == "open") == request.is_open())
-                && from.as_ref().is_none_or(|from| from == request.from.word())
+                && from.as_ref().is_none_or(|from| from == request.from.as_str())
                 && id.as_ref().is_none_or(|id| *id == request.id || format!("\"{id}\"") == request.id)
                 && method.as_ref().is_none_or(|method| names(method, request))
                 && self.now.saturating_sub(request.since) >= older_than

@@ -69,7 +69,7 @@ impl ChainWorld {
     fn up(&mut self, from: Side, cut: Cut) -> Result<(), Broken> {
         let (bytes, frames) = self.ends[from].write(self.now, cut)?;
         for frame in frames {
-            self.note(|| format!("{} -> {frame}", from.word()));
+            self.note(|| format!("{} -> {frame}", from.as_str()));
         }
         self.relay.handle_input(self.now, from, &bytes);
         self.watch();
@@ -81,7 +81,7 @@ impl ChainWorld {
         let bytes = self.relay.pending(to)[..len].to_vec();
         self.relay.handle_written(self.now, to, len);
         self.watch();
-        self.note(|| format!("{} <- {}", to.word(), String::from_utf8_lossy(&bytes)));
+        self.note(|| format!("{} <- {}", to.as_str(), String::from_utf8_lossy(&bytes)));
         self.ends[to].input(self.now, &bytes)
     }
 
@@ -112,11 +112,11 @@ impl ChainWorld {
     }
 
     fn die(&mut self, side: Side) -> Result<(), Broken> {
-        self.note(|| format!("{} dies", side.word()));
+        self.note(|| format!("{} dies", side.as_str()));
         self.dead[side] = true;
         self.ends[side].link_is_lost(self.now)?;
-        self.relay.handle_end(self.now, side, &End::Closed);
-        self.relay.handle_deaf(self.now, side);
+        self.relay.handle_eof(self.now, side, &End::Closed);
+        self.relay.handle_write_closed(self.now, side);
         self.watch();
         Ok(())
     }
@@ -195,7 +195,7 @@ impl World for ChainWorld {
     fn step(&mut self, action: Action) -> Result<(), Broken> {
         match action {
             Action::App(side, what) => {
-                self.note(|| format!("{}: {what:?}", side.word()));
+                self.note(|| format!("{}: {what:?}", side.as_str()));
                 self.ends[side].act(self.now, what)
             }
             Action::Up(side, cut) => self.up(side, cut),

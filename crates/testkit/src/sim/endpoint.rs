@@ -110,7 +110,7 @@ impl Endpoint {
                 out.push(Do::End(at, End::Dropped));
             }
         }
-        if self.plains < scene.plains && !model.deaf {
+        if self.plains < scene.plains && !model.write_closed {
             out.push(Do::Plain);
         }
         if scene.ends && !model.shutting_down {
@@ -305,7 +305,7 @@ impl Endpoint {
             }
         }
         self.model.input_ends(now, begun.as_deref());
-        self.conn.handle_closed(now);
+        self.conn.handle_eof(now);
         self.poll(now)
     }
 
@@ -318,7 +318,7 @@ impl Endpoint {
         // A driver with filters has the last bytes itself, and drops them.
         let last = self.last_line().filter(|_| !self.scene.filtered);
         self.model.link_is_lost(now, last.as_deref());
-        self.conn.handle_lost(now);
+        self.conn.handle_write_closed(now);
         self.left.clear();
         self.poll(now)
     }

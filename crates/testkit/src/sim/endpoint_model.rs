@@ -44,7 +44,7 @@ pub struct EndpointModel {
     /// The peer sends nothing more.
     pub input_ended: bool,
     /// Nothing can be written any more.
-    pub deaf: bool,
+    pub write_closed: bool,
     /// It ends in order.
     pub shutting_down: bool,
     closed: bool,
@@ -109,7 +109,7 @@ impl EndpointModel {
             nameless: 0,
             held: Vec::new(),
             input_ended: false,
-            deaf: false,
+            write_closed: false,
             shutting_down: false,
             closed: false,
         }
@@ -118,7 +118,7 @@ impl EndpointModel {
     /// Whether requests can be made.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        !self.input_ended && !self.deaf && !self.shutting_down
+        !self.input_ended && !self.write_closed && !self.shutting_down
     }
 
     // What the application does.
@@ -159,7 +159,7 @@ impl EndpointModel {
     /// A handler sends a notification that belongs to its request; whether it may.
     pub fn noted(&mut self, at: usize) -> bool {
         let work = &mut self.works[at];
-        let may = work.runs() && !work.replied && !work.silenced && !self.deaf;
+        let may = work.runs() && !work.replied && !work.silenced && !self.write_closed;
         if may {
             work.notes += 1;
             self.out.push_back(Out::Note(at));
@@ -173,7 +173,7 @@ impl EndpointModel {
         if may {
             self.reply(now, at, false);
         }
-        may && !self.deaf
+        may && !self.write_closed
     }
 
     /// A handler has ended.
@@ -212,7 +212,8 @@ impl EndpointModel {
             return;
         }
         if frame == text::GARBAGE {
-            let told = self.role == Side::Server && !self.deaf && self.dialect().stray_error != StrayError::Invalid;
+            let told =
+                self.role == Side::Server && !self.write_closed && self.dialect().stray_error != StrayError::Invalid;
             self.nameless += usize::from(told);
             return;
         }
@@ -250,7 +251,7 @@ impl EndpointModel {
         match text::read(frame) {
             // Under the id of a request in flight the refusal would end that one.
             Some(Heard::Request { id, .. }) if !self.newest(id).is_some_and(|at| self.works[at].is_live()) => {
-                if !self.deaf {
+                if !self.write_closed {
                     self.refusals.push((id.to_owned(), Refused::Vetoed));
                 }
             }
@@ -327,7 +328,7 @@ impl EndpointModel {
 
     /// The link is dead; its last line had no line break.
     pub fn link_is_lost(&mut self, now: Instant, last: Option<&str>) {
-        self.deaf = true;
+        self.write_closed = true;
         self.out.clear();
         self.refusals.clear();
         self.nameless = 0;
@@ -367,7 +368,7 @@ impl EndpointModel {
     pub fn sent(&mut self, now: Instant, frame: &str) -> Verdict {
         match text::read(frame) {
             None | Some(Heard::TurnCancel { .. } | Heard::Update { .. } | Heard::TaskCancel { .. }) => {
-                broken(format!("{} says what it cannot: {frame}", self.role.word()))
+                broken(format!("{} says what it cannot: {frame}", self.role.as_str()))
             }
             Some(Heard::Plain { number }) => self.take(Out::Plain(number)),
             Some(Heard::Request { id, generation, .. }) => self.sent_request(id, generation),
@@ -483,7 +484,7 @@ impl EndpointModel {
     ///
     /// What is missing.
     pub fn check_settled(&self) -> Verdict {
-        if self.deaf {
+        if self.write_closed {
             return Ok(());
         }
         if let Some(out) = self.out.iter().find(|out| !self.may_drop(out)) {
@@ -515,7 +516,7 @@ impl EndpointModel {
             work.hash_state(now, state);
         }
         (&self.out, &self.told, &self.refusals, self.nameless).hash(state);
-        (self.input_ended, self.deaf, self.shutting_down, self.closed).hash(state);
+        (self.input_ended, self.write_closed, self.shutting_down, self.closed).hash(state);
         for (id, until) in &self.held {
             (id, until.since(now)).hash(state);
         }
@@ -524,7 +525,7 @@ impl EndpointModel {
     fn received_request(&mut self, now: Instant, id: &str, method: &str, generation: usize) {
         let duplicate = self.newest(id).is_some_and(|at| self.works[at].is_live());
         if duplicate || self.shutting_down {
-            if !self.deaf {
+            if !self.write_closed {
                 let why = if duplicate { Refused::Duplicate } else { Refused::ShuttingDown };
                 self.refusals.push((id.to_owned(), why));
             }
@@ -801,7 +802,7 @@ impl EndpointModel {
             Outcome::Sent => call.cancels == 1,
             Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. } => call.answered && call.cancels == 1,
             Outcome::CompletedFirst => call.answered && call.cancels == 0,
-            Outcome::Unknown => self.input_ended || self.deaf,
+            Outcome::Unknown => self.input_ended || self.write_closed,
         };
         if is_true { Ok(()) } else { broken(format!("the receipt of our request {at} claims {outcome:?} (D28)")) }
     }
@@ -820,13 +821,13 @@ impl EndpointModel {
                 return;
             }
         }
-        call.cancel_due = lawful && !self.deaf;
+        call.cancel_due = lawful && !self.write_closed;
     }
 
     fn reply(&mut self, now: Instant, at: usize, ours: bool) {
         self.works[at].replied = true;
         self.works[at].reply_is_ours = ours;
-        if self.deaf {
+        if self.write_closed {
             self.works[at].answered = true;
             self.conclude(now, at);
         } else if !ours {

@@ -64,7 +64,7 @@ pub fn narrow_relay(config: relay::Config) -> relay::Config {
     relay::Config {
         dialects: Sides { client: legacy, server: legacy },
         max_message: MESSAGE,
-        max_debt: DEBT,
+        max_backlog: DEBT,
         max_kept: DEBT,
         max_in_flight: 256,
         remembered: 16,
@@ -78,7 +78,7 @@ pub fn narrow_endpoint(config: connection::Config) -> connection::Config {
     connection::Config {
         dialect: Some(&mcp::REVISION_2025_03_26),
         max_message: MESSAGE,
-        max_debt: DEBT,
+        max_backlog: DEBT,
         max_queued_bytes: DEBT,
         max_running: 16,
         max_queued: 64,

@@ -69,10 +69,10 @@ impl PairWorld {
             self.flight[to].extend_from_slice(&bytes);
         }
         if frames.is_empty() {
-            self.note(|| format!("{} writes half a frame", from.word()));
+            self.note(|| format!("{} writes half a frame", from.as_str()));
         }
         for frame in frames {
-            self.note(|| format!("{} writes {frame}", from.word()));
+            self.note(|| format!("{} writes {frame}", from.as_str()));
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl PairWorld {
     fn deliver(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
         let len = cut.len(&self.flight[to]);
         let bytes: Vec<u8> = self.flight[to].drain(..len).collect();
-        self.note(|| format!("{} reads {len} bytes", to.word()));
+        self.note(|| format!("{} reads {len} bytes", to.as_str()));
         self.ends[to].input(self.now, &bytes)
     }
 
@@ -172,7 +172,7 @@ impl World for PairWorld {
         if self.scene.wild {
             out.extend([Action::Wait(100), Action::Wait(3000)]);
         }
-        if self.scene.ends && Side::BOTH.into_iter().any(|side| !self.ends[side].model.deaf) {
+        if self.scene.ends && Side::BOTH.into_iter().any(|side| !self.ends[side].model.write_closed) {
             out.push(Action::Break);
         }
     }
@@ -184,7 +184,7 @@ impl World for PairWorld {
     fn step(&mut self, action: Action) -> Result<(), Broken> {
         match action {
             Action::App(side, what) => {
-                self.note(|| format!("{}: {what:?}", side.word()));
+                self.note(|| format!("{}: {what:?}", side.as_str()));
                 self.ends[side].act(self.now, what)
             }
             Action::Write(side, cut) => self.write(side, cut),
@@ -202,7 +202,7 @@ impl World for PairWorld {
                 Ok(())
             }
             Action::End(side) => {
-                self.note(|| format!("the input of {} ends", side.word()));
+                self.note(|| format!("the input of {} ends", side.as_str()));
                 if !self.flight[side].is_empty() {
                     self.deliver(side, Cut::All)?;
                 }

@@ -42,7 +42,7 @@ pub struct RelayModel {
     /// Which side has ended its output.
     pub ended: Sides<bool>,
     /// Which side can no longer be written to.
-    pub deaf: Sides<bool>,
+    pub write_closed: Sides<bool>,
     /// Progress that was half written when its request was cancelled: it is finished.
     finishing: Sides<Option<usize>>,
     /// Unknown notifications said so far.
@@ -84,7 +84,7 @@ impl RelayModel {
             held: Vec::new(),
             away: Sides::from_fn(|_| false),
             ended: Sides::from_fn(|_| false),
-            deaf: Sides::from_fn(|_| false),
+            write_closed: Sides::from_fn(|_| false),
             finishing: Sides::from_fn(|_| None),
             plains: 0,
             turn_cancels: Vec::new(),
@@ -106,14 +106,14 @@ impl RelayModel {
         let to = from.other();
         if self.newest(from, id).is_some_and(|ask| self.asks[ask].is_live()) {
             ask.refused = true;
-            if !self.deaf[from] {
+            if !self.write_closed[from] {
                 self.refusals[from].push(id);
             }
         } else if self.take_held(now, from, id) && self.dialect(from).uncancellable(method.name).is_none() {
             ask.cancelled = true;
             ask.withdrawn = true;
             ask.over_at = self.dialect(from).is_silent().then_some(now);
-        } else if self.deaf[to] {
+        } else if self.write_closed[to] {
             ask.gone = true;
             ask.over_at = (from == Side::Server).then_some(now);
         } else {
@@ -125,7 +125,7 @@ impl RelayModel {
 
     /// Bytes of `from` were no message: a client is told (D36).
     pub fn said_garbage(&mut self, from: Side) {
-        if from == Side::Client && !self.deaf[from] {
+        if from == Side::Client && !self.write_closed[from] {
             self.nameless += 1;
         }
     }
@@ -179,7 +179,7 @@ impl RelayModel {
             Some(Heard::TurnCancel { number: None }) => self.asks[at].method == PROMPT,
             _ => false,
         };
-        let forgotten = self.is_forgotten(now, &self.asks[at]) || self.deaf[self.asks[at].from];
+        let forgotten = self.is_forgotten(now, &self.asks[at]) || self.write_closed[self.asks[at].from];
         let ask = &mut self.asks[at];
         ask.answers_said += 1;
         ask.deadline = None;
@@ -192,7 +192,7 @@ impl RelayModel {
         }
         if waits {
             let to = ask.from;
-            if self.deaf[to] {
+            if self.write_closed[to] {
                 ask.over_at = Some(now);
             } else {
                 self.owed[to].push_back(Owed::Answer(at));
@@ -211,7 +211,7 @@ impl RelayModel {
             ask.deadline = self.scene.clock.map(|limit| now + limit);
         }
         let to = ask.from;
-        if !self.deaf[to] {
+        if !self.write_closed[to] {
             self.owed[to].push_back(Owed::Progress(at));
         }
     }
@@ -224,7 +224,7 @@ impl RelayModel {
             self.asks[at].cancelled = true;
             self.asks[at].deadline = None;
         }
-        if !self.deaf.server {
+        if !self.write_closed.server {
             self.turn_cancels.push((number, prompt));
         }
     }
@@ -238,14 +238,14 @@ impl RelayModel {
         // After we answered for the agent, nothing of the turn passes until its own answer (D34).
         let muted = self.asks.iter().filter(given_up).any(|ask| ask.heard && ask.seen.is_some());
         let perhaps = self.asks.iter().any(|ask| given_up(&ask));
-        if !muted && !self.deaf.client {
+        if !muted && !self.write_closed.client {
             self.owed.client.push_back(Owed::Update(number, perhaps));
         }
     }
 
     /// `by` says something that is nobody's business.
     pub fn said_plain(&mut self, by: Side, number: usize) {
-        if !self.deaf[by.other()] {
+        if !self.write_closed[by.other()] {
             self.owed[by.other()].push_back(Owed::Plain(number));
         }
     }
@@ -260,7 +260,7 @@ impl RelayModel {
         }
         self.give_up(at, begun);
         // The turn of a session is over when its agent says so (D37).
-        if self.asks[at].method == PROMPT && !self.asks[at].withdrawn && !self.deaf[Side::Server] {
+        if self.asks[at].method == PROMPT && !self.asks[at].withdrawn && !self.write_closed[Side::Server] {
             self.asks[at].cancelled = true;
         } else {
             self.asks[at].ended_here = true;
@@ -320,7 +320,7 @@ impl RelayModel {
 
     /// Nothing more can be written to `side`.
     pub fn became_deaf(&mut self, now: Instant, side: Side) {
-        self.deaf[side] = true;
+        self.write_closed[side] = true;
         self.finishing[side] = None;
         self.refusals[side].clear();
         if side == Side::Server {
@@ -346,7 +346,7 @@ impl RelayModel {
     pub fn heard(&mut self, now: Instant, to: Side, frame: &str) -> Verdict {
         let finishing = self.finishing[to].take();
         match text::read(frame) {
-            None => broken(format!("{} hears what nobody said: {frame}", to.word())),
+            None => broken(format!("{} hears what nobody said: {frame}", to.as_str())),
             Some(Heard::Plain { number }) => {
                 self.take(to, Owed::Plain(number))?;
                 same(frame, &text::plain(number))
@@ -406,7 +406,7 @@ impl RelayModel {
     /// A task whose handle nobody received is cancelled, once, under an id that nothing else has (D38).
     fn heard_task_cancel(&mut self, to: Side, frame: &str, id: &str, generation: usize) -> Verdict {
         let origin = to.other();
-        let away = self.away[origin] || self.deaf[origin];
+        let away = self.away[origin] || self.write_closed[origin];
         let taken = self.asks.iter().any(|ask| ask.from == origin && ask.seen.as_deref() == Some(id));
         let ask = self.ask(generation, origin)?;
         let given_up = ask.cancelled || ask.ended_here || away;
@@ -429,11 +429,11 @@ impl RelayModel {
         let origin = to.other();
         let form = self.dialect(to).cancel;
         if method != form.method {
-            return broken(format!("a cancel in a form that {} does not speak (D32): {frame}", to.word()));
+            return broken(format!("a cancel in a form that {} does not speak (D32): {frame}", to.as_str()));
         }
         let named = self.asks.iter().rposition(|ask| ask.from == origin && ask.seen.as_deref() == Some(id));
         let Some(at) = named else {
-            return broken(format!("a cancel for {id}, which {} has never seen (invariant 1)", to.word()));
+            return broken(format!("a cancel for {id}, which {} has never seen (invariant 1)", to.as_str()));
         };
         let ask = &mut self.asks[at];
         if ask.cancels_seen > 0 {
@@ -577,12 +577,12 @@ impl RelayModel {
     pub fn check_settled(&self) -> Verdict {
         for side in Side::BOTH {
             if let Some(owed) = self.owed[side].iter().find(|owed| !self.may_drop(owed)) {
-                return broken(format!("{} never hears {owed:?}", side.word()));
+                return broken(format!("{} never hears {owed:?}", side.as_str()));
             }
             if !self.refusals[side].is_empty() {
                 return broken(format!(
                     "{} is never told that {:?} are duplicates (D7)",
-                    side.word(),
+                    side.as_str(),
                     self.refusals[side]
                 ));
             }
@@ -596,12 +596,12 @@ impl RelayModel {
         for (at, ask) in self.asks.iter().enumerate() {
             let silent = self.dialect(ask.from).is_silent();
             let due = ask.ended_here || ask.gone || ask.answers_said > 0 || (ask.cancelled && !silent);
-            if ask.is_live() && due && !self.deaf[ask.from] {
+            if ask.is_live() && due && !self.write_closed[ask.from] {
                 return broken(format!("request {at} is never answered (D34)"));
             }
             let orphan = self.scene.tasks && ask.answered_in_time && (ask.cancelled || ask.ended_here);
             let to = ask.from.other();
-            if orphan && !ask.heard_theirs && ask.task_cancels == 0 && !self.deaf[to] && !self.ended[to] {
+            if orphan && !ask.heard_theirs && ask.task_cancels == 0 && !self.write_closed[to] && !self.ended[to] {
                 return broken(format!("the task of request {at} is nobody's and goes on (D38)"));
             }
             if ask.cancel_due && ask.seen.is_some() && ask.answers_said == 0 {
@@ -619,7 +619,7 @@ impl RelayModel {
         for side in Side::BOTH {
             (&self.owed[side], &self.refusals[side], self.finishing[side]).hash(state);
         }
-        (self.away, self.ended, self.deaf, self.plains, self.nameless).hash(state);
+        (self.away, self.ended, self.write_closed, self.plains, self.nameless).hash(state);
         (&self.turn_cancels, self.turn_cancels_said, self.updates).hash(state);
         for (side, id, until) in &self.held {
             (side, id, until.since(now)).hash(state);
@@ -632,7 +632,7 @@ impl RelayModel {
         let to = from.other();
         let ask = &mut self.asks[at];
         ask.deadline = None;
-        if self.deaf[to] || ask.withdrawn || ask.cancel_due || ask.cancels_seen > 0 {
+        if self.write_closed[to] || ask.withdrawn || ask.cancel_due || ask.cancels_seen > 0 {
             return;
         }
         if ask.seen.is_none() {
@@ -683,12 +683,12 @@ impl RelayModel {
         let Some(place) = self.owed[to].iter().position(|owed| *owed == what) else {
             return broken(format!(
                 "{} hears {what:?} out of order, twice, or although it was to be swallowed",
-                to.word()
+                to.as_str()
             ));
         };
         for owed in self.owed[to].drain(..=place).collect::<Vec<_>>() {
             if owed != what && !self.may_drop(&owed) {
-                return broken(format!("{} hears {what:?} and never {owed:?}, which came first (D33)", to.word()));
+                return broken(format!("{} hears {what:?} and never {owed:?}, which came first (D33)", to.as_str()));
             }
         }
         Ok(())
@@ -711,7 +711,7 @@ impl RelayModel {
 
     fn ask(&self, generation: usize, from: Side) -> Result<&Ask, Broken> {
         let found = self.asks.get(generation).filter(|ask| ask.from == from);
-        found.ok_or_else(|| Broken(format!("something for request {generation}, which {} never made", from.word())))
+        found.ok_or_else(|| Broken(format!("something for request {generation}, which {} never made", from.as_str())))
     }
 
     fn dialect(&self, side: Side) -> &'static Dialect {

@@ -129,7 +129,7 @@ impl RelayWorld {
     }
 
     fn send(&mut self, from: Side, said: Said, frame: &str) {
-        self.note(|| format!("{} -> {frame}", from.word()));
+        self.note(|| format!("{} -> {frame}", from.as_str()));
         self.flight[from].push_back((said, text::bytes(frame)));
         if !self.scene.wild {
             self.deliver(from, Cut::All);
@@ -194,10 +194,10 @@ impl RelayWorld {
         self.relay.handle_written(self.now, to, len);
         let frames = self.hops[to].take(&bytes);
         if self.hops[to].is_cut() {
-            self.note(|| format!("          … half a frame -> {}", to.word()));
+            self.note(|| format!("          … half a frame -> {}", to.as_str()));
         }
         for frame in frames {
-            self.note(|| format!("          {frame} -> {}", to.word()));
+            self.note(|| format!("          {frame} -> {}", to.as_str()));
             self.model.heard(self.now, to, &frame)?;
             if let Some(Heard::TaskCancel { id, .. }) = text::read(&frame)
                 && self.may_say(to)
@@ -253,7 +253,7 @@ impl RelayWorld {
         }
         let Some(witness) = &self.witness else { return Ok(()) };
         let cut = Sides::from_fn(|side| self.hops[side].is_cut());
-        witness.check(&self.relay, Circumstances { deaf: self.model.deaf, away: self.model.away, cut })
+        witness.check(&self.relay, Circumstances { write_closed: self.model.write_closed, away: self.model.away, cut })
     }
 
     fn hear(&mut self) -> Result<(), Broken> {
@@ -345,17 +345,17 @@ impl RelayWorld {
             }
             Action::Gone(side) => {
                 self.deliver_all();
-                self.note(|| format!("{} has gone away", side.word()));
+                self.note(|| format!("{} has gone away", side.as_str()));
                 let Self { relay, hops, model, .. } = self;
                 model.went_away(now, side, &|side| hops[side].begun(relay.pending(side)));
-                self.relay.handle_gone(now, side);
+                self.relay.handle_disconnect(now, side);
             }
             Action::End(side) => {
                 self.deliver_all();
-                self.note(|| format!("{} ends", side.word()));
+                self.note(|| format!("{} ends", side.as_str()));
                 let Self { relay, hops, model, .. } = self;
                 model.has_ended(now, side, &|side| hops[side].begun(relay.pending(side)));
-                self.relay.handle_end(now, side, &End::Closed);
+                self.relay.handle_eof(now, side, &End::Closed);
                 self.hear()?;
                 if let Some(witness) = &mut self.witness {
                     witness.end(now, side);
@@ -366,9 +366,9 @@ impl RelayWorld {
             }
             Action::Deaf(side) => {
                 self.deliver_all();
-                self.note(|| format!("{} can no longer be written to", side.word()));
+                self.note(|| format!("{} can no longer be written to", side.as_str()));
                 self.model.became_deaf(now, side);
-                self.relay.handle_deaf(now, side);
+                self.relay.handle_write_closed(now, side);
                 self.hops[side].clear();
             }
         }
@@ -388,7 +388,7 @@ impl RelayWorld {
     }
 
     fn may_say(&self, side: Side) -> bool {
-        !self.model.ended[side] && !self.model.deaf[side]
+        !self.model.ended[side] && !self.model.write_closed[side]
     }
 }
 
@@ -480,7 +480,7 @@ impl World for RelayWorld {
         if scene.ends {
             out.extend(Side::BOTH.into_iter().filter(|side| !self.model.away[*side]).map(Action::Gone));
             out.extend(Side::BOTH.into_iter().filter(|side| !self.model.ended[*side]).map(Action::End));
-            out.extend(Side::BOTH.into_iter().filter(|side| !self.model.deaf[*side]).map(Action::Deaf));
+            out.extend(Side::BOTH.into_iter().filter(|side| !self.model.write_closed[*side]).map(Action::Deaf));
         }
     }
 
@@ -511,7 +511,7 @@ impl World for RelayWorld {
         }
         world.run_timers()?;
         world.model.check_settled()?;
-        let cut_off = world.model.ended.client || world.model.deaf.client || world.model.deaf.server;
+        let cut_off = world.model.ended.client || world.model.write_closed.client || world.model.write_closed.server;
         if !cut_off {
             world.check_empty()?;
         }

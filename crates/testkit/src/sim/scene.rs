@@ -155,8 +155,8 @@ impl Scene {
         let mut config = self.config.clone();
         config.dialects = Sides { client: Some(self.dialects.client), server: Some(self.dialects.server) };
         config.framing = Some(Framing::Line);
-        config.observe = true;
-        config.tap |= self.witnessed;
+        config.emit.requests = true;
+        config.emit.frames |= self.witnessed;
         if let Some(limit) = self.clock {
             config.clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
         }

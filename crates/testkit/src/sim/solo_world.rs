@@ -252,7 +252,7 @@ impl World for SoloWorld {
         if self.end.conn.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
-        if scene.ends && !model.deaf {
+        if scene.ends && !model.write_closed {
             out.push(Action::Break);
         }
     }

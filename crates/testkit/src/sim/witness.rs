@@ -48,7 +48,7 @@ struct Asked {
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// Which side can no longer be written to.
-    pub deaf: Sides<bool>,
+    pub write_closed: Sides<bool>,
     /// Which side has gone away, as the relay was told and no wire shows.
     pub away: Sides<bool>,
     /// Which side has half a frame.
@@ -65,8 +65,8 @@ impl Witness {
             // What is remembered decides what a later cancel of the same id names.
             remembered: scene.config.remembered,
             remember: scene.config.remember,
-            sticky: scene.config.sticky[side].hold,
-            max_sticky: scene.config.sticky[side].most,
+            early_cancels: scene.config.early_cancels[side].hold,
+            max_early_cancels: scene.config.early_cancels[side].most,
             ..monitor::Config::default()
         };
         Self {
@@ -139,7 +139,7 @@ impl Witness {
     /// `side` sends nothing more.
     pub fn end(&mut self, now: Instant, side: Side) {
         self.ended[side] = true;
-        self.links[side].handle_end(now, side);
+        self.links[side].handle_eof(now, side);
     }
 
     fn reached(&mut self, link: Side, request: RequestKey) {
@@ -160,13 +160,13 @@ impl Witness {
     ///
     /// What one sees and the other does not.
     pub fn check(&self, relay: &Relay, circumstances: Circumstances) -> Result<(), Broken> {
-        let Circumstances { deaf, away, cut } = circumstances;
+        let Circumstances { write_closed, away, cut } = circumstances;
         for side in Side::BOTH {
             self.links[side].check_invariants();
-            if !deaf.client && !deaf.server && !away[side] && !cut[side] && !self.in_doubt[side] {
+            if !write_closed.client && !write_closed.server && !away[side] && !cut[side] && !self.in_doubt[side] {
                 self.check_in_flight(relay, side)?;
             }
-            if !deaf[side.other()] {
+            if !write_closed[side.other()] {
                 self.check_reached(relay, side)?;
             }
         }
@@ -175,7 +175,7 @@ impl Witness {
             // What the relay has forgotten it cannot tell.
             if let Some(view) = asked.far.and_then(|far| self.links[link].request(far))
                 && let Some(known) = relay.view(*key)
-                && !deaf[link]
+                && !write_closed[link]
             {
                 self.check_cancel(*key, asked, &view)?;
                 self.check_late(&known, &view)?;
@@ -193,7 +193,7 @@ impl Witness {
         if known == seen {
             return Ok(());
         }
-        Err(Broken(format!("in flight for the {}: the relay knows {known:?}, its monitor {seen:?}", side.word())))
+        Err(Broken(format!("in flight for the {}: the relay knows {known:?}, its monitor {seen:?}", side.as_str())))
     }
 
     /// On the other link: what the relay waits for is in flight, and nothing else is.

@@ -11,7 +11,7 @@ use rescind_proto::{
     frame::{self, Frame, Notification, Request, Response, ResponseId},
     id::RequestId,
     json,
-    relay::{RequestView, Said},
+    relay::{OwnMessage, RequestView},
     side::Side,
     time::Instant,
 };
@@ -30,13 +30,13 @@ const MANY: usize = 200;
 /// What there is on the tape about a request, in the order of arrival.
 pub(super) fn about<'a>(
     tape: &Tape,
-    said: impl Iterator<Item = &'a Said>,
+    said: impl Iterator<Item = &'a OwnMessage>,
     view: &RequestView<'_>,
     dialect: &Dialect,
 ) -> Vec<FrameView> {
     let mut search = Search {
         view,
-        dialects: [dialect, view.onward],
+        dialects: [dialect, view.upstream_dialect],
         began: false,
         until: None,
         token: None,

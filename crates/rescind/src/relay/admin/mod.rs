@@ -123,7 +123,7 @@ impl Admin {
     }
 
     /// The link is over: nothing is answered any more, and subscribers are told how it ended.
-    pub(super) fn handle_end(&mut self, now: Instant, relay: &mut Relay, how: &End) {
+    pub(super) fn handle_eof(&mut self, now: Instant, relay: &mut Relay, how: &End) {
         let Some(open) = &mut self.0 else { return };
         open.desk.close();
         let mut left = LAST_EVENTS;

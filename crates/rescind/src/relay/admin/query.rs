@@ -5,7 +5,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use rescind_proto::{
     id::RequestId,
-    relay::{Glimpse, Relay, RequestKey, RequestView},
+    relay::{Relay, RequestKey, RequestSummary, RequestView},
     side::Side,
     time::Instant,
 };
@@ -95,7 +95,7 @@ impl Query {
     }
 
     /// What a request is listed by, if it is meant.
-    pub(super) fn rank(&self, now: Instant, relay: &Relay, glimpse: &Glimpse<'_>) -> Option<(u64, RequestKey)> {
+    pub(super) fn rank(&self, now: Instant, relay: &Relay, glimpse: &RequestSummary<'_>) -> Option<(u64, RequestKey)> {
         let which = match self.which {
             Which::Open => glimpse.is_open(),
             Which::Recent => !glimpse.is_open(),
@@ -129,7 +129,7 @@ fn place(text: &str) -> Option<(u64, RequestKey)> {
 }
 
 fn side(word: &str) -> Option<Side> {
-    Side::BOTH.into_iter().find(|side| side.word() == word)
+    Side::BOTH.into_iter().find(|side| side.as_str() == word)
 }
 
 /// The members of a query, unescaped; what has no value has an empty one.

@@ -31,7 +31,7 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
         deadline: view.deadline.map(micros),
         progress: view.progress.as_ref().map(progress),
         task,
-        cancel: view.cancel.map(|receipt| cancel(receipt, view.onward).told(late.as_ref(), view.works_on)),
+        cancel: view.cancel.map(|receipt| cancel(receipt, view.upstream_dialect).told(late.as_ref(), view.works_on)),
         settled: view.ended.map(settled),
         late,
     }
@@ -78,7 +78,7 @@ const fn state(view: &RequestView<'_>) -> feed::State {
 }
 
 fn progress(view: &ProgressView<'_>) -> feed::Progress {
-    let said = view.said.as_ref();
+    let said = view.reading.as_ref();
     feed::Progress {
         at: micros(view.at),
         count: view.count,
@@ -89,7 +89,7 @@ fn progress(view: &ProgressView<'_>) -> feed::Progress {
 }
 
 /// A cancel, without its words.
-fn cancel(receipt: &Receipt, onward: &Dialect) -> feed::Cancel {
+fn cancel(receipt: &Receipt, upstream_dialect: &Dialect) -> feed::Cancel {
     let (outcome, after, answer) = match receipt.outcome {
         Outcome::Asked => (feed::Outcome::Asked, None, None),
         Outcome::NeverSent => (feed::Outcome::NeverSent, None, None),
@@ -101,7 +101,7 @@ fn cancel(receipt: &Receipt, onward: &Dialect) -> feed::Cancel {
         Outcome::Unknown => (feed::Outcome::Unknown, None, None),
     };
     feed::Cancel {
-        cause: receipt.cause.code.word().to_owned(),
+        cause: receipt.cause.code.as_str().to_owned(),
         reason: receipt.cause.text().map(text),
         asked: micros(receipt.asked),
         written: receipt.written.map(micros),
@@ -111,8 +111,8 @@ fn cancel(receipt: &Receipt, onward: &Dialect) -> feed::Cancel {
             Answer::Result => feed::Answer::Result,
             Answer::Error => feed::Answer::Error,
         }),
-        confirms: !onward.is_silent(),
-        protocol: protocol(onward).to_owned(),
+        confirms: !upstream_dialect.is_silent(),
+        protocol: protocol(upstream_dialect).to_owned(),
         works_on: false,
         words: String::new(),
     }

@@ -69,7 +69,7 @@ impl Scene<'_> {
         let dialect = self.relay.dialect(key.from);
         Some(feed::Details {
             request: record::request(&view),
-            frames: tape.map(|tape| frames::about(tape, self.relay.said(), &view, dialect)).unwrap_or_default(),
+            frames: tape.map(|tape| frames::about(tape, self.relay.own_messages(), &view, dialect)).unwrap_or_default(),
             kept_since: tape.and_then(|tape| tape.since()).map(micros),
         })
     }
@@ -125,7 +125,7 @@ impl Scene<'_> {
 
 impl Facts {
     pub(super) fn session(&self, relay: &Relay) -> feed::Session {
-        let parties = watch::parties(relay);
+        let implementations = watch::implementations(relay);
         feed::Session {
             version: feed::VERSION,
             name: self.name.clone(),
@@ -135,8 +135,8 @@ impl Facts {
             server_pid: Some(self.server_pid),
             command: self.command.clone(),
             started: self.started,
-            client: parties[Side::Client].clone(),
-            server: parties[Side::Server].clone(),
+            client: implementations[Side::Client].clone(),
+            server: implementations[Side::Server].clone(),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn counters(relay: &Relay) -> feed::Counters {
 }
 
 fn by_side(counts: Sides<u64>) -> BTreeMap<String, u64> {
-    Side::BOTH.into_iter().map(|side| (side.word().to_owned(), counts[side])).collect()
+    Side::BOTH.into_iter().map(|side| (side.as_str().to_owned(), counts[side])).collect()
 }
 
 fn by_word(counts: &Counts) -> BTreeMap<String, u64> {
@@ -41,7 +41,7 @@ fn by_word(counts: &Counts) -> BTreeMap<String, u64> {
 fn violations(relay: &Relay) -> BTreeMap<String, u64> {
     let of = |side: Side| {
         let broken = relay.violations(side).iter();
-        broken.map(move |(rule, count)| (format!("{} {}", side.word(), rule.number()), count))
+        broken.map(move |(rule, count)| (format!("{} {}", side.as_str(), rule.number()), count))
     };
     Side::BOTH.into_iter().flat_map(of).collect()
 }

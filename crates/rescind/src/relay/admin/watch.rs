@@ -6,7 +6,7 @@
 use std::{cmp::Reverse, collections::HashSet};
 
 use bytes::Bytes;
-use rescind_feed::{Changes, Ended, Event, Party, Request, Session, Snapshot};
+use rescind_feed::{Changes, Ended, Event, Implementation, Request, Session, Snapshot};
 use rescind_proto::{
     relay::{Relay, RequestKey, RequestView},
     side::{Side, Sides},
@@ -36,7 +36,7 @@ pub(super) struct Watch {
     /// Stuck requests that are over for their requesters, as they were told: they end by being forgotten.
     stuck: Vec<(RequestKey, Request)>,
     /// What was last told of the two sides.
-    parties: Sides<Party>,
+    implementations: Sides<Implementation>,
     /// The stream was told that there is something to tell.
     pub(super) stirred: bool,
 }
@@ -53,7 +53,7 @@ struct Found {
 impl Watch {
     pub(super) fn begin(relay: &mut Relay) -> Self {
         relay.watch(true);
-        Self { parties: parties(relay), ..Self::default() }
+        Self { implementations: implementations(relay), ..Self::default() }
     }
 
     /// Whether there is something to tell.
@@ -69,9 +69,9 @@ impl Watch {
             self.stuck.clear();
             return stream.begin_anew();
         }
-        let parties = parties(relay);
-        let session = (parties != self.parties).then(|| facts.session(relay));
-        self.parties = parties;
+        let implementations = implementations(relay);
+        let session = (implementations != self.implementations).then(|| facts.session(relay));
+        self.implementations = implementations;
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }
@@ -158,13 +158,13 @@ pub(super) fn tell_end(now: Instant, stream: &Stream, how: rescind_feed::End) {
 }
 
 /// What the two sides call themselves.
-pub(super) fn parties(relay: &Relay) -> Sides<Party> {
+pub(super) fn implementations(relay: &Relay) -> Sides<Implementation> {
     Sides::from_fn(|side| {
-        let party = relay.party(side);
-        Party {
+        let implementation = relay.implementation(side);
+        Implementation {
             protocol: relay.dialect(side).name.to_owned(),
-            name: party.map(|party| record::text(&party.name)),
-            version: party.and_then(|party| party.version.as_deref()).map(record::text),
+            name: implementation.map(|implementation| record::text(&implementation.name)),
+            version: implementation.and_then(|implementation| implementation.version.as_deref()).map(record::text),
         }
     })
 }

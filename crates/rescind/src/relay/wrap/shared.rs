@@ -204,7 +204,7 @@ impl Link {
     /// The program has dropped its reader.
     pub(super) fn reader_gone(&mut self, now: Instant) {
         self.halves.reads = false;
-        self.relay.handle_deaf(now, self.program);
+        self.relay.handle_write_closed(now, self.program);
         self.nudged = true;
         self.begin_linger(now);
     }
@@ -214,7 +214,7 @@ impl Link {
         if !std::mem::take(&mut self.halves.writes) {
             return;
         }
-        self.relay.handle_end(now, self.program, &End::Closed);
+        self.relay.handle_eof(now, self.program, &End::Closed);
         self.nudged = true;
         self.begin_linger(now);
     }
@@ -262,7 +262,7 @@ impl Link {
         if matches!(self.peer.input, Input::Draining(_) | Input::Ended) {
             return;
         }
-        self.relay.handle_end(now, self.program.other(), &End::Closed);
+        self.relay.handle_eof(now, self.program.other(), &End::Closed);
         // A server's end has ended its requests (D35); a client's may be given time.
         self.peer.input = match self.program {
             Side::Client => Input::Ended,
@@ -276,7 +276,7 @@ impl Link {
         if let Input::Draining(until) = self.peer.input
             && (until <= now || self.relay.in_flight(Side::Client) == 0)
         {
-            self.relay.handle_gone(now, Side::Client);
+            self.relay.handle_disconnect(now, Side::Client);
             self.peer.input = Input::Ended;
         }
     }
@@ -284,7 +284,7 @@ impl Link {
     /// The connection's writer has failed, or its peer was given up (D13).
     pub(super) fn peer_deaf(&mut self, now: Instant) {
         self.peer.reads = false;
-        self.relay.handle_deaf(now, self.program.other());
+        self.relay.handle_write_closed(now, self.program.other());
         if self.program == Side::Server {
             // Nobody is left to read an answer: the client is gone, whatever it may still send.
             self.peer_gone(now);
@@ -311,7 +311,7 @@ impl Link {
     pub(super) fn driver_gone(&mut self, now: Instant) {
         self.driven = false;
         self.peer.reads = false;
-        self.relay.handle_deaf(now, self.program.other());
+        self.relay.handle_write_closed(now, self.program.other());
         self.peer_gone(now);
     }
 

@@ -34,9 +34,9 @@ impl Bounds {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Memory {
-    stones: VecDeque<Stone>,
-    /// The number of `stones[0]`; numbers wrap.
+pub(crate) struct Tombstones {
+    tombstones: VecDeque<Tombstone>,
+    /// The number of `tombstones[0]`; numbers wrap.
     first: u32,
     /// Numbers of the newest stone of each id.
     index: HashTable<u32>,
@@ -50,46 +50,46 @@ pub(crate) struct Memory {
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
-struct Stone {
+struct Tombstone {
     id: RequestId,
     at: Instant,
-    fate: Fate,
+    settled_as: SettledAs,
 }
 
 /// What the other side was told of a remembered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fate {
+pub(crate) enum SettledAs {
     Answered,
     /// Nothing, as its dialect demands: formally it is unanswered for ever (MCP-I03).
     Silenced,
 }
 
-impl Memory {
+impl Tombstones {
     pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
-        Self { stones: VecDeque::new(), first: 0, index: HashTable::new(), bytes: 0, bounds, seed }
+        Self { tombstones: VecDeque::new(), first: 0, index: HashTable::new(), bytes: 0, bounds, seed }
     }
 
     /// What became of the newest request with this id, if it is remembered.
-    pub(crate) fn fate(&self, id: &RequestId) -> Option<Fate> {
-        if self.stones.is_empty() {
+    pub(crate) fn settled_as(&self, id: &RequestId) -> Option<SettledAs> {
+        if self.tombstones.is_empty() {
             return None;
         }
-        let Self { stones, first, index, seed, .. } = self;
-        let number = index.find(seed.id(id), |&number| stone(stones, *first, number).id == *id)?;
-        Some(stone(stones, *first, *number).fate)
+        let Self { tombstones, first, index, seed, .. } = self;
+        let number = index.find(seed.id(id), |&number| tombstone(tombstones, *first, number).id == *id)?;
+        Some(tombstone(tombstones, *first, *number).settled_as)
     }
 
     /// Lays a tombstone; an older one of the same id is no longer found.
-    pub(crate) fn remember(&mut self, now: Instant, id: RequestId, fate: Fate) {
+    pub(crate) fn remember(&mut self, now: Instant, id: RequestId, settled_as: SettledAs) {
         self.bytes += id.heap_bytes();
-        let Self { stones, first, index, seed, .. } = self;
-        let number = first.wrapping_add(stones.len() as u32);
-        stones.push_back(Stone { id, at: now, fate });
-        let id = &stone(stones, *first, number).id;
+        let Self { tombstones, first, index, seed, .. } = self;
+        let number = first.wrapping_add(tombstones.len() as u32);
+        tombstones.push_back(Tombstone { id, at: now, settled_as });
+        let id = &tombstone(tombstones, *first, number).id;
         let entry = index.entry(
             seed.id(id),
-            |&other| stone(stones, *first, other).id == *id,
-            |&other| seed.id(&stone(stones, *first, other).id),
+            |&other| tombstone(tombstones, *first, other).id == *id,
+            |&other| seed.id(&tombstone(tombstones, *first, other).id),
         );
         match entry {
             Entry::Occupied(mut older) => *older.get_mut() = number,
@@ -102,19 +102,19 @@ impl Memory {
 
     /// Forgets what is too old, and what is too much.
     pub(crate) fn prune(&mut self, now: Instant) {
-        while let Some(oldest) = self.stones.front() {
-            let (age, len) = (now.since(oldest.at), self.stones.len());
+        while let Some(oldest) = self.tombstones.front() {
+            let (age, len) = (now.since(oldest.at), self.tombstones.len());
             let Bounds { most, least, longest } = self.bounds;
             let is_small = len <= self.bounds.hard() && self.bytes <= MAX_BYTES;
             if age < longest && (len <= most || age < least) && is_small {
                 return;
             }
-            let Self { stones, first, index, seed, .. } = self;
-            let found = index.find_entry(seed.id(&stones[0].id), |&number| number == *first);
+            let Self { tombstones, first, index, seed, .. } = self;
+            let found = index.find_entry(seed.id(&tombstones[0].id), |&number| number == *first);
             if let Ok(entry) = found {
                 entry.remove();
             }
-            self.bytes -= stones.pop_front().map_or(0, |stone| stone.id.heap_bytes());
+            self.bytes -= tombstones.pop_front().map_or(0, |tombstone| tombstone.id.heap_bytes());
             *first = first.wrapping_add(1);
         }
     }
@@ -122,35 +122,35 @@ impl Memory {
     /// When the oldest stone may be forgotten.
     pub(crate) fn due(&self) -> Option<Instant> {
         let Bounds { most, least, longest } = self.bounds;
-        let age = if self.stones.len() > most { least.min(longest) } else { longest };
-        self.stones.front().map(|oldest| oldest.at + age)
+        let age = if self.tombstones.len() > most { least.min(longest) } else { longest };
+        self.tombstones.front().map(|oldest| oldest.at + age)
     }
 
     /// Bytes of memory held, capacities included.
     pub(crate) fn held(&self) -> usize {
-        self.stones.capacity() * size_of::<Stone>() + self.index.allocation_size() + self.bytes
+        self.tombstones.capacity() * size_of::<Tombstone>() + self.index.allocation_size() + self.bytes
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.stones.len()
+        self.tombstones.len()
     }
 
     /// When the oldest stone was laid.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.stones.front().map(|oldest| oldest.at)
+        self.tombstones.front().map(|oldest| oldest.at)
     }
 
     /// Feeds ids, fates and ages into a hasher.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        for stone in &self.stones {
-            (&stone.id, now.since(stone.at), stone.fate).hash(state);
+        for tombstone in &self.tombstones {
+            (&tombstone.id, now.since(tombstone.at), tombstone.settled_as).hash(state);
         }
     }
 }
 
-fn stone(stones: &VecDeque<Stone>, first: u32, number: u32) -> &Stone {
-    &stones[number.wrapping_sub(first) as usize]
+fn tombstone(tombstones: &VecDeque<Tombstone>, first: u32, number: u32) -> &Tombstone {
+    &tombstones[number.wrapping_sub(first) as usize]
 }
 
 #[cfg(test)]
@@ -163,8 +163,8 @@ mod tests {
         Instant::after_origin(Duration::from_secs(seconds))
     }
 
-    fn memory() -> Memory {
-        Memory::new(BOUNDS, Seed::new(1))
+    fn tombstones() -> Tombstones {
+        Tombstones::new(BOUNDS, Seed::new(1))
     }
 
     fn id(value: i64) -> RequestId {
@@ -173,39 +173,39 @@ mod tests {
 
     #[test]
     fn the_least_age_protects_what_is_too_much_and_the_longest_ends_it() {
-        let mut memory = memory();
+        let mut tombstones = tombstones();
         for value in 0..4 {
-            memory.remember(at(0), id(value), Fate::Answered);
+            tombstones.remember(at(0), id(value), SettledAs::Answered);
         }
-        assert_eq!((memory.len(), memory.due()), (4, Some(at(5))));
-        memory.prune(at(5));
-        assert_eq!((memory.len(), memory.due()), (2, Some(at(600))));
-        assert_eq!(memory.fate(&id(1)), None);
-        assert_eq!(memory.fate(&id(2)), Some(Fate::Answered));
-        memory.prune(at(600));
-        assert_eq!((memory.len(), memory.due()), (0, None));
+        assert_eq!((tombstones.len(), tombstones.due()), (4, Some(at(5))));
+        tombstones.prune(at(5));
+        assert_eq!((tombstones.len(), tombstones.due()), (2, Some(at(600))));
+        assert_eq!(tombstones.settled_as(&id(1)), None);
+        assert_eq!(tombstones.settled_as(&id(2)), Some(SettledAs::Answered));
+        tombstones.prune(at(600));
+        assert_eq!((tombstones.len(), tombstones.due()), (0, None));
     }
 
     #[test]
     fn a_flood_is_bounded_whatever_its_age() {
-        let mut memory = memory();
+        let mut tombstones = tombstones();
         for value in 0..1000 {
-            memory.remember(at(0), id(value), Fate::Answered);
+            tombstones.remember(at(0), id(value), SettledAs::Answered);
         }
-        assert_eq!(memory.len(), BOUNDS.hard());
-        assert_eq!(memory.index.len(), BOUNDS.hard());
-        assert_eq!(memory.fate(&id(999)), Some(Fate::Answered));
+        assert_eq!(tombstones.len(), BOUNDS.hard());
+        assert_eq!(tombstones.index.len(), BOUNDS.hard());
+        assert_eq!(tombstones.settled_as(&id(999)), Some(SettledAs::Answered));
     }
 
     #[test]
     fn the_newest_of_one_id_counts_and_outlives_the_older() {
-        let mut memory = memory();
-        memory.remember(at(0), id(7), Fate::Silenced);
-        memory.remember(at(1), id(7), Fate::Answered);
-        assert_eq!(memory.fate(&id(7)), Some(Fate::Answered));
-        memory.prune(at(600));
-        assert_eq!((memory.len(), memory.fate(&id(7))), (1, Some(Fate::Answered)));
-        memory.prune(at(601));
-        assert_eq!((memory.len(), memory.index.len()), (0, 0));
+        let mut tombstones = tombstones();
+        tombstones.remember(at(0), id(7), SettledAs::Silenced);
+        tombstones.remember(at(1), id(7), SettledAs::Answered);
+        assert_eq!(tombstones.settled_as(&id(7)), Some(SettledAs::Answered));
+        tombstones.prune(at(600));
+        assert_eq!((tombstones.len(), tombstones.settled_as(&id(7))), (1, Some(SettledAs::Answered)));
+        tombstones.prune(at(601));
+        assert_eq!((tombstones.len(), tombstones.index.len()), (0, 0));
     }
 }

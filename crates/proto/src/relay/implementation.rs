@@ -4,7 +4,7 @@ use crate::{cause::cut, json};
 
 /// A side's name and version, as its handshake gave them: untrusted text, cut at 256 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Party {
+pub struct Implementation {
     /// Its name.
     pub name: Box<str>,
     /// Its version, if it gave one.
@@ -16,7 +16,7 @@ const MEMBERS: [&str; 3] = ["clientInfo", "serverInfo", "agentInfo"];
 
 const MAX: usize = 256;
 
-impl Party {
+impl Implementation {
     /// Reads the params or the result of a handshake.
     pub(crate) fn of(handshake: &[u8]) -> Option<Self> {
         let info = MEMBERS.iter().find_map(|member| json::member(handshake, member))?;

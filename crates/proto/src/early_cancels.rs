@@ -18,21 +18,21 @@ use crate::{
 
 /// How many cancels of one side are held for a request never seen, and how long (D9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EarlyCancels {
+pub struct EarlyCancelLimits {
     /// How many are held at once; one more is ignored.
     pub most: usize,
     /// How long each is held; zero holds none.
     pub hold: Duration,
 }
 
-impl EarlyCancels {
+impl EarlyCancelLimits {
     /// The bounds for a sender that may be anybody: 64, for 250 ms.
     pub const STRANGER: Self = Self { most: 64, hold: Duration::from_millis(250) };
 }
 
 /// A held cancel.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct EarlyCancel {
     pub(crate) id: IncomingId,
     /// The sender's words: untrusted.
     pub(crate) reason: Option<Box<str>>,
@@ -41,14 +41,14 @@ pub(crate) struct Held {
 
 /// Held cancels, found by id and given up oldest first.
 #[derive(Clone, Debug)]
-pub(crate) struct Sticky {
-    held: Slab<Held>,
+pub(crate) struct EarlyCancels {
+    held: Slab<EarlyCancel>,
     ids: HashTable<u32>,
     /// Oldest first, with some that were taken.
     order: VecDeque<Key>,
     /// A timer is armed, perhaps for one that was taken since.
     is_armed: bool,
-    bounds: EarlyCancels,
+    bounds: EarlyCancelLimits,
     seed: Seed,
 }
 
@@ -62,8 +62,8 @@ pub(crate) enum Hold {
     Full,
 }
 
-impl Sticky {
-    pub(crate) const fn new(bounds: EarlyCancels, seed: Seed) -> Self {
+impl EarlyCancels {
+    pub(crate) const fn new(bounds: EarlyCancelLimits, seed: Seed) -> Self {
         Self { held: Slab::new(), ids: HashTable::new(), order: VecDeque::new(), is_armed: false, bounds, seed }
     }
 
@@ -76,14 +76,14 @@ impl Sticky {
         }
         let Self { held, ids, order, bounds, seed, .. } = self;
         let hash = seed.id(&id);
-        let key = held.insert(Held { id: IncomingId(id), reason, until: now + bounds.hold });
+        let key = held.insert(EarlyCancel { id: IncomingId(id), reason, until: now + bounds.hold });
         ids.insert_unique(hash, key.index(), |&at| held.at(at).map_or(0, |other| seed.id(&other.id.0)));
         order.push_back(key);
         Hold::Held
     }
 
     /// Takes the cancel held for a request that has arrived.
-    pub(crate) fn take(&mut self, id: &RequestId) -> Option<Held> {
+    pub(crate) fn take(&mut self, id: &RequestId) -> Option<EarlyCancel> {
         let key = self.find(id)?;
         let taken = self.remove(key);
         self.tidy();
@@ -91,7 +91,7 @@ impl Sticky {
     }
 
     /// Takes the next cancel that was held in vain.
-    pub(crate) fn expire(&mut self, now: Instant) -> Option<Held> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<EarlyCancel> {
         let oldest = *self.order.front()?;
         self.held.get(oldest).filter(|held| held.until <= now)?;
         let expired = self.remove(oldest);
@@ -101,7 +101,7 @@ impl Sticky {
 
     /// Bytes of memory held, capacities included.
     pub(crate) fn held(&self) -> usize {
-        let text = |held: &Held| held.id.0.heap_bytes() + held.reason.as_ref().map_or(0, |reason| reason.len());
+        let text = |held: &EarlyCancel| held.id.0.heap_bytes() + held.reason.as_ref().map_or(0, |reason| reason.len());
         let texts = self.held.iter().map(|(_, held)| text(held)).sum::<usize>();
         self.held.held() + self.ids.allocation_size() + self.order.capacity() * size_of::<Key>() + texts
     }
@@ -144,7 +144,7 @@ impl Sticky {
         self.held.key_at(*self.ids.find(self.seed.id(id), is)?)
     }
 
-    fn remove(&mut self, key: Key) -> Option<Held> {
+    fn remove(&mut self, key: Key) -> Option<EarlyCancel> {
         let taken = self.held.remove(key)?;
         if let Ok(entry) = self.ids.find_entry(self.seed.id(&taken.id.0), |&at| at == key.index()) {
             entry.remove();
@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn each_is_found_by_its_id_and_the_rest_expire_in_their_order() {
-        let mut sticky = Sticky::new(EarlyCancels { most: 3, hold: Duration::from_millis(10) }, Seed::new(1));
+        let mut sticky =
+            EarlyCancels::new(EarlyCancelLimits { most: 3, hold: Duration::from_millis(10) }, Seed::new(1));
         for value in 0..3 {
             assert_eq!(sticky.hold(at(value as u64), id(value), None), Hold::Held);
         }
@@ -198,7 +199,8 @@ mod tests {
 
     #[test]
     fn requests_that_follow_their_cancels_leave_no_room_behind() {
-        let mut sticky = Sticky::new(EarlyCancels { most: 1000, hold: Duration::from_secs(10) }, Seed::new(1));
+        let mut sticky =
+            EarlyCancels::new(EarlyCancelLimits { most: 1000, hold: Duration::from_secs(10) }, Seed::new(1));
         sticky.hold(at(0), id(0), None);
         for value in 1..10_000 {
             sticky.hold(at(0), id(value), None);
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn an_id_that_would_fill_the_memory_is_not_held() {
-        let mut sticky = Sticky::new(EarlyCancels::STRANGER, Seed::new(1));
+        let mut sticky = EarlyCancels::new(EarlyCancelLimits::STRANGER, Seed::new(1));
         assert_eq!(sticky.hold(at(0), RequestId::string(&"x".repeat(2000)), None), Hold::Full);
     }
 }

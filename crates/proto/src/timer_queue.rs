@@ -24,14 +24,14 @@ const SLACK: usize = 64;
 
 /// Where a timer is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Armed {
+pub(crate) struct TimerKey {
     /// When it is due; [`NEVER`] if it is not armed.
     pub(crate) at: Instant,
     /// Its number in its lane, times the number of lanes, plus the lane; or one beyond all lanes.
     place: u64,
 }
 
-impl Armed {
+impl TimerKey {
     /// Not armed.
     pub(crate) const NOT: Self = Self { at: NEVER, place: u64::MAX };
 
@@ -42,8 +42,8 @@ impl Armed {
 
 /// Timers in the order of their deadlines; ties in the order of arming, lane by lane.
 #[derive(Clone, Debug)]
-pub(crate) struct Lanes<T> {
-    lanes: [Lane<T>; LANES],
+pub(crate) struct TimerQueue<T> {
+    timer_queue: [Lane<T>; LANES],
     rest: BTreeMap<(Instant, u64), T>,
     /// Counts down: the places of timers that never were in a lane.
     next_place: u64,
@@ -58,28 +58,28 @@ struct Lane<T> {
     dead: usize,
 }
 
-impl<T: Copy> Lanes<T> {
+impl<T: Copy> TimerQueue<T> {
     pub(crate) const fn new() -> Self {
-        Self { lanes: [const { Lane::new() }; LANES], rest: BTreeMap::new(), next_place: u64::MAX - 1 }
+        Self { timer_queue: [const { Lane::new() }; LANES], rest: BTreeMap::new(), next_place: u64::MAX - 1 }
     }
 
-    pub(crate) fn arm(&mut self, at: Instant, timer: T) -> Armed {
+    pub(crate) fn arm(&mut self, at: Instant, timer: T) -> TimerKey {
         let Some(which) = self.lane_for(at) else {
             let place = self.next_place;
             self.next_place -= 1;
             self.rest.insert((at, place), timer);
-            return Armed { at, place };
+            return TimerKey { at, place };
         };
-        let lane = &mut self.lanes[which];
+        let lane = &mut self.timer_queue[which];
         lane.queue.push_back((at, Some(timer)));
         let number = lane.first + lane.queue.len() as u64 - 1;
-        Armed { at, place: number * LANES as u64 + which as u64 }
+        TimerKey { at, place: number * LANES as u64 + which as u64 }
     }
 
     /// The lane that ends closest before `at`: far ahead of its end a timer would only spoil it for the others.
     fn lane_for(&self, at: Instant) -> Option<usize> {
         let (mut best, mut empty) = (None, None);
-        for (which, lane) in self.lanes.iter().enumerate() {
+        for (which, lane) in self.timer_queue.iter().enumerate() {
             match lane.last() {
                 None => empty = Some(which),
                 Some(last) if last <= at => best = best.max(Some((last, which))),
@@ -92,13 +92,13 @@ impl<T: Copy> Lanes<T> {
         }
     }
 
-    /// Removes a timer that is armed; at once afterwards its [`Armed`] is worth nothing.
-    pub(crate) fn disarm(&mut self, armed: Armed) {
+    /// Removes a timer that is armed; at once afterwards its [`TimerKey`] is worth nothing.
+    pub(crate) fn disarm(&mut self, armed: TimerKey) {
         if !armed.is_armed() {
             return;
         }
         let which = (armed.place % LANES as u64) as usize;
-        let lane = &mut self.lanes[which];
+        let lane = &mut self.timer_queue[which];
         let number = armed.place / LANES as u64;
         let entry = number.checked_sub(lane.first).and_then(|place| lane.queue.get_mut(usize::try_from(place).ok()?));
         let Some(entry) = entry else {
@@ -113,14 +113,14 @@ impl<T: Copy> Lanes<T> {
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {
-        let fronts = self.lanes.iter().filter_map(|lane| lane.queue.front().map(|(at, _)| *at));
+        let fronts = self.timer_queue.iter().filter_map(|lane| lane.queue.front().map(|(at, _)| *at));
         fronts.chain(self.rest.first_key_value().map(|((at, _), _)| *at)).min()
     }
 
     /// Takes the first timer whose deadline has come.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<T> {
         let next = self.next().filter(|next| *next <= now)?;
-        for lane in &mut self.lanes {
+        for lane in &mut self.timer_queue {
             if lane.queue.front().is_some_and(|(at, _)| *at == next) {
                 lane.first += 1;
                 let (_, timer) = lane.queue.pop_front()?;
@@ -133,7 +133,7 @@ impl<T: Copy> Lanes<T> {
 
     /// Moves what outlives its neighbours out of a lane, so that the dead cannot pile up behind it.
     fn clear_out(&mut self, which: usize) {
-        let lane = &mut self.lanes[which];
+        let lane = &mut self.timer_queue[which];
         while lane.dead > lane.queue.len() - lane.dead + SLACK {
             let place = lane.first * LANES as u64 + which as u64;
             lane.first += 1;
@@ -147,13 +147,14 @@ impl<T: Copy> Lanes<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.queue.len() - lane.dead).sum::<usize>() + self.rest.len()
+        self.timer_queue.iter().map(|lane| lane.queue.len() - lane.dead).sum::<usize>() + self.rest.len()
     }
 
     /// All of them, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, T)> {
-        let lanes = self.lanes.iter().flat_map(|lane| &lane.queue).filter_map(|(at, timer)| Some((*at, (*timer)?)));
-        lanes.chain(self.rest.iter().map(|((at, _), timer)| (*at, *timer)))
+        let timer_queue =
+            self.timer_queue.iter().flat_map(|lane| &lane.queue).filter_map(|(at, timer)| Some((*at, (*timer)?)));
+        timer_queue.chain(self.rest.iter().map(|((at, _), timer)| (*at, *timer)))
     }
 }
 
@@ -192,42 +193,42 @@ mod tests {
 
     #[test]
     fn timers_of_few_limits_lie_in_lanes() {
-        let mut lanes = Lanes::new();
+        let mut timer_queue = TimerQueue::new();
         for now in 0..1000 {
             for limit in [60_000, 1_800_000, 5_000, 300] {
-                lanes.arm(at(now + limit), limit);
+                timer_queue.arm(at(now + limit), limit);
             }
         }
-        assert_eq!((lanes.len(), lanes.rest.len()), (4000, 0));
-        assert_eq!(lanes.next(), Some(at(300)));
+        assert_eq!((timer_queue.len(), timer_queue.rest.len()), (4000, 0));
+        assert_eq!(timer_queue.next(), Some(at(300)));
     }
 
     #[test]
     fn a_timer_far_ahead_does_not_take_the_lane_of_the_others() {
-        let mut lanes = Lanes::new();
-        lanes.arm(at(1000), 1);
-        let far = lanes.arm(at(1_000_000), 2);
-        lanes.arm(at(1001), 3);
-        assert_eq!(lanes.rest.len(), 0);
-        lanes.disarm(far);
-        assert_eq!((lanes.pop_due(at(2000)), lanes.pop_due(at(2000))), (Some(1), Some(3)));
-        assert_eq!(lanes.next(), None);
+        let mut timer_queue = TimerQueue::new();
+        timer_queue.arm(at(1000), 1);
+        let far = timer_queue.arm(at(1_000_000), 2);
+        timer_queue.arm(at(1001), 3);
+        assert_eq!(timer_queue.rest.len(), 0);
+        timer_queue.disarm(far);
+        assert_eq!((timer_queue.pop_due(at(2000)), timer_queue.pop_due(at(2000))), (Some(1), Some(3)));
+        assert_eq!(timer_queue.next(), None);
     }
 
     #[test]
     fn the_dead_do_not_pile_up_behind_the_living() {
-        let mut lanes = Lanes::new();
-        let old = lanes.arm(at(0), 0);
+        let mut timer_queue = TimerQueue::new();
+        let old = timer_queue.arm(at(0), 0);
         for now in 1..100_000 {
-            let armed = lanes.arm(at(now), now);
-            lanes.arm(at(now), now);
-            lanes.disarm(armed);
+            let armed = timer_queue.arm(at(now), now);
+            timer_queue.arm(at(now), now);
+            timer_queue.disarm(armed);
             if now % 2 == 0 {
-                assert!(lanes.pop_due(at(now)).is_some());
+                assert!(timer_queue.pop_due(at(now)).is_some());
             }
-            assert!(lanes.lanes.iter().all(|lane| lane.dead <= lane.queue.len() / 2 + SLACK));
+            assert!(timer_queue.timer_queue.iter().all(|lane| lane.dead <= lane.queue.len() / 2 + SLACK));
         }
-        lanes.disarm(old);
+        timer_queue.disarm(old);
     }
 
     /// Against the obvious model: arm, disarm and pop in any mixture.
@@ -239,7 +240,7 @@ mod tests {
             (dice >> 33) % sides
         };
         for _ in 0..50 {
-            let mut lanes = Lanes::new();
+            let mut timer_queue = TimerQueue::new();
             let mut model = BTreeMap::new();
             let mut armed = Vec::new();
             let mut now = 0;
@@ -248,17 +249,17 @@ mod tests {
                     0..=2 => {
                         let due = at(now + [100, 500, 37, roll(1000), 2000, 999][roll(6) as usize]);
                         model.insert(id, due);
-                        armed.push((id, lanes.arm(due, id)));
+                        armed.push((id, timer_queue.arm(due, id)));
                     }
                     3 if !armed.is_empty() => {
                         let (id, handle) = armed.swap_remove(roll(armed.len() as u64) as usize);
                         if model.remove(&id).is_some() {
-                            lanes.disarm(handle);
+                            timer_queue.disarm(handle);
                         }
                     }
                     _ => {
                         now += roll(40);
-                        while let Some(id) = lanes.pop_due(at(now)) {
+                        while let Some(id) = timer_queue.pop_due(at(now)) {
                             let due = model.remove(&id);
                             assert!(due.is_some_and(|due| due <= at(now)));
                             armed.retain(|(other, _)| *other != id);
@@ -266,8 +267,8 @@ mod tests {
                         assert!(model.values().all(|due| *due > at(now)));
                     }
                 }
-                assert_eq!(lanes.len(), model.len());
-                assert_eq!(lanes.next(), model.values().min().copied());
+                assert_eq!(timer_queue.len(), model.len());
+                assert_eq!(timer_queue.next(), model.values().min().copied());
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 
 /// What a link has shown of its dialect so far.
 #[derive(Clone, Debug)]
-pub struct Era {
+pub struct Negotiation {
     pinned: Sides<Option<&'static Dialect>>,
     settled: Option<&'static Dialect>,
     handshake: Handshake,
@@ -37,7 +37,7 @@ enum Handshake {
     Answered,
 }
 
-impl Era {
+impl Negotiation {
     /// Nothing seen yet. A pinned side speaks that dialect whatever passes.
     #[must_use]
     pub const fn new(pinned: Sides<Option<&'static Dialect>>) -> Self {
@@ -280,10 +280,10 @@ mod tests {
     const FREE: Sides<Option<&'static Dialect>> = Sides { client: None, server: None };
 
     fn after(params: &str, result: &str, framing: Framing) -> &'static Dialect {
-        let mut era = Era::new(FREE);
-        era.saw_initialize(framing, Some(params.as_bytes()));
-        era.saw_initialize_result(result.as_bytes());
-        era.of(Side::Server, framing)
+        let mut negotiation = Negotiation::new(FREE);
+        negotiation.saw_initialize(framing, Some(params.as_bytes()));
+        negotiation.saw_initialize_result(result.as_bytes());
+        negotiation.of(Side::Server, framing)
     }
 
     #[test]
@@ -309,33 +309,34 @@ mod tests {
 
     #[test]
     fn a_side_that_declared_nothing_is_sent_nothing() {
-        let mut era = Era::new(FREE);
-        era.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":1}"#));
+        let mut negotiation = Negotiation::new(FREE);
+        negotiation.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":1}"#));
         let rfd = &acp::RFD_2025_11_13;
-        assert_eq!(era.forbids_cancel(Side::Client, rfd), Some(Rule::Acp21), "before the handshake ends");
-        era.saw_initialize_result(br#"{"protocolVersion":1,"agentCapabilities":{"cancellation":{"request":true}}}"#);
-        assert_eq!(era.forbids_cancel(Side::Client, rfd), None);
-        assert_eq!(era.forbids_cancel(Side::Server, rfd), Some(Rule::Acp20));
+        assert_eq!(negotiation.forbids_cancel(Side::Client, rfd), Some(Rule::Acp21), "before the handshake ends");
+        negotiation
+            .saw_initialize_result(br#"{"protocolVersion":1,"agentCapabilities":{"cancellation":{"request":true}}}"#);
+        assert_eq!(negotiation.forbids_cancel(Side::Client, rfd), None);
+        assert_eq!(negotiation.forbids_cancel(Side::Server, rfd), Some(Rule::Acp20));
     }
 
     #[test]
     fn a_request_that_names_its_revision_beats_the_handshake() {
-        let mut era = Era::new(FREE);
-        era.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":"2025-06-18"}"#));
+        let mut negotiation = Negotiation::new(FREE);
+        negotiation.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":"2025-06-18"}"#));
         let meta = br#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
-        assert_eq!(era.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::LATEST);
-        assert_eq!(era.of_request(Side::Client, Framing::Line, None), &mcp::REVISION_2025_06_18);
-        let pinned = Era::new(Sides { client: Some(&mcp::REVISION_2025_11_25), server: None });
+        assert_eq!(negotiation.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::LATEST);
+        assert_eq!(negotiation.of_request(Side::Client, Framing::Line, None), &mcp::REVISION_2025_06_18);
+        let pinned = Negotiation::new(Sides { client: Some(&mcp::REVISION_2025_11_25), server: None });
         assert_eq!(pinned.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::REVISION_2025_11_25);
     }
 
     #[test]
     fn an_older_spelling_is_answered_in_kind() {
-        let mut era = Era::new(FREE);
-        era.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":1}"#));
+        let mut negotiation = Negotiation::new(FREE);
+        negotiation.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":1}"#));
         let kotlin = acp::V1.aliases[0];
-        era.saw_cancel(Side::Client, Framing::Line, kotlin);
-        assert_eq!(era.cancel_form(Side::Client, &acp::V1), kotlin);
-        assert_eq!(era.cancel_form(Side::Server, &acp::V1), acp::V1.cancel);
+        negotiation.saw_cancel(Side::Client, Framing::Line, kotlin);
+        assert_eq!(negotiation.cancel_form(Side::Client, &acp::V1), kotlin);
+        assert_eq!(negotiation.cancel_form(Side::Server, &acp::V1), acp::V1.cancel);
     }
 }
