@@ -10,7 +10,7 @@ use std::{borrow::Cow, hint::black_box, time::Instant};
 
 use rescind_proto::{
     frame,
-    wire::{Decoder, Framing},
+    framing::{Decoder, Framing},
 };
 use serde_json::value::RawValue;
 

@@ -1,4 +1,4 @@
-//! Reading a cancel notification (D3, D6, D20, D29).
+//! Reading and writing a cancel notification (D3, D6, D20, D29).
 //!
 //! A cancel that cannot be read is ignored by everyone above: it is never
 //! answered and never fatal (MCP-C12). So every way of being unreadable has a
@@ -11,6 +11,7 @@ use crate::{
     dialect::{CancelForm, Dialect},
     id::RequestId,
     json::{self, Members},
+    message,
 };
 
 /// A readable cancel.
@@ -84,6 +85,21 @@ pub(crate) fn read<'a>(
 
 fn rank<'a>(mut forms: impl Iterator<Item = &'a CancelForm>, wanted: &CancelForm) -> usize {
     forms.position(|form| form.id == wanted.id).unwrap_or(usize::MAX)
+}
+
+/// Appends a cancel for `id`, with the reason where there is one and the form has a place for it.
+pub(crate) fn write(form: CancelForm, id: &RequestId, reason: Option<&str>, out: &mut Vec<u8>) {
+    message::notification(form.method, out, |out| {
+        json::write_string(out, form.id);
+        out.push(b':');
+        id.write(out);
+        if let (Some(member), Some(reason)) = (form.reason, reason) {
+            out.push(b',');
+            json::write_string(out, member);
+            out.push(b':');
+            json::write_string(out, reason);
+        }
+    });
 }
 
 #[cfg(test)]

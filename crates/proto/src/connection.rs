@@ -56,8 +56,10 @@ use crate::{
     cause::CauseCode,
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::{EarlyCancelLimits, EarlyCancels},
+    framing::{self, Chunk, Decoder, Framing, Leftover},
     hash::Seed,
     incoming::Requests,
+    message,
     method::Methods,
     outbox::{Outbox, Ticket},
     outgoing::Calls,
@@ -67,7 +69,6 @@ use crate::{
     time::Instant,
     timer_queue::{TimerKey, TimerQueue},
     tombstones::{Bounds, Tombstones},
-    wire::{Chunk, Decoder, Framing, Leftover},
 };
 use batch::Batch;
 use turn::Turns;
@@ -589,9 +590,9 @@ impl Connection {
         let framing = self.config.framing;
         let frame = |out: &mut Vec<u8>| {
             let start = out.len();
-            crate::message::frame(framing, out, write);
+            message::frame(framing, out, write);
             if framing == Framing::Line {
-                unbreak(&mut out[start..]);
+                framing::join_lines(&mut out[start..]);
             }
         };
         let ticket = match tag {
@@ -618,13 +619,5 @@ impl Connection {
     /// Notes that an invariant was broken, where only the moment shows it.
     fn note(&mut self, invariant: u8, broken: bool) {
         self.broken |= u16::from(broken) << invariant;
-    }
-}
-
-/// Line breaks between the tokens of a payload would end the frame: they become spaces.
-fn unbreak(line: &mut [u8]) {
-    let Some((_end, body)) = line.split_last_mut() else { return };
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', body) {
-        body[at] = b' ';
     }
 }

@@ -5,27 +5,25 @@
 
 #![warn(missing_docs)]
 
+pub use rescind_wire::{frame, framing, json, kind, message};
+
 pub mod bug;
 pub mod cause;
 pub mod connection;
 pub mod dialect;
 pub mod error_code;
-pub mod frame;
 pub mod id;
-pub mod json;
 pub mod monitor;
 pub mod receipt;
 pub mod relay;
 pub mod rule;
 pub mod side;
 pub mod time;
-pub mod wire;
 
 mod cancel;
 mod early_cancels;
 mod hash;
 mod incoming;
-mod message;
 mod method;
 mod outbox;
 mod outgoing;

@@ -7,11 +7,11 @@ use rescind_proto::{
     cause::CauseCode,
     connection::{Config, HandlerEnd, Refusal, Settlement, Verdict},
     dialect::{Dialect, acp, lsp, mcp},
+    framing::Framing,
     id::RequestId,
     receipt::Outcome,
     rule::Rule,
     side::Side,
-    wire::Framing,
 };
 
 const BATCHING: &Dialect = &mcp::REVISION_2025_03_26;

@@ -8,10 +8,10 @@ use rescind_proto::{
     cause::CauseCode,
     connection::{Config, HandlerEnd, IncomingKey, Reply, Verdict},
     dialect::{acp, lsp},
+    framing::Framing,
     receipt::Outcome,
     rule::Rule,
     side::Side,
-    wire::Framing,
 };
 
 const YES: &str = r#"{"cancellation":{"request":true}}"#;

@@ -7,9 +7,9 @@ use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, Connection, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply},
     dialect::Dialect,
+    framing::Framing,
     side::Side,
     time::Instant,
-    wire::Framing,
 };
 
 const RUNS: u64 = if cfg!(debug_assertions) { 25 } else { 150 };

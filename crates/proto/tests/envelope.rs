@@ -1,9 +1,10 @@
 //! What the envelope makes of single messages.
 
 use rescind_proto::{
-    frame::{self, Frame, Kind, Malformed, Params, Reason, ResponseBody, ResponseId},
+    frame::{self, Frame, Malformed, Params, Reason, ResponseBody, ResponseId},
     id::RequestId,
     json,
+    kind::MessageKind,
 };
 
 fn request(body: &str) -> frame::Request<'_> {
@@ -28,7 +29,7 @@ fn response(body: &str) -> frame::Response<'_> {
 }
 
 #[track_caller]
-fn refused(body: &str) -> (Reason, Kind, Option<RequestId>) {
+fn refused(body: &str) -> (Reason, MessageKind, Option<RequestId>) {
     match frame::parse(body.as_bytes()) {
         Err(Malformed::Invalid { reason, kind, id }) => (reason, kind, id),
         other => panic!("{body}: {other:?}"),
@@ -123,14 +124,14 @@ fn a_response_may_lack_an_id_or_carry_null() {
 #[test]
 fn a_float_that_is_whole_is_a_loose_id_in_a_response_only() {
     assert_eq!(response(r#"{"id":5.0,"result":1}"#).id, Some(ResponseId::Loose(5)));
-    assert_eq!(refused(r#"{"id":5.0,"method":"m"}"#), (Reason::BadId, Kind::Request, None));
+    assert_eq!(refused(r#"{"id":5.0,"method":"m"}"#), (Reason::BadId, MessageKind::Request, None));
 }
 
 #[test]
 fn ids_of_other_types_are_refused() {
     for bad in ["true", "1.5", "[1]", "{}", "1e3"] {
-        assert_eq!(refused(&format!(r#"{{"id":{bad},"method":"m"}}"#)), (Reason::BadId, Kind::Request, None));
-        assert_eq!(refused(&format!(r#"{{"id":{bad},"result":1}}"#)), (Reason::BadId, Kind::Response, None));
+        assert_eq!(refused(&format!(r#"{{"id":{bad},"method":"m"}}"#)), (Reason::BadId, MessageKind::Request, None));
+        assert_eq!(refused(&format!(r#"{{"id":{bad},"result":1}}"#)), (Reason::BadId, MessageKind::Response, None));
     }
 }
 
@@ -153,11 +154,23 @@ fn case_9_ids_keep_their_type_and_their_value() {
 #[test]
 fn case_75_a_repeated_envelope_member_is_refused() {
     let one = Some(RequestId::integer(1));
-    assert_eq!(refused(r#"{"id":1,"id":1,"method":"m"}"#), (Reason::RepeatedMember, Kind::Request, None));
-    assert_eq!(refused(r#"{"method":"m","id":1,"method":"n"}"#), (Reason::RepeatedMember, Kind::Request, one.clone()));
-    assert_eq!(refused(r#"{"params":1,"params":1,"method":"m"}"#), (Reason::RepeatedMember, Kind::Notification, None));
-    assert_eq!(refused(r#"{"id":1,"result":1,"result":1}"#), (Reason::RepeatedMember, Kind::Response, one.clone()));
-    assert_eq!(refused(r#"{"id":1,"error":{},"error":{}}"#), (Reason::RepeatedMember, Kind::Response, one.clone()));
+    assert_eq!(refused(r#"{"id":1,"id":1,"method":"m"}"#), (Reason::RepeatedMember, MessageKind::Request, None));
+    assert_eq!(
+        refused(r#"{"method":"m","id":1,"method":"n"}"#),
+        (Reason::RepeatedMember, MessageKind::Request, one.clone())
+    );
+    assert_eq!(
+        refused(r#"{"params":1,"params":1,"method":"m"}"#),
+        (Reason::RepeatedMember, MessageKind::Notification, None)
+    );
+    assert_eq!(
+        refused(r#"{"id":1,"result":1,"result":1}"#),
+        (Reason::RepeatedMember, MessageKind::Response, one.clone())
+    );
+    assert_eq!(
+        refused(r#"{"id":1,"error":{},"error":{}}"#),
+        (Reason::RepeatedMember, MessageKind::Response, one.clone())
+    );
     assert_eq!(refused(r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"m"}"#).0, Reason::RepeatedMember);
 }
 
@@ -182,21 +195,21 @@ fn case_76_an_escaped_id_is_the_same_id() {
 #[test]
 fn a_message_of_two_kinds_or_none_is_refused() {
     let one = Some(RequestId::integer(1));
-    assert_eq!(refused(r#"{"id":1,"method":"m","result":1}"#), (Reason::MixedKinds, Kind::Request, one.clone()));
+    assert_eq!(refused(r#"{"id":1,"method":"m","result":1}"#), (Reason::MixedKinds, MessageKind::Request, one.clone()));
     assert_eq!(refused(r#"{"id":1,"method":"m","error":{}}"#).0, Reason::MixedKinds);
-    assert_eq!(refused(r#"{"id":1,"result":1,"error":{}}"#), (Reason::TwoOutcomes, Kind::Response, one.clone()));
-    assert_eq!(refused(r#"{"id":1}"#), (Reason::NoKind, Kind::Unknown, one.clone()));
-    assert_eq!(refused("{}"), (Reason::NoKind, Kind::Unknown, None));
+    assert_eq!(refused(r#"{"id":1,"result":1,"error":{}}"#), (Reason::TwoOutcomes, MessageKind::Response, one.clone()));
+    assert_eq!(refused(r#"{"id":1}"#), (Reason::NoKind, MessageKind::Unknown, one.clone()));
+    assert_eq!(refused("{}"), (Reason::NoKind, MessageKind::Unknown, None));
     assert_eq!(refused(r#"{"id":1,"error":null}"#).0, Reason::NoKind);
     assert_eq!(refused(r#"{"id":1,"method":null}"#).0, Reason::BadMethod);
-    assert_eq!(refused(r#"{"id":1,"method":5}"#), (Reason::BadMethod, Kind::Request, one));
+    assert_eq!(refused(r#"{"id":1,"method":5}"#), (Reason::BadMethod, MessageKind::Request, one));
     assert_eq!(refused(r#"{"id":1,"method":"\ud800"}"#).0, Reason::BadMethod);
 }
 
 #[test]
 fn json_that_is_no_object_is_no_message() {
     for body in ["1", "\"text\"", "null", " true ", "-0.5e+3"] {
-        assert_eq!(refused(body), (Reason::NoObject, Kind::Unknown, None), "{body}");
+        assert_eq!(refused(body), (Reason::NoObject, MessageKind::Unknown, None), "{body}");
     }
 }
 
@@ -211,7 +224,7 @@ fn a_batch_gives_its_elements_raw() {
     assert!(matches!(frame::parse_member(members[1]), Err(Malformed::Invalid { reason: Reason::NoObject, .. })));
     assert!(matches!(frame::parse_member(members[2]), Ok(Frame::Notification(_))));
     assert!(matches!(frame::parse_member(members[3]), Err(Malformed::Invalid { reason: Reason::NestedBatch, .. })));
-    assert_eq!(refused(" [ ] "), (Reason::EmptyBatch, Kind::Batch, None));
+    assert_eq!(refused(" [ ] "), (Reason::EmptyBatch, MessageKind::Batch, None));
 }
 
 #[test]

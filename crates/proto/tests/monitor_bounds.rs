@@ -5,11 +5,11 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::acp,
     frame::Reason,
+    framing::Framing,
     monitor::{Config, Event, Monitor, Unread, Untracked},
     relay::Verdict,
     side::Side::{self, Client, Server},
     time::Instant,
-    wire::Framing,
 };
 use rescind_testkit::monitor_rig::MonitorRig;
 

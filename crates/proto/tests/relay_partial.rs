@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::lsp,
+    framing::Framing,
     relay::{Clock, ClockRule, Config, Event, LateKind},
     side::{Side, Sides},
-    wire::Framing,
 };
 use rescind_testkit::relay_rig::RelayRig;
 

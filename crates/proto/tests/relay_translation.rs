@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::{CancelForm, Dialect, Family, acp, lsp, mcp},
+    framing::Framing,
     receipt::{Answer, Outcome},
     relay::{Config, End, Event, StuckSign, Verdict},
     rule::Rule,
     side::{Side, Sides},
-    wire::Framing,
 };
 use rescind_testkit::relay_rig::RelayRig;
 

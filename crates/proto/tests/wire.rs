@@ -1,9 +1,9 @@
 //! What the codecs make of single streams.
 
 use rescind_proto::{
-    frame::Kind,
+    framing::{Chunk, Decoder, Fault, Framing, Leftover, MAX_BLOCK, Overlong, write_header},
     id::RequestId,
-    wire::{Chunk, Decoder, Fault, Framing, Leftover, MAX_BLOCK, Overlong, write_header},
+    kind::MessageKind,
 };
 
 /// A chunk that outlives its decoder.
@@ -102,7 +102,8 @@ fn a_line_at_the_limit_passes_and_one_beyond_is_scanned() {
     let fits = format!("{:<30}\n", r#"{"id":1,"method":"m"}"#);
     let long = format!("{:<31}\n", r#"{"id":1,"method":"m"}"#);
     assert_eq!(decode(&mut decoder, fits.as_bytes()).len(), 1);
-    let expected = Overlong { id: Some(RequestId::integer(1)), method: Some("m".into()), kind: Kind::Request, len: 31 };
+    let expected =
+        Overlong { id: Some(RequestId::integer(1)), method: Some("m".into()), kind: MessageKind::Request, len: 31 };
     assert_eq!(decode(&mut decoder, long.as_bytes()), [Got::Overlong(expected.clone())]);
     assert_eq!(decode(&mut decoder, &long.as_bytes()[..10]), []);
     assert_eq!(decode(&mut decoder, &long.as_bytes()[10..31]), []);
@@ -119,7 +120,7 @@ fn an_overlong_message_is_held_in_constant_memory() {
         assert!(decoder.buffered() <= 100);
     }
     let [Got::Overlong(overlong)] = &decode(&mut decoder, b"\"},\"id\":\"x\"}\n")[..] else { panic!() };
-    assert_eq!((overlong.kind, overlong.id.clone()), (Kind::Response, Some(RequestId::string("x"))));
+    assert_eq!((overlong.kind, overlong.id.clone()), (MessageKind::Response, Some(RequestId::string("x"))));
     assert_eq!(overlong.len, 1_000_047);
 }
 
@@ -147,21 +148,21 @@ fn long_ids_and_methods_are_not_learnt_from_an_overlong_message() {
     };
     assert!(long(1022, 1).id.is_some() && long(1023, 1).id.is_none());
     assert!(long(1, 256).method.is_some() && long(1, 257).method.is_none());
-    assert_eq!(long(5000, 5000).kind, Kind::Request);
+    assert_eq!(long(5000, 5000).kind, MessageKind::Request);
 }
 
 #[test]
 fn the_kind_of_an_overlong_message_is_told() {
     for (body, kind) in [
-        (r#"{"id":1,"method":"m"}"#, Kind::Request),
-        (r#"{"id":null,"method":"m"}"#, Kind::Request),
-        (r#"{"method":"m"}"#, Kind::Notification),
-        (r#"{"id":1,"result":null}"#, Kind::Response),
-        (r#"{"error":{}}"#, Kind::Response),
-        (r#"[{"id":1,"method":"m"}]"#, Kind::Batch),
-        ("log line", Kind::Unknown),
-        (r#"{"id":1"#, Kind::Unknown),
-        (r#"{"id":1,"method":"m"} x"#, Kind::Unknown),
+        (r#"{"id":1,"method":"m"}"#, MessageKind::Request),
+        (r#"{"id":null,"method":"m"}"#, MessageKind::Request),
+        (r#"{"method":"m"}"#, MessageKind::Notification),
+        (r#"{"id":1,"result":null}"#, MessageKind::Response),
+        (r#"{"error":{}}"#, MessageKind::Response),
+        (r#"[{"id":1,"method":"m"}]"#, MessageKind::Batch),
+        ("log line", MessageKind::Unknown),
+        (r#"{"id":1"#, MessageKind::Unknown),
+        (r#"{"id":1,"method":"m"} x"#, MessageKind::Unknown),
     ] {
         assert_eq!(overlong(body).kind, kind, "{body}");
     }
@@ -277,7 +278,7 @@ fn a_body_beyond_the_limit_is_scanned() {
     let stream = format!("Content-Length: {}\r\n\r\n{body}Content-Length: 1\r\n\r\n1", body.len());
     let all = decode(&mut decoder, stream.as_bytes());
     let expected =
-        Overlong { id: Some(RequestId::string("a")), method: Some("m".into()), kind: Kind::Request, len: 23 };
+        Overlong { id: Some(RequestId::string("a")), method: Some("m".into()), kind: MessageKind::Request, len: 23 };
     assert_eq!(all, [Got::Overlong(expected), frame("1")]);
     assert_eq!(decode(&mut decoder, b"Content-Length: 4294967296\r\n\r\n{"), []);
     assert!(matches!(decoder.finish(), Some(Leftover::Overlong(overlong)) if overlong.len == 1));

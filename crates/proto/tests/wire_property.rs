@@ -5,7 +5,7 @@ mod json_text;
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::{
     frame::{self, Frame, Malformed, ResponseId},
-    wire::{Chunk, Decoder, Framing, Leftover, Overlong},
+    framing::{Chunk, Decoder, Framing, Leftover, Overlong},
 };
 
 #[derive(Debug, PartialEq, Eq, Clone)]
@@ -140,14 +140,14 @@ proptest! {
         let short = |method: &str| (method.len() <= 40).then(|| method.to_owned());
         match frame::parse(body.as_bytes()) {
             Ok(Frame::Request(request)) => {
-                prop_assert_eq!(found.kind, frame::Kind::Request);
+                prop_assert_eq!(found.kind, rescind_proto::kind::MessageKind::Request);
                 prop_assert_eq!(found.id, Some(request.id));
                 if let Some(method) = short(&request.method) {
                     prop_assert_eq!(found.method, Some(method));
                 }
             }
             Ok(Frame::Notification(notification)) => {
-                prop_assert_eq!(found.kind, frame::Kind::Notification);
+                prop_assert_eq!(found.kind, rescind_proto::kind::MessageKind::Notification);
                 prop_assert_eq!(found.id, None);
                 if let Some(method) = short(&notification.method) {
                     prop_assert_eq!(found.method, Some(method));
@@ -158,7 +158,7 @@ proptest! {
                     Some(ResponseId::Exact(id)) => Some(id),
                     Some(ResponseId::Loose(_)) | None => None,
                 };
-                prop_assert_eq!((found.kind, found.id), (frame::Kind::Response, id));
+                prop_assert_eq!((found.kind, found.id), (rescind_proto::kind::MessageKind::Response, id));
             }
             Err(Malformed::Invalid { kind, id, .. }) => prop_assert_eq!((found.kind, found.id), (kind, id)),
             other => panic!("{other:?}"),

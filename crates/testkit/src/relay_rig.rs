@@ -9,12 +9,12 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use rescind_proto::{
+    framing::Framing,
     receipt::{Outcome, Receipt},
     relay::{CancelNotice, Config, Emit, End, Event, Relay, RequestKey, Verdict},
     rule::Rule,
     side::{Side, Sides},
     time::Instant,
-    wire::Framing,
 };
 
 /// A relay, its two ends and a clock.
@@ -97,11 +97,11 @@ impl RelayRig {
     pub fn read(&mut self, side: Side) -> Vec<String> {
         self.write(side, usize::MAX);
         let wire = self.wires[side].make_contiguous().to_vec();
-        let mut decoder = rescind_proto::wire::Decoder::new(Some(self.framing), usize::MAX >> 1);
+        let mut decoder = rescind_proto::framing::Decoder::new(Some(self.framing), usize::MAX >> 1);
         let mut rest = &wire[..];
         let mut found = Vec::new();
         while let Some(chunk) = decoder.decode(&mut rest) {
-            if let rescind_proto::wire::Chunk::Frame(framed) = chunk {
+            if let rescind_proto::framing::Chunk::Frame(framed) = chunk {
                 found.push(String::from_utf8_lossy(framed.body()).into_owned());
             }
         }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     bug::SeededBug,
+    cancel,
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect},
     id::{OutgoingId, RequestId},
@@ -457,7 +458,7 @@ impl Connection {
             })
         } else {
             let form = self.negotiation.cancel_form(self.peer(), dialect);
-            self.say(Tag::Cancel(key), |out| message::cancel(form, &RequestId::integer(id), Some(reason), out))
+            self.say(Tag::Cancel(key), |out| cancel::write(form, &RequestId::integer(id), Some(reason), out))
         };
         Some(ticket)
     }

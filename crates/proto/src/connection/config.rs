@@ -5,9 +5,9 @@ use core::time::Duration;
 use crate::{
     bug::{Seeded, SeededBug},
     dialect::{Clocks, Dialect},
+    framing::{Framing, MAX_BLOCK},
     outbox,
     side::Side,
-    wire::{Framing, MAX_BLOCK},
 };
 
 /// What a request costs at most: its entry, its indexes, its tombstone.

@@ -29,7 +29,7 @@ impl Connection {
     /// Bytes of memory held for messages and requests, capacities included.
     #[must_use]
     pub fn held(&self) -> usize {
-        let decoder = self.decoder.as_ref().map_or(0, crate::wire::Decoder::held);
+        let decoder = self.decoder.as_ref().map_or(0, crate::framing::Decoder::held);
         let batches = self.batches.iter().map(|(_, batch)| batch.answers.capacity()).sum::<usize>();
         let tables = self.incoming.held() + self.outgoing.held() + self.remembered.held() + self.spent_tokens.held();
         decoder
@@ -207,7 +207,7 @@ impl Connection {
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         self.negotiation.hash_state(state);
         (self.phase, self.owed, self.outgoing.next_id(), self.events.len()).hash(state);
-        self.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
+        self.decoder.as_ref().map(crate::framing::Decoder::buffered).hash(state);
         self.outbox.hash_state(state);
         hash_due(self.armed.debt.at, now, state);
         hash_due(self.armed.drain.at, now, state);

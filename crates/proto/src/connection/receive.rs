@@ -7,16 +7,18 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect, ProgressForm, StrayError},
     error_code,
-    frame::{self, Frame, Kind, Malformed, Mend, Notification, Params},
+    frame::{self, Frame, Malformed, Mend, Notification, Params},
+    framing::{self, Overlong},
     id::RequestId,
     incoming::Incoming,
-    json, message,
+    json,
+    kind::MessageKind,
+    message,
     method::Method,
     outgoing::Part,
     rule::Rule,
     slab::Key,
     time::Instant,
-    wire::{self, Overlong},
 };
 
 /// How much of a message is shown of one that went nowhere.
@@ -50,7 +52,7 @@ impl Connection {
                     self.take_message(now, message, batch);
                 }
             }
-            Mend::TooLong(len) => self.take_overlong(&Overlong { len, ..wire::learn(body) }, now),
+            Mend::TooLong(len) => self.take_overlong(&Overlong { len, ..framing::learn(body) }, now),
             Mend::No => self.take_malformed(now, body, malformed, batch),
         }
     }
@@ -211,14 +213,14 @@ impl Connection {
                 (Refusal::Invalid, kind, id, error_code::INVALID_REQUEST, reason.as_str())
             }
             Malformed::NotJson => {
-                let Overlong { kind, id, .. } = wire::learn(body);
+                let Overlong { kind, id, .. } = framing::learn(body);
                 let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
                 (Refusal::NotJson, kind, id, error_code::PARSE_ERROR, text)
             }
         };
         self.refused(why, id.clone(), body, batch);
         match kind {
-            Kind::Request => {
+            MessageKind::Request => {
                 // Under the id of a request in flight the error would end that one.
                 let name = id.filter(|id| !self.is_in_flight(id));
                 match name {
@@ -226,14 +228,14 @@ impl Connection {
                     None => self.refuse_nameless(code, text, batch),
                 }
             }
-            Kind::Response | Kind::Unknown if id.as_ref().is_some_and(|id| self.is_awaited(id)) => {
+            MessageKind::Response | MessageKind::Unknown if id.as_ref().is_some_and(|id| self.is_awaited(id)) => {
                 if let Some(id) = id {
                     self.fail_call(now, &id, why);
                 }
             }
             // A bad notification or response must not be answered, where it is certain that it was one.
-            Kind::Notification | Kind::Response if code != error_code::PARSE_ERROR => {}
-            Kind::Notification | Kind::Response | Kind::Batch | Kind::Unknown => {
+            MessageKind::Notification | MessageKind::Response if code != error_code::PARSE_ERROR => {}
+            MessageKind::Notification | MessageKind::Response | MessageKind::Batch | MessageKind::Unknown => {
                 self.refuse_nameless(code, text, batch);
             }
         }
@@ -255,15 +257,15 @@ impl Connection {
         let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
         self.refused(Refusal::TooLarge, message.id.clone(), text.as_bytes(), None);
         match (message.kind, &message.id) {
-            (Kind::Response, Some(id)) => self.fail_call(now, id, Refusal::TooLarge),
+            (MessageKind::Response, Some(id)) => self.fail_call(now, id, Refusal::TooLarge),
             // Under the id of a request in flight the error would end that one.
-            (Kind::Request, Some(id)) if !self.is_in_flight(id) => {
+            (MessageKind::Request, Some(id)) if !self.is_in_flight(id) => {
                 self.refuse(id, error_code::TOO_LARGE, &text, None);
             }
-            (Kind::Request | Kind::Batch | Kind::Unknown, _) => {
+            (MessageKind::Request | MessageKind::Batch | MessageKind::Unknown, _) => {
                 self.refuse_nameless(error_code::TOO_LARGE, &text, None);
             }
-            (Kind::Response | Kind::Notification, _) => {}
+            (MessageKind::Response | MessageKind::Notification, _) => {}
         }
     }
 

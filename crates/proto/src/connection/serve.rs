@@ -3,6 +3,7 @@
 use super::{Connection, Event, IncomingKey, Item, Payload, Refusal, Request, Tag};
 use crate::{
     bug::SeededBug,
+    cancel,
     cause::CauseCode,
     dialect::{Dialect, IdReuse, Settlement},
     error_code, frame,
@@ -347,7 +348,7 @@ impl Connection {
             return;
         }
         let (form, id) = (self.negotiation.cancel_form(self.peer(), request.dialect), request.id.0.clone());
-        let ticket = self.say(Tag::Owed, |out| message::cancel(form, &id, None, out));
+        let ticket = self.say(Tag::Owed, |out| cancel::write(form, &id, None, out));
         if let Some(request) = self.incoming.get_mut(key) {
             request.rare().frames.push_back(ticket);
         }

@@ -7,12 +7,12 @@ use super::{Connection, Refusal, Tag};
 use crate::{
     error_code,
     frame::{self, Frame, ResponseId},
+    framing::{Chunk, Decoder, Overlong},
     id::RequestId,
     outbox::Outbox,
     receipt::Outcome,
     slab::Key,
     time::Instant,
-    wire::{Chunk, Decoder, Overlong},
 };
 
 /// A frame that was taken out of what is pending; say what became of it with [`Connection::handle_taken`].

@@ -8,10 +8,10 @@
 use super::{CancelForm, Cancellers, Dialect, Family, acp, lsp, mcp};
 use crate::{
     frame::Params,
+    framing::Framing,
     json,
     rule::Rule,
     side::{Side, Sides},
-    wire::Framing,
 };
 
 /// What a link has shown of its dialect so far.

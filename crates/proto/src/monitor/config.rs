@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{dialect::Dialect, wire::Framing};
+use crate::{dialect::Dialect, framing::Framing};
 
 /// Settings of a [`Monitor`](super::Monitor).
 #[derive(Clone, Debug)]

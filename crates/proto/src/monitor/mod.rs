@@ -40,13 +40,13 @@ use crate::{
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::{EarlyCancelLimits, EarlyCancels},
     frame::{self, Batch, Frame, Malformed, Mend},
+    framing::{Chunk, Decoder, Framing, Leftover},
     hash::Seed,
     method::Methods,
     receipt::Outcome,
     relay::Implementation,
     side::{Side, Sides},
     time::Instant,
-    wire::{Chunk, Decoder, Framing, Leftover},
 };
 use observed::Observed;
 use table::Table;

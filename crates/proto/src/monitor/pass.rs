@@ -9,16 +9,17 @@ use super::{
 use crate::{
     dialect::{Dialect, Reading},
     error_code,
-    frame::{Frame, Kind, Malformed, Notification, Params, Request, Response, ResponseBody, ResponseId},
+    frame::{Frame, Malformed, Notification, Params, Request, Response, ResponseBody, ResponseId},
+    framing::Overlong,
     id::RequestId,
     json,
+    kind::MessageKind,
     method::Method,
     receipt::Answer,
     relay::{Implementation, LateKind},
     side::Side,
     slab::Key,
     time::Instant,
-    wire::Overlong,
 };
 
 impl Monitor {
@@ -283,16 +284,16 @@ impl Monitor {
         self.note_unread(now, from, Unread::Invalid(reason));
         let Some(id) = id else { return };
         match kind {
-            Kind::Response | Kind::Unknown => self.answered_unread(now, from, id, Answer::Error),
+            MessageKind::Response | MessageKind::Unknown => self.answered_unread(now, from, id, Answer::Error),
             // Its receiver may refuse it under the id of one in flight.
-            Kind::Request => {
+            MessageKind::Request => {
                 if let Some(key) = self.tables[from].by_id(&id)
                     && let Some(observed) = self.tables[from].get_mut(key).filter(|observed| observed.is_live())
                 {
                     observed.duplicates = observed.duplicates.saturating_add(1);
                 }
             }
-            Kind::Notification | Kind::Batch => {}
+            MessageKind::Notification | MessageKind::Batch => {}
         }
     }
 
@@ -302,13 +303,13 @@ impl Monitor {
         self.note_unread(now, from, Unread::TooLarge);
         let Some(id) = message.id.clone() else { return };
         match message.kind {
-            Kind::Request => {
+            MessageKind::Request => {
                 let method = Cow::Borrowed(message.method.as_deref().unwrap_or_default());
                 let request = Request { id, id_span: 0..0, method, params: Params::default() };
                 self.handle_request(now, from, request);
             }
-            Kind::Response => self.answered_unread(now, from, id, Answer::Result),
-            Kind::Notification | Kind::Batch | Kind::Unknown => {}
+            MessageKind::Response => self.answered_unread(now, from, id, Answer::Result),
+            MessageKind::Notification | MessageKind::Batch | MessageKind::Unknown => {}
         }
     }
 

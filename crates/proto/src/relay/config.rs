@@ -6,9 +6,9 @@ use crate::{
     bug::{Seeded, SeededBug},
     dialect::Dialect,
     early_cancels::EarlyCancelLimits,
+    framing::{Framing, MAX_BLOCK},
     outbox,
     side::Sides,
-    wire::{Framing, MAX_BLOCK},
 };
 
 /// What a request costs at most: its entry, its indexes, its last progress and the reason of its cancel.

@@ -59,6 +59,7 @@ use crate::{
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::EarlyCancels,
     frame::{self, Malformed, Mend},
+    framing::{self, Chunk, Decoder, Framed, Framing, Leftover, Overlong},
     hash::Seed,
     id::RequestId,
     message,
@@ -72,7 +73,6 @@ use crate::{
     time::Instant,
     timer::Timers,
     turns::Turns,
-    wire::{self, Chunk, Decoder, Framed, Framing, Leftover, Overlong},
 };
 use changes::Changes;
 use exchange::{Down, Exchange, Up};
@@ -470,7 +470,7 @@ impl Relay {
                 let passed = self.handle_message(now, from, &mended, frame::parse_member(&mended).ok()?)?;
                 return Some((mended, passed));
             }
-            Mend::TooLong(len) => self.handle_overlong(now, from, &Overlong { len, ..wire::learn(body) }),
+            Mend::TooLong(len) => self.handle_overlong(now, from, &Overlong { len, ..framing::learn(body) }),
             Mend::No => self.handle_malformed(now, from, body, malformed),
         }
         None

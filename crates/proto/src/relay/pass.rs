@@ -9,22 +9,23 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::{self, IdReuse, StrayError},
     error_code,
-    frame::{self, Frame, Kind, Malformed, Notification, Request, Response, ResponseBody, ResponseId},
+    frame::{self, Frame, Malformed, Notification, Request, Response, ResponseBody, ResponseId},
+    framing::{self, Overlong},
     id::RequestId,
     json,
+    kind::MessageKind,
     method::Method,
     receipt::{Answer, Outcome},
     rule::Rule,
     side::Side,
     slab::Key,
     time::Instant,
-    wire::{self, Overlong},
 };
 
 /// A message that cannot be passed on.
 struct Unread<'a> {
     /// What it seems to be.
-    kind: Kind,
+    kind: MessageKind,
     /// The id that it plainly names.
     id: Option<RequestId>,
     /// The code and the words of an error that answers it.
@@ -475,12 +476,12 @@ impl Relay {
                 Unread { kind, id, code: error_code::INVALID_REQUEST, text: reason.as_str() }
             }
             Malformed::NotJson => {
-                let Overlong { kind, id, .. } = wire::learn(body);
+                let Overlong { kind, id, .. } = framing::learn(body);
                 let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
                 Unread { kind, id, code: error_code::PARSE_ERROR, text }
             }
         };
-        if matches!(unread.kind, Kind::Response | Kind::Unknown)
+        if matches!(unread.kind, MessageKind::Response | MessageKind::Unknown)
             && unread.id.is_some()
             && let (Some(request), _) =
                 self.find_answered(from.other(), unread.id.clone().map(ResponseId::Exact).as_ref())
@@ -504,7 +505,7 @@ impl Relay {
         let (limit, name) = (self.config.max_message, self.config.setting_names.max_message);
         let text = format!("the message has {} bytes; the limit is {limit} ({name})", message.len);
         self.report_drop(now, from, Drop::TooLarge, text.as_bytes());
-        if message.kind == Kind::Response {
+        if message.kind == MessageKind::Response {
             let id = message.id.clone().map(ResponseId::Exact);
             if let (Some(request), _) = self.find_answered(from.other(), id.as_ref()) {
                 let text = format!("answer too large: {text}");
@@ -527,18 +528,24 @@ impl Relay {
     fn refuse_unread(&mut self, from: Side, unread: &Unread<'_>) {
         let Unread { kind, id, code, text } = unread;
         match kind {
-            Kind::Request if id.is_some() || from == Side::Client => {
+            MessageKind::Request if id.is_some() || from == Side::Client => {
                 let taken = id.as_ref().and_then(|id| self.tables[from].by_requester(id));
                 let in_flight = taken.is_some_and(|key| self.tables[from].get(key).is_some_and(Exchange::is_live));
                 // Under the id of a request in flight the error would end that one.
                 self.refuse(from, id.as_ref().filter(|_| !in_flight), *code, text);
             }
             // A bad notification or response must not be answered, where it is certain that it was one.
-            Kind::Response | Kind::Notification if *code != error_code::PARSE_ERROR => {}
-            Kind::Response | Kind::Notification | Kind::Batch | Kind::Unknown if from == Side::Client => {
+            MessageKind::Response | MessageKind::Notification if *code != error_code::PARSE_ERROR => {}
+            MessageKind::Response | MessageKind::Notification | MessageKind::Batch | MessageKind::Unknown
+                if from == Side::Client =>
+            {
                 self.refuse(from, None, *code, text);
             }
-            Kind::Request | Kind::Response | Kind::Notification | Kind::Batch | Kind::Unknown => {}
+            MessageKind::Request
+            | MessageKind::Response
+            | MessageKind::Notification
+            | MessageKind::Batch
+            | MessageKind::Unknown => {}
         }
     }
 

@@ -89,7 +89,7 @@ impl Relay {
     pub fn held(&self) -> usize {
         let sides = Side::BOTH.into_iter().map(|side| {
             let link = &self.links[side];
-            let decoder = link.decoder.as_ref().map_or(0, crate::wire::Decoder::held);
+            let decoder = link.decoder.as_ref().map_or(0, crate::framing::Decoder::held);
             decoder + link.outbox.held() + self.tables[side].held() + self.held[side].held()
         });
         sides.sum::<usize>() + self.events.capacity() * size_of::<super::Event>()
@@ -102,7 +102,7 @@ impl Relay {
         for side in Side::BOTH {
             let link = &self.links[side];
             (link.own_backlog, link.ended, link.write_closed, link.stalled.map(|due| due.since(now))).hash(state);
-            link.decoder.as_ref().map(crate::wire::Decoder::buffered).hash(state);
+            link.decoder.as_ref().map(crate::framing::Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), &ex.session, ex.method).hash(state);

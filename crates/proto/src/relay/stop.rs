@@ -160,7 +160,7 @@ impl Relay {
         }
         let to_client = self.negotiation.cancel_form(Side::Client, dialect);
         let reason = cancel.reason.as_deref();
-        self.say(Side::Client, super::Tag::Plain, |out| message::cancel(to_client, &id, reason, out));
+        self.say(Side::Client, super::Tag::Plain, |out| cancel::write(to_client, &id, reason, out));
         self.settle(now, request, Settled::Answered);
         self.report_cancel(now, from, Some(request), Some(id), reason.map(Into::into), Verdict::Accepted);
         true
@@ -253,7 +253,7 @@ impl Relay {
                     out.push(b':');
                     out.extend_from_slice(session);
                 }),
-                _ => message::cancel(form, &upstream, reason, out),
+                _ => cancel::write(form, &upstream, reason, out),
             });
         };
         let outbox = &mut self.links[to].outbox;

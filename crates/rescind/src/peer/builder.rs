@@ -10,8 +10,8 @@ use std::{
 use rescind_proto::{
     connection::{CancelNotice, Config},
     dialect::{Dialect, Family},
+    framing::Framing,
     side::Side,
-    wire::Framing,
 };
 
 use super::{

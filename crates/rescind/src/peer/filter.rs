@@ -8,9 +8,9 @@ use std::{
 use rescind_proto::{
     connection::Connection,
     frame,
+    framing::{Chunk, Decoder, Framing, Leftover, Overlong},
     id::RequestId,
     time::Instant,
-    wire::{Chunk, Decoder, Framing, Leftover, Overlong},
 };
 
 use super::transport::Arrival;

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use rescind_proto::{connection::Config, wire::Framing};
+use rescind_proto::{connection::Config, framing::Framing};
 
 use super::{
     filter::{self, Filter, Sieve, Sieved},

@@ -76,10 +76,10 @@ pub use rescind_proto::{
     connection::{CancelNotice, Clock, Config, Counters, Verdict},
     dialect::{self, Dialect},
     error_code,
+    framing::Framing,
     id::RequestId,
     receipt::{Answer, Ending, Outcome, Receipt},
     rule::{Rule, Violations},
-    wire::Framing,
 };
 pub use transport::Transport;
 #[cfg(feature = "mcp")]

@@ -34,9 +34,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use rescind_proto::{
     dialect::Dialect,
+    framing::Framing,
     relay::{Clock, ClockRule, Config, EarlyCancelLimits, Emit, Event},
     side::{Side, Sides},
-    wire::Framing,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -1,6 +1,6 @@
 //! The framings: however a stream is cut, the same comes out of it.
 
-use rescind_proto::wire::{Chunk, Decoder, Framing, Leftover};
+use rescind_proto::framing::{Chunk, Decoder, Framing, Leftover};
 
 /// Newline framing, and its detection.
 ///
@@ -46,7 +46,11 @@ fn decode(framing: Option<Framing>, limit: usize, mut stream: &[u8], cuts: &[u8]
         let (piece, later) = stream.split_at(stream.len().min(usize::from(cut)));
         take(&mut decoder, piece, &mut got);
         // A message, a header block, and what either grows by.
-        assert!(decoder.buffered() <= limit + 2 * rescind_proto::wire::MAX_BLOCK, "{} bytes held", decoder.buffered());
+        assert!(
+            decoder.buffered() <= limit + 2 * rescind_proto::framing::MAX_BLOCK,
+            "{} bytes held",
+            decoder.buffered()
+        );
         stream = later;
     }
     take(&mut decoder, stream, &mut got);

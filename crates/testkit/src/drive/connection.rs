@@ -6,9 +6,9 @@ use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, Config, Connection, Event, Grace, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply},
     dialect::CancelResult,
+    framing::{Chunk, Decoder, Framing},
     side::Side,
     time::Instant,
-    wire::{Chunk, Decoder, Framing},
 };
 
 use super::{phrases::phrase, relay::dialect};

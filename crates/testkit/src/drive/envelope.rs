@@ -4,8 +4,9 @@
 //! what is no JSON; what is JSON it must take, and read as the other does.
 
 use rescind_proto::{
-    frame::{self, Frame, Kind, Malformed, Reason, ResponseBody, ResponseId},
+    frame::{self, Frame, Malformed, Reason, ResponseBody, ResponseId},
     id::RequestId,
+    kind::MessageKind,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -85,7 +86,7 @@ fn compare_members(parsed: &Result<Frame<'_>, Malformed>, members: &[(String, &s
         Ok(Frame::Batch(_)) => panic!("an object is no batch"),
         Err(Malformed::NotJson) => panic!("it is JSON"),
         Err(Malformed::Invalid { reason, kind, .. }) => {
-            assert!(*kind != Kind::Batch, "an object is no batch");
+            assert!(*kind != MessageKind::Batch, "an object is no batch");
             match reason {
                 Reason::BadId => assert!(id.is_some_and(|id| RequestId::from_json(id.as_bytes()).is_none())),
                 Reason::TwoOutcomes => assert!(of("result").is_some() && of("error").is_some()),

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use rescind_proto::{
+    framing::Framing,
     monitor::{Config, Monitor},
     side::Side,
     time::Instant,
-    wire::Framing,
 };
 
 use super::{phrases::phrase, relay::dialect};

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::Dialect,
+    framing::Framing,
     relay::{Clock, ClockRule, Config, EarlyCancelLimits, Emit, End, Event, Relay, RequestKey},
     side::{Side, Sides},
     time::Instant,
-    wire::Framing,
 };
 
 use super::phrases::phrase;

@@ -5,9 +5,9 @@ use core::time::Duration;
 use rescind_proto::{
     connection,
     dialect::Dialect,
+    framing::Framing,
     relay::{Clock, ClockRule, Config},
     side::{Side, Sides},
-    wire::Framing,
 };
 
 /// A method that parties ask for.

@@ -32,7 +32,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use rescind_proto::{connection::Connection, time::Instant, wire::Framing};
+use rescind_proto::{connection::Connection, framing::Framing, time::Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 #[cfg(all(feature = "child", unix))]

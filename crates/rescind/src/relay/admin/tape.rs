@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 
 use rescind_proto::{
+    framing::{Chunk, Decoder},
     side::{Side, Sides},
     time::Instant,
-    wire::{Chunk, Decoder},
 };
 
 /// Bytes that are kept of each side.

@@ -1,9 +1,13 @@
-//! Writing whole messages: the few that the machines send in their own name.
+//! Writing whole messages.
 
-use crate::{dialect::CancelForm, id::RequestId, json, wire::Framing};
+use crate::{
+    framing::{Framing, write_header},
+    id::RequestId,
+    json,
+};
 
 /// Appends one message in its framing; `body` writes the JSON.
-pub(crate) fn frame(framing: Framing, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+pub fn frame(framing: Framing, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     match framing {
         Framing::Line => {
             body(out);
@@ -12,29 +16,14 @@ pub(crate) fn frame(framing: Framing, out: &mut Vec<u8>, body: impl FnOnce(&mut 
         Framing::Headers => {
             let mut text = Vec::new();
             body(&mut text);
-            crate::wire::write_header(out, text.len());
+            write_header(out, text.len());
             out.extend_from_slice(&text);
         }
     }
 }
 
-/// A cancel for `id`; a reason is written where there is one and the form has a place for it.
-pub(crate) fn cancel(form: CancelForm, id: &RequestId, reason: Option<&str>, out: &mut Vec<u8>) {
-    notification(form.method, out, |out| {
-        json::write_string(out, form.id);
-        out.push(b':');
-        id.write(out);
-        if let (Some(member), Some(reason)) = (form.reason, reason) {
-            out.push(b',');
-            json::write_string(out, member);
-            out.push(b':');
-            json::write_string(out, reason);
-        }
-    });
-}
-
 /// A request whose params object has the members that `members` writes.
-pub(crate) fn request(id: &RequestId, method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
+pub fn request(id: &RequestId, method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     id.write(out);
     out.extend_from_slice(br#","method":"#);
@@ -45,7 +34,7 @@ pub(crate) fn request(id: &RequestId, method: &str, out: &mut Vec<u8>, members: 
 }
 
 /// A notification whose params object has the members that `members` writes.
-pub(crate) fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
+pub fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
     json::write_string(out, method);
     out.extend_from_slice(br#","params":{"#);
@@ -54,7 +43,7 @@ pub(crate) fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce
 }
 
 /// A result, given as JSON.
-pub(crate) fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
+pub fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     id.write(out);
     out.extend_from_slice(br#","result":"#);
@@ -63,7 +52,7 @@ pub(crate) fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
 }
 
 /// An error; `id` is the text of the id member's value, left out altogether where `None`.
-pub(crate) fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>, out: &mut Vec<u8>) {
+pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
     if let Some(id) = id {
         out.extend_from_slice(br#""id":"#);

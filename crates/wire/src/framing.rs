@@ -46,6 +46,14 @@ impl Framing {
     }
 }
 
+/// Replaces line breaks inside a framed line by spaces: between the tokens of a payload they would end it.
+pub fn join_lines(line: &mut [u8]) {
+    let Some((_end, body)) = line.split_last_mut() else { return };
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', body) {
+        body[at] = b' ';
+    }
+}
+
 /// What a decoder found.
 #[derive(Debug)]
 pub enum Chunk<'a> {

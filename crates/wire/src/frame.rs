@@ -13,9 +13,10 @@ mod params;
 use std::{borrow::Cow, ops::Range};
 
 use crate::{
+    framing,
     id::RequestId,
     json::{self, Cursor, NotJson},
-    wire,
+    kind::MessageKind,
 };
 
 use envelope::Envelope;
@@ -107,7 +108,7 @@ impl<'a> Batch<'a> {
         self.members().any(|member| match parse_member(member) {
             Ok(_) => true,
             Err(Malformed::Invalid { id, .. }) => id.is_some(),
-            Err(Malformed::NotJson) => wire::learn(member).id.is_some() || mend(member, usize::MAX) != Mend::No,
+            Err(Malformed::NotJson) => framing::learn(member).id.is_some() || mend(member, usize::MAX) != Mend::No,
         })
     }
 
@@ -115,21 +116,6 @@ impl<'a> Batch<'a> {
     pub fn members(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         json::Elements::of(self.raw).into_iter().flatten().map_while(Result::ok)
     }
-}
-
-/// What the bytes seem to be, as far as it could be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A `method` and an `id`.
-    Request,
-    /// A `method` and no `id`.
-    Notification,
-    /// A `result` or an `error`, no `method`.
-    Response,
-    /// An array.
-    Batch,
-    /// None of these.
-    Unknown,
 }
 
 /// Why a body is no frame.
@@ -142,7 +128,7 @@ pub enum Malformed {
         /// What is wrong with it.
         reason: Reason,
         /// What it seems to be: something that looks like a response must not be answered.
-        kind: Kind,
+        kind: MessageKind,
         /// Its id, if there is one and only one, plainly written.
         id: Option<RequestId>,
     },
@@ -221,7 +207,7 @@ pub fn parse_member(raw: &[u8]) -> Result<Frame<'_>, Malformed> {
     read(raw, |mut cursor| {
         cursor.value()?;
         cursor.finish()?;
-        Err(invalid(Reason::NestedBatch, Kind::Batch))
+        Err(invalid(Reason::NestedBatch, MessageKind::Batch))
     })
 }
 
@@ -234,7 +220,7 @@ pub fn splice(body: &[u8], span: Range<usize>, id: &RequestId, out: &mut Vec<u8>
 }
 
 /// Appends `body`, with the bytes of one span replaced by an id if there is one to replace.
-pub(crate) fn splice_or_copy(body: &[u8], splice_in: Option<(Range<usize>, RequestId)>, out: &mut Vec<u8>) {
+pub fn splice_or_copy(body: &[u8], splice_in: Option<(Range<usize>, RequestId)>, out: &mut Vec<u8>) {
     match splice_in {
         Some((span, id)) => splice(body, span, &id, out),
         None => out.extend_from_slice(body),
@@ -278,7 +264,7 @@ fn read<'a>(
         _ => {
             cursor.value()?;
             cursor.finish()?;
-            Err(invalid(Reason::NoObject, Kind::Unknown))
+            Err(invalid(Reason::NoObject, MessageKind::Unknown))
         }
     }
 }
@@ -292,11 +278,11 @@ fn parse_batch(mut cursor: Cursor<'_>) -> Result<Frame<'_>, Malformed> {
     }
     cursor.finish()?;
     if len == 0 {
-        return Err(invalid(Reason::EmptyBatch, Kind::Batch));
+        return Err(invalid(Reason::EmptyBatch, MessageKind::Batch));
     }
     Ok(Frame::Batch(Batch { raw: cursor.bytes(), len }))
 }
 
-fn invalid(reason: Reason, kind: Kind) -> Malformed {
+fn invalid(reason: Reason, kind: MessageKind) -> Malformed {
     Malformed::Invalid { reason, kind, id: None }
 }

@@ -5,9 +5,10 @@ use std::{borrow::Cow, ops::Range};
 use crate::{
     id::{RequestId, loose_integer},
     json::{self, Cursor, NotJson, Token},
+    kind::MessageKind,
 };
 
-use super::{Frame, Kind, Malformed, Notification, Params, Reason, Request, Response, ResponseBody, ResponseId};
+use super::{Frame, Malformed, Notification, Params, Reason, Request, Response, ResponseBody, ResponseId};
 
 /// What one walk over an object found.
 #[derive(Default)]
@@ -193,10 +194,10 @@ impl<'a> Envelope<'a> {
             None => (None, 0..0),
         };
         let kind = match (&method, self.result.or(error)) {
-            (Some(_), _) if id.is_some() || self.id_unsure => Kind::Request,
-            (Some(_), _) => Kind::Notification,
-            (None, Some(_)) => Kind::Response,
-            (None, None) => Kind::Unknown,
+            (Some(_), _) if id.is_some() || self.id_unsure => MessageKind::Request,
+            (Some(_), _) => MessageKind::Notification,
+            (None, Some(_)) => MessageKind::Response,
+            (None, None) => MessageKind::Unknown,
         };
         let plain = !self.id_unsure;
         let fail = |reason, id| {

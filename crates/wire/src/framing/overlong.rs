@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use crate::{frame::Kind, id::RequestId, json};
+use crate::{id::RequestId, json, kind::MessageKind};
 
 /// An id is learnt if its text has at most this many bytes.
 const MAX_ID: usize = 1024;
@@ -27,7 +27,7 @@ pub struct Overlong {
     /// Its method, if it has at most 256 bytes.
     pub method: Option<String>,
     /// What it was; `Unknown` if it was not even shaped like an object or array.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Its length in bytes.
     pub len: u64,
 }
@@ -179,7 +179,7 @@ impl OverlongScan {
     /// The message has ended.
     pub(super) fn finish(self) -> Overlong {
         if self.place != Place::After {
-            let kind = if self.place == Place::Array { Kind::Batch } else { Kind::Unknown };
+            let kind = if self.place == Place::Array { MessageKind::Batch } else { MessageKind::Unknown };
             return Overlong { id: None, method: None, kind, len: self.len };
         }
         self.learnt()
@@ -194,10 +194,10 @@ impl OverlongScan {
             Seen::Unclear => true,
         };
         let kind = match (has_method, &self.id) {
-            (true, Seen::Absent) => Kind::Notification,
-            (true, Seen::Text(_) | Seen::Unclear) => Kind::Request,
-            (false, _) if has_outcome => Kind::Response,
-            (false, _) => Kind::Unknown,
+            (true, Seen::Absent) => MessageKind::Notification,
+            (true, Seen::Text(_) | Seen::Unclear) => MessageKind::Request,
+            (false, _) if has_outcome => MessageKind::Response,
+            (false, _) => MessageKind::Unknown,
         };
         let method = self.method.text().and_then(json::text).map(Cow::into_owned);
         Overlong { id: self.id.text().and_then(RequestId::from_json), method, kind, len: self.len }
