@@ -12,18 +12,15 @@ mod demo;
 mod exec;
 mod failure;
 mod fleet;
-mod hops;
-mod marks;
-mod moment;
 mod ps;
 mod run;
-mod sample_server;
 mod screen;
 mod watch;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rescind_demo::{hops, sample_server};
 
 /// Cancellation that works, for MCP servers, ACP agents and language servers.
 #[derive(Debug, Parser)]
@@ -44,10 +41,10 @@ enum Command {
     Exec(exec::Arguments),
     #[command(name = "__watch", hide = true)]
     Watch,
-    #[command(name = "__sample-server", hide = true)]
+    #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,
-    #[command(name = "__hop", hide = true)]
-    Hop(hops::Arguments),
+    #[command(name = hops::SUBCOMMAND, hide = true)]
+    Hop(demo::HopArguments),
 }
 
 fn main() -> ExitCode {
@@ -63,8 +60,8 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Watch => watch::main(),
-        Command::SampleServer => sample_server::main(),
-        Command::Hop(arguments) => hops::main(arguments),
+        Command::SampleServer => demo::sample_server(),
+        Command::Hop(arguments) => demo::hop(arguments),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `rescind __hop`: the processes behind the editor of the demo.
 //!
 //! An agent, its tool server, and what a tool runs: ordinary users of the library. None has code that passes a
-//! cancel on; each [marks](mark) when its work begins, is told to stop, and has really stopped.
+//! cancel on; each marks when its work begins, is told to stop, and has really stopped.
 
 mod agent;
 pub(crate) mod mark;
@@ -9,17 +9,16 @@ mod tools;
 pub(crate) mod wire;
 mod work;
 
-use std::{env, io, process::ExitCode, sync::Arc, time::Duration};
+use std::{io, process::ExitCode, str::FromStr, sync::Arc, time::Duration};
 
-use clap::{Args, ValueEnum};
 use tokio::runtime;
 
-use crate::{
-    failure::Failure,
-    marks::{self, Marks},
-};
+use crate::marks::Marks;
 
 pub(crate) use agent::{BUILD_AND_SEARCH, GO_ON};
+
+/// The name of the subcommand that calls [`run`].
+pub const SUBCOMMAND: &str = "__hop";
 
 /// What they say of themselves.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -27,34 +26,54 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Work is done in steps of this length.
 const STEP: Duration = Duration::from_millis(50);
 
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    role: Role,
-}
-
 /// What a process is in the demo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The editor's ACP agent.
     Agent,
+    /// The agent's MCP tool server.
     Tools,
+    /// The process of a tool.
     Make,
+    /// The child of that process.
     Compiler,
 }
 
-pub(crate) fn main(Arguments { role }: Arguments) -> ExitCode {
-    match run(role) {
-        Ok(code) => code,
-        Err(error) => {
-            Failure::new(marks::VARIABLE, error, "this is a part of `rescind demo`: start that").say();
-            ExitCode::from(2)
+impl Role {
+    const ALL: [Self; 4] = [Self::Agent, Self::Tools, Self::Make, Self::Compiler];
+
+    /// The argument that names it on a command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Tools => "tools",
+            Self::Make => "make",
+            Self::Compiler => "compiler",
         }
     }
 }
 
-fn run(role: Role) -> io::Result<ExitCode> {
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRole> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name).ok_or(UnknownRole)
+    }
+}
+
+/// A name that is not the name of a [`Role`].
+#[derive(Debug, thiserror::Error)]
+#[error("unknown role")]
+pub struct UnknownRole;
+
+/// Plays that role until its work is done or was stopped, and returns the exit code of the process.
+///
+/// # Errors
+///
+/// This process was not started by the demo, or something that it needs could not be made or has failed.
+pub fn run(role: Role) -> io::Result<ExitCode> {
     // Work without marks would not notice that nobody watches it any more.
-    env::var_os(marks::VARIABLE).ok_or(io::ErrorKind::NotFound)?;
-    let marks = Arc::new(Marks::from_environment()?);
+    let marks = Arc::new(Marks::required()?);
     runtime()?.block_on(async {
         match role {
             Role::Agent => agent::serve(&marks).await.map(|()| ExitCode::SUCCESS),
@@ -68,11 +87,4 @@ fn run(role: Role) -> io::Result<ExitCode> {
 /// One thread is enough for anything here.
 pub(crate) fn runtime() -> io::Result<runtime::Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
-}
-
-/// This program in another role.
-pub(crate) fn command(role: Role) -> io::Result<tokio::process::Command> {
-    let mut command = tokio::process::Command::new(env::current_exe()?);
-    command.arg("__hop").args(role.to_possible_value().map(|name| name.get_name().to_owned()));
-    Ok(command)
 }

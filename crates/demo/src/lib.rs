@@ -1,39 +1,73 @@
-//! `rescind demo`: real processes, a few calls, and what became of each.
+//! What `rescind demo` plays: real processes, a few calls, and what became of each.
+//!
+//! The demo has two acts. In the first, an editor presses Stop, and the work stops in an [agent, its tool server and
+//! the processes of a tool](hops). In the second, a client calls a [sample tool server](sample_server) through the
+//! shim. The work itself marks when it starts and stops, so the demo can check each step and not only show it.
+//!
+//! # What it asks of the program
+//!
+//! Every process of the demo is the running executable again, so its command line has to offer three commands:
+//!
+//! | command | does |
+//! | --- | --- |
+//! | `run --record FILE FLAGS… -- COMMAND…` | the shim |
+//! | [`hops::SUBCOMMAND`] and a [role](hops::Role) | [`hops::run`] |
+//! | [`sample_server::SUBCOMMAND`] | [`sample_server::serve`] |
 
+#![warn(missing_docs)]
+
+pub mod hops;
+mod marks;
+mod moment;
 mod ms;
 mod paint;
+mod program;
+pub mod sample_server;
 mod shim;
 mod stop;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::io;
 
-use clap::Args;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use paint::{Ink, Paint, wrapped};
+pub use paint::Paint;
+use paint::{Ink, wrapped};
 
-/// See it work, on real processes, in two acts.
-///
-/// First an editor presses Stop. Its agent is in the middle of two tool calls and a question to the person; one tool
-/// runs a process, which runs another. All of it stops, and each piece says when. Then six calls of six tools through
-/// the shim, `rescind run`: one answers; one is cancelled and obeys; one is cancelled and ignores it; one is cancelled
-/// while its answer is on its way; one never answers, until a timeout of the shim's; under the last one the server
-/// dies. Takes about three seconds, needs nothing and leaves nothing behind.
-///
-/// Exit code: 0 if all went as it should, 1 if something did not (the output says what), 2 if it could not run.
-#[derive(Debug, Args)]
-#[command(after_long_help = JSON)]
-pub(crate) struct Arguments {
-    /// Print one JSON object instead of the picture (--help describes it).
-    #[arg(long)]
-    json: bool,
+/// Both acts, played to their end.
+#[derive(Debug, Serialize)]
+pub struct Demo {
+    stop: stop::Story,
+    shim: shim::Story,
 }
 
-const JSON: &str = "\
+impl Demo {
+    /// Plays both acts, which takes about three seconds, and waits for the end of every process.
+    ///
+    /// # Errors
+    ///
+    /// A process, a pipe or a runtime could not be made. What goes wrong later is in the story.
+    pub fn play() -> io::Result<Self> {
+        Ok(Self { stop: stop::play()?, shim: shim::play()? })
+    }
+
+    /// Whether everything was as expected.
+    pub const fn is_as_expected(&self) -> bool {
+        self.stop.unexpected.is_empty() && self.shim.unexpected.is_empty()
+    }
+
+    /// Draws both acts for a person.
+    pub fn picture(&self, paint: Paint) -> String {
+        format!("{}\n{}", stop::picture(&self.stop, paint), shim::picture(&self.shim, paint))
+    }
+
+    /// Writes both acts as one JSON object, which [`JSON_FORMAT`] describes.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+/// The format of [`Demo::to_json`], for the help of a command.
+pub const JSON_FORMAT: &str = "\
 The JSON object has an act in each of two members. Times are milliseconds since the act's first request was sent;
 what was not observed is null.
 
@@ -68,51 +102,6 @@ what was not observed is null.
     pingMs      how long a ping took after the late answers
     end         exitCode of the shim, leftBehind
     unexpected  sentences; empty if all went as it should";
-
-/// Both acts.
-#[derive(Debug, Serialize)]
-struct Demo {
-    stop: stop::Story,
-    shim: shim::Story,
-}
-
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    let demo = match play() {
-        Ok(demo) => demo,
-        Err(error) => {
-            Failure::new("rescind demo", error, "check the limits on processes and open files (ulimit -a)").say();
-            return ExitCode::from(2);
-        }
-    };
-    let text = if arguments.json { json(&demo) } else { picture(&demo, Paint::of_stdout()) };
-    match io::stdout().write_all(text.as_bytes()) {
-        // A reader who has gone has seen enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Failure::new("standard output", error, "write it to somewhere with room").say();
-            ExitCode::from(2)
-        }
-        Ok(()) | Err(_) if demo.is_as_it_should_be() => ExitCode::SUCCESS,
-        Ok(()) | Err(_) => ExitCode::FAILURE,
-    }
-}
-
-fn play() -> io::Result<Demo> {
-    Ok(Demo { stop: stop::play()?, shim: shim::play()? })
-}
-
-impl Demo {
-    const fn is_as_it_should_be(&self) -> bool {
-        self.stop.unexpected.is_empty() && self.shim.unexpected.is_empty()
-    }
-}
-
-fn json(demo: &Demo) -> String {
-    serde_json::to_string_pretty(demo).unwrap_or_default() + "\n"
-}
-
-fn picture(demo: &Demo, paint: Paint) -> String {
-    format!("{}\n{}", stop::picture(&demo.stop, paint), shim::picture(&demo.shim, paint))
-}
 
 /// How an act ends that did not go as it should.
 fn disappointments(sentences: &[String], paint: Paint) -> String {

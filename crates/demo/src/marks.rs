@@ -19,9 +19,18 @@ pub(crate) const VARIABLE: &str = "RESCIND_SAMPLE_MARKS";
 pub(crate) struct Marks(Option<File>);
 
 impl Marks {
+    /// Those that the environment asks for.
     pub(crate) fn from_environment() -> io::Result<Self> {
-        let file = env::var_os(VARIABLE).map(|path| File::options().append(true).create(true).open(path));
-        file.transpose().map(Self)
+        let opened = env::var_os(VARIABLE).map(|path| File::options().append(true).create(true).open(path));
+        opened.transpose().map(Self).map_err(at_fault)
+    }
+
+    /// The same, for work that must not go on unobserved.
+    pub(crate) fn required() -> io::Result<Self> {
+        match Self::from_environment()? {
+            Self(None) => Err(at_fault(io::Error::new(io::ErrorKind::NotFound, "not set"))),
+            marks => Ok(marks),
+        }
     }
 
     /// Into this pipe, of which this process may hold the other end.
@@ -36,6 +45,10 @@ impl Marks {
         line.push(b'\n');
         file.write_all(&line)
     }
+}
+
+fn at_fault(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{VARIABLE}: {error}"))
 }
 
 /// Lets children inherit a pipe; the path by which they open it.

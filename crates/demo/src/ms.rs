@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 /// Milliseconds since the beginning of an act, or between two events.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub(super) struct Ms(pub(super) f64);
+pub(crate) struct Ms(pub(super) f64);
 
 impl Serialize for Ms {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -13,6 +13,6 @@ impl Serialize for Ms {
 }
 
 /// Two digits that mean something.
-pub(super) fn lapse(milliseconds: f64) -> String {
+pub(crate) fn lapse(milliseconds: f64) -> String {
     if milliseconds < 1.0 { format!("{milliseconds:.2} ms") } else { format!("{milliseconds:.1} ms") }
 }

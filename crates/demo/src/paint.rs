@@ -1,36 +1,33 @@
 //! Characters and colours, as far as the reader's screen has them.
 
-use std::{
-    env,
-    io::{IsTerminal, stdout},
-};
+use std::env;
 
 /// What the screen can show.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint {
-    pub(super) has_colour: bool,
-    pub(super) glyphs: &'static Glyphs,
-    pub(super) width: usize,
+pub struct Paint {
+    pub(crate) has_colour: bool,
+    pub(crate) glyphs: &'static Glyphs,
+    pub(crate) width: usize,
 }
 
 /// The characters of the picture; each takes one column.
 #[derive(Debug)]
-pub(super) struct Glyphs {
-    pub(super) work: char,
-    pub(super) unwanted: char,
-    pub(super) cancel: char,
-    pub(super) clock: char,
-    pub(super) answer: char,
-    pub(super) swallowed: char,
-    pub(super) death: char,
-    pub(super) told: char,
-    pub(super) stopped: char,
-    pub(super) grid: char,
-    pub(super) arrow: &'static str,
+pub(crate) struct Glyphs {
+    pub(crate) work: char,
+    pub(crate) unwanted: char,
+    pub(crate) cancel: char,
+    pub(crate) clock: char,
+    pub(crate) answer: char,
+    pub(crate) swallowed: char,
+    pub(crate) death: char,
+    pub(crate) told: char,
+    pub(crate) stopped: char,
+    pub(crate) grid: char,
+    pub(crate) arrow: &'static str,
     /// A branch of a tree, the last one, and what stands below either.
-    pub(super) branch: &'static str,
-    pub(super) last_branch: &'static str,
-    pub(super) trunk: &'static str,
+    pub(crate) branch: &'static str,
+    pub(crate) last_branch: &'static str,
+    pub(crate) trunk: &'static str,
 }
 
 const UNICODE: Glyphs = Glyphs {
@@ -72,11 +69,11 @@ const WIDTH: usize = 96;
 const NARROWEST: usize = 80;
 
 /// One column of one row.
-pub(super) type Cell = (char, Ink);
+pub(crate) type Cell = (char, Ink);
 
 /// What a piece of text is, and by that its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(crate) enum Ink {
     Plain,
     Name,
     Faint,
@@ -103,31 +100,27 @@ impl Ink {
 }
 
 impl Paint {
-    /// Colour only on a terminal whose owner has not set `NO_COLOR`; box characters unless the locale of a
-    /// terminal has none.
-    pub(super) fn of_stdout() -> Self {
-        let is_terminal = stdout().is_terminal();
-        let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let has_colour =
-            is_terminal && variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb");
+    /// Output for a terminal of so many columns, or for no terminal. A terminal whose locale has no box characters gets
+    /// plain ones.
+    pub fn new(columns: Option<usize>, has_colour: bool) -> Self {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
         let is_unicode = locale.is_none_or(|locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
         });
-        let columns = rustix::termios::tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col));
         Self {
             has_colour,
-            glyphs: if is_terminal && !is_unicode { &ASCII } else { &UNICODE },
-            width: columns.filter(|columns| *columns > 0).map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDTH)),
+            glyphs: if columns.is_some() && !is_unicode { &ASCII } else { &UNICODE },
+            width: columns.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDTH)),
         }
     }
 
     /// Without a terminal.
     #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { has_colour: false, glyphs: &UNICODE, width: WIDTH };
+    pub(crate) const PLAIN: Self = Self { has_colour: false, glyphs: &UNICODE, width: WIDTH };
 
-    pub(super) fn text(self, ink: Ink, text: impl std::fmt::Display) -> String {
+    pub(crate) fn text(self, ink: Ink, text: impl std::fmt::Display) -> String {
         match ink.code() {
             Some(code) if self.has_colour => format!("\x1b[{code}m{text}\x1b[0m"),
             Some(_) | None => text.to_string(),
@@ -136,7 +129,7 @@ impl Paint {
 }
 
 /// `text` in lines within `width`; all but the first are indented, the first has its indent already.
-pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> String {
+pub(crate) fn wrapped(text: &str, indent: usize, width: usize) -> String {
     let mut lines = String::new();
     let mut column = indent;
     for word in text.split(' ') {
@@ -155,7 +148,7 @@ pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> String {
 }
 
 /// What signs mean, in lines within the width.
-pub(super) fn legend(signs: &[(char, Ink, &str)], paint: Paint) -> String {
+pub(crate) fn legend(signs: &[(char, Ink, &str)], paint: Paint) -> String {
     let mut legend = String::from(" ");
     let mut column = 1;
     for &(sign, ink, what) in signs {
@@ -172,7 +165,7 @@ pub(super) fn legend(signs: &[(char, Ink, &str)], paint: Paint) -> String {
 }
 
 /// Cells as text, with one colour change where the ink changes.
-pub(super) fn join(cells: &[Cell], paint: Paint) -> String {
+pub(crate) fn join(cells: &[Cell], paint: Paint) -> String {
     cells
         .chunk_by(|(_, one), (_, other)| one == other)
         .map(|run| paint.text(run[0].1, run.iter().map(|(sign, _)| sign).collect::<String>()))

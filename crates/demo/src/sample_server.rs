@@ -1,8 +1,8 @@
 //! A slow tool server, to be cancelled: small, by hand, and truthful.
 //!
 //! It speaks MCP over stdin and stdout, with a thread for each call. Each
-//! [`Tool`] treats a cancel in its own way. What the work does, the work itself
-//! [marks](mark), beside the protocol: in MCP no frame says that a cancelled call
+//! `Tool` treats a cancel in its own way. What the work does, the work itself
+//! marks, beside the protocol: in MCP no frame says that a cancelled call
 //! has stopped.
 
 pub(crate) mod mark;
@@ -12,7 +12,6 @@ pub(crate) mod tool;
 use std::{
     collections::HashMap,
     io::{self, BufRead, Write},
-    process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -23,11 +22,10 @@ use serde_json::{Value, json};
 use token::Token;
 use tool::Tool;
 
-use crate::{
-    failure::Failure,
-    marks::{self, Marks},
-    moment::Moment,
-};
+use crate::{marks::Marks, moment::Moment};
+
+/// The name of the subcommand that calls [`serve`].
+pub const SUBCOMMAND: &str = "__sample-server";
 
 /// The protocol revision that it speaks.
 pub(crate) const REVISION: &str = "2025-11-25";
@@ -42,15 +40,13 @@ const CROSSING: Duration = Duration::from_secs(2);
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 
-/// Serves until stdin ends; work that still runs then ends with the process.
-pub(crate) fn main() -> ExitCode {
-    let marks = match Marks::from_environment() {
-        Ok(marks) => marks,
-        Err(error) => {
-            Failure::new(marks::VARIABLE, error, "name a file or pipe that can be written").say();
-            return ExitCode::from(2);
-        }
-    };
+/// Serves until stdin ends; work that still runs then ends with the process. The tool `dies` ends the process itself.
+///
+/// # Errors
+///
+/// The environment names a file for marks that cannot be written.
+pub fn serve() -> io::Result<()> {
+    let marks = Marks::from_environment()?;
     let server = Arc::new(Server { marks, output: Mutex::new(io::stdout()), calls: Mutex::default() });
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
@@ -58,7 +54,7 @@ pub(crate) fn main() -> ExitCode {
             server.handle(&message);
         }
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 #[derive(Debug)]

@@ -13,12 +13,12 @@ mod timeline;
 
 use std::io;
 
-use super::paint::{Ink, Paint, wrapped};
+use crate::paint::{Ink, Paint, wrapped};
 use client::Client;
 use recording::Recording;
-pub(super) use story::Story;
+pub(crate) use story::Story;
 
-pub(super) fn play() -> io::Result<Story> {
+pub(crate) fn play() -> io::Result<Story> {
     let mut client = Client::start(&script::FLAGS)?;
     let played = script::play(&mut client);
     let (seen, ending) = client.finish();
@@ -33,7 +33,7 @@ pub(super) fn play() -> io::Result<Story> {
     Ok(story)
 }
 
-pub(super) fn picture(story: &Story, paint: Paint) -> String {
+pub(crate) fn picture(story: &Story, paint: Paint) -> String {
     let arrow = paint.glyphs.arrow;
     let parts = format!("a client {arrow} rescind run {arrow} a sample tool server");
     let mut text = format!("{}, speaking MCP {}\n\n", paint.text(Ink::Name, parts), story.protocol);
@@ -52,7 +52,7 @@ fn closing(story: &Story, paint: Paint) -> String {
             format!("As it should be. The shim left with the server's exit code, {code}; nothing is left behind.");
         return format!("  {}\n", wrapped(&said, 2, paint.width));
     }
-    super::disappointments(&story.unexpected, paint)
+    crate::disappointments(&story.unexpected, paint)
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ mod story;
 
 use std::io;
 
-use super::paint::{Ink, Paint, wrapped};
-pub(super) use story::Story;
+use crate::paint::{Ink, Paint, wrapped};
+pub(crate) use story::Story;
 
-pub(super) fn play() -> io::Result<Story> {
+pub(crate) fn play() -> io::Result<Story> {
     let (seen, played) = editor::play()?;
     let mut story = Story::new(&seen);
     story.unexpected = match played {
@@ -25,7 +25,7 @@ pub(super) fn play() -> io::Result<Story> {
     Ok(story)
 }
 
-pub(super) fn picture(story: &Story, paint: Paint) -> String {
+pub(crate) fn picture(story: &Story, paint: Paint) -> String {
     let arrow = paint.glyphs.arrow;
     let parts = format!("an editor {arrow} an agent {arrow} a tool server {arrow} a process");
     let spoken = format!(" (ACP v1, MCP {})\n\n", story.mcp);
@@ -38,7 +38,7 @@ pub(super) fn picture(story: &Story, paint: Paint) -> String {
         let said = "As it should be. One Stop closed all six; the session goes on; nothing is left behind.";
         text + &format!("  {}\n", wrapped(said, 2, paint.width))
     } else {
-        text + &super::disappointments(&story.unexpected, paint)
+        text + &crate::disappointments(&story.unexpected, paint)
     }
 }
 

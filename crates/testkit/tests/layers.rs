@@ -5,17 +5,26 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("rescind-wire", &[]),
     ("rescind-proto", &["rescind-wire"]),
     ("rescind-feed", &[]),
     ("rescind", &["rescind-proto", "rescind-feed"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-console", &["rescind-proto", "rescind-feed"]),
+    ("rescind-demo", &["rescind-proto", "rescind"]),
     ("rescind-testkit", &["rescind-proto", "rescind-feed"]),
     (
         "rescind-cli",
-        &["rescind-proto", "rescind-feed", "rescind", "rescind-console", "rescind-tasks", "rescind-testkit"],
+        &[
+            "rescind-proto",
+            "rescind-feed",
+            "rescind",
+            "rescind-console",
+            "rescind-demo",
+            "rescind-tasks",
+            "rescind-testkit",
+        ],
     ),
 ];
 

@@ -10,11 +10,11 @@ use rescind::{
 use serde_json::json;
 
 use super::{
-    Role, VERSION, command,
+    Role, VERSION,
     mark::{Event, Piece},
     wire::Wire,
 };
-use crate::marks::Marks;
+use crate::{marks::Marks, program};
 
 /// The prompt whose turn builds, searches and asks for permission, all at once and without an end.
 pub(crate) const BUILD_AND_SEARCH: &str = "build it, and find where it is used";
@@ -24,7 +24,7 @@ pub(crate) const GO_ON: &str = "which tools are there?";
 
 /// Serves the editor until stdin ends, and ends the tool server in order then.
 pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
-    let (transport, _child) = transport::child(command(Role::Tools)?)?;
+    let (transport, _child) = transport::child(program::hop(Role::Tools)?)?;
     let (peer, driver) = Wire::new(marks).observe(mcp::Client::builder()).connect(transport);
     let driver = driver.spawn();
     let tools = mcp::Client::new(peer, "rescind-sample-agent", VERSION);

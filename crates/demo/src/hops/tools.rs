@@ -10,10 +10,10 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    Role, STEP, VERSION, command,
+    Role, STEP, VERSION,
     mark::{Event, Piece},
 };
-use crate::marks::Marks;
+use crate::{marks::Marks, program};
 
 pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
     let (for_build, for_search) = (Arc::clone(marks), Arc::clone(marks));
@@ -28,9 +28,9 @@ pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
 
 async fn build(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
     let work = marks.begin(Piece::Build);
-    let mut command = command(Role::Make).map_err(failed)?;
+    let mut command = program::hop(Role::Make).map_err(failed)?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut make = cx.command(command).map_err(failed)?;
+    let mut make = cx.command(command.into()).map_err(failed)?;
     let status = work.until_end(&cx, make.wait()).await.map_err(failed)?;
     marks.mark(Piece::Make, Event::Exited { code: status.code(), signal: status.signal() });
     Ok("built".to_owned())

@@ -11,10 +11,10 @@ use tokio::{
 };
 
 use super::{
-    Role, STEP, command,
+    Role, STEP,
     mark::{Event, Piece},
 };
-use crate::marks::Marks;
+use crate::{marks::Marks, program};
 
 /// As shells have it: 128 and the number of the signal.
 const TERMINATED: u8 = 128 + 15;
@@ -32,7 +32,7 @@ async fn work(marks: &Marks, piece: Piece, part: Option<Role>) -> io::Result<Exi
     let mut terminate = signal(SignalKind::terminate())?;
     let mut step = interval(STEP);
     marks.mark(piece, Event::Started);
-    let part: Option<Child> = part.map(|role| command(role)?.as_std_mut().spawn()).transpose()?;
+    let part: Option<Child> = part.map(|role| program::hop(role)?.spawn()).transpose()?;
     loop {
         tokio::select! {
             biased;

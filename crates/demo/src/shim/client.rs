@@ -6,10 +6,9 @@
 //! those pipes show that no process is left that holds them.
 
 use std::{
-    env,
     io::{self, PipeReader, Write},
     os::fd::BorrowedFd,
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -23,6 +22,7 @@ use super::source::Source;
 use crate::{
     marks::{self, inherited},
     moment::Moment,
+    program,
     sample_server::mark::Mark,
 };
 
@@ -83,16 +83,9 @@ pub(super) enum Stopped {
 impl Client {
     /// Starts this same program twice more, as the shim and by it as the server.
     pub(super) fn start(flags: &[&str]) -> io::Result<Self> {
-        let program = env::current_exe()?;
         let (marks, marks_end) = io::pipe()?;
         let (recording, recording_end) = io::pipe()?;
-        let mut shim = Command::new(&program)
-            .args(["run", "--record"])
-            .arg(inherited(&recording_end)?)
-            .args(flags)
-            .arg("--")
-            .arg(&program)
-            .arg("__sample-server")
+        let mut shim = program::shim_and_server(&inherited(&recording_end)?, flags)?
             .env(marks::VARIABLE, inherited(&marks_end)?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

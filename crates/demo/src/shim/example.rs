@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::story::{Answer, Call, Cancel, Canceller, Client, End, Receipt, Story, Swallowed, Work, WorkEnd};
-use crate::{demo::ms::Ms, sample_server::tool::Tool};
+use crate::{ms::Ms, sample_server::tool::Tool};
 
 /// A run in which all went as it should.
 pub(super) fn story() -> Story {

@@ -128,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::demo::{ms::Ms, shim::example};
+    use crate::{ms::Ms, shim::example};
 
     fn disappointments(change: impl FnOnce(&mut Story)) -> Vec<String> {
         let mut story = example::story();

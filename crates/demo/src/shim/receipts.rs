@@ -1,7 +1,7 @@
 //! What is known of each cancel, in words that claim no more than was observed (D28).
 
 use super::story::{Call, Cancel, Canceller, Story, WorkEnd};
-use crate::demo::{
+use crate::{
     ms::{Ms, lapse},
     paint::{Ink, Paint, wrapped},
 };

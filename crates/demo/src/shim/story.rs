@@ -10,22 +10,22 @@ use super::{
     script,
 };
 use crate::{
-    demo::ms::Ms,
     moment::Moment,
+    ms::Ms,
     sample_server::{REVISION, mark::Event, tool::Tool},
 };
 
 /// The whole run. Times are milliseconds since the first call was sent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::demo) struct Story {
+pub(crate) struct Story {
     pub(super) protocol: &'static str,
     pub(super) calls: Vec<Call>,
     /// How long a ping took, after the late answers; `null` if it was not answered.
     pub(super) ping_ms: Option<Ms>,
     pub(super) end: End,
     /// What should have been otherwise, in words; empty if all went as it should.
-    pub(in crate::demo) unexpected: Vec<String>,
+    pub(crate) unexpected: Vec<String>,
 }
 
 /// One call of one tool.

@@ -1,7 +1,7 @@
 //! The picture: a row for each call over one axis of time.
 
 use super::story::{Answer, Call, Canceller, Story, WorkEnd};
-use crate::demo::{
+use crate::{
     ms::Ms,
     paint::{Cell, Ink, Paint, join, legend},
 };

@@ -27,6 +27,7 @@ use crate::{
     },
     marks::{self, Marks, inherited},
     moment::Moment,
+    program,
 };
 
 /// How long any one thing may take to come; nothing that works comes near it.
@@ -71,7 +72,7 @@ type Lines = mpsc::UnboundedReceiver<Vec<u8>>;
 /// Starts this same program once, and by it the others.
 pub(super) fn play() -> io::Result<(Seen, Result<(), Stopped>)> {
     let (pipe, marks_end) = io::pipe()?;
-    let mut agent = hops::command(Role::Agent)?;
+    let mut agent = program::hop(Role::Agent)?;
     agent.env(marks::VARIABLE, inherited(&marks_end)?);
     let marks = Arc::new(Marks::to(marks_end));
     let lines = lines_of(pipe);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::story::{Answer, Cancel, End, Exit, Receipt, Row, Story};
-use crate::{demo::ms::Ms, hops::mark::Piece};
+use crate::{hops::mark::Piece, ms::Ms};
 
 /// When Stop is pressed in it.
 const STOP: f64 = 200.0;

@@ -85,7 +85,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::demo::{
+    use crate::{
         ms::Ms,
         stop::{example, story::Answer},
     };

@@ -2,11 +2,9 @@
 
 use super::story::{Row, Story};
 use crate::{
-    demo::{
-        ms::Ms,
-        paint::{Cell, Ink, Paint, join, legend, wrapped},
-    },
     hops::mark::Piece,
+    ms::Ms,
+    paint::{Cell, Ink, Paint, join, legend, wrapped},
 };
 
 /// Columns before the axis, and after it.

@@ -2,11 +2,9 @@
 
 use super::story::{Exit, Receipt, Row, Story};
 use crate::{
-    demo::{
-        ms::{Ms, lapse},
-        paint::{Ink, Paint, wrapped},
-    },
     hops::mark::Piece,
+    ms::{Ms, lapse},
+    paint::{Ink, Paint, wrapped},
 };
 
 /// Columns before what is said of a piece.

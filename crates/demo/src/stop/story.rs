@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use super::editor::Seen;
 use crate::{
-    demo::ms::Ms,
     hops::mark::{Event, Piece},
     moment::Moment,
+    ms::Ms,
 };
 
 /// The whole act. Times are milliseconds since the prompt was sent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::demo) struct Story {
+pub(crate) struct Story {
     /// The revision of MCP that agent and tool server speak.
     pub(super) mcp: &'static str,
     /// When Stop was pressed; `null` if it did not come to that.
@@ -23,7 +23,7 @@ pub(in crate::demo) struct Story {
     pub(super) went_on_ms: Option<Ms>,
     pub(super) end: End,
     /// What should have been otherwise, in words; empty if all went as it should.
-    pub(in crate::demo) unexpected: Vec<String>,
+    pub(crate) unexpected: Vec<String>,
 }
 
 /// One piece of the work.

@@ -1,0 +1,77 @@
+//! `rescind demo`, and the two hidden subcommands that it starts this program with.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Args;
+use rescind_demo::{
+    Demo, JSON_FORMAT, Paint,
+    hops::{self, Role},
+    sample_server,
+};
+
+use crate::{failure::Failure, screen::Screen};
+
+/// See it work, on real processes, in two acts.
+///
+/// First an editor presses Stop. Its agent is in the middle of two tool calls and a question to the person; one tool
+/// runs a process, which runs another. All of it stops, and each piece says when. Then six calls of six tools through
+/// the shim, `rescind run`: one answers; one is cancelled and obeys; one is cancelled and ignores it; one is cancelled
+/// while its answer is on its way; one never answers, until a timeout of the shim's; under the last one the server
+/// dies. Takes about three seconds, needs nothing and leaves nothing behind.
+///
+/// Exit code: 0 if all went as it should, 1 if something did not (the output says what), 2 if it could not run.
+#[derive(Debug, Args)]
+#[command(after_long_help = JSON_FORMAT)]
+pub(crate) struct Arguments {
+    /// Print one JSON object instead of the picture (--help describes it).
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HopArguments {
+    role: Role,
+}
+
+pub(crate) fn main(arguments: Arguments) -> ExitCode {
+    let demo = match Demo::play() {
+        Ok(demo) => demo,
+        Err(error) => {
+            return failed("rescind demo", error, "check the limits on processes and open files (ulimit -a)");
+        }
+    };
+    let text = if arguments.json { demo.to_json() } else { demo.picture(paint()) };
+    match io::stdout().write_all(text.as_bytes()) {
+        // A reader who has gone has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            failed("standard output", error, "write it to somewhere with room")
+        }
+        Ok(()) | Err(_) if demo.is_as_expected() => ExitCode::SUCCESS,
+        Ok(()) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+pub(crate) fn hop(HopArguments { role }: HopArguments) -> ExitCode {
+    hops::run(role)
+        .unwrap_or_else(|error| failed(hops::SUBCOMMAND, error, "this is a part of `rescind demo`: run that"))
+}
+
+pub(crate) fn sample_server() -> ExitCode {
+    match sample_server::serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(sample_server::SUBCOMMAND, error, "name a file or pipe that can be written"),
+    }
+}
+
+fn paint() -> Paint {
+    let screen = Screen::now();
+    Paint::new(screen.size.map(|(columns, _)| columns), screen.colour)
+}
+
+fn failed(input: &str, cause: io::Error, hint: &str) -> ExitCode {
+    Failure::new(input, cause, hint).say();
+    ExitCode::from(2)
+}
