@@ -4,9 +4,10 @@ mod editor;
 #[cfg(test)]
 mod example;
 mod expectations;
-mod fall;
+
 mod receipts;
 mod story;
+mod timeline;
 
 use std::io;
 
@@ -30,7 +31,7 @@ pub(crate) fn picture(story: &Story, paint: Paint) -> String {
     let parts = format!("an editor {arrow} an agent {arrow} a tool server {arrow} a process");
     let spoken = format!(" (ACP v1, MCP {})\n\n", story.mcp);
     let mut text = paint.text(Ink::Name, parts) + &spoken;
-    text += &fall::draw(story, paint);
+    text += &timeline::draw(story, paint);
     text += "\n";
     text += &receipts::write(story, paint);
     text += "\n";
