@@ -1,4 +1,4 @@
-//! `rescind demo`, and the two hidden subcommands that it starts this program with.
+//! `rescind demo`, and the hidden subcommands with which the demo starts this program.
 
 use std::{
     io::{self, Write},
@@ -16,13 +16,13 @@ use crate::{failure::Failure, screen::Screen};
 
 /// See it work, on real processes, in two acts.
 ///
-/// First an editor presses Stop. Its agent is in the middle of two tool calls and a question to the person; one tool
-/// runs a process, which runs another. All of it stops, and each piece says when. Then six calls of six tools through
-/// the shim, `rescind run`: one answers; one is cancelled and obeys; one is cancelled and ignores it; one is cancelled
-/// while its answer is on its way; one never answers, until a timeout of the shim's; under the last one the server
-/// dies. Takes about three seconds, needs nothing and leaves nothing behind.
+/// In the first act, a person presses Stop in an editor. Its agent is in the middle of two tool calls and a question to
+/// the person; one tool runs a process, which runs another. All of them stop, and each reports when. In the second act, a
+/// client calls six tools through the shim, `rescind run`: one answers; one obeys its cancel; one ignores it; one is
+/// cancelled while its answer is on its way; one never answers, so the shim's timeout cancels it; and during the last
+/// one the server dies. The demo takes about three seconds, needs nothing, and leaves nothing behind.
 ///
-/// Exit code: 0 if all went as it should, 1 if something did not (the output says what), 2 if it could not run.
+/// Exit code: 0 if everything went as expected, 1 if something did not (the output says what), 2 if it could not run.
 #[derive(Debug, Args)]
 #[command(after_long_help = JSON_FORMAT)]
 pub(crate) struct Arguments {
@@ -45,9 +45,9 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     };
     let text = if arguments.json { demo.to_json() } else { demo.picture(paint()) };
     match io::stdout().write_all(text.as_bytes()) {
-        // A reader who has gone has seen enough.
+        // A reader that has closed the pipe needs no more.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            failed("standard output", error, "write it to somewhere with room")
+            failed("standard output", error, "write to a file system with free space")
         }
         Ok(()) | Err(_) if demo.is_as_expected() => ExitCode::SUCCESS,
         Ok(()) | Err(_) => ExitCode::FAILURE,
@@ -56,7 +56,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 pub(crate) fn hop(HopArguments { role }: HopArguments) -> ExitCode {
     hops::run(role)
-        .unwrap_or_else(|error| failed(hops::SUBCOMMAND, error, "this is a part of `rescind demo`: run that"))
+        .unwrap_or_else(|error| failed(hops::SUBCOMMAND, error, "this is part of `rescind demo`: run that instead"))
 }
 
 pub(crate) fn sample_server() -> ExitCode {

@@ -4,7 +4,7 @@
 //! of its signal, and gives 125 to 127 for failures of its own (as `env` and
 //! `timeout` do); everything else gives 0 for done, 2 for could not, and 1 for
 //! done in part: `cancel` where something was not in flight, `ps` where a session
-//! did not answer, `demo` where something went otherwise.
+//! did not answer, `demo` where something did not go as expected.
 
 mod cancel;
 mod console;

@@ -1,7 +1,7 @@
-//! `rescind __hop`: the processes behind the editor of the demo.
+//! The processes of the first act, behind the editor: `rescind __hop ROLE`.
 //!
-//! An agent, its tool server, and what a tool runs: ordinary users of the library. None has code that passes a
-//! cancel on; each marks when its work begins, is told to stop, and has really stopped.
+//! They are an agent, its tool server and the processes of a tool, and they use the library as any program does. None
+//! has code that passes a cancel on. Each marks when its work begins, is told to stop, and has stopped.
 
 mod agent;
 pub(crate) mod mark;
@@ -20,13 +20,13 @@ pub(crate) use agent::{BUILD_AND_SEARCH, GO_ON};
 /// The name of the subcommand that calls [`run`].
 pub const SUBCOMMAND: &str = "__hop";
 
-/// What they say of themselves.
+/// The version by which they introduce themselves.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Work is done in steps of this length.
+/// The length of a step of work.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What a process is in the demo.
+/// The role of a process in the first act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The editor's ACP agent.
@@ -42,7 +42,7 @@ pub enum Role {
 impl Role {
     const ALL: [Self; 4] = [Self::Agent, Self::Tools, Self::Make, Self::Compiler];
 
-    /// The argument that names it on a command line.
+    /// Returns its name on a command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -61,18 +61,18 @@ impl FromStr for Role {
     }
 }
 
-/// A name that is not the name of a [`Role`].
+/// An error for a name that no [`Role`] has.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown role")]
 pub struct UnknownRole;
 
-/// Plays that role until its work is done or was stopped, and returns the exit code of the process.
+/// Plays a role until its work has ended, and returns the exit code for the process.
 ///
 /// # Errors
 ///
-/// This process was not started by the demo, or something that it needs could not be made or has failed.
+/// Fails if the demo did not start this process, or if a pipe, a process or a connection fails.
 pub fn run(role: Role) -> io::Result<ExitCode> {
-    // Work without marks would not notice that nobody watches it any more.
+    // A failed mark is how work notices that the demo is gone.
     let marks = Arc::new(Marks::required()?);
     runtime()?.block_on(async {
         match role {
@@ -84,7 +84,7 @@ pub fn run(role: Role) -> io::Result<ExitCode> {
     })
 }
 
-/// One thread is enough for anything here.
+/// Creates a runtime on this thread.
 pub(crate) fn runtime() -> io::Result<runtime::Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }

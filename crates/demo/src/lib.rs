@@ -1,16 +1,17 @@
-//! What `rescind demo` plays: real processes, a few calls, and what became of each.
+//! The demo behind `rescind demo`: real processes, a few cancels, and a picture of what became of each.
 //!
-//! The demo has two acts. In the first, an editor presses Stop, and the work stops in an [agent, its tool server and
-//! the processes of a tool](hops). In the second, a client calls a [sample tool server](sample_server) through the
-//! shim. The work itself marks when it starts and stops, so the demo can check each step and not only show it.
+//! The demo has two acts. In the first, a person presses Stop in an editor, and the work stops in [an agent, its tool
+//! server and the processes of a tool](hops). In the second, a client calls the tools of a [sample
+//! server](sample_server) through the shim. The work itself marks when it starts and stops, beside the protocol. So
+//! the demo checks what it shows.
 //!
-//! # What it asks of the program
+//! # Contract with the program
 //!
-//! Every process of the demo is the running executable again, so its command line has to offer three commands:
+//! Every process of the demo is the running executable, started again. Its command line must offer three commands:
 //!
-//! | command | does |
+//! | command | runs |
 //! | --- | --- |
-//! | `run --record FILE FLAGS… -- COMMAND…` | the shim |
+//! | `run --record FILE --timeout RULE -- COMMAND…` | the shim |
 //! | [`hops::SUBCOMMAND`] and a [role](hops::Role) | [`hops::run`] |
 //! | [`sample_server::SUBCOMMAND`] | [`sample_server::serve`] |
 
@@ -33,7 +34,7 @@ use serde::Serialize;
 pub use paint::Paint;
 use paint::{Ink, wrapped};
 
-/// Both acts, played to their end.
+/// The story of both acts.
 #[derive(Debug, Serialize)]
 pub struct Demo {
     stop: stop::Story,
@@ -41,16 +42,16 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Plays both acts, which takes about three seconds, and waits for the end of every process.
+    /// Plays both acts and waits until every process has ended. Takes about three seconds.
     ///
     /// # Errors
     ///
-    /// A process, a pipe or a runtime could not be made. What goes wrong later is in the story.
+    /// Fails if a process, a pipe or a runtime cannot be created. Whatever goes wrong later is part of the story.
     pub fn play() -> io::Result<Self> {
         Ok(Self { stop: stop::play()?, shim: shim::play()? })
     }
 
-    /// Whether everything was as expected.
+    /// Whether both acts went as expected.
     pub const fn is_as_expected(&self) -> bool {
         self.stop.unexpected.is_empty() && self.shim.unexpected.is_empty()
     }
@@ -66,46 +67,46 @@ impl Demo {
     }
 }
 
-/// The format of [`Demo::to_json`], for the help of a command.
+/// A description of the object that [`Demo::to_json`] writes, for the help of a command.
 pub const JSON_FORMAT: &str = "\
-The JSON object has an act in each of two members. Times are milliseconds since the act's first request was sent;
-what was not observed is null.
+The JSON object has a member for each act. Times are in milliseconds since the first request of the act was sent;
+null stands for what was not observed.
 
   stop          the editor, the agent, the tool server and its processes
-    mcp         the revision of MCP that was spoken
+    mcp         the MCP revision of agent and tool server
     stopMs      when Stop was pressed
-    rows        one object a piece of the work:
+    rows        one object for each piece of the work:
       piece     prompt, build, make, compiler, search, permission
-      parent    the piece that it is a part of
-      askedMs, startedMs, toldMs (Stop had reached the work), stoppedMs, steps, stepsAfterTold
+      parent    the piece that it is part of
+      askedMs, startedMs, toldMs (when Stop reached the work), stoppedMs, steps, stepsAfterTold
       cancels   notifications that cancelled it: method, atMs
-      answers   what the requester was answered: atMs, answer
-      receipt   what the requester knows of the cancel: outcome, afterMs
+      answers   answers that its requester received: atMs, answer
+      receipt   what its requester knows of the cancel: outcome, afterMs
       exit      of the process: code, signal
-    wentOnMs    how long another prompt took after that
+    wentOnMs    how long another prompt took afterwards
     end         exitCode of the agent, leftBehind
-    unexpected  sentences; empty if all went as it should
+    unexpected  sentences; empty if the act went as expected
 
   shim          a client, the shim and a sample server
-    protocol    the revision of MCP that was spoken
-    calls       one object a call:
+    protocol    the MCP revision
+    calls       one object for each call:
       id, tool, askedMs
       cancel    by (client, shim), atMs
-      work      what the work itself marked: startedMs, toldMs (the server had read a cancel),
-                answeringMs (half the answer was written), endedMs, end (stopped, finished, exited),
+      work      what the work itself marked: startedMs, toldMs (when the server read the cancel),
+                answeringMs (when half the answer was written), endedMs, end (stopped, finished, exited),
                 progress (reports written), progressWhenTold
-      client    what the client saw: progress, afterCancel (messages after its cancel),
+      client    what the client received: progress, afterCancel (messages after its cancel),
                 answers (atMs, error: null for a result)
-      swallowed what came late and the shim kept to itself: progress, answers, answerMs
-      receipt   the last that the shim recorded of the cancel (docs/recording.md): cause, outcome,
+      swallowed what came late and the shim did not pass on: progress, answers, answerMs
+      receipt   the last receipt that the shim recorded (docs/recording.md): cause, outcome,
                 askedMs, writtenMs, afterMs, answer
     pingMs      how long a ping took after the late answers
     end         exitCode of the shim, leftBehind
-    unexpected  sentences; empty if all went as it should";
+    unexpected  sentences; empty if the act went as expected";
 
-/// How an act ends that did not go as it should.
-fn disappointments(sentences: &[String], paint: Paint) -> String {
-    let mut text = paint.text(Ink::Bad, "  not as it should be") + "\n";
+/// Writes the last lines of an act that did not go as expected.
+fn failures(sentences: &[String], paint: Paint) -> String {
+    let mut text = paint.text(Ink::Bad, "  not as expected") + "\n";
     for sentence in sentences {
         text += &format!("  - {}\n", wrapped(sentence, 4, paint.width));
     }

@@ -1,4 +1,4 @@
-//! A point in time that several processes mean alike.
+//! Points in time that can be compared between processes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// The time as it is now.
+    /// Reads the clock.
     pub(crate) fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         let nanos = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
@@ -22,7 +22,7 @@ impl Moment {
         Self(nanos)
     }
 
-    /// Time passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     pub(crate) const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,4 +1,4 @@
-//! Times as the demo tells them.
+//! Times as the demo shows them.
 
 use serde::{Serialize, Serializer};
 
@@ -12,7 +12,7 @@ impl Serialize for Ms {
     }
 }
 
-/// Two digits that mean something.
+/// Writes a duration with as many digits as matter.
 pub(crate) fn lapse(milliseconds: f64) -> String {
     if milliseconds < 1.0 { format!("{milliseconds:.2} ms") } else { format!("{milliseconds:.1} ms") }
 }

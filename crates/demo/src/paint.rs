@@ -1,8 +1,8 @@
-//! Characters and colours, as far as the reader's screen has them.
+//! Characters and colours that the reader's screen can show.
 
 use std::env;
 
-/// What the screen can show.
+/// The abilities of the reader's screen.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     pub(crate) has_colour: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Glyphs {
     pub(crate) stopped: char,
     pub(crate) grid: char,
     pub(crate) arrow: &'static str,
-    /// A branch of a tree, the last one, and what stands below either.
+    /// A branch of a tree, its last branch, and the line past a branch.
     pub(crate) branch: &'static str,
     pub(crate) last_branch: &'static str,
     pub(crate) trunk: &'static str,
@@ -64,14 +64,14 @@ const ASCII: Glyphs = Glyphs {
     trunk: "| ",
 };
 
-/// The width of a picture that nobody's screen limits, and the limits of one that fits a screen.
+/// The widest and the narrowest picture, in columns.
 const WIDTH: usize = 96;
 const NARROWEST: usize = 80;
 
 /// One column of one row.
 pub(crate) type Cell = (char, Ink);
 
-/// What a piece of text is, and by that its colour.
+/// The meaning of a piece of text, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
     Plain,
@@ -100,8 +100,8 @@ impl Ink {
 }
 
 impl Paint {
-    /// Output for a terminal of so many columns, or for no terminal. A terminal whose locale has no box characters gets
-    /// plain ones.
+    /// Describes a terminal with that many columns, or output that goes elsewhere. A terminal without a UTF-8 locale gets
+    /// ASCII characters.
     pub fn new(columns: Option<usize>, has_colour: bool) -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
@@ -116,7 +116,7 @@ impl Paint {
         }
     }
 
-    /// Without a terminal.
+    /// Output that is not a terminal.
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { has_colour: false, glyphs: &UNICODE, width: WIDTH };
 
@@ -128,7 +128,7 @@ impl Paint {
     }
 }
 
-/// `text` in lines within `width`; all but the first are indented, the first has its indent already.
+/// Breaks `text` into lines within `width`. Indents all but the first, which the caller has indented.
 pub(crate) fn wrapped(text: &str, indent: usize, width: usize) -> String {
     let mut lines = String::new();
     let mut column = indent;
@@ -147,7 +147,7 @@ pub(crate) fn wrapped(text: &str, indent: usize, width: usize) -> String {
     lines
 }
 
-/// What signs mean, in lines within the width.
+/// Explains signs, in lines within the width.
 pub(crate) fn legend(signs: &[(char, Ink, &str)], paint: Paint) -> String {
     let mut legend = String::from(" ");
     let mut column = 1;
@@ -164,7 +164,7 @@ pub(crate) fn legend(signs: &[(char, Ink, &str)], paint: Paint) -> String {
     legend + "\n"
 }
 
-/// Cells as text, with one colour change where the ink changes.
+/// Joins cells, with a colour change only where the ink changes.
 pub(crate) fn join(cells: &[Cell], paint: Paint) -> String {
     cells
         .chunk_by(|(_, one), (_, other)| one == other)

@@ -1,4 +1,4 @@
-//! The running executable, started again to play the other parts.
+//! Command lines with which the running executable starts itself in another role.
 
 use std::{env, ffi::OsStr, io, process::Command};
 
@@ -7,14 +7,14 @@ use crate::{
     sample_server,
 };
 
-/// A process behind the editor.
+/// A process of the first act.
 pub(crate) fn hop(role: Role) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.args([hops::SUBCOMMAND, role.as_str()]);
     Ok(command)
 }
 
-/// The shim before the sample server, recording to `recording`.
+/// The shim with the sample server behind it. The shim records to `recording`.
 pub(crate) fn shim_and_server(recording: &OsStr, flags: &[&str]) -> io::Result<Command> {
     let program = env::current_exe()?;
     let mut command = Command::new(&program);

@@ -1,9 +1,7 @@
-//! A slow tool server, to be cancelled: small, by hand, and truthful.
+//! The tool server of the second act: slow tools, each of which treats a cancel in its own way.
 //!
-//! It speaks MCP over stdin and stdout, with a thread for each call. Each
-//! `Tool` treats a cancel in its own way. What the work does, the work itself
-//! marks, beside the protocol: in MCP no frame says that a cancelled call
-//! has stopped.
+//! It speaks MCP over stdin and stdout, without the library, and runs each call in a thread. The work marks its own
+//! start and end, since no MCP message says that a cancelled call has stopped.
 
 pub(crate) mod mark;
 mod token;
@@ -27,24 +25,25 @@ use crate::{marks::Marks, moment::Moment};
 /// The name of the subcommand that calls [`serve`].
 pub const SUBCOMMAND: &str = "__sample-server";
 
-/// The protocol revision that it speaks.
+/// The MCP revision that it speaks.
 pub(crate) const REVISION: &str = "2025-11-25";
 
-/// Work is done in steps of this length; after each but the last it reports progress, if it was asked to
-/// and knows its end.
+/// The length of a step of work. Each step but the last reports progress if the call has a progress token and the
+/// tool a last step.
 const STEP: Duration = Duration::from_millis(100);
 
-/// How long `crosses` keeps the second half of its answer for a cancel that does not come.
+/// How long `crosses` keeps the second half of its answer if no cancel comes.
 const CROSSING: Duration = Duration::from_secs(2);
 
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 
-/// Serves until stdin ends; work that still runs then ends with the process. The tool `dies` ends the process itself.
+/// Serves until stdin ends. The caller should exit then, which ends the work that still runs. The tool `dies` exits the
+/// process itself.
 ///
 /// # Errors
 ///
-/// The environment names a file for marks that cannot be written.
+/// Fails if the file that the environment names for marks cannot be opened.
 pub fn serve() -> io::Result<()> {
     let marks = Marks::from_environment()?;
     let server = Arc::new(Server { marks, output: Mutex::new(io::stdout()), calls: Mutex::default() });
@@ -61,7 +60,7 @@ pub fn serve() -> io::Result<()> {
 struct Server {
     marks: Marks,
     output: Mutex<io::Stdout>,
-    /// Calls in flight by the JSON text of their id, so that 5 and "5" are two.
+    /// Calls in flight by the JSON text of their id, so that 5 and "5" differ.
     calls: Mutex<HashMap<String, Arc<Call>>>,
 }
 
@@ -73,7 +72,7 @@ struct Call {
     progress_token: Option<Value>,
 }
 
-/// How work ended.
+/// The way in which work ended.
 enum Ended {
     Finished,
     Stopped,
@@ -100,7 +99,7 @@ impl Server {
     fn start(self: &Arc<Self>, id: &Value, tool: Tool, params: &Value) {
         let progress_token = params["_meta"].get("progressToken").cloned();
         let call = Arc::new(Call { id: id.clone(), tool, token: Token::default(), progress_token });
-        // Before the work begins: a cancel in the same read finds its call.
+        // Before the work begins, so that a cancel that follows at once finds its call.
         self.calls().insert(id.to_string(), Arc::clone(&call));
         let server = Arc::clone(self);
         thread::spawn(move || server.run(&call));
@@ -116,7 +115,7 @@ impl Server {
         self.mark(call, Event::Started);
         let ended = self.work(call);
         match ended {
-            // Who cancelled a call wants no answer (MCP-C06).
+            // A cancelled call is not answered (MCP-C06).
             Ended::Stopped => self.mark(call, Event::Stopped { by: By::Cancel }),
             Ended::Finished => match call.tool {
                 Tool::Dies => {
@@ -130,7 +129,7 @@ impl Server {
         self.calls().remove(&call.id.to_string());
     }
 
-    /// Step by step to the end, or until the token fires if the tool looks at it.
+    /// Works to the last step, or until the token fires if the tool obeys it.
     fn work(&self, call: &Call) -> Ended {
         let start = Instant::now();
         for step in 1_u32.. {
@@ -157,15 +156,15 @@ impl Server {
         self.write(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
     }
 
-    /// Whoever has seen the mark and asks for something gets it behind the answer.
+    /// Marks the end while it holds the output, so that what is requested after the mark is answered after this call.
     fn finish(&self, call: &Call) {
         let mut output = self.output();
         self.mark(call, Event::Finished);
         let _ = output.write_all(&line(&result(&call.id, &done(call.tool)))).and_then(|()| output.flush());
     }
 
-    /// One half, and the other when the cancel has been read: so the two have crossed, each time.
-    /// Nothing else can be written meanwhile, as behind any answer that fills the pipe.
+    /// Writes half of the answer, and the rest once the cancel was read, so that the two always cross. Meanwhile nothing
+    /// else can be written, as with any answer that fills the pipe.
     fn finish_in_halves(&self, call: &Call) {
         let answer = line(&result(&call.id, &done(call.tool)));
         let (first, second) = answer.split_at(answer.len() / 2);
@@ -185,7 +184,7 @@ impl Server {
         self.write(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}));
     }
 
-    /// A client that no longer reads will end stdin, and that ends the server.
+    /// Writes a message. Errors need no handling: a client that no longer reads ends stdin, which ends the server.
     fn write(&self, message: &Value) {
         let mut output = self.output();
         let _ = output.write_all(&line(message)).and_then(|()| output.flush());

@@ -1,4 +1,4 @@
-//! The second act: six calls through the shim, and what became of each.
+//! The second act: six calls through the shim.
 
 mod client;
 #[cfg(test)]
@@ -26,8 +26,8 @@ pub(crate) fn play() -> io::Result<Story> {
     let mut story = Story::new(&seen, &recording, ending);
     story.unexpected = match played {
         Ok(()) => expectations::of_calls(&story),
-        // What comes after that follows from it.
-        Err(stopped) => vec![stopped.to_string()],
+        // What else is missing follows from it.
+        Err(error) => vec![error.to_string()],
     };
     story.unexpected.extend(expectations::of_session(&story, &seen, &recording));
     Ok(story)
@@ -36,7 +36,7 @@ pub(crate) fn play() -> io::Result<Story> {
 pub(crate) fn picture(story: &Story, paint: Paint) -> String {
     let arrow = paint.glyphs.arrow;
     let parts = format!("a client {arrow} rescind run {arrow} a sample tool server");
-    let mut text = format!("{}, speaking MCP {}\n\n", paint.text(Ink::Name, parts), story.protocol);
+    let mut text = format!("{} (MCP {})\n\n", paint.text(Ink::Name, parts), story.protocol);
     text += &timeline::draw(story, paint);
     text += "\n";
     text += &receipts::write(story, paint);
@@ -48,11 +48,11 @@ pub(crate) fn picture(story: &Story, paint: Paint) -> String {
 fn closing(story: &Story, paint: Paint) -> String {
     if story.unexpected.is_empty() {
         let code = story.end.exit_code.unwrap_or_default();
-        let said =
-            format!("As it should be. The shim left with the server's exit code, {code}; nothing is left behind.");
-        return format!("  {}\n", wrapped(&said, 2, paint.width));
+        let summary =
+            format!("All as expected: the shim exited with the server's code, {code}, and no process is left.");
+        return format!("  {}\n", wrapped(&summary, 2, paint.width));
     }
-    crate::disappointments(&story.unexpected, paint)
+    crate::failures(&story.unexpected, paint)
 }
 
 #[cfg(test)]
@@ -60,16 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_where_all_went_well_is_told_at_a_glance() {
+    fn an_act_that_went_as_expected_is_drawn_as_in_the_example() {
         assert_eq!(picture(&example::story(), Paint::PLAIN), include_str!("shim/example.txt"));
     }
 
     #[test]
-    fn what_was_not_as_it_should_be_is_said() {
+    fn what_was_not_expected_is_listed() {
         let mut story = example::story();
-        story.unexpected.push("obeys: the work must stop by the cancel".to_owned());
+        story.unexpected.push("obeys: the cancel must stop the work".to_owned());
         let text = picture(&story, Paint::PLAIN);
-        assert!(text.ends_with("  not as it should be\n  - obeys: the work must stop by the cancel\n"), "{text}");
+        assert!(text.ends_with("  not as expected\n  - obeys: the cancel must stop the work\n"), "{text}");
     }
 
     #[test]

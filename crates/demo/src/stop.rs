@@ -1,4 +1,4 @@
-//! The first act: an editor presses Stop, and the work stops three hops away.
+//! The first act: a person presses Stop in an editor, and the work stops up to three hops away.
 
 mod editor;
 #[cfg(test)]
@@ -19,8 +19,8 @@ pub(crate) fn play() -> io::Result<Story> {
     let mut story = Story::new(&seen);
     story.unexpected = match played {
         Ok(()) => expectations::of_turn(&story),
-        // What comes after that follows from it.
-        Err(stopped) => vec![stopped.to_string()],
+        // What else is missing follows from it.
+        Err(error) => vec![error.to_string()],
     };
     story.unexpected.extend(expectations::of_session(&story, &seen));
     Ok(story)
@@ -36,10 +36,10 @@ pub(crate) fn picture(story: &Story, paint: Paint) -> String {
     text += &receipts::write(story, paint);
     text += "\n";
     if story.unexpected.is_empty() {
-        let said = "As it should be. One Stop closed all six; the session goes on; nothing is left behind.";
-        text + &format!("  {}\n", wrapped(said, 2, paint.width))
+        let summary = "All as expected: one Stop ended all six, the session continues, and no process is left.";
+        text + &format!("  {}\n", wrapped(summary, 2, paint.width))
     } else {
-        text + &crate::disappointments(&story.unexpected, paint)
+        text + &crate::failures(&story.unexpected, paint)
     }
 }
 
@@ -48,16 +48,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fall_where_all_went_well_is_told_at_a_glance() {
+    fn an_act_that_went_as_expected_is_drawn_as_in_the_example() {
         assert_eq!(picture(&example::story(), Paint::PLAIN), include_str!("stop/example.txt"));
     }
 
     #[test]
-    fn what_was_not_as_it_should_be_is_said() {
+    fn what_was_not_expected_is_listed() {
         let mut story = example::story();
         story.unexpected.push("make: the work must stop".to_owned());
         let text = picture(&story, Paint::PLAIN);
-        assert!(text.ends_with("  not as it should be\n  - make: the work must stop\n"), "{text}");
+        assert!(text.ends_with("  not as expected\n  - make: the work must stop\n"), "{text}");
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_never_began_is_drawn_too() {
+    fn a_turn_that_never_began_can_be_drawn() {
         let text = picture(&Story::new(&editor::Seen::default()), Paint::PLAIN);
         assert!(text.contains("prompt"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! The agent: an ACP agent whose tools are those of an MCP server.
+//! The agent: it speaks ACP to the editor and calls the tools of an MCP server.
 
 use std::{io, sync::Arc};
 
@@ -16,13 +16,13 @@ use super::{
 };
 use crate::{marks::Marks, program};
 
-/// The prompt whose turn builds, searches and asks for permission, all at once and without an end.
+/// The prompt whose turn builds, searches and asks for permission, all at once. None of them ends by itself.
 pub(crate) const BUILD_AND_SEARCH: &str = "build it, and find where it is used";
 
-/// The prompt whose turn asks the tool server for one thing, and ends.
+/// The prompt whose turn sends one request to the tool server and ends.
 pub(crate) const GO_ON: &str = "which tools are there?";
 
-/// Serves the editor until stdin ends, and ends the tool server in order then.
+/// Serves the editor until stdin ends, and then ends the tool server in order.
 pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
     let (transport, _child) = transport::child(program::hop(Role::Tools)?)?;
     let (peer, driver) = Wire::new(marks).observe(mcp::Client::builder()).connect(transport);
@@ -49,22 +49,22 @@ async fn take_turn(turn: Turn, tools: mcp::Client, marks: Arc<Marks>) -> Result<
     let options =
         [PermissionOption::new("yes", "Do it", "allow_once"), PermissionOption::new("no", "No", "reject_once")];
     let permission = turn.request_permission(&json!({ "toolCallId": "1", "title": "deploy" }), &options);
-    let slips =
+    let stops =
         [(Piece::Build, build.handle()), (Piece::Search, search.handle()), (Piece::Permission, permission.handle())];
     let calls = async { tokio::join!(build, search, permission) };
     let (built, found, _) = work.until_end(turn.context(), calls).await;
     drop(work);
-    for (piece, slip) in slips {
-        // Beside the turn, which does not wait for what may still be learnt.
-        tokio::spawn(tell_receipt(slip, piece, Arc::clone(&marks)));
+    for (piece, stop) in stops {
+        // In its own task: the turn ends without waiting for receipts.
+        tokio::spawn(mark_receipt(stop, piece, Arc::clone(&marks)));
     }
     built.and(found)?;
     Ok(StopReason::EndTurn)
 }
 
-/// Marks what is known of a cancel once nothing more can be learnt. The turn has asked for it before.
-async fn tell_receipt(slip: StopHandle, piece: Piece, marks: Arc<Marks>) {
-    let receipt = slip.cancel("").await;
+/// Marks the final receipt of a cancel. The end of the turn has cancelled the request already.
+async fn mark_receipt(stop: StopHandle, piece: Piece, marks: Arc<Marks>) {
+    let receipt = stop.cancel("").await;
     marks.mark(piece, Event::of_receipt(&receipt.outcome));
 }
 

@@ -1,4 +1,4 @@
-//! What the work of a turn marks, piece by piece.
+//! Marks of the first act: what happens to each piece of the work.
 
 use std::{future::Future, pin::pin, sync::Arc};
 
@@ -12,13 +12,13 @@ use crate::{marks::Marks, moment::Moment};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Piece {
-    /// The turn: the agent's.
+    /// The agent's turn.
     Prompt,
     /// A call of a tool that runs a process.
     Build,
-    /// That process.
+    /// The process of that tool.
     Make,
-    /// A process of that process.
+    /// The child of that process.
     Compiler,
     /// A call of a tool that works by itself.
     Search,
@@ -27,11 +27,11 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    /// As the tree has them, from above.
+    /// Every piece, in the order of the picture.
     pub(crate) const ALL: [Self; 6] =
         [Self::Prompt, Self::Build, Self::Make, Self::Compiler, Self::Search, Self::Permission];
 
-    /// What it is a part of.
+    /// Returns the piece that it is part of.
     pub(crate) const fn parent(self) -> Option<Self> {
         match self {
             Self::Prompt => None,
@@ -51,7 +51,7 @@ pub(crate) struct Mark {
     pub(crate) event: Event,
 }
 
-/// What happened. The first four are of the work itself, the others of whoever asked for it.
+/// An event. The work itself marks the first four, its requester the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mark", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -59,36 +59,36 @@ pub(crate) enum Event {
     Started,
     /// Another step of it is done.
     Step,
-    /// It has been told to stop.
+    /// The work was told to stop.
     Told,
-    /// It has ended.
+    /// The work has ended.
     Stopped,
     /// The request is about to be written.
     Asked,
     /// A notification that cancels it is about to be written.
     Cancelling { method: String },
-    /// This answer has come: the result or error of the response.
+    /// This answer was received: the result or the error of the response.
     Answered { answer: Value },
-    /// All that is known of the cancel in the end (D28).
+    /// The final receipt of the cancel (D28).
     Receipt { outcome: String, after_ms: Option<f64> },
-    /// The process was collected; of two exit codes 128 + n means signal n.
+    /// The process has exited. A code of 128 + n also means signal n.
     Exited { code: Option<i32>, signal: Option<i32> },
 }
 
 impl Marks {
-    /// Whether anybody takes it.
+    /// Writes a mark, and returns whether it could be written.
     pub(crate) fn mark(&self, piece: Piece, event: Event) -> bool {
         self.write(&Mark { at: Moment::now(), piece, event }).is_ok()
     }
 
-    /// Begins a piece of work, which ends when the guard is dropped.
+    /// Marks the start of a piece of work. Dropping the guard marks its end.
     pub(crate) fn begin(self: &Arc<Self>, piece: Piece) -> Work {
         self.mark(piece, Event::Started);
         Work { marks: Arc::clone(self), piece }
     }
 }
 
-/// A piece of work that goes on.
+/// A running piece of work.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -97,7 +97,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Awaits `work` to its end, and marks when its request is told to stop meanwhile.
+    /// Awaits `work` to its end. Marks the moment when its request is told to stop.
     pub(crate) async fn until_end<F: Future>(&self, cx: &Context, work: F) -> F::Output {
         let mut work = pin!(work);
         tokio::select! {

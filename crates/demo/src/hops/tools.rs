@@ -1,4 +1,4 @@
-//! The tool server: one tool runs processes, the other works by itself.
+//! The tool server: one tool runs processes, the other works in the server.
 
 use std::{io, os::unix::process::ExitStatusExt, process::Stdio, sync::Arc};
 
@@ -21,7 +21,7 @@ pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
     let search = move |_: NoArguments, cx: Context| search(cx, Arc::clone(&for_search));
     mcp::Server::new("rescind-sample-tools", VERSION)
         .with_tool(Tool::with_schema("build", "Runs a process that runs another.", json!({}), build))
-        .with_tool(Tool::with_schema("search", "Searches, without an end.", json!({}), search))
+        .with_tool(Tool::with_schema("search", "Searches until it is cancelled.", json!({}), search))
         .serve(transport::stdio())
         .await
 }

@@ -1,4 +1,4 @@
-//! What a requester sees of its own requests on the wire.
+//! Marks of what passes on the wire: requests, their cancels and their answers.
 
 use std::{
     collections::HashMap,
@@ -14,39 +14,39 @@ use super::{
 };
 use crate::marks::Marks;
 
-/// An observer of one connection, which changes nothing.
+/// A passive observer of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     marks: Arc<Marks>,
-    /// Our requests by the JSON text of their id.
-    asked: Arc<Mutex<HashMap<String, Piece>>>,
+    /// Outgoing requests by the JSON text of their id.
+    requests: Arc<Mutex<HashMap<String, Piece>>>,
 }
 
 impl Wire {
     pub(crate) fn new(marks: &Arc<Marks>) -> Self {
-        Self { marks: Arc::clone(marks), asked: Arc::default() }
+        Self { marks: Arc::clone(marks), requests: Arc::default() }
     }
 
-    /// Has it see every message both ways.
+    /// Lets it see every message, in both directions.
     pub(crate) fn observe(&self, builder: Builder) -> Builder {
         let (outgoing, incoming) = (self.clone(), self.clone());
         builder
             .outgoing(move |message| {
-                outgoing.leaves(&serde_json::from_slice(message.json()).unwrap_or_default());
+                outgoing.sent(&serde_json::from_slice(message.json()).unwrap_or_default());
                 Pass::Unchanged
             })
             .incoming(move |message| {
-                incoming.arrives(&serde_json::from_slice(message.json()).unwrap_or_default());
+                incoming.received(&serde_json::from_slice(message.json()).unwrap_or_default());
                 Pass::Unchanged
             })
     }
 
-    fn leaves(&self, message: &Value) {
+    fn sent(&self, message: &Value) {
         let Some(method) = message["method"].as_str() else { return };
         let params = &message["params"];
         if let Some(id) = message.get("id") {
             if let Some(piece) = asked_for(method, params) {
-                self.asked().insert(id.to_string(), piece);
+                self.requests().insert(id.to_string(), piece);
                 self.marks.mark(piece, Event::Asked);
             }
             return;
@@ -54,7 +54,7 @@ impl Wire {
         let cancelled = match method {
             "session/cancel" => Some(Piece::Prompt),
             "notifications/cancelled" | "$/cancel_request" => {
-                self.asked().get(&params["requestId"].to_string()).copied()
+                self.requests().get(&params["requestId"].to_string()).copied()
             }
             _ => None,
         };
@@ -63,21 +63,21 @@ impl Wire {
         }
     }
 
-    fn arrives(&self, message: &Value) {
+    fn received(&self, message: &Value) {
         if message.get("method").is_some() {
             return;
         }
-        let Some(piece) = self.asked().get(&message["id"].to_string()).copied() else { return };
+        let Some(piece) = self.requests().get(&message["id"].to_string()).copied() else { return };
         let answer = message.get("result").or_else(|| message.get("error")).cloned().unwrap_or_default();
         self.marks.mark(piece, Event::Answered { answer });
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashMap<String, Piece>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, HashMap<String, Piece>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The piece of work that such a request asks for.
+/// Returns the piece of work that a request asks for, if it is part of the demo.
 fn asked_for(method: &str, params: &Value) -> Option<Piece> {
     match (method, params["name"].as_str()) {
         ("session/prompt", _) if params["prompt"][0]["text"] == BUILD_AND_SEARCH => Some(Piece::Prompt),

@@ -1,4 +1,4 @@
-//! What a tool runs: a process and its child, which work until somebody asks them to stop.
+//! The processes of a tool: one and its child, which work until SIGTERM.
 
 use std::{
     io,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{marks::Marks, program};
 
-/// As shells have it: 128 and the number of the signal.
+/// The exit code that a shell reports for SIGTERM.
 const TERMINATED: u8 = 128 + 15;
 
-/// Runs the compiler, and ends after it.
+/// Runs the compiler, and exits after it.
 pub(super) async fn make(marks: &Marks) -> io::Result<ExitCode> {
     work(marks, Piece::Make, Some(Role::Compiler)).await
 }
@@ -39,7 +39,7 @@ async fn work(marks: &Marks, piece: Piece, part: Option<Role>) -> io::Result<Exi
             _ = terminate.recv() => break,
             _ = step.tick() => {
                 if !marks.mark(piece, Event::Step) {
-                    // Whoever watched the demo has gone.
+                    // The demo is gone.
                     return Ok(ExitCode::FAILURE);
                 }
             }

@@ -1,4 +1,4 @@
-//! Marks: what the work itself says of its beginning and its end.
+//! Marks of the second act: what happens to the work of each call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use crate::moment::Moment;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) at: Moment,
-    /// The id of the call, as the server knows it.
+    /// The id of the call, as the server received it.
     pub(crate) call: Value,
     pub(crate) tool: Tool,
     #[serde(flatten)]
     pub(crate) event: Event,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mark", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -25,11 +25,11 @@ pub(crate) enum Event {
     Started,
     /// A progress report is about to be written.
     Progress { step: u32 },
-    /// The server has read a cancel for it, whatever the work makes of that.
+    /// The server has read its cancel, whether or not the tool obeys it.
     Told,
     /// The work ended before it was done.
     Stopped { by: By },
-    /// The work was done to its end.
+    /// The work was done.
     Finished,
     /// The first half of the answer is written.
     Answering,
@@ -37,7 +37,7 @@ pub(crate) enum Event {
     Exits { code: i32 },
 }
 
-/// What stopped the work.
+/// The reason why the work stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum By {

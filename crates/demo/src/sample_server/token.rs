@@ -1,11 +1,11 @@
-//! The token of one call.
+//! The cancellation token of one call.
 
 use std::{
     sync::{Condvar, Mutex, PoisonError},
     time::Instant,
 };
 
-/// Fires once, and whoever waits for it wakes at once.
+/// A signal that fires once and wakes its waiters at once.
 #[derive(Debug, Default)]
 pub(super) struct Token {
     is_cancelled: Mutex<bool>,
@@ -18,7 +18,7 @@ impl Token {
         self.fired.notify_all();
     }
 
-    /// Waits until it fires or `due` has come; whether it has fired.
+    /// Waits until it fires or `due` is reached, and returns whether it fired.
     pub(super) fn fires_before(&self, due: Instant) -> bool {
         let is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
         let patience = due.saturating_duration_since(Instant::now());

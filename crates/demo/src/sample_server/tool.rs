@@ -1,9 +1,9 @@
-//! What the sample server can do, slowly.
+//! The tools of the sample server.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The ways in which tools meet a cancel.
+/// A tool, named after what it does with a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tool {
@@ -19,7 +19,7 @@ impl Tool {
     pub(crate) const ALL: [Self; 6] =
         [Self::Quick, Self::Obeys, Self::Ignores, Self::Crosses, Self::Sleepy, Self::Dies];
 
-    /// The exit code that `dies` takes its server down with.
+    /// The exit code of the server when `dies` ends it.
     pub(crate) const EXIT_CODE: i32 = 3;
 
     pub(crate) const fn name(self) -> &'static str {
@@ -45,7 +45,7 @@ impl Tool {
         }
     }
 
-    /// How many steps of a tenth of a second its work has; `None` has no end.
+    /// Returns how many steps its work has. `None` has no last step.
     pub(super) const fn steps(self) -> Option<u32> {
         match self {
             Self::Quick => Some(2),
@@ -57,7 +57,7 @@ impl Tool {
         }
     }
 
-    /// Its entry in `tools/list`.
+    /// Returns its entry in `tools/list`.
     pub(super) fn described(self) -> Value {
         let description = match self {
             Self::Quick => "Works for 0.2 s and answers.",

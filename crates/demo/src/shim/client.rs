@@ -1,9 +1,8 @@
 //! The client: this process, with the shim as its child.
 //!
-//! It has no threads: it sends, and it looks at what has come. Besides the shim's
-//! stdout it reads two pipes that shim and server have inherited: the marks of the
-//! work, and the shim's recording. So nothing is written to disk, and the ends of
-//! those pipes show that no process is left that holds them.
+//! It has no threads: it sends, and it reads what has come. Besides the shim's stdout it reads two pipes that the shim
+//! and the server have inherited: the marks of the work, and the shim's recording. So nothing is written to disk, and
+//! the pipes end only when no process that holds them is left.
 
 use std::{
     io::{self, PipeReader, Write},
@@ -26,10 +25,10 @@ use crate::{
     sample_server::mark::Mark,
 };
 
-/// How long any one thing may take to come; nothing that works comes near it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long each step may take. A step that works takes a small part of it.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client in front of `rescind run` and the sample server. Dropping it ends both.
+/// A client of the sample server, through `rescind run`. Dropping it ends both processes.
 #[derive(Debug)]
 pub(super) struct Client {
     shim: Child,
@@ -47,41 +46,41 @@ pub(super) struct Seen {
     pub(super) received: Vec<Message>,
     pub(super) marks: Vec<Mark>,
     pub(super) recorded: Vec<Value>,
-    /// Lines that are not what they should be.
+    /// Lines that could not be parsed.
     pub(super) unreadable: Vec<String>,
 }
 
-/// A message of the protocol and when the client wrote or read it.
+/// A message and the time when the client wrote or read it.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) at: Moment,
     pub(super) json: Value,
 }
 
-/// How it ended.
+/// The end of the session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
-    /// Of the shim; `None` if it had to be killed.
+    /// The shim's; `None` if it had to be killed.
     pub(super) exit: Option<ExitStatus>,
     /// Whether every process that inherited the pipes has closed them.
     pub(super) is_alone: bool,
 }
 
-/// Why the script could not go on.
+/// A reason why the script could not go on.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stopped {
-    #[error("waited {PATIENCE:?} in vain for {0}")]
-    InVain(&'static str),
-    #[error("the shim closed its output before {0}")]
+pub(super) enum ScriptError {
+    #[error("timed out after {TIMEOUT:?} waiting for {0}")]
+    TimedOut(&'static str),
+    #[error("the shim closed its output while the script waited for {0}")]
     Closed(&'static str),
-    #[error("the shim does not take what it is sent: {0}")]
-    Unsendable(#[source] io::Error),
-    #[error("cannot read what came: {0}")]
-    Unreadable(#[source] io::Error),
+    #[error("cannot write to the shim: {0}")]
+    Write(#[source] io::Error),
+    #[error("cannot read from the shim or the server: {0}")]
+    Read(#[source] io::Error),
 }
 
 impl Client {
-    /// Starts this same program twice more, as the shim and by it as the server.
+    /// Starts the shim, which starts the server.
     pub(super) fn start(flags: &[&str]) -> io::Result<Self> {
         let (marks, marks_end) = io::pipe()?;
         let (recording, recording_end) = io::pipe()?;
@@ -103,77 +102,77 @@ impl Client {
         })
     }
 
-    pub(super) fn request(&mut self, id: u64, method: &str, params: &Value) -> Result<(), Stopped> {
+    pub(super) fn request(&mut self, id: u64, method: &str, params: &Value) -> Result<(), ScriptError> {
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
     }
 
-    pub(super) fn notify(&mut self, method: &str, params: &Value) -> Result<(), Stopped> {
+    pub(super) fn notify(&mut self, method: &str, params: &Value) -> Result<(), ScriptError> {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
-    fn send(&mut self, json: Value) -> Result<(), Stopped> {
+    fn send(&mut self, json: Value) -> Result<(), ScriptError> {
         let mut line = json.to_string().into_bytes();
         line.push(b'\n');
         let at = Moment::now();
-        let pipe = self.to_shim.as_mut().ok_or_else(|| Stopped::Unsendable(io::ErrorKind::BrokenPipe.into()))?;
-        pipe.write_all(&line).map_err(Stopped::Unsendable)?;
+        let pipe = self.to_shim.as_mut().ok_or_else(|| ScriptError::Write(io::ErrorKind::BrokenPipe.into()))?;
+        pipe.write_all(&line).map_err(ScriptError::Write)?;
         self.seen.sent.push(Message { at, json });
         Ok(())
     }
 
-    /// Looks at what comes until `is_there`; at once if it is there already.
-    pub(super) fn wait_for(&mut self, what: &'static str, is_there: impl Fn(&Seen) -> bool) -> Result<(), Stopped> {
-        let until = Moment::now() + PATIENCE;
-        while !is_there(&self.seen) {
+    /// Reads what comes until `has_come` holds. Returns at once if it holds already.
+    pub(super) fn wait_for(&mut self, what: &'static str, has_come: impl Fn(&Seen) -> bool) -> Result<(), ScriptError> {
+        let deadline = Moment::now() + TIMEOUT;
+        while !has_come(&self.seen) {
             if self.from_shim.has_ended() {
-                return Err(Stopped::Closed(what));
+                return Err(ScriptError::Closed(what));
             }
-            if !self.look(until).map_err(Stopped::Unreadable)? {
-                return Err(Stopped::InVain(what));
+            if !self.read(deadline).map_err(ScriptError::Read)? {
+                return Err(ScriptError::TimedOut(what));
             }
         }
         Ok(())
     }
 
-    /// Ends the session and waits for the end of every process in it.
+    /// Ends the session and waits until every process in it has exited.
     pub(super) fn finish(mut self) -> (Seen, Ending) {
         self.to_shim = None;
-        let until = Moment::now() + PATIENCE;
+        let deadline = Moment::now() + TIMEOUT;
         let is_alone = loop {
             if self.from_shim.has_ended() && self.marks.has_ended() && self.recording.has_ended() {
                 break true;
             }
-            if !self.look(until).unwrap_or(false) {
+            if !self.read(deadline).unwrap_or(false) {
                 break false;
             }
         };
-        // Whoever has closed all its pipes is about to exit.
+        // A shim that has closed all its pipes is about to exit.
         let exit = if is_alone { self.shim.wait().ok() } else { None };
         (std::mem::take(&mut self.seen), Ending { exit, is_alone })
     }
 
-    /// Waits until something comes, and takes it in; false if nothing came until then.
-    fn look(&mut self, until: Moment) -> io::Result<bool> {
+    /// Waits until something comes, and reads it. Returns false if nothing came before the deadline.
+    fn read(&mut self, deadline: Moment) -> io::Result<bool> {
         let [received, marks, recording] = {
             let sources = [self.from_shim.descriptor(), self.marks.descriptor(), self.recording.descriptor()];
-            let Some(ready) = ready(sources, until)? else { return Ok(false) };
+            let Some(ready) = ready(sources, deadline)? else { return Ok(false) };
             ready
         };
         let at = Moment::now();
         if marks {
             for line in self.marks.read_lines()? {
-                self.seen.take(&line, serde_json::from_slice(&line), |seen, mark| seen.marks.push(mark));
+                self.seen.add(&line, serde_json::from_slice(&line), |seen, mark| seen.marks.push(mark));
             }
         }
         if received {
             for line in self.from_shim.read_lines()? {
-                let take = |seen: &mut Seen, json| seen.received.push(Message { at, json });
-                self.seen.take(&line, serde_json::from_slice(&line), take);
+                let add = |seen: &mut Seen, json| seen.received.push(Message { at, json });
+                self.seen.add(&line, serde_json::from_slice(&line), add);
             }
         }
         if recording {
             for line in self.recording.read_lines()? {
-                self.seen.take(&line, serde_json::from_slice(&line), |seen, record| seen.recorded.push(record));
+                self.seen.add(&line, serde_json::from_slice(&line), |seen, record| seen.recorded.push(record));
             }
         }
         Ok(true)
@@ -181,7 +180,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// The server dies with the shim.
+    /// Kills the shim. The server dies with it.
     fn drop(&mut self) {
         let _ = self.shim.kill();
         let _ = self.shim.wait();
@@ -189,21 +188,21 @@ impl Drop for Client {
 }
 
 impl Seen {
-    fn take<T>(&mut self, line: &[u8], read: serde_json::Result<T>, take: impl FnOnce(&mut Self, T)) {
-        match read {
-            Ok(item) => take(self, item),
+    fn add<T>(&mut self, line: &[u8], parsed: serde_json::Result<T>, add: impl FnOnce(&mut Self, T)) {
+        match parsed {
+            Ok(item) => add(self, item),
             Err(_) => self.unreadable.push(String::from_utf8_lossy(line).into_owned()),
         }
     }
 }
 
-/// Which of these have something to be read, or have ended; `None` if none had until then.
-fn ready<const N: usize>(sources: [Option<BorrowedFd<'_>>; N], until: Moment) -> io::Result<Option<[bool; N]>> {
+/// Returns which sources have something to read or have ended, or `None` if none had before the deadline.
+fn ready<const N: usize>(sources: [Option<BorrowedFd<'_>>; N], deadline: Moment) -> io::Result<Option<[bool; N]>> {
     let mut polled: Vec<PollFd<'_>> =
         sources.iter().flatten().map(|source| PollFd::from_borrowed_fd(*source, PollFlags::IN)).collect();
     loop {
-        let patience = until.since(Moment::now());
-        let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
+        let remaining = deadline.since(Moment::now());
+        let timeout = Timespec::try_from(remaining).map_err(io::Error::other)?;
         match poll(&mut polled, Some(&timeout)) {
             Ok(0) => return Ok(None),
             Ok(_) => break,
@@ -211,6 +210,6 @@ fn ready<const N: usize>(sources: [Option<BorrowedFd<'_>>; N], until: Moment) ->
             Err(error) => return Err(error.into()),
         }
     }
-    let mut answers = polled.iter().map(|polled| !polled.revents().is_empty());
-    Ok(Some(sources.map(|source| source.is_some() && answers.next() == Some(true))))
+    let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
+    Ok(Some(sources.map(|source| source.is_some() && ready.next() == Some(true))))
 }

@@ -1,14 +1,14 @@
-//! A story with chosen times, for tests of how it is told.
+//! A story with chosen times, for tests of its picture and its checks.
 
 use serde_json::json;
 
 use super::story::{Answer, Call, Cancel, Canceller, Client, End, Receipt, Story, Swallowed, Work, WorkEnd};
 use crate::{ms::Ms, sample_server::tool::Tool};
 
-/// A run in which all went as it should.
+/// An act in which everything went as expected.
 pub(super) fn story() -> Story {
     let calls = vec![
-        Call { client: told(201.4, None), work: work(0.3, 201.0, WorkEnd::Finished), ..call(1, Tool::Quick, 0.0) },
+        Call { client: answered(201.4, None), work: work(0.3, 201.0, WorkEnd::Finished), ..call(1, Tool::Quick, 0.0) },
         Call {
             cancel: by(Canceller::Client, 401.0),
             work: Work { told_ms: Some(Ms(401.1)), ..work(0.4, 401.2, WorkEnd::Stopped) },
@@ -36,13 +36,13 @@ pub(super) fn story() -> Story {
         Call {
             cancel: by(Canceller::Shim, 1000.5),
             work: Work { told_ms: Some(Ms(1000.7)), ..work(0.7, 1000.8, WorkEnd::Stopped) },
-            client: told(1000.9, Some(json!({"code": -31001, "message": "no answer", "data": {"afterMs": 1000}}))),
+            client: answered(1000.9, Some(json!({"code": -31001, "message": "no answer", "data": {"afterMs": 1000}}))),
             receipt: receipt("timeout", "sent", 1000.5, None),
             ..call(5, Tool::Sleepy, 0.4)
         },
         Call {
             work: work(1503.0, 1903.0, WorkEnd::Exited),
-            client: told(1907.0, Some(json!({"code": -31002, "message": "gone", "data": {"exitCode": 3}}))),
+            client: answered(1907.0, Some(json!({"code": -31002, "message": "gone", "data": {"exitCode": 3}}))),
             ..call(6, Tool::Dies, 1502.0)
         },
     ];
@@ -71,7 +71,7 @@ fn work(started: f64, ended: f64, end: WorkEnd) -> Work {
     Work { started_ms: Some(Ms(started)), ended_ms: Some(Ms(ended)), end: Some(end), ..Work::default() }
 }
 
-fn told(at: f64, error: Option<serde_json::Value>) -> Client {
+fn answered(at: f64, error: Option<serde_json::Value>) -> Client {
     Client { answers: vec![Answer { at_ms: Ms(at), error }], ..Client::default() }
 }
 

@@ -1,4 +1,4 @@
-//! What the shim's recording says of a call: its receipts, and what came late (`docs/recording.md`).
+//! What the shim recorded about the calls: receipts, timeouts, and what came late (`docs/recording.md`).
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::moment::Moment;
 
-/// What a recording says of the client's requests.
+/// The parts of a recording that concern the client's requests.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     receipts: Vec<(u64, Receipt)>,
     timeouts: Vec<(u64, Moment)>,
     late_answers: Vec<(u64, Moment)>,
     late_progress: Vec<String>,
-    /// Lines about what should not happen at all.
-    pub(super) oddities: Vec<String>,
+    /// Lines about what must not happen in the demo.
+    pub(super) anomalies: Vec<String>,
     /// Whether its last line is there.
     pub(super) is_complete: bool,
 }
 
-/// What is known of a cancel (D28).
+/// What the shim knows of a cancel (D28).
 #[derive(Clone, Debug)]
 pub(super) struct Receipt {
     pub(super) cause: String,
@@ -40,12 +40,12 @@ impl Recording {
             Some(origin + Duration::try_from_secs_f64(micros / 1e6).ok()?)
         };
         for line in lines {
-            recording.take(line, &time);
+            recording.add(line, &time);
         }
         recording
     }
 
-    fn take(&mut self, line: &Value, time: &dyn Fn(&Value) -> Option<Moment>) {
+    fn add(&mut self, line: &Value, time: &dyn Fn(&Value) -> Option<Moment>) {
         let text = |name: &str| line[name].as_str().map(str::to_owned);
         let id = line["id"].as_u64();
         match (line["kind"].as_str().unwrap_or_default(), id, time(&line["t"])) {
@@ -63,28 +63,28 @@ impl Recording {
             ("timed_out", Some(id), Some(at)) => self.timeouts.push((id, at)),
             ("late", _, _) if line["what"] == "progress" => self.late_progress.extend(text("id")),
             ("late", Some(id), Some(at)) => self.late_answers.push((id, at)),
-            ("dropped" | "violation" | "stuck" | "given_up" | "late", _, _) => self.oddities.push(line.to_string()),
+            ("dropped" | "violation" | "stuck" | "given_up" | "late", _, _) => self.anomalies.push(line.to_string()),
             ("end", _, _) => self.is_complete = true,
             _ => {}
         }
     }
 
-    /// The last that is known of the cancel of this request.
+    /// Returns the last receipt of the cancel of this request.
     pub(super) fn receipt(&self, id: u64) -> Option<&Receipt> {
         self.receipts.iter().rev().find(|(of, _)| *of == id).map(|(_, receipt)| receipt)
     }
 
-    /// When the shim itself cancelled, because a clock ran out.
+    /// Returns when the shim cancelled this request because of a timeout.
     pub(super) fn timed_out(&self, id: u64) -> Option<Moment> {
         self.timeouts.iter().find(|(of, _)| *of == id).map(|(_, at)| *at)
     }
 
-    /// When answers came for a request that was over.
+    /// Returns when answers came after this request was over.
     pub(super) fn late_answers(&self, id: u64) -> impl DoubleEndedIterator<Item = Moment> {
         self.late_answers.iter().filter(move |(of, _)| *of == id).map(|(_, at)| *at)
     }
 
-    /// How many progress reports came for a request that was over.
+    /// Counts the progress reports that came after this request was over.
     pub(super) fn late_progress(&self, token: &str) -> usize {
         self.late_progress.iter().filter(|of| *of == token).count()
     }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(receipt.written, None);
         assert_eq!(recording.late_answers(2).collect::<Vec<_>>(), [Moment::from_nanos(1_006_000_000)]);
         assert_eq!(recording.late_progress("token"), 1);
-        assert_eq!(recording.oddities.len(), 1);
+        assert_eq!(recording.anomalies.len(), 1);
         assert!(!recording.is_complete);
     }
 }

@@ -1,31 +1,30 @@
 //! The script of the client: what it calls, and when it cancels.
 //!
-//! What has come decides when the next step is taken, never a sleep; so the same
-//! things happen in the same order on any machine.
+//! Each step waits for messages and marks, never for time, so the order of events is the same on any machine.
 
 use serde_json::json;
 
-use super::client::{Client, Seen, Stopped};
+use super::client::{Client, ScriptError, Seen};
 use crate::sample_server::{REVISION, mark::Event, tool::Tool};
 
-/// Flags for the shim.
+/// The flags of the shim.
 pub(super) const FLAGS: [&str; 2] = ["--timeout", "tools/call:sleepy=1s"];
 
-/// The clock that those flags set, in milliseconds.
-pub(super) const CLOCK: u64 = 1000;
+/// The timeout in those flags, in milliseconds.
+pub(super) const TIMEOUT_MS: u64 = 1000;
 
-/// What the person says who presses Stop.
+/// The reason that the client gives for its cancels.
 pub(super) const REASON: &str = "user pressed Stop";
 
-/// The calls that run at the same time; the server dies under the last one, alone.
+/// The calls that run at the same time. `dies` runs alone, after them.
 const TOGETHER: [Tool; 5] = [Tool::Quick, Tool::Obeys, Tool::Ignores, Tool::Crosses, Tool::Sleepy];
 
 const INITIALIZE: u64 = 0;
 
-/// The id of the ping that shows that the session goes on.
+/// The id of the ping that shows that the session continues.
 pub(super) const PING: u64 = 100;
 
-/// The id of the call of this tool. There is one call of each.
+/// Returns the id of the only call of a tool.
 pub(super) const fn id(tool: Tool) -> u64 {
     match tool {
         Tool::Quick => 1,
@@ -37,7 +36,7 @@ pub(super) const fn id(tool: Tool) -> u64 {
     }
 }
 
-pub(super) fn play(client: &mut Client) -> Result<(), Stopped> {
+pub(super) fn play(client: &mut Client) -> Result<(), ScriptError> {
     shake_hands(client)?;
     for tool in TOGETHER {
         call(client, tool)?;
@@ -57,15 +56,15 @@ pub(super) fn play(client: &mut Client) -> Result<(), Stopped> {
     client.wait_for("the answer to sleepy", |seen| seen.has_answer(id(Tool::Sleepy)))?;
     client.wait_for("sleepy to stop", |seen| seen.has_ended(Tool::Sleepy))?;
     client.wait_for("ignores to end", |seen| seen.has_ended(Tool::Ignores))?;
-    // One stream: when this comes back, whatever was late has passed or was swallowed.
+    // The answers share one stream, so once this one comes, nothing late is still on its way.
     client.request(PING, "ping", &json!({}))?;
     client.wait_for("the answer to a ping", |seen| seen.has_answer(PING))?;
 
     call(client, Tool::Dies)?;
-    client.wait_for("an answer about the dead server", |seen| seen.has_answer(id(Tool::Dies)))
+    client.wait_for("the error about the dead server", |seen| seen.has_answer(id(Tool::Dies)))
 }
 
-fn shake_hands(client: &mut Client) -> Result<(), Stopped> {
+fn shake_hands(client: &mut Client) -> Result<(), ScriptError> {
     let params = json!({
         "protocolVersion": REVISION,
         "capabilities": {},
@@ -76,12 +75,12 @@ fn shake_hands(client: &mut Client) -> Result<(), Stopped> {
     client.notify("notifications/initialized", &json!({}))
 }
 
-fn call(client: &mut Client, tool: Tool) -> Result<(), Stopped> {
+fn call(client: &mut Client, tool: Tool) -> Result<(), ScriptError> {
     let params = json!({"name": tool.name(), "arguments": {}, "_meta": {"progressToken": tool.name()}});
     client.request(id(tool), "tools/call", &params)
 }
 
-fn cancel(client: &mut Client, tool: Tool) -> Result<(), Stopped> {
+fn cancel(client: &mut Client, tool: Tool) -> Result<(), ScriptError> {
     client.notify("notifications/cancelled", &json!({"requestId": id(tool), "reason": REASON}))
 }
 
@@ -91,15 +90,15 @@ impl Seen {
     }
 
     fn has_progress(&self, tool: Tool, step: u64) -> bool {
-        let is_it = |params: &serde_json::Value| params["progressToken"] == tool.name() && params["progress"] == step;
-        self.received.iter().any(|message| is_it(&message.json["params"]))
+        let matches = |params: &serde_json::Value| params["progressToken"] == tool.name() && params["progress"] == step;
+        self.received.iter().any(|message| matches(&message.json["params"]))
     }
 
     fn has_ended(&self, tool: Tool) -> bool {
         self.has_mark(tool, |event| matches!(event, Event::Stopped { .. } | Event::Finished))
     }
 
-    fn has_mark(&self, tool: Tool, is_it: impl Fn(Event) -> bool) -> bool {
-        self.marks.iter().any(|mark| mark.tool == tool && is_it(mark.event))
+    fn has_mark(&self, tool: Tool, matches: impl Fn(Event) -> bool) -> bool {
+        self.marks.iter().any(|mark| mark.tool == tool && matches(mark.event))
     }
 }

@@ -1,15 +1,15 @@
-//! A pipe that is read line by line, without waiting.
+//! A pipe that is read line by line, without waiting for whole lines.
 
 use std::{
     io::{self, Read},
     os::fd::{AsFd, BorrowedFd},
 };
 
-/// The reading end of a pipe until it has ended.
+/// The reading end of a pipe, until the pipe has ended.
 #[derive(Debug)]
 pub(super) struct Source<R> {
     reader: Option<R>,
-    /// The beginning of a line whose end has not come.
+    /// The start of a line whose end is not read yet.
     begun: Vec<u8>,
 }
 
@@ -18,7 +18,7 @@ impl<R: Read + AsFd> Source<R> {
         Self { reader: Some(reader), begun: Vec::new() }
     }
 
-    /// Nobody writes to it any more, and all is read.
+    /// Whether every writer has closed it and everything is read.
     pub(super) const fn has_ended(&self) -> bool {
         self.reader.is_none()
     }
@@ -27,7 +27,7 @@ impl<R: Read + AsFd> Source<R> {
         self.reader.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads once, and gives the lines that this completed. Waits unless something is there to be read.
+    /// Reads once and returns the lines that this completed. Blocks if there is nothing to read.
     pub(super) fn read_lines(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
         let mut buffer = [0; 64 * 1024];
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_without_its_end_is_given_at_the_end() {
+    fn a_last_line_without_its_end_is_returned_at_the_end() {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut source = Source::new(reader);
         writer.write_all(b"half").unwrap();

@@ -1,5 +1,4 @@
-//! What happened to each call: put together from what the client saw, what the
-//! work marked and what the shim recorded. It says nothing that was not observed.
+//! What happened to each call, according to the client, to the marks of the work and to the shim's recording.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,16 +14,16 @@ use crate::{
     sample_server::{REVISION, mark::Event, tool::Tool},
 };
 
-/// The whole run. Times are milliseconds since the first call was sent.
+/// The whole act. Times are milliseconds since the first call was sent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Story {
     pub(super) protocol: &'static str,
     pub(super) calls: Vec<Call>,
-    /// How long a ping took, after the late answers; `null` if it was not answered.
+    /// How long a ping took after the late answers; `null` if it was not answered.
     pub(super) ping_ms: Option<Ms>,
     pub(super) end: End,
-    /// What should have been otherwise, in words; empty if all went as it should.
+    /// Sentences about what was not expected.
     pub(crate) unexpected: Vec<String>,
 }
 
@@ -39,11 +38,11 @@ pub(super) struct Call {
     pub(super) work: Work,
     pub(super) client: Client,
     pub(super) swallowed: Swallowed,
-    /// The last that the shim recorded of the cancel.
+    /// The last receipt of the cancel that the shim recorded.
     pub(super) receipt: Option<Receipt>,
 }
 
-/// Who cancelled, and when.
+/// A cancel: by whom, and when.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Cancel {
@@ -58,40 +57,40 @@ pub(super) enum Canceller {
     Shim,
 }
 
-/// What the work marked itself.
+/// What the work itself marked.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Work {
     pub(super) started_ms: Option<Ms>,
-    /// When the server had read a cancel for it.
+    /// When the server read a cancel for it.
     pub(super) told_ms: Option<Ms>,
     /// When half of the answer was written.
     pub(super) answering_ms: Option<Ms>,
     pub(super) ended_ms: Option<Ms>,
     pub(super) end: Option<WorkEnd>,
-    /// Progress reports that it wrote.
+    /// The number of progress reports that it wrote.
     pub(super) progress: usize,
-    /// How many of them before it was told.
+    /// The number of those that it wrote before the server read the cancel.
     pub(super) progress_when_told: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkEnd {
-    /// By the cancel, before it was done.
+    /// The cancel stopped it.
     Stopped,
-    /// Done.
+    /// It was done.
     Finished,
-    /// The server exited under it.
+    /// The server exited while it ran.
     Exited,
 }
 
-/// What the client saw.
+/// What the client received.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Client {
     pub(super) progress: usize,
-    /// Messages about the call that arrived after it had cancelled it.
+    /// The number of messages about the call that arrived after the client cancelled it.
     pub(super) after_cancel: usize,
     pub(super) answers: Vec<Answer>,
 }
@@ -104,38 +103,38 @@ pub(super) struct Answer {
     pub(super) error: Option<Value>,
 }
 
-/// What came from the server after the call was over, and the shim kept to itself.
+/// What the server sent after the call was over, and the shim did not pass on.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Swallowed {
     pub(super) progress: usize,
     pub(super) answers: usize,
-    /// When the last such answer came.
+    /// When the last of these answers came.
     pub(super) answer_ms: Option<Ms>,
 }
 
-/// What the shim knew of a cancel in the end (D28).
+/// What the shim knows of a cancel (D28).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Receipt {
     pub(super) cause: String,
     pub(super) outcome: String,
     pub(super) asked_ms: Ms,
-    /// When the cancel had left for the server.
+    /// When the cancel was written to the server.
     pub(super) written_ms: Option<Ms>,
-    /// From asking to the answer.
+    /// From the cancel to the answer.
     pub(super) after_ms: Option<Ms>,
     /// `result` or `error`.
     pub(super) answer: Option<String>,
 }
 
-/// How the session ended.
+/// The end of the session.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct End {
-    /// `null` if the shim had to be killed or died of a signal.
+    /// The shim's; `null` if a signal killed it or it did not exit in time.
     pub(super) exit_code: Option<i32>,
-    /// Whether a process was left that held the pipes of the session.
+    /// Whether a process still held the pipes of the session.
     pub(super) left_behind: bool,
 }
 
@@ -187,7 +186,7 @@ impl Call {
         }
     }
 
-    /// From the cancel to the end of the work, in milliseconds.
+    /// Returns the milliseconds from the cancel to the end of the work.
     pub(super) fn ended_after_cancel(&self) -> Option<f64> {
         Some(self.work.ended_ms?.0 - self.cancel.as_ref()?.at_ms.0)
     }
@@ -243,7 +242,7 @@ impl Message {
     }
 }
 
-/// The request that the client sent under this id.
+/// Returns the request that the client sent with this id.
 fn sent(seen: &Seen, id: u64) -> Option<&Message> {
     seen.sent.iter().find(|message| message.json["id"] == id)
 }

@@ -1,4 +1,4 @@
-//! The picture: a row for each call over one axis of time.
+//! The picture: a row for each call over one time axis.
 
 use super::story::{Answer, Call, Canceller, Story, WorkEnd};
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     paint::{Cell, Ink, Paint, join, legend},
 };
 
-/// Columns before the axis, and after it for what the client saw.
+/// Columns before the axis, and columns after it for what the client received.
 const BEFORE: usize = 13;
 const AFTER: usize = 37;
 
-/// The shortest axis, the longest with labels at the least distance, and that distance: milliseconds.
+/// In milliseconds: the shortest axis, the longest with the closest labels, and their distance.
 const SHORTEST: f64 = 2100.0;
 const LONGEST: f64 = 3000.0;
 const LABELS: f64 = 500.0;
 
-/// Columns kept free at the end of the axis, for signs that had to give way.
+/// Columns kept free at the end of the axis for signs that had to move.
 const MARGIN: usize = 2;
 
 pub(super) fn draw(story: &Story, paint: Paint) -> String {
@@ -25,15 +25,15 @@ pub(super) fn draw(story: &Story, paint: Paint) -> String {
         let name = format!("{:<8}", call.tool.name());
         picture += &format!("  {} {} ", call.id, paint.text(Ink::Name, name));
         picture += &join(&axis.row(call, paint), paint);
-        picture += &format!("  {}\n", saw(call));
+        picture += &format!("  {}\n", received(call));
     }
-    picture + "\n" + &signs_explained(paint)
+    picture + "\n" + &explain_signs(paint)
 }
 
-/// From time to columns.
+/// A scale from time to columns.
 struct Axis {
     columns: usize,
-    /// Milliseconds from one label to the next, and columns.
+    /// From one label to the next: milliseconds, and columns.
     label: f64,
     pitch: usize,
 }
@@ -42,7 +42,7 @@ impl Axis {
     fn of(story: &Story, columns: usize) -> Self {
         let last = story.calls.iter().flat_map(times).fold(SHORTEST, f64::max);
         let label = LABELS * (last / LONGEST).ceil();
-        // As many whole columns from label to label as leave room for the last sign.
+        // The most whole columns from label to label that leave room for the last sign.
         let pitch = (columns.saturating_sub(MARGIN) as f64 / (last / label)).floor().max(1.0) as usize;
         let columns = (last / label * pitch as f64).ceil() as usize + MARGIN;
         Self { columns, label, pitch }
@@ -53,7 +53,7 @@ impl Axis {
         column.min(self.columns - 1)
     }
 
-    /// Columns with a label, and seconds.
+    /// Returns the columns with a label, and their times in seconds.
     fn labels(&self) -> impl Iterator<Item = (usize, f64)> {
         (0..self.columns)
             .step_by(self.pitch)
@@ -67,7 +67,7 @@ impl Axis {
             let label = if column == 0 { "0 s".to_owned() } else { format!("{seconds:.1}") };
             line = format!("{line:<at$}{label}", at = BEFORE + column);
         }
-        let line = format!("{line:<at$}the client saw", at = BEFORE + self.columns + 2);
+        let line = format!("{line:<at$}the client received", at = BEFORE + self.columns + 2);
         paint.text(Ink::Faint, line) + "\n"
     }
 
@@ -80,14 +80,14 @@ impl Axis {
         let cancelled = call.cancel.as_ref().map(|cancel| self.column(cancel.at_ms));
         if let Some(started) = call.work.started_ms {
             let started = self.column(started);
-            // Work whose end nobody marked has been seen to run to the end of the session, and no further.
+            // Work without a mark of its end is drawn to the end of the axis.
             let ended = call.work.ended_ms.map_or(self.columns - MARGIN, |ended| self.column(ended).max(started + 1));
             for (column, cell) in cells.iter_mut().enumerate().take(ended).skip(started) {
                 let is_wanted = cancelled.is_none_or(|cancelled| column < cancelled);
                 *cell = if is_wanted { (glyphs.work, Ink::Work) } else { (glyphs.unwanted, Ink::Unwanted) };
             }
         }
-        // Two signs never share a column: the later one moves on.
+        // Two signs never share a column: the later one moves right.
         let mut free = 0;
         for (Ms(at), sign) in signs(call, paint) {
             let column = self.column(Ms(at)).max(free).min(self.columns - 1);
@@ -98,7 +98,7 @@ impl Axis {
     }
 }
 
-/// The signs of one row, by time.
+/// Returns the signs of one row, ordered by time.
 fn signs(call: &Call, paint: Paint) -> Vec<(Ms, Cell)> {
     let glyphs = paint.glyphs;
     let mut signs = Vec::new();
@@ -129,22 +129,22 @@ fn times(call: &Call) -> impl Iterator<Item = f64> {
     times.into_iter().flatten().chain(answers).map(|Ms(time)| time)
 }
 
-/// What the client saw of a call in the end, in few words.
-fn saw(call: &Call) -> String {
+/// Says in a few words what the client received.
+fn received(call: &Call) -> String {
     match (call.client.answers.as_slice(), &call.cancel) {
         ([], None) if call.asked_ms.is_none() => "(not called)".to_owned(),
         ([], None) => "no answer".to_owned(),
-        ([], Some(_)) if call.client.after_cancel == 0 => "nothing more".to_owned(),
+        ([], Some(_)) if call.client.after_cancel == 0 => "nothing after its cancel".to_owned(),
         ([], Some(_)) => "progress that crossed its cancel".to_owned(),
-        ([answer], _) => saw_answer(call, answer),
+        ([answer], _) => received_answer(call, answer),
         (answers, _) => format!("{} answers", answers.len()),
     }
 }
 
-fn saw_answer(call: &Call, answer: &Answer) -> String {
+fn received_answer(call: &Call, answer: &Answer) -> String {
     let Some(error) = &answer.error else {
         let after = call.asked_ms.map_or(0.0, |Ms(asked)| answer.at_ms.0 - asked);
-        return format!("its result, after {after:.0} ms");
+        return format!("the result, after {after:.0} ms");
     };
     let data = &error["data"];
     let what = if let Some(after) = data["afterMs"].as_f64() {
@@ -157,14 +157,13 @@ fn saw_answer(call: &Call, answer: &Answer) -> String {
     format!("error {}: {what}", error["code"])
 }
 
-/// What the signs mean.
-fn signs_explained(paint: Paint) -> String {
+fn explain_signs(paint: Paint) -> String {
     let glyphs = paint.glyphs;
     let signs = [
-        (glyphs.work, Ink::Work, "the work runs"),
-        (glyphs.unwanted, Ink::Unwanted, "it runs on, unwanted"),
+        (glyphs.work, Ink::Work, "work runs"),
+        (glyphs.unwanted, Ink::Unwanted, "work still runs"),
         (glyphs.cancel, Ink::Cancel, "the client cancels"),
-        (glyphs.clock, Ink::Cancel, "the shim's timeout does"),
+        (glyphs.clock, Ink::Cancel, "the shim cancels: timeout"),
         (glyphs.answer, Ink::Answer, "answer to the client"),
         (glyphs.swallowed, Ink::Unwanted, "late answer, swallowed by the shim"),
         (glyphs.death, Ink::Bad, "the server dies"),

@@ -1,14 +1,14 @@
-//! A story with chosen times, for tests of how it is told.
+//! A story with chosen times, for tests of its picture and its checks.
 
 use serde_json::{Value, json};
 
 use super::story::{Answer, Cancel, End, Exit, Receipt, Row, Story};
 use crate::{hops::mark::Piece, ms::Ms};
 
-/// When Stop is pressed in it.
+/// When Stop is pressed.
 const STOP: f64 = 200.0;
 
-/// A turn in which all went as it should.
+/// A turn in which everything went as expected.
 pub(super) fn story() -> Story {
     let rows = vec![
         Row {
@@ -38,7 +38,7 @@ pub(super) fn story() -> Story {
     }
 }
 
-/// Told and stopped this long after Stop.
+/// A piece that was told, and stopped, this long after Stop.
 fn row(piece: Piece, started: f64, told: f64, stopped: f64) -> Row {
     Row {
         started_ms: Some(Ms(started)),

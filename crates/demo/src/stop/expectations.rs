@@ -1,4 +1,4 @@
-//! What must be so. Whatever is not, the demo says and exits 1.
+//! What must hold in the first act.
 
 use super::{
     editor::Seen,
@@ -6,25 +6,25 @@ use super::{
 };
 use crate::hops::mark::Piece;
 
-/// What is not as it should be with the turn, a sentence each.
+/// Lists what is wrong with the turn, as sentences.
 pub(super) fn of_turn(story: &Story) -> Vec<String> {
     let mut found = Vec::new();
     for row in &story.rows {
-        let unmet = expectations(story, row).into_iter().filter(|(_, is_so)| !is_so);
+        let unmet = expectations(story, row).into_iter().filter(|(_, holds)| !holds);
         found.extend(unmet.map(|(what, _)| format!("{}: {what}", row.name())));
     }
     if story.went_on_ms.is_none() {
-        found.push("the session must go on".to_owned());
+        found.push("the session must continue".to_owned());
     }
     if story.end.exit_code != Some(0) {
-        found.push("the agent must exit with 0".to_owned());
+        found.push("the agent must exit with code 0".to_owned());
     }
     found
 }
 
-/// What must be so however far the script came.
+/// Lists what is wrong however far the script got.
 pub(super) fn of_session(story: &Story, seen: &Seen) -> Vec<String> {
-    let left = story.end.left_behind.then(|| "no process may be left".to_owned());
+    let left = story.end.left_behind.then(|| "no process may be left behind".to_owned());
     left.into_iter().chain(seen.unreadable.iter().map(|line| format!("unreadable: {line}"))).collect()
 }
 
@@ -33,22 +33,22 @@ fn expectations(story: &Story, row: &Row) -> Vec<(&'static str, bool)> {
     let mut must = vec![
         ("the work must start before Stop", is_after(story.stop_ms, row.started_ms)),
         ("Stop must reach the work", is_after(row.told_ms, story.stop_ms)),
-        ("the work must stop, and after it was told", is_after(row.stopped_ms, row.told_ms)),
-        ("no step may follow once the work is told", row.steps_after_told == 0),
+        ("the work must stop after it was told to", is_after(row.stopped_ms, row.told_ms)),
+        ("the work must take no step after it was told to stop", row.steps_after_told == 0),
     ];
     match row.piece {
         Piece::Prompt => must.extend([
             ("it must be cancelled by one session/cancel", cancelled_by(row) == ["session/cancel"]),
-            ("its one answer must be stopReason \"cancelled\"", answers(row, "/stopReason") == ["cancelled"]),
-            ("its receipt must be confirmed", outcome(row) == "confirmed"),
+            ("it must have one answer, stopReason \"cancelled\"", answers(row, "/stopReason") == ["cancelled"]),
+            ("its receipt must say confirmed", outcome(row) == "confirmed"),
         ]),
         Piece::Build | Piece::Search => must.extend([
             ("it must be cancelled by one notification", cancelled_by(row) == ["notifications/cancelled"]),
-            ("it must be answered nothing", row.answers.is_empty()),
-            ("its receipt must claim no more than sent", outcome(row) == "sent"),
+            ("it must have no answer", row.answers.is_empty()),
+            ("its receipt must say no more than sent", outcome(row) == "sent"),
         ]),
         Piece::Make => must.push((
-            "it must end by SIGTERM, in its own time",
+            "it must exit by itself after SIGTERM",
             row.exit == Some(Exit { code: Some(128 + 15), signal: None }),
         )),
         Piece::Compiler => {
@@ -56,10 +56,13 @@ fn expectations(story: &Story, row: &Row) -> Vec<(&'static str, bool)> {
             let stopped = make.and_then(|make| make.stopped_ms);
             must.push(("it must stop before the process that waits for it", is_after(stopped, row.stopped_ms)));
         }
-        // The editor answers without being asked to, when it cancels the turn; so the agent's cancel may be too late.
+        // The editor answers when it cancels the turn, so the agent's own cancel may come too late.
         Piece::Permission => must.extend([
-            ("its one answer must be outcome \"cancelled\"", answers(row, "/outcome/outcome") == ["cancelled"]),
-            ("its receipt must say so", matches!(outcome(row), "confirmed" | "completed_first")),
+            ("it must have one answer, outcome \"cancelled\"", answers(row, "/outcome/outcome") == ["cancelled"]),
+            (
+                "its receipt must say confirmed or completed_first",
+                matches!(outcome(row), "confirmed" | "completed_first"),
+            ),
         ]),
     }
     must
@@ -90,7 +93,7 @@ mod tests {
         stop::{example, story::Answer},
     };
 
-    fn disappointments(change: impl FnOnce(&mut Story)) -> Vec<String> {
+    fn failures(change: impl FnOnce(&mut Story)) -> Vec<String> {
         let mut story = example::story();
         change(&mut story);
         of_turn(&story)
@@ -101,57 +104,57 @@ mod tests {
     }
 
     #[test]
-    fn a_fall_where_all_went_well_disappoints_nobody() {
-        assert_eq!(disappointments(|_| ()), Vec::<String>::new());
+    fn an_act_that_went_as_expected_has_no_failures() {
+        assert_eq!(failures(|_| ()), Vec::<String>::new());
         let seen = Seen { is_alone: true, ..Seen::default() };
         assert_eq!(of_session(&example::story(), &seen), Vec::<String>::new());
     }
 
     #[test]
-    fn a_process_that_outlives_the_turn_disappoints() {
-        let found = disappointments(|story| row(story, Piece::Compiler).stopped_ms = None);
+    fn a_process_that_outlives_the_turn_is_a_failure() {
+        let found = failures(|story| row(story, Piece::Compiler).stopped_ms = None);
         let order = "compiler: it must stop before the process that waits for it";
-        assert_eq!(found, ["compiler: the work must stop, and after it was told", order]);
+        assert_eq!(found, ["compiler: the work must stop after it was told to", order]);
     }
 
     #[test]
-    fn a_process_that_had_to_be_killed_disappoints() {
+    fn a_process_that_had_to_be_killed_is_a_failure() {
         let killed = Exit { code: None, signal: Some(9) };
-        let found = disappointments(|story| row(story, Piece::Make).exit = Some(killed));
-        assert_eq!(found, ["make: it must end by SIGTERM, in its own time"]);
+        let found = failures(|story| row(story, Piece::Make).exit = Some(killed));
+        assert_eq!(found, ["make: it must exit by itself after SIGTERM"]);
     }
 
     #[test]
-    fn work_that_stops_unasked_disappoints() {
-        let found = disappointments(|story| row(story, Piece::Search).told_ms = None);
-        let order = "tool search: the work must stop, and after it was told";
+    fn work_that_stops_unasked_is_a_failure() {
+        let found = failures(|story| row(story, Piece::Search).told_ms = None);
+        let order = "tool search: the work must stop after it was told to";
         assert_eq!(found, ["tool search: Stop must reach the work", order]);
     }
 
     #[test]
-    fn a_step_after_the_work_was_told_disappoints() {
-        let found = disappointments(|story| row(story, Piece::Search).steps_after_told = 1);
-        assert_eq!(found, ["tool search: no step may follow once the work is told"]);
+    fn a_step_after_the_work_was_told_is_a_failure() {
+        let found = failures(|story| row(story, Piece::Search).steps_after_told = 1);
+        assert_eq!(found, ["tool search: the work must take no step after it was told to stop"]);
     }
 
     #[test]
-    fn an_answer_to_a_cancelled_tool_call_disappoints() {
+    fn an_answer_to_a_cancelled_tool_call_is_a_failure() {
         let answer = Answer { at_ms: Ms(220.0), answer: json!({}) };
-        let found = disappointments(|story| row(story, Piece::Build).answers.push(answer));
-        assert_eq!(found, ["tool build: it must be answered nothing"]);
+        let found = failures(|story| row(story, Piece::Build).answers.push(answer));
+        assert_eq!(found, ["tool build: it must have no answer"]);
     }
 
     #[test]
-    fn a_permission_that_somebody_chose_disappoints() {
-        let found = disappointments(|story| {
+    fn a_permission_that_was_granted_is_a_failure() {
+        let found = failures(|story| {
             row(story, Piece::Permission).answers[0].answer = json!({"outcome": {"outcome": "selected"}});
         });
-        assert_eq!(found, ["permission: its one answer must be outcome \"cancelled\""]);
+        assert_eq!(found, ["permission: it must have one answer, outcome \"cancelled\""]);
     }
 
     #[test]
-    fn a_session_that_does_not_go_on_disappoints() {
-        let found = disappointments(|story| story.went_on_ms = None);
-        assert_eq!(found, ["the session must go on"]);
+    fn a_session_that_does_not_go_on_is_a_failure() {
+        let found = failures(|story| story.went_on_ms = None);
+        assert_eq!(found, ["the session must continue"]);
     }
 }

@@ -1,4 +1,5 @@
-//! What each piece was answered, and what its requester's receipt claims: no more than was observed (D28).
+//! The lines about each cancel: how it was sent, what is known of it, and the answer. They claim only what was
+//! observed (D28).
 
 use super::story::{Exit, Receipt, Row, Story};
 use crate::{
@@ -7,26 +8,26 @@ use crate::{
     paint::{Ink, Paint, wrapped},
 };
 
-/// Columns before what is said of a piece.
+/// Columns before the text about a piece.
 const INDENT: usize = 15;
 
 pub(super) fn write(story: &Story, paint: Paint) -> String {
-    let heading = "receipts: what each requester wrote, was answered, and may therefore claim of its cancel";
+    let heading = "receipts: the cancel that each requester sent, what is known of it, and the answer";
     let mut text = paint.text(Ink::Faint, format!("  {}", wrapped(heading, 2, paint.width))) + "\n";
-    let mut say = |name: &str, known: &str| {
+    let mut line = |name: &str, known: &str| {
         let name = paint.text(Ink::Name, format!("{name:<12}"));
         text += &format!("  {name} {}\n", wrapped(known, INDENT, paint.width));
     };
     for row in &story.rows {
         match row.piece {
-            Piece::Make => say("make", &process(row)),
-            // Whose child it is collects it; the mark in the picture is all that is known.
+            Piece::Make => line("make", &process(row)),
+            // Only its parent sees its exit; the picture shows its own mark.
             Piece::Compiler => {}
-            Piece::Prompt | Piece::Build | Piece::Search | Piece::Permission => say(row.name(), &request(row)),
+            Piece::Prompt | Piece::Build | Piece::Search | Piece::Permission => line(row.name(), &request(row)),
         }
     }
     if let Some(Ms(took)) = story.went_on_ms {
-        say("session", &format!("went on: another prompt, through all hops, took {}.", lapse(took)));
+        line("session", &format!("continues: another prompt through all hops took {}.", lapse(took)));
     }
     text
 }
@@ -34,30 +35,30 @@ pub(super) fn write(story: &Story, paint: Paint) -> String {
 fn request(row: &Row) -> String {
     let written: Vec<&str> = row.cancels.iter().map(|cancel| &*cancel.method).collect();
     let written = if written.is_empty() { String::new() } else { format!("{}: ", written.join(", ")) };
-    let known = row.receipt.as_ref().map_or_else(|| "no receipt".to_owned(), claimed);
-    format!("{written}{known}. {}.", answered(row))
+    let known = row.receipt.as_ref().map_or_else(|| "no receipt".to_owned(), outcome);
+    format!("{written}{known}. {}.", answer(row))
 }
 
-fn claimed(receipt: &Receipt) -> String {
+fn outcome(receipt: &Receipt) -> String {
     let after = receipt.after_ms.map_or_else(String::new, |Ms(after)| format!(" after {}", lapse(after)));
     match receipt.outcome.as_str() {
         "sent" => "sent, not confirmed".to_owned(),
-        "completed_first" => "completed first, before a cancel was written".to_owned(),
+        "completed_first" => "completed first, before a cancel was sent".to_owned(),
         "answered_after" => format!("answered{after}"),
         word => word.replace('_', " ") + &after,
     }
 }
 
-fn answered(row: &Row) -> String {
-    let said: Vec<String> = row.answers.iter().map(|answer| words(&answer.answer)).collect();
-    match (said.is_empty(), row.piece) {
-        (false, _) => format!("Answered {}", said.join(", then ")),
-        (true, Piece::Build | Piece::Search) => "Answered nothing, as MCP has it".to_owned(),
-        (true, Piece::Prompt | Piece::Make | Piece::Compiler | Piece::Permission) => "Answered nothing".to_owned(),
+fn answer(row: &Row) -> String {
+    let answers: Vec<String> = row.answers.iter().map(|answer| words(&answer.answer)).collect();
+    match (answers.is_empty(), row.piece) {
+        (false, _) => format!("Answer: {}", answers.join(", then ")),
+        (true, Piece::Build | Piece::Search) => "No answer: MCP expects none".to_owned(),
+        (true, Piece::Prompt | Piece::Make | Piece::Compiler | Piece::Permission) => "No answer".to_owned(),
     }
 }
 
-/// An answer in its own words, as far as they are about its end.
+/// Picks from an answer what it says about the end of its request.
 fn words(answer: &serde_json::Value) -> String {
     if let Some(reason) = answer["stopReason"].as_str() {
         return format!("stopReason \"{reason}\"");
@@ -74,10 +75,10 @@ fn words(answer: &serde_json::Value) -> String {
 fn process(row: &Row) -> String {
     match row.exit {
         Some(Exit { code: Some(code), .. }) if row.told_ms.is_some() => {
-            format!("SIGTERM to its group, the compiler included. Exit code {code}.")
+            format!("SIGTERM to its process group, which includes the compiler. Exit code {code}.")
         }
         Some(Exit { code: Some(code), .. }) => format!("Exit code {code}."),
-        Some(Exit { signal, .. }) => format!("Died of signal {}.", signal.unwrap_or_default()),
-        None => "Not collected.".to_owned(),
+        Some(Exit { signal, .. }) => format!("Killed by signal {}.", signal.unwrap_or_default()),
+        None => "Exit not seen.".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What happened to each piece of the turn, put together from the marks. It says nothing that was not observed.
+//! What happened to each piece of the turn, according to the marks.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,15 +14,15 @@ use crate::{
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Story {
-    /// The revision of MCP that agent and tool server speak.
+    /// The MCP revision of agent and tool server.
     pub(super) mcp: &'static str,
-    /// When Stop was pressed; `null` if it did not come to that.
+    /// When Stop was pressed; `null` if the script did not get that far.
     pub(super) stop_ms: Option<Ms>,
     pub(super) rows: Vec<Row>,
-    /// How long another prompt took after that, through all hops; `null` if it was not answered.
+    /// How long another prompt through all hops took afterwards; `null` if it was not answered.
     pub(super) went_on_ms: Option<Ms>,
     pub(super) end: End,
-    /// What should have been otherwise, in words; empty if all went as it should.
+    /// Sentences about what was not expected.
     pub(crate) unexpected: Vec<String>,
 }
 
@@ -32,20 +32,20 @@ pub(crate) struct Story {
 pub(super) struct Row {
     pub(super) piece: Piece,
     pub(super) parent: Option<Piece>,
-    /// When it was asked for; `null` for what nobody asks for in a protocol.
+    /// When it was requested; `null` for processes, which no protocol requests.
     pub(super) asked_ms: Option<Ms>,
     pub(super) started_ms: Option<Ms>,
-    /// When Stop had reached the work.
+    /// When Stop reached the work.
     pub(super) told_ms: Option<Ms>,
     pub(super) stopped_ms: Option<Ms>,
-    /// Steps of the work, and how many of them after it was told.
+    /// Steps of the work, and how many of them it took after it was told to stop.
     pub(super) steps: usize,
     pub(super) steps_after_told: usize,
     /// The notifications that cancelled it, as its requester wrote them.
     pub(super) cancels: Vec<Cancel>,
-    /// What its requester was answered.
+    /// The answers that its requester received.
     pub(super) answers: Vec<Answer>,
-    /// What its requester knew of the cancel in the end (D28).
+    /// What its requester knows of the cancel (D28).
     pub(super) receipt: Option<Receipt>,
     /// How the process ended.
     pub(super) exit: Option<Exit>,
@@ -69,7 +69,7 @@ pub(super) struct Answer {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Receipt {
     pub(super) outcome: String,
-    /// From asking to the answer.
+    /// From the cancel to the answer.
     pub(super) after_ms: Option<Ms>,
 }
 
@@ -79,13 +79,13 @@ pub(super) struct Exit {
     pub(super) signal: Option<i32>,
 }
 
-/// How the session ended.
+/// The end of the session.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct End {
-    /// Of the agent; `null` if it had to be killed or died of a signal.
+    /// The agent's; `null` if a signal killed it or it did not exit in time.
     pub(super) exit_code: Option<i32>,
-    /// Whether a process was left that held the pipe of the marks.
+    /// Whether a process still held the pipe of marks.
     pub(super) left_behind: bool,
 }
 
@@ -104,14 +104,14 @@ impl Story {
         }
     }
 
-    /// From Stop to then.
+    /// Returns the time from Stop to `at`.
     pub(super) fn after_stop(&self, at: Option<Ms>) -> Option<Ms> {
         Some(Ms(at?.0 - self.stop_ms?.0))
     }
 }
 
 impl Row {
-    /// A row of which nothing is known yet.
+    /// A row about which nothing is known yet.
     pub(super) const fn empty(piece: Piece) -> Self {
         Self {
             piece,
@@ -153,7 +153,7 @@ impl Row {
         row
     }
 
-    /// What it is called.
+    /// Returns its name in the picture.
     pub(super) const fn name(&self) -> &'static str {
         match self.piece {
             Piece::Prompt => "prompt",
@@ -165,7 +165,7 @@ impl Row {
         }
     }
 
-    /// Whose work it is.
+    /// Returns where it runs.
     pub(super) const fn place(&self) -> &'static str {
         match self.piece {
             Piece::Prompt => "agent",

@@ -1,4 +1,4 @@
-//! The picture: a row for each piece, indented as the tree is, over an axis of time that begins just before Stop.
+//! The picture: a tree with a row for each piece, over a time axis that begins just before Stop.
 
 use super::story::{Row, Story};
 use crate::{
@@ -11,11 +11,11 @@ use crate::{
 const BEFORE: usize = 39;
 const AFTER: usize = 21;
 
-/// Columns of the axis before Stop, and kept free at its end for signs that had to give way.
+/// Columns of the axis before Stop, and columns kept free at its end for signs that had to move.
 const LEAD: usize = 4;
 const MARGIN: usize = 2;
 
-/// Columns from one label to the next, at least.
+/// The least number of columns from one label to the next.
 const PITCH: usize = 9;
 
 pub(super) fn draw(story: &Story, paint: Paint) -> String {
@@ -31,13 +31,13 @@ pub(super) fn draw(story: &Story, paint: Paint) -> String {
         let column = |at| story.after_stop(at).map_or_else(|| "-".to_owned(), |Ms(after)| format!("+{after:.2}"));
         picture += &format!(" {:>9} {:>9}\n", column(row.told_ms), column(row.stopped_ms));
     }
-    picture + "\n" + &signs_explained(paint)
+    picture + "\n" + &explain_signs(paint)
 }
 
-/// What stands before the name of a piece: the branches it hangs on.
+/// Draws the branches in front of a piece's name.
 fn tree(story: &Story, index: usize, paint: Paint) -> String {
     let glyphs = paint.glyphs;
-    // Whether a later row hangs on the same.
+    // Whether no later row has the same parent.
     let is_last = |index: usize| {
         let parent = story.rows[index].parent;
         !story.rows[index + 1..].iter().any(|row| row.parent == parent)
@@ -58,10 +58,10 @@ fn tree(story: &Story, index: usize, paint: Paint) -> String {
     branches.iter().rev().copied().collect()
 }
 
-/// From milliseconds after Stop to columns.
+/// A scale from milliseconds after Stop to columns.
 struct Axis {
     columns: usize,
-    /// Milliseconds from one label to the next, and columns.
+    /// From one label to the next: milliseconds, and columns.
     label: f64,
     pitch: usize,
 }
@@ -90,7 +90,7 @@ impl Axis {
     }
 
     fn heading(&self, paint: Paint) -> String {
-        let mut line = format!("  {:<16}{:<12}{:>7}  ", "work", "of", "began");
+        let mut line = format!("  {:<16}{:<12}{:>7}  ", "work", "where", "began");
         for (column, after) in self.labels() {
             let label =
                 if column == LEAD { "Stop".to_owned() } else { format!("+{} ms", (after * 10.0).round() / 10.0) };
@@ -111,7 +111,7 @@ impl Axis {
         let after = |at| story.after_stop(at).map(|after| self.column(after));
         let (told, stopped) = (after(row.told_ms), after(row.stopped_ms));
         if row.started_ms.is_some() {
-            // Work whose end nobody marked has been seen to run to the end of the session, and no further.
+            // Work without a mark of its end is drawn to the end of the axis.
             for (column, cell) in cells.iter_mut().enumerate().take(stopped.unwrap_or(self.columns - MARGIN)) {
                 let is_wanted = story.stop_ms.is_none() || column < LEAD;
                 *cell = if is_wanted { (glyphs.work, Ink::Work) } else { (glyphs.unwanted, Ink::Unwanted) };
@@ -120,7 +120,7 @@ impl Axis {
         if row.piece == Piece::Prompt && story.stop_ms.is_some() {
             cells[LEAD] = (glyphs.cancel, Ink::Cancel);
         }
-        // Two signs never share a column: the later one moves on.
+        // Two signs never share a column: the later one moves right.
         let mut free = if row.piece == Piece::Prompt { LEAD + 1 } else { 0 };
         let signs = [(told, (glyphs.told, Ink::Cancel)), (stopped, (glyphs.stopped, Ink::Answer))];
         for (column, sign) in signs {
@@ -133,15 +133,15 @@ impl Axis {
     }
 }
 
-fn signs_explained(paint: Paint) -> String {
+fn explain_signs(paint: Paint) -> String {
     let glyphs = paint.glyphs;
     let signs = [
-        (glyphs.work, Ink::Work, "the work runs"),
-        (glyphs.cancel, Ink::Cancel, "Stop is pressed"),
-        (glyphs.unwanted, Ink::Unwanted, "it runs on"),
-        (glyphs.told, Ink::Cancel, "it is told"),
-        (glyphs.stopped, Ink::Answer, "it has stopped"),
+        (glyphs.work, Ink::Work, "work runs"),
+        (glyphs.cancel, Ink::Cancel, "Stop pressed"),
+        (glyphs.unwanted, Ink::Unwanted, "work still runs"),
+        (glyphs.told, Ink::Cancel, "told to stop"),
+        (glyphs.stopped, Ink::Answer, "stopped"),
     ];
-    let units = "in milliseconds: began after the prompt, told and stopped after Stop";
+    let units = "times in milliseconds: began, since the prompt; told and stopped, since Stop";
     legend(&signs, paint) + &format!("  {}\n", wrapped(units, 2, paint.width))
 }
