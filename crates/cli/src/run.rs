@@ -22,7 +22,8 @@ use std::{
 use clap::{Args, ValueEnum};
 use rescind::relay::{self, Ending, Level, Link, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
-    relay::{Clock, Config, SettingNames},
+    link::Clock,
+    relay::{RelayConfig, SettingNames},
     side::Sides,
 };
 use rustix::{
@@ -163,13 +164,13 @@ fn run(arguments: Arguments) -> Result<Ending, Failure> {
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
 }
 
-fn config(arguments: &Arguments) -> Config {
+fn config(arguments: &Arguments) -> RelayConfig {
     let client = arguments.protocol.dialect();
     let server = arguments.server_protocol.as_ref().map_or(client, Protocol::dialect);
     let on = |limits: &[Limit], clock| limits.iter().map(move |limit| limit.clone().on(clock)).collect::<Vec<_>>();
     let mut clocks = on(&arguments.timeout, Clock::Response);
     clocks.extend(on(&arguments.total_timeout, Clock::Total));
-    Config {
+    RelayConfig {
         dialects: Sides { client, server },
         grace: arguments.grace,
         clocks,
@@ -182,7 +183,7 @@ fn config(arguments: &Arguments) -> Config {
             max_in_flight: "see rescind run --max-in-flight",
         },
         seed: seed(),
-        ..Config::default()
+        ..RelayConfig::default()
     }
 }
 

@@ -18,7 +18,12 @@ use rescind::{
     peer::{ErrorObject, Peer, RawParams},
     relay::{self, Link},
 };
-use rescind_proto::{connection, dialect::mcp, relay::Config, relay::End, side::Side};
+use rescind_proto::{
+    connection,
+    dialect::mcp,
+    relay::{End, RelayConfig},
+    side::Side,
+};
 use rescind_testkit::{
     flooder::Flooder,
     sim::flood::{narrow_endpoint, narrow_relay},
@@ -50,7 +55,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
         client_output: client_output.into(),
         command: command.map(Into::into).to_vec(),
         launcher: PROGRAM.into(),
-        config: narrow_relay(Config::default()),
+        config: narrow_relay(RelayConfig::default()),
         finish: None,
         recording: None,
         log: None,
@@ -113,8 +118,8 @@ impl Drop for Hanging {
 fn a_link_and_a_peer_hold_what_is_documented_while_they_are_flooded() {
     let seconds = env::var("RESCIND_SOAK_SECONDS").map_or(60, |seconds| seconds.parse().expect("a number"));
     let folder = tempfile::tempdir().unwrap();
-    let bound = narrow_relay(Config::default()).most_held(READ)
-        + narrow_endpoint(connection::Config::new(Side::Server)).most_held(READ);
+    let bound = narrow_relay(RelayConfig::default()).most_held(READ)
+        + narrow_endpoint(connection::ConnectionConfig::new(Side::Server)).most_held(READ);
     let (linked, [client, server]) = link(folder.path());
     let (peered, asker) = peer();
     let own = std::process::id().cast_signed();

@@ -14,7 +14,7 @@ use std::{
 };
 
 use rescind::relay::{Ending, Level, Link, LinkError, run};
-use rescind_proto::relay::{Config, End};
+use rescind_proto::relay::{End, RelayConfig};
 use shim::{
     PROGRAM,
     words::{notification, request},
@@ -37,7 +37,7 @@ fn link_with(
         client_output: client_output.into(),
         command: command.iter().map(Into::into).collect(),
         launcher: PathBuf::from(PROGRAM),
-        config: Config { max_backlog, stall_limit: Duration::from_millis(100), ..Config::default() },
+        config: RelayConfig { max_backlog, stall_limit: Duration::from_millis(100), ..RelayConfig::default() },
         finish: None,
         recording: None,
         log: log.map(|log| (log, Level::Error)),
@@ -81,7 +81,7 @@ fn a_client_that_reads_nothing_after_the_servers_end_is_given_up_and_that_is_sai
     let log = folder.path().join("log");
     let text = r#"printf '{"method":"x","params":{"text":"%01000000d"}}\n' 0"#;
     let file = Some(File::create(&log).unwrap());
-    let (running, _to_link, _from_link) = link_with(Config::default().max_backlog, file, &["sh", "-c", text]);
+    let (running, _to_link, _from_link) = link_with(RelayConfig::default().max_backlog, file, &["sh", "-c", text]);
     let ending = running.join().unwrap().unwrap();
     assert_eq!((ending.server, ending.is_cut_short), (End::Exited(0), true));
     let log = fs::read_to_string(log).unwrap();

@@ -67,7 +67,7 @@ fn main() {
 }
 
 fn through_relay(exchanges: &[Vec<(Side, Vec<u8>)>]) -> f64 {
-    let mut relay = Relay::new(relay::Config::default());
+    let mut relay = Relay::new(relay::RelayConfig::default());
     let now = time::Instant::ORIGIN;
     let started = Instant::now();
     for (side, line) in exchanges.iter().flatten() {
@@ -82,7 +82,7 @@ fn through_relay(exchanges: &[Vec<(Side, Vec<u8>)>]) -> f64 {
 }
 
 fn past_monitor(exchanges: &[Vec<(Side, Vec<u8>)>]) -> f64 {
-    let mut monitor = Monitor::new(monitor::Config::default());
+    let mut monitor = Monitor::new(monitor::MonitorConfig::default());
     let now = time::Instant::ORIGIN;
     let started = Instant::now();
     for (side, line) in exchanges.iter().flatten() {

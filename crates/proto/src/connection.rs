@@ -39,11 +39,9 @@ use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
 
 pub use call::{CallOptions, Limit, Misuse};
-pub use config::Config;
+pub use config::ConnectionConfig;
 pub use counters::Counters;
-pub use event::{
-    CancelNotice, Clock, Event, LateKind, Payload, ReceiptNotice, Refusal, Request, Settlement, Stopped, Verdict,
-};
+pub use event::{ConnectionEvent, IncomingRequest, Payload, ReceiptNotice, Settlement, Stopped};
 pub use serve::{HandlerEnd, Reply};
 pub use trace_context::TraceContext;
 pub use veto::Taken;
@@ -59,6 +57,7 @@ use crate::{
     framing::{self, Chunk, Decoder, Framing, Leftover},
     hash::Seed,
     incoming::Requests,
+    link::Rejected,
     message,
     method::Methods,
     outbox::{Outbox, Ticket},
@@ -118,14 +117,14 @@ impl OutgoingKey {
 /// Bytes, events and timers are three queues instead of one stream of outputs,
 /// because the bytes may be blocked while the events must flow. Within each
 /// the order is total: a request leaves before its cancel, an answer's
-/// [`Event::Settled`] follows every notification that preceded it on the wire.
+/// [`ConnectionEvent::Settled`] follows every notification that preceded it on the wire.
 ///
 /// # Handlers
 ///
-/// An [`Event::Request`] asks for a handler; until it is polled the request
+/// An [`ConnectionEvent::Request`] asks for a handler; until it is polled the request
 /// counts as queued, and a cancel means that it is never seen. A handler has
 /// ended when the driver says so with [`ended`](Self::ended): only that frees
-/// its slot (D12). [`Event::Cancelled`] fires its token, [`Event::Drop`] ends
+/// its slot (D12). [`ConnectionEvent::Cancelled`] fires its token, [`ConnectionEvent::Drop`] ends
 /// it by force (D22).
 ///
 /// # Dropping it
@@ -133,7 +132,7 @@ impl OutgoingKey {
 /// Nothing is sent: the driver that drops a connection closes the link.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    config: Config,
+    config: ConnectionConfig,
     negotiation: Negotiation,
     /// Absent only while its own bytes are being taken in.
     decoder: Option<Decoder>,
@@ -175,7 +174,7 @@ const KEPT_RECORDS: usize = 256;
 /// Something for the driver, or a request to offer to it if it still stands by then.
 #[derive(Clone, Debug)]
 enum Item {
-    Event(Event),
+    ConnectionEvent(ConnectionEvent),
     Start(Key),
 }
 
@@ -234,7 +233,7 @@ struct Phase {
     /// Nothing can be written any more.
     write_closed: bool,
     shutting_down: bool,
-    /// [`Event::Closed`] was said.
+    /// [`ConnectionEvent::Closed`] was said.
     closed: bool,
 }
 
@@ -247,7 +246,7 @@ impl Phase {
 impl Connection {
     /// An endpoint that has seen nothing.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: ConnectionConfig) -> Self {
         let seed = Seed::new(config.seed);
         let (least, longest) = config.remember;
         let bounds = Bounds { most: config.remembered, least, longest };
@@ -370,7 +369,7 @@ impl Connection {
                 }
                 Timer::Debt => {
                     self.armed.debt = TimerKey::NOT;
-                    self.tell(Event::GivenUp { debt: self.owed });
+                    self.tell(ConnectionEvent::GivenUp { unsent: self.owed });
                 }
                 Timer::Drain => {
                     self.armed.drain = TimerKey::NOT;
@@ -384,7 +383,7 @@ impl Connection {
     /// The peer will send nothing more.
     ///
     /// Our requests settle as [`Settlement::Closed`]. The peer's are cancelled at once (D27), unless their
-    /// dialect lets them run on or [`Config::drain_on_eof`] gives them time; what they answer is still written.
+    /// dialect lets them run on or [`ConnectionConfig::drain_on_eof`] gives them time; what they answer is still written.
     pub fn handle_eof(&mut self, now: Instant) {
         self.now = now;
         self.end_input(now);
@@ -413,7 +412,7 @@ impl Connection {
     }
 
     /// Ends the connection in order: nothing new is taken in or sent, our requests are cancelled, the peer's
-    /// handlers are told to stop and get [`Config::short_grace`]. [`Event::Closed`] says when all is done.
+    /// handlers are told to stop and get [`ConnectionConfig::short_grace`]. [`ConnectionEvent::Closed`] says when all is done.
     pub fn shutdown(&mut self, now: Instant) {
         self.now = now;
         if !self.phase.shutting_down {
@@ -473,15 +472,15 @@ impl Connection {
         !self.events.is_empty()
     }
 
-    /// The next event; polling an [`Event::Request`] starts its handler.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    /// The next event; polling an [`ConnectionEvent::Request`] starts its handler.
+    pub fn poll_event(&mut self) -> Option<ConnectionEvent> {
         loop {
             let Some(item) = self.events.pop_front() else {
                 self.events.shrink_to(KEPT_RECORDS);
                 return None;
             };
             match item {
-                Item::Event(event) => return Some(event),
+                Item::ConnectionEvent(event) => return Some(event),
                 Item::Start(key) => {
                     if let Some(event) = self.start(key) {
                         return Some(event);
@@ -525,7 +524,7 @@ impl Connection {
             // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
             Some(Leftover::Line(line)) if crate::frame::parse(&line).is_ok() => self.take_body(now, &line),
             Some(Leftover::Line(bytes) | Leftover::Half(bytes)) => {
-                self.refused(Refusal::Unfinished, None, &bytes, None);
+                self.refused(Rejected::Unfinished, None, &bytes, None);
             }
             Some(Leftover::Overlong(message)) => {
                 self.counters.received += 1;
@@ -553,7 +552,7 @@ impl Connection {
         }
         if (self.phase.input_ended || self.phase.shutting_down) && !self.phase.closed && self.is_quiet() {
             self.phase.closed = true;
-            self.tell(Event::Closed);
+            self.tell(ConnectionEvent::Closed);
         }
         self.check();
     }
@@ -580,8 +579,8 @@ impl Connection {
         self.negotiation.of(self.peer(), self.config.framing)
     }
 
-    fn tell(&mut self, event: Event) {
-        self.events.push_back(Item::Event(event));
+    fn tell(&mut self, event: ConnectionEvent) {
+        self.events.push_back(Item::ConnectionEvent(event));
     }
 
     /// Queues a message; `write` appends its JSON.

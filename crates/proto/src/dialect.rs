@@ -27,7 +27,7 @@ pub struct Dialect {
     /// Other spellings we accept, and send back to a peer that itself used one (D3).
     pub aliases: &'static [CancelForm],
     /// What the requester gets for a request it cancelled.
-    pub settlement: Settlement,
+    pub settlement: CancelReply,
     /// The error for a request that its own handler or server gave up (D24).
     pub gave_up: ErrorText,
     /// Who may send a cancel.
@@ -53,7 +53,7 @@ pub struct Dialect {
     /// Whether an error may stand without the id of a request.
     pub stray_error: StrayError,
     /// Clocks of requests that name none (D16).
-    pub clocks: Clocks,
+    pub clocks: DefaultClocks,
     /// Methods that have a result of their own for "cancelled" (ACP-01, ACP-08).
     pub cancel_results: &'static [CancelResult],
     /// How progress names its request.
@@ -96,7 +96,7 @@ pub struct CancelForm {
 
 /// What the requester gets for a request it cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Settlement {
+pub enum CancelReply {
     /// Nothing at all (MCP-C06).
     Silent,
     /// Exactly one answer: a result, the method's own cancellation result, or this error (ACP-01, LSP-01).
@@ -163,7 +163,7 @@ pub enum StrayError {
 
 /// Clocks of requests that name none (D16). A relay ignores them: it sets no clock without a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Clocks {
+pub struct DefaultClocks {
     /// Until the answer; progress resets it where the caller asked for that.
     pub response: Option<Duration>,
     /// Until the answer, whatever happens (MCP-T05).
@@ -175,7 +175,7 @@ pub struct Clocks {
     pub unclocked: &'static [&'static str],
 }
 
-impl Clocks {
+impl DefaultClocks {
     /// Whether a person answers requests of this method.
     #[must_use]
     pub fn is_question(&self, method: &str) -> bool {
@@ -273,7 +273,7 @@ impl Dialect {
     /// The error or silence that ends a request its requester cancelled.
     #[must_use]
     pub const fn is_silent(&self) -> bool {
-        matches!(self.settlement, Settlement::Silent)
+        matches!(self.settlement, CancelReply::Silent)
     }
 
     /// The forms we understand, ours first (D3).
@@ -293,7 +293,7 @@ impl Dialect {
         match said {
             ResponseBody::Error(error) => {
                 let code = json::member(error, "code");
-                matches!(self.settlement, Settlement::Answered(text) if code == Some(text.code.to_string().as_bytes()))
+                matches!(self.settlement, CancelReply::Answered(text) if code == Some(text.code.to_string().as_bytes()))
             }
             ResponseBody::Result(result) => self
                 .cancel_result(method)
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn no_answered_dialect_settles_with_a_code_of_mcp() {
         for dialect in Dialect::ALL {
-            if let Settlement::Answered(error) = dialect.settlement {
+            if let CancelReply::Answered(error) = dialect.settlement {
                 assert_ne!(dialect.family, Family::Mcp, "-32800 does not exist in MCP");
                 assert_eq!(error.code, -32800);
             }

@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use crate::{
     cause::Cause,
     connection::Payload,
-    dialect::{CancelResult, Dialect, Settlement},
+    dialect::{CancelReply, CancelResult, Dialect},
     hash::Seed,
     id::{IncomingId, RequestId},
     method::Method,
@@ -238,7 +238,7 @@ impl Incoming {
     }
 
     pub(crate) const fn is_silent(&self) -> bool {
-        matches!(self.dialect.settlement, Settlement::Silent)
+        matches!(self.dialect.settlement, CancelReply::Silent)
     }
 
     pub(crate) fn cancelled_by_peer(&self) -> bool {

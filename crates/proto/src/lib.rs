@@ -13,6 +13,7 @@ pub mod connection;
 pub mod dialect;
 pub mod error_code;
 pub mod id;
+pub mod link;
 pub mod monitor;
 pub mod receipt;
 pub mod relay;
@@ -20,7 +21,6 @@ pub mod rule;
 pub mod side;
 pub mod time;
 
-mod cancel;
 mod early_cancels;
 mod hash;
 mod incoming;

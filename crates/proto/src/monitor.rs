@@ -14,7 +14,7 @@
 //! nothing to write, and no timer that must fire: time only passes with what arrives. Whoever judges a link by the
 //! rules stands on top: the [events](Event) say what happened, the [views](RequestView) what is known of each request,
 //! and nothing here says whether it was lawful but for the cancels that a receiver must not heed
-//! ([`Verdict::Refused`](crate::relay::Verdict)).
+//! ([`Verdict::Forbidden`](crate::relay::Verdict)).
 //!
 //! Files: `pass` takes in requests, answers and progress; `stop` is every cancel; `observed` is one request, `table`
 //! those of one side; `view` shows them; `proof` is for those who check the machine.
@@ -30,21 +30,20 @@ mod view;
 
 use std::collections::VecDeque;
 
-pub use config::Config;
-pub use event::{Answered, CancelSeen, Event, Settled, Unread, Untracked};
-pub use observed::{Late, Progress};
-pub use view::{Counts, RequestView};
+pub use config::MonitorConfig;
+pub use event::{MonitorEvent, ObservedAnswer, ObservedCancel, ObservedEnd};
+pub use observed::{ObservedLate, ObservedProgress};
+pub use view::{ObservedRequest, SideCounts};
 
-pub use crate::relay::RequestKey;
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::{EarlyCancelLimits, EarlyCancels},
     frame::{self, Batch, Frame, Malformed, Mend},
     framing::{Chunk, Decoder, Framing, Leftover},
     hash::Seed,
+    link::{Implementation, Rejected, RequestKey},
     method::Methods,
     receipt::Outcome,
-    relay::Implementation,
     side::{Side, Sides},
     time::Instant,
 };
@@ -53,12 +52,12 @@ use table::Table;
 
 /// An observer of one link between a client and a server.
 ///
-/// Memory is bounded by its [`Config`], whatever passes: about 300 bytes for each request in flight or remembered and
+/// Memory is bounded by its [`MonitorConfig`], whatever passes: about 300 bytes for each request in flight or remembered and
 /// what it may keep of their texts, and one message for each side that is fed as bytes. Events wait until they are
 /// polled; one message makes a few.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    config: Config,
+    config: MonitorConfig,
     negotiation: Negotiation,
     framing: Framing,
     /// Absent only while its own bytes are being taken in.
@@ -75,14 +74,14 @@ pub struct Monitor {
     implementations: Sides<Option<Implementation>>,
     /// The dialect that was last told of.
     spoken: &'static Dialect,
-    events: VecDeque<Event>,
-    counts: Sides<Counts>,
+    events: VecDeque<MonitorEvent>,
+    counts: Sides<SideCounts>,
 }
 
 impl Monitor {
     /// A monitor that has seen nothing.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: MonitorConfig) -> Self {
         let seed = Seed::new(config.seed);
         let framing = config.framing.unwrap_or(Framing::Line);
         let negotiation = Negotiation::new(Sides::from_fn(|_| config.dialect));
@@ -151,10 +150,10 @@ impl Monitor {
         self.catch_up(now);
         self.handle_leftover(now, side);
         self.ended[side] = true;
-        self.events.push_back(Event::Ended { side, at: now });
-        self.give_up(now, side.other(), Settled::Lost);
+        self.events.push_back(MonitorEvent::Ended { side });
+        self.give_up(now, side.other(), ObservedEnd::Lost);
         if side == Side::Server || self.ended[side.other()] {
-            self.give_up(now, side, Settled::Gone);
+            self.give_up(now, side, ObservedEnd::Gone);
         }
         self.check();
     }
@@ -173,7 +172,7 @@ impl Monitor {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<MonitorEvent> {
         self.events.pop_front()
     }
 
@@ -181,7 +180,7 @@ impl Monitor {
         match chunk {
             Chunk::Frame(framed) => self.read(now, from, framed.body()),
             Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
-            Chunk::Broken(_) => self.note_unread(now, from, Unread::Broken),
+            Chunk::Broken(_) => self.note_unread(from, Rejected::Broken),
         }
     }
 
@@ -207,7 +206,7 @@ impl Monitor {
     }
 
     fn handle_batch(&mut self, now: Instant, from: Side, batch: Batch<'_>) {
-        self.events.push_back(Event::Batch { from, members: batch.len(), at: now });
+        self.events.push_back(MonitorEvent::Batch { from, members: batch.len() });
         for body in batch.members() {
             match frame::parse_member(body) {
                 Ok(message) => self.handle_message(now, from, message),
@@ -222,7 +221,7 @@ impl Monitor {
             None => {}
             // A last line without its line break is a message if it can be read as one.
             Some(Leftover::Line(line)) if frame::parse(&line).is_ok() => self.read(now, from, &line),
-            Some(Leftover::Line(_) | Leftover::Half(_)) => self.note_unread(now, from, Unread::Unfinished),
+            Some(Leftover::Line(_) | Leftover::Half(_)) => self.note_unread(from, Rejected::Unfinished),
             Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
         }
     }
@@ -242,14 +241,14 @@ impl Monitor {
     fn catch_up(&mut self, now: Instant) {
         for side in Side::BOTH {
             while let Some(held) = self.held[side].expire(now) {
-                self.note_held_in_vain(now, side, held);
+                self.note_held_in_vain(side, held);
             }
             self.tables[side].prune(now, self.config.remembered, self.config.remember);
         }
     }
 
     /// The requests of `from` in flight are over without an answer, and so is what could be learnt of their cancels.
-    fn give_up(&mut self, now: Instant, from: Side, how: Settled) {
+    fn give_up(&mut self, now: Instant, from: Side, how: ObservedEnd) {
         for key in self.tables[from].live_by_age() {
             let request = RequestKey { from, key };
             let Some(observed) = self.tables[from].get_mut(key) else { continue };
@@ -258,15 +257,15 @@ impl Monitor {
                 && cancel.outcome.is_cut_short(confirms)
             {
                 cancel.outcome = Outcome::Unknown;
-                self.events.push_back(Event::Receipt { request, outcome: Outcome::Unknown, at: now });
+                self.events.push_back(MonitorEvent::Receipt { request, outcome: Outcome::Unknown });
             }
             self.settle(now, request, how);
         }
     }
 
-    fn settle(&mut self, now: Instant, request: RequestKey, how: Settled) {
+    fn settle(&mut self, now: Instant, request: RequestKey, how: ObservedEnd) {
         if self.tables[request.from].settle(request.key, now, how) {
-            self.events.push_back(Event::Settled { request, how, at: now });
+            self.events.push_back(MonitorEvent::Settled { request, how });
         }
     }
 
@@ -278,17 +277,17 @@ impl Monitor {
         self.tables[request.from].get_mut(request.key)
     }
 
-    fn note_unread(&mut self, now: Instant, from: Side, why: Unread) {
+    fn note_unread(&mut self, from: Side, why: Rejected) {
         self.counts[from].unread += 1;
-        self.events.push_back(Event::Unread { from, why, at: now });
+        self.events.push_back(MonitorEvent::Rejected { from, why });
     }
 
     /// Tells of the dialect, if something has just shown another one.
-    fn note_dialect(&mut self, now: Instant) {
+    fn note_dialect(&mut self) {
         let dialect = self.dialect();
         if *dialect != *self.spoken {
             self.spoken = dialect;
-            self.events.push_back(Event::Dialect { dialect, at: now });
+            self.events.push_back(MonitorEvent::Dialect { dialect });
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Outbox<T> {
     /// Whether the frame being written is the urgent head; meaningless while `begun` is 0.
     begun_urgent: bool,
     /// Unwritten bytes in both lanes.
-    debt: usize,
+    unsent: usize,
     seeded: Seeded,
 }
 
@@ -57,18 +57,18 @@ impl<T> Outbox<T> {
     pub(crate) const RECORD: usize = size_of::<Frame<T>>();
 
     pub(crate) const fn new(seeded: Seeded) -> Self {
-        Self { ordered: Lane::new(), urgent: Lane::new(), begun: 0, begun_urgent: false, debt: 0, seeded }
+        Self { ordered: Lane::new(), urgent: Lane::new(), begun: 0, begun_urgent: false, unsent: 0, seeded }
     }
 
     /// Unwritten bytes.
-    pub(crate) const fn debt(&self) -> usize {
-        self.debt
+    pub(crate) const fn unsent(&self) -> usize {
+        self.unsent
     }
 
     /// Unwritten bytes and the records of their frames: what is compared with the bounds (D13, invariant 8), so that
     /// a flood of tiny frames counts for what it takes.
     pub(crate) fn backlog(&self) -> usize {
-        self.debt + Self::RECORD * (self.ordered.live() + self.urgent.live())
+        self.unsent + Self::RECORD * (self.ordered.live() + self.urgent.live())
     }
 
     /// Bytes of memory held, capacities included: at most four times the [`backlog`](Self::backlog) with the frame
@@ -83,7 +83,7 @@ impl<T> Outbox<T> {
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.debt == 0
+        self.unsent == 0
     }
 
     /// The ticket of the frame that is queued next.
@@ -94,7 +94,7 @@ impl<T> Outbox<T> {
 
     /// Queues a frame that `write` appends to the buffer it is given.
     pub(crate) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
-        let number = self.ordered.push(tag, write, &mut self.debt);
+        let number = self.ordered.push(tag, write, &mut self.unsent);
         Ticket::new(false, number)
     }
 
@@ -114,13 +114,13 @@ impl<T> Outbox<T> {
         if bytes.len() < OWN {
             return self.push(tag, |out| out.extend_from_slice(&bytes));
         }
-        self.debt += bytes.len();
+        self.unsent += bytes.len();
         Ticket::new(false, self.ordered.push_owned(tag, bytes.into_boxed_slice()))
     }
 
     /// Queues a frame ahead of every whole frame that has not begun.
     pub(crate) fn push_urgent(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
-        let number = self.urgent.push(tag, write, &mut self.debt);
+        let number = self.urgent.push(tag, write, &mut self.unsent);
         Ticket::new(true, number)
     }
 
@@ -131,7 +131,7 @@ impl<T> Outbox<T> {
         }
         let lane = if ticket.is_urgent() { &mut self.urgent } else { &mut self.ordered };
         let len = lane.withdraw(ticket.number())?;
-        self.debt -= len;
+        self.unsent -= len;
         lane.skip_withdrawn();
         if !self.seeded.has(SeededBug::KeptWithdrawn) && !self.seeded.has(SeededBug::KeptWritten) {
             lane.reclaim();
@@ -180,7 +180,7 @@ impl<T> Outbox<T> {
             };
             let step = bytes.min(len - self.begun);
             bytes -= step;
-            self.debt -= step;
+            self.unsent -= step;
             self.begun += step;
             self.begun_urgent = urgent;
             if self.begun < len {
@@ -205,7 +205,7 @@ impl<T> Outbox<T> {
 
     /// Forgets everything that waits, as when nobody will read it; `lost` sees each frame's tag.
     pub(crate) fn clear(&mut self, mut lost: impl FnMut(T)) {
-        self.debt = 0;
+        self.unsent = 0;
         self.begun = 0;
         for lane in [&mut self.urgent, &mut self.ordered] {
             while !lane.is_empty() {

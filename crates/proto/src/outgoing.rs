@@ -32,7 +32,7 @@ pub(crate) struct Outgoing {
     /// Its frame: the outbox knows whether it has begun to leave.
     pub(crate) frame: Ticket,
     pub(crate) started: Instant,
-    pub(crate) clocks: Clocks,
+    pub(crate) clocks: CallClocks,
     /// When its timer is armed, which may be before its clocks are due.
     pub(crate) armed: TimerKey,
     pub(crate) token: Option<Box<RequestId>>,
@@ -91,7 +91,7 @@ pub(crate) enum Part {
 
 /// The clocks of one request (D16); [`NEVER`] is a clock that does not run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clocks {
+pub(crate) struct CallClocks {
     /// On the clock that stands while the peer has a question open (D49).
     pub(crate) response: Instant,
     /// The response clock's limit in nanoseconds, if it runs: half the room of a `Duration`.
@@ -101,7 +101,7 @@ pub(crate) struct Clocks {
     pub(crate) total: Instant,
 }
 
-impl Clocks {
+impl CallClocks {
     /// The response clock's limit, if it runs.
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.limit.map(|limit| Duration::from_nanos(limit.get()))

@@ -26,8 +26,6 @@ mod config;
 mod end;
 mod event;
 mod exchange;
-mod implementation;
-mod key;
 mod pass;
 mod proof;
 mod settle;
@@ -44,13 +42,11 @@ use std::collections::VecDeque;
 
 pub use crate::early_cancels::EarlyCancelLimits;
 pub use changes::OwnMessage;
-pub use config::{Clock, ClockRule, Config, Emit, SettingNames};
+pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
 pub use end::{End, EndReason, EndedBy};
-pub use event::{CancelNotice, Drop, Event, Hop, LateKind, Settled, StuckSign, TaskNews, Verdict};
-pub use exchange::Late;
-pub use implementation::Implementation;
-pub use key::{NoKey, RequestKey};
-pub use tally::{Counts, Histogram, Tally};
+pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
+pub use exchange::LateCounts;
+pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
 use crate::{
@@ -62,6 +58,7 @@ use crate::{
     framing::{self, Chunk, Decoder, Framed, Framing, Leftover, Overlong},
     hash::Seed,
     id::RequestId,
+    link::{Clock, Implementation, Rejected, RequestKey},
     message,
     method::Methods,
     outbox::{OWN, Outbox, Ticket},
@@ -82,7 +79,7 @@ use tag::{PackedTag, Tag};
 /// A relay between a client and a server.
 #[derive(Clone, Debug)]
 pub struct Relay {
-    config: Config,
+    config: RelayConfig,
     negotiation: Negotiation,
     framing: Framing,
     links: Sides<Link>,
@@ -100,7 +97,7 @@ pub struct Relay {
     timers: Timers<Timer>,
     /// When [`Timer::Tombstones`] is due.
     tombstones_due: Option<Instant>,
-    events: VecDeque<Event>,
+    events: VecDeque<RelayEvent>,
     /// By who broke them.
     violations: Sides<Violations>,
     tally: Tally,
@@ -174,7 +171,7 @@ impl Passed {
 impl Relay {
     /// A relay that has seen nothing.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: RelayConfig) -> Self {
         let seed = Seed::new(config.seed);
         Self {
             negotiation: Negotiation::new(config.dialects),
@@ -244,7 +241,7 @@ impl Relay {
             }
             if frames {
                 cold_path();
-                events.push_back(Event::Frame { hop: Hop::To(side), at: now, bytes: bytes.into() });
+                events.push_back(RelayEvent::Frame { hop: Hop::To(side), bytes: bytes.into() });
             }
             if tag != PackedTag::PLAIN {
                 left.push((tag, bytes.len()));
@@ -281,10 +278,10 @@ impl Relay {
         self.check();
     }
 
-    /// The driver waits no longer for `side` to read what it is owed. Emits [`Event::GivenUp`].
+    /// The driver waits no longer for `side` to read what it is owed. Emits [`RelayEvent::GivenUp`].
     pub fn give_up(&mut self, side: Side) {
-        let debt = self.links[side].outbox.debt();
-        self.events.push_back(Event::GivenUp { side, debt });
+        let unsent = self.links[side].outbox.unsent();
+        self.events.push_back(RelayEvent::GivenUp { side, unsent });
     }
 
     /// `side` will send nothing more.
@@ -366,7 +363,7 @@ impl Relay {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<RelayEvent> {
         let event = self.events.pop_front();
         if event.is_none() {
             self.events.shrink_to(KEPT_RECORDS);
@@ -424,14 +421,14 @@ impl Relay {
         match chunk {
             Chunk::Frame(framed) => self.handle_frame(now, from, framed),
             Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
-            Chunk::Broken(broken) => self.refuse_garbage(now, from, broken.raw, "not a message"),
+            Chunk::Broken(broken) => self.refuse_garbage(from, Rejected::Broken, broken.raw, "not a message"),
         }
     }
 
     fn handle_frame(&mut self, now: Instant, from: Side, framed: Framed<'_>) {
         if self.config.emit.frames {
             let bytes = framed.raw().into();
-            self.events.push_back(Event::Frame { hop: Hop::From(from), at: now, bytes });
+            self.events.push_back(RelayEvent::Frame { hop: Hop::From(from), bytes });
         }
         let body = framed.body();
         let passed = match frame::parse(body) {
@@ -462,7 +459,7 @@ impl Relay {
         malformed: Malformed,
     ) -> Option<(Vec<u8>, Passed)> {
         if self.config.has(SeededBug::UnreadableAnswerLost) {
-            self.refuse_garbage(now, from, body, "not JSON");
+            self.refuse_garbage(from, Rejected::NotJson, body, "not JSON");
             return None;
         }
         match frame::mend(body, self.config.max_message) {
@@ -582,7 +579,7 @@ impl Relay {
         if cancel.receipt.outcome == Outcome::Asked {
             cancel.receipt.outcome = Outcome::Sent;
         }
-        self.report_receipt(now, request);
+        self.report_receipt(request);
     }
 
     /// The last bytes of an input that ended in the middle of something.
@@ -603,12 +600,12 @@ impl Relay {
             }
             Some(Leftover::Line(bytes)) => {
                 if from == Side::Client {
-                    self.refuse_garbage(now, from, &bytes, "not JSON");
+                    self.refuse_garbage(from, Rejected::NotJson, &bytes, "not JSON");
                 } else {
-                    self.report_drop(now, from, Drop::Unfinished, &bytes);
+                    self.report_drop(from, Rejected::Unfinished, &bytes);
                 }
             }
-            Some(Leftover::Half(bytes)) => self.report_drop(now, from, Drop::Unfinished, &bytes),
+            Some(Leftover::Half(bytes)) => self.report_drop(from, Rejected::Unfinished, &bytes),
             Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
         }
     }
@@ -658,7 +655,7 @@ impl Relay {
                 if let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) {
                     cancel.frame = None;
                     cancel.receipt.outcome = Outcome::Unknown;
-                    self.report_receipt(now, request);
+                    self.report_receipt(request);
                 }
             }
             Tag::Many(bundle) => {

@@ -5,13 +5,14 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Config, Event, HandlerEnd, IncomingState, Refusal, Reply, Verdict},
+    connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingState, Reply},
     dialect::{acp, mcp},
+    link::{Rejected, Verdict},
     receipt::Ending,
     side::Side,
 };
 
-fn bounded(running: usize, queued: usize) -> Config {
+fn bounded(running: usize, queued: usize) -> ConnectionConfig {
     let mut config = config(Side::Server, &mcp::LATEST_LEGACY);
     config.max_running = running;
     config.max_queued = queued;
@@ -95,7 +96,7 @@ fn handlers_that_wait_for_their_peer_are_bounded_with_those_that_are_queued() {
     }
     assert_eq!(rig.conn.running(), 3);
     rig.hear(&[&call("4", "work")]);
-    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]));
+    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Rejected::Overloaded]));
 }
 
 // D48: one that asked its peer in an answer, and in a request besides.
@@ -130,11 +131,11 @@ fn a_suspended_handler_keeps_nobody_out_and_is_at_work_again_once_it_is_stopped(
     });
     let third = rig.serve("3", "work");
     rig.hear(&[&call("4", "work"), &call("5", "work")]);
-    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]), "one runs, one waits");
+    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Rejected::Overloaded]), "one runs, one waits");
     assert!(rig.conn.stop(rig.now, suspended[0], Cause::new(CauseCode::Caller)));
     rig.end(third, OK);
     rig.hear(&[&call("5", "work")]);
-    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Refusal::Overloaded]), "what was stopped is at work");
+    assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Rejected::Overloaded]), "what was stopped is at work");
     rig.end(suspended[0], HandlerEnd::Cancelled);
     let fourth = rig.start().pop().expect("the slot is free");
     rig.end(fourth.key, OK);
@@ -203,7 +204,7 @@ fn cancels_and_responses_pass_a_saturated_server() {
     let ours = rig.call("roots/list");
     let first = rig.serve("1", "work");
     rig.hear(&[&call("2", "work"), &call("3", "work")]);
-    assert_eq!(rig.refusals(), [Refusal::Overloaded]);
+    assert_eq!(rig.refusals(), [Rejected::Overloaded]);
     rig.hear(&[&result("1"), &mcp_cancel("1")]);
     assert_eq!(rig.settled().len(), 1, "the response to {ours:?} passed");
     assert_eq!(rig.fired(), [(first, CauseCode::Caller)]);
@@ -214,7 +215,7 @@ fn cancels_and_responses_pass_a_saturated_server() {
 fn one_request_too_many_is_refused_with_an_error() {
     let mut rig = Rig::new(bounded(1, 1));
     rig.hear(&[&call("1", "work"), &call("2", "work"), &call("3", "work")]);
-    assert_eq!(rig.refusals(), [Refusal::Overloaded]);
+    assert_eq!(rig.refusals(), [Rejected::Overloaded]);
     assert_eq!(
         rig.say(),
         [r#"{"jsonrpc":"2.0","id":3,"error":{"code":-31004,"message":"too many requests in flight"}}"#]
@@ -265,7 +266,7 @@ fn notifications_and_answers_come_in_the_order_of_the_wire() {
     rig.poll();
     let order: Vec<_> = rig.log.iter().map(std::mem::discriminant).collect();
     assert_eq!(order[0], order[2]);
-    assert!(matches!(&rig.log[1], Event::Settled { key: settled, .. } if *settled == key));
+    assert!(matches!(&rig.log[1], ConnectionEvent::Settled { request: settled, .. } if *settled == key));
 }
 
 #[test]

@@ -5,10 +5,12 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
-    connection::{Config, HandlerEnd, Refusal, Settlement, Verdict},
+    connection::{ConnectionConfig, HandlerEnd, Settlement},
     dialect::{Dialect, acp, lsp, mcp},
+    frame::Reason,
     framing::Framing,
     id::RequestId,
+    link::{Rejected, Verdict},
     receipt::Outcome,
     rule::Rule,
     side::Side,
@@ -21,7 +23,7 @@ fn garbage_is_told_to_a_client_in_the_form_of_its_revision() {
     let told = |dialect| {
         let mut rig = server(dialect);
         rig.hear(&["{nonsense"]);
-        assert_eq!(rig.refusals(), [Refusal::NotJson]);
+        assert_eq!(rig.refusals(), [Rejected::NotJson]);
         rig.say()
     };
     assert_eq!(told(&mcp::REVISION_2024_11_05), [""; 0]);
@@ -40,15 +42,15 @@ fn garbage_from_a_server_is_an_event_and_no_more() {
 // Case 75, D6.
 #[test]
 fn a_repeated_or_escaped_envelope_member_is_refused() {
-    for text in [
-        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"work"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"work","method":"play"}"#,
-        r#"{"jsonrpc":"2.0","\u0069d":1,"method":"work"}"#,
+    for (text, reason) in [
+        (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"work"}"#, Reason::RepeatedMember),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"work","method":"play"}"#, Reason::RepeatedMember),
+        (r#"{"jsonrpc":"2.0","\u0069d":1,"method":"work"}"#, Reason::EscapedMember),
     ] {
         let mut rig = server(&acp::V1);
         rig.hear(&[text]);
         assert_eq!(rig.start(), [], "{text}");
-        assert_eq!(rig.refusals(), [Refusal::Invalid]);
+        assert_eq!(rig.refusals(), [Rejected::Invalid(reason)]);
         let said = rig.say();
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("-32600"));
@@ -71,7 +73,7 @@ fn a_bad_request_is_answered_under_its_id_unless_that_is_in_flight() {
 fn a_bad_notification_or_response_is_not_answered() {
     let mut rig = server(&acp::V1);
     rig.hear(&[r#"{"jsonrpc":"2.0","method":5}"#, r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#]);
-    assert_eq!(rig.refusals(), [Refusal::Invalid, Refusal::Invalid]);
+    assert_eq!(rig.refusals(), [Rejected::Invalid(Reason::BadMethod), Rejected::Invalid(Reason::TwoOutcomes)]);
     assert_eq!(rig.say(), [""; 0]);
 }
 
@@ -80,7 +82,7 @@ fn an_answer_that_cannot_be_read_ends_the_call() {
     let mut rig = client(&mcp::LATEST);
     let key = rig.call("work");
     rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1}}"#]);
-    assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Refusal::Invalid))]);
+    assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Rejected::Invalid(Reason::TwoOutcomes)))]);
     rig.leaves_nothing();
 }
 
@@ -95,7 +97,7 @@ fn an_answer_that_is_not_json_and_plainly_names_a_call_ends_it() {
         let mut rig = client(&mcp::LATEST);
         let key = rig.call("work");
         rig.conn.handle_input(rig.now, broken);
-        assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Refusal::NotJson))], "{}", broken.escape_ascii());
+        assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Rejected::NotJson))], "{}", broken.escape_ascii());
         assert_eq!(rig.say(), [""; 0]);
         rig.leaves_nothing();
     }
@@ -120,7 +122,7 @@ fn a_request_that_cannot_be_read_is_answered_under_its_id() {
 fn a_null_id_is_served_only_where_it_is_lawful() {
     let mut rig = server(&mcp::LATEST_LEGACY);
     rig.hear(&[&call("null", "work")]);
-    assert_eq!(rig.refusals(), [Refusal::NullId]);
+    assert_eq!(rig.refusals(), [Rejected::NullId]);
     assert_eq!(rig.start(), []);
     let mut rig = server(&acp::V1);
     let key = rig.serve("null", "work");
@@ -131,7 +133,7 @@ fn a_null_id_is_served_only_where_it_is_lawful() {
 }
 
 fn small(role: Side, dialect: &'static Dialect) -> Rig {
-    let mut config: Config = config(role, dialect);
+    let mut config: ConnectionConfig = config(role, dialect);
     config.max_message = 100;
     Rig::new(config)
 }
@@ -142,7 +144,7 @@ fn a_request_that_is_too_long_is_the_one_that_fails() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"work","params":{{"x":"{}"}}}}"#, "x".repeat(200));
     rig.hear(&[&call("1", "a"), &long, &call("2", "b")]);
     assert_eq!(rig.start().len(), 2);
-    assert_eq!(rig.refusals(), [Refusal::TooLarge]);
+    assert_eq!(rig.refusals(), [Rejected::TooLarge]);
     let said = rig.say();
     assert_eq!(said.len(), 1);
     assert!(said[0].starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-31005,"#), "{}", said[0]);
@@ -155,7 +157,7 @@ fn an_answer_that_is_too_long_ends_its_call() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":"{}"}}}}"#, "x".repeat(200));
     rig.hear(&[&long, &result("2")]);
     let settled = rig.settled();
-    assert_eq!(settled[0], (lost, Settlement::Unreadable(Refusal::TooLarge)));
+    assert_eq!(settled[0], (lost, Settlement::Unreadable(Rejected::TooLarge)));
     assert_eq!(settled[1].0, other);
     assert_eq!(rig.say(), [""; 0]);
     rig.leaves_nothing();
@@ -171,7 +173,7 @@ fn any_cut_of_the_input_means_the_same() {
         }
         assert_eq!(rig.start().len(), 1, "in steps of {step}");
         assert_eq!(rig.verdicts(), [Verdict::Accepted]);
-        assert_eq!(rig.refusals(), [Refusal::UnknownResponse]);
+        assert_eq!(rig.refusals(), [Rejected::UnknownResponse]);
     }
 }
 
@@ -180,7 +182,7 @@ fn an_input_that_ends_in_the_middle_is_reported() {
     let mut rig = server(&mcp::LATEST_LEGACY);
     rig.conn.handle_input(rig.now, br#"{"jsonrpc":"2.0","id":1,"meth"#);
     rig.conn.handle_eof(rig.now);
-    assert_eq!(rig.refusals(), [Refusal::Unfinished]);
+    assert_eq!(rig.refusals(), [Rejected::Unfinished]);
     assert!(rig.is_closed());
 }
 
@@ -202,7 +204,7 @@ fn content_length_framing_both_ways() {
 // D2.
 #[test]
 fn the_spelling_of_a_cancel_tells_the_dialect_of_its_request() {
-    let mut free = Config::new(Side::Server);
+    let mut free = ConnectionConfig::new(Side::Server);
     free.deadline_travels = false;
     let mut rig = Rig::new(free);
     let key = rig.serve("1", "work");
@@ -214,7 +216,7 @@ fn the_spelling_of_a_cancel_tells_the_dialect_of_its_request() {
 
 #[test]
 fn the_first_cancel_tells_the_dialect_of_every_request_in_flight() {
-    let mut rig = Rig::new(Config { deadline_travels: false, ..Config::new(Side::Server) });
+    let mut rig = Rig::new(ConnectionConfig { deadline_travels: false, ..ConnectionConfig::new(Side::Server) });
     for (id, key) in ["1", "2"].map(|id| (id, rig.serve(id, "work"))) {
         rig.hear(&[&acp_cancel(id)]);
         assert_eq!(rig.fired(), [(key, CauseCode::Caller)]);
@@ -228,7 +230,7 @@ fn the_first_cancel_tells_the_dialect_of_every_request_in_flight() {
 // D2.
 #[test]
 fn a_request_that_names_its_revision_is_served_in_it() {
-    let mut rig = Rig::new(Config::new(Side::Server));
+    let mut rig = Rig::new(ConnectionConfig::new(Side::Server));
     rig.hear(&[
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
@@ -329,7 +331,7 @@ fn a_batch_holds_answers_for_us_and_refusals_for_the_peer() {
     let members = [result("1"), call("5", "a"), call("5", "a"), call("6", "initialize"), "7".to_owned()];
     rig.hear(&[&format!("[{}]", members.join(","))]);
     assert_eq!(rig.settled()[0].0, ours);
-    assert_eq!(rig.refusals(), [Refusal::DuplicateId, Refusal::Batch, Refusal::Invalid]);
+    assert_eq!(rig.refusals(), [Rejected::DuplicateId, Rejected::Batch, Rejected::Invalid(Reason::NoObject)]);
     let key = rig.start().remove(0).key;
     rig.end(key, OK);
     let said = rig.say();
@@ -344,7 +346,7 @@ fn a_batch_is_no_message_elsewhere() {
     let mut rig = server(&mcp::LATEST);
     rig.hear(&[&format!("[{}]", call("1", "a"))]);
     assert_eq!(rig.start(), []);
-    assert_eq!(rig.refusals(), [Refusal::Batch]);
+    assert_eq!(rig.refusals(), [Rejected::Batch]);
     assert!(rig.say()[0].contains("-32600"));
 }
 
@@ -355,7 +357,7 @@ fn an_array_of_answers_is_taken_apart_whatever_the_revision() {
     let (first, second) = (rig.call("a"), rig.call("b"));
     rig.hear(&[&format!("[{},7,{}]", result("2"), result("1"))]);
     assert_eq!(rig.settled().iter().map(|(key, _)| *key).collect::<Vec<_>>(), [second, first]);
-    assert_eq!(rig.refusals(), [Refusal::Invalid]);
+    assert_eq!(rig.refusals(), [Rejected::Invalid(Reason::NoObject)]);
     assert_eq!(rig.say(), [""; 0]);
     rig.leaves_nothing();
 }

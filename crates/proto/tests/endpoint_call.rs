@@ -7,8 +7,9 @@ use core::time::Duration;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Event, LateKind, Limit, Misuse, OutgoingState, Refusal, Settlement},
+    connection::{CallOptions, ConnectionEvent, Limit, Misuse, OutgoingState, Settlement},
     dialect::{Dialect, acp, lsp, mcp},
+    link::{LateKind, Rejected},
     receipt::{Answer, Outcome},
     side::Side,
 };
@@ -161,7 +162,7 @@ fn what_comes_late_is_quiet_counted_and_in_the_receipt() {
         rig.pass(millis(30));
         rig.hear(&[&late]);
         assert_eq!(rig.outcome(key), Some(Outcome::AnsweredAfter { after: millis(30), answer: outcome }));
-        let seen = rig.take(|event| if let Event::Late { what, .. } = event { Some(*what) } else { None });
+        let seen = rig.take(|event| if let ConnectionEvent::Late { what, .. } = event { Some(*what) } else { None });
         assert_eq!(seen, [what]);
         rig.hear(&[&late]);
         assert_eq!(rig.conn.counters().late, 2, "even twice");
@@ -200,9 +201,9 @@ fn a_cancellation_result_of_the_method_confirms_the_cancel() {
 fn a_response_to_nothing_is_reported() {
     let mut rig = client(&mcp::LATEST_LEGACY);
     rig.hear(&[&result("77"), &result(r#""abc""#)]);
-    assert_eq!(rig.refusals(), [Refusal::UnknownResponse, Refusal::UnknownResponse]);
+    assert_eq!(rig.refusals(), [Rejected::UnknownResponse, Rejected::UnknownResponse]);
     rig.hear(&[&error("null", -32700), r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}"#]);
-    assert_eq!(rig.refusals(), [Refusal::StrayError, Refusal::StrayError]);
+    assert_eq!(rig.refusals(), [Rejected::StrayError, Rejected::StrayError]);
     assert_eq!(rig.say(), [""; 0]);
     rig.leaves_nothing();
 }
@@ -213,7 +214,7 @@ fn a_response_to_a_request_that_was_not_sent_answers_nobody() {
     let key = rig.ask("work", "");
     rig.hear(&[&result("1")]);
     assert_eq!(rig.settled(), []);
-    assert_eq!(rig.refusals(), [Refusal::UnknownResponse]);
+    assert_eq!(rig.refusals(), [Rejected::UnknownResponse]);
     rig.say();
     rig.hear(&[&result("1")]);
     assert_eq!(rig.settled(), [(key, answered())]);

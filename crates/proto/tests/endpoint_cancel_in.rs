@@ -5,8 +5,9 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{Config, Connection, Event, HandlerEnd, Refusal, Reply, Verdict},
+    connection::{Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, Reply},
     dialect::{Dialect, acp, lsp, mcp},
+    link::{Rejected, Verdict},
     receipt::Ending,
     rule::Rule,
     side::Side,
@@ -221,8 +222,9 @@ fn the_reason_reaches_the_observer_and_the_handler() {
     assert_eq!(notices[0].reason.as_deref(), Some("enough"));
     assert_eq!(notices[0].method.as_deref(), Some("tools/call"));
     assert_eq!(notices[0].in_flight, 1);
-    let causes =
-        rig.take(|event| if let Event::Cancelled { key, cause } = event { Some((*key, cause.clone())) } else { None });
+    let causes = rig.take(|event| {
+        if let ConnectionEvent::Cancelled { request: key, cause } = event { Some((*key, cause.clone())) } else { None }
+    });
     assert_eq!(causes, [(key, Cause::new(CauseCode::Caller).with_text("enough"))]);
 }
 
@@ -264,7 +266,7 @@ fn a_duplicate_id_is_refused_and_the_first_request_stays_cancellable() {
         let first = rig.serve("1", "work");
         rig.hear(&[&call("1", "work")]);
         assert_eq!(rig.start(), []);
-        assert_eq!(rig.refusals(), [Refusal::DuplicateId]);
+        assert_eq!(rig.refusals(), [Rejected::DuplicateId]);
         assert!(rig.say()[0].contains(r#""id":1,"error":{"code":-32600,"#));
         rig.hear(&[&cancel_in(dialect, "1")]);
         assert_eq!(rig.fired(), [(first, CauseCode::Caller)], "{dialect}");
@@ -275,7 +277,13 @@ fn a_duplicate_id_is_refused_and_the_first_request_stays_cancellable() {
 #[test]
 fn who_watches_an_answer_is_told_once_whether_it_left() {
     let told = |rig: &mut Rig| {
-        rig.take(|event| if let Event::Delivered { key, answered } = event { Some((*key, *answered)) } else { None })
+        rig.take(|event| {
+            if let ConnectionEvent::Delivered { request: key, answered } = event {
+                Some((*key, *answered))
+            } else {
+                None
+            }
+        })
     };
     let mut rig = server(&mcp::LATEST);
     let unwatched = rig.serve("0", "work");
@@ -371,7 +379,8 @@ fn an_answer_that_a_filter_kept_back_has_not_left() {
     rig.end(key, OK);
     let (_, taken) = rig.conn.take_frame().unwrap();
     rig.conn.handle_taken(rig.now, taken, false);
-    let told = rig.take(|event| if let Event::Delivered { answered, .. } = event { Some(*answered) } else { None });
+    let told =
+        rig.take(|event| if let ConnectionEvent::Delivered { answered, .. } = event { Some(*answered) } else { None });
     assert_eq!(told, [false]);
 }
 
@@ -436,7 +445,7 @@ fn reuse_before_the_answer_is_a_duplicate_where_there_will_be_one() {
     let mut rig = server(&lsp::LSP);
     let old = rig.serve("1", "work");
     rig.hear(&[&lsp_cancel("1"), &call("1", "work")]);
-    assert_eq!(rig.refusals(), [Refusal::DuplicateId]);
+    assert_eq!(rig.refusals(), [Rejected::DuplicateId]);
     rig.say();
     rig.end(old, HandlerEnd::Cancelled);
     rig.say();
@@ -654,14 +663,17 @@ fn a_subscription_that_the_server_ends_is_answered_and_cancelled() {
 
 #[test]
 fn a_cancel_that_nobody_hears_of_stops_its_handler_all_the_same() {
-    let mut conn =
-        Connection::new(Config { dialect: Some(&acp::V1), reports_cancels: false, ..Config::new(Side::Server) });
+    let mut conn = Connection::new(ConnectionConfig {
+        dialect: Some(&acp::V1),
+        reports_cancels: false,
+        ..ConnectionConfig::new(Side::Server)
+    });
     let now = Instant::ORIGIN;
     conn.handle_input(now, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}\n");
-    let Some(Event::Request(request)) = conn.poll_event() else { panic!("no request") };
+    let Some(ConnectionEvent::Request(request)) = conn.poll_event() else { panic!("no request") };
     conn.handle_input(now, b"{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":{\"requestId\":1}}\n");
     let told: Vec<_> = core::iter::from_fn(|| conn.poll_event()).collect();
-    assert_eq!(told, [Event::Cancelled { key: request.key, cause: Cause::new(CauseCode::Caller) }]);
+    assert_eq!(told, [ConnectionEvent::Cancelled { request: request.key, cause: Cause::new(CauseCode::Caller) }]);
     conn.ended(now, request.key, HandlerEnd::Cancelled);
     assert_eq!(conn.poll_event(), None);
     assert_eq!(conn.pending(), format!("{CANCELLED}\n").as_bytes());

@@ -7,8 +7,9 @@ use core::time::Duration;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Clock, Config, Event, HandlerEnd, Limit, Misuse, Settlement},
+    connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit, Misuse, Settlement},
     dialect::{Dialect, acp, lsp, mcp},
+    link::Clock,
     receipt::Outcome,
     side::Side,
 };
@@ -95,8 +96,12 @@ fn a_request_without_clocks_of_its_own_has_those_of_its_dialect() {
 #[test]
 fn the_connection_may_set_clocks_and_a_request_its_own() {
     let mut config = config(Side::Client, &mcp::LATEST);
-    let clocks =
-        rescind_proto::dialect::Clocks { response: Some(secs(3)), total: None, questions: &[], unclocked: &["slow"] };
+    let clocks = rescind_proto::dialect::DefaultClocks {
+        response: Some(secs(3)),
+        total: None,
+        questions: &[],
+        unclocked: &["slow"],
+    };
     config.clocks = Some(clocks);
     let mut rig = Rig::new(config);
     let plain = rig.call("work");
@@ -132,7 +137,8 @@ fn progress_restarts_the_response_clock_only_if_asked() {
             rig.pass(millis(1500));
             rig.hear(&[&progress(r#""mine""#)]);
         }
-        let seen = rig.take(|event| if let Event::Progress { key, .. } = event { Some(*key) } else { None });
+        let seen = rig
+            .take(|event| if let ConnectionEvent::Progress { request: key, .. } = event { Some(*key) } else { None });
         if asked {
             assert_eq!(rig.settled(), []);
             assert_eq!(seen, [key; 5]);
@@ -201,7 +207,8 @@ fn late_progress_is_quiet_and_counted_and_anybody_elses_is_passed_on() {
     rig.cancel(key);
     rig.hear(&[&progress("1"), &progress("99")]);
     assert_eq!(rig.conn.counters().late, 1);
-    let passed = rig.take(|event| if let Event::Notification(payload) = event { Some(payload.clone()) } else { None });
+    let passed =
+        rig.take(|event| if let ConnectionEvent::Notification(payload) = event { Some(payload.clone()) } else { None });
     assert_eq!(passed.len(), 1);
     assert!(passed[0].params().unwrap().starts_with(br#"{"progressToken":99"#));
 }
@@ -210,7 +217,7 @@ fn late_progress_is_quiet_and_counted_and_anybody_elses_is_passed_on() {
 #[test]
 fn the_time_that_is_left_travels_where_the_dialect_has_a_place_for_it() {
     let travels = |dialect: &'static Dialect, options: &CallOptions| {
-        let mut config = Config::new(Side::Client);
+        let mut config = ConnectionConfig::new(Side::Client);
         config.dialect = Some(dialect);
         let mut rig = Rig::new(config);
         rig.ask_with("work", "{}", options);
@@ -234,7 +241,7 @@ fn the_time_that_is_left_travels_where_the_dialect_has_a_place_for_it() {
 // D17.
 #[test]
 fn the_time_that_travels_is_rounded_up() {
-    let mut config = Config::new(Side::Client);
+    let mut config = ConnectionConfig::new(Side::Client);
     config.dialect = Some(&mcp::LATEST);
     let mut rig = Rig::new(config);
     for (limit, left) in [(Duration::from_nanos(1), 1), (Duration::from_micros(2001), 3), (millis(2), 2)] {
@@ -250,7 +257,7 @@ fn the_time_that_travels_is_rounded_up() {
 fn a_callers_own_timeout_is_always_what_the_caller_is_told() {
     for micros in (1..100_000).step_by(997) {
         let limit = Duration::from_micros(micros);
-        let mut caller = Config::new(Side::Client);
+        let mut caller = ConnectionConfig::new(Side::Client);
         caller.dialect = Some(&mcp::LATEST);
         let (mut caller, mut receiver) = (Rig::new(caller), server(&mcp::LATEST));
         let key = caller.ask_with("work", "", &response(limit));
@@ -280,7 +287,7 @@ fn pass_on(from: &mut Rig, to: &mut Rig) {
 #[test]
 fn a_receivers_clock_fires_a_second_after_the_deadline_and_passes_none_of_that_second_on() {
     for dialect in [&mcp::LATEST_LEGACY, &acp::V1] {
-        let mut config = Config::new(Side::Server);
+        let mut config = ConnectionConfig::new(Side::Server);
         config.dialect = Some(dialect);
         let mut rig = Rig::new(config);
         rig.hear(&[r#"{"jsonrpc":"2.0","id":7,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":1000}}}"#]);
@@ -309,7 +316,7 @@ fn a_receivers_clock_fires_a_second_after_the_deadline_and_passes_none_of_that_s
 // Case 42.
 #[test]
 fn a_childs_deadline_is_the_lesser_of_its_own_and_its_parents() {
-    let mut config = Config::new(Side::Server);
+    let mut config = ConnectionConfig::new(Side::Server);
     config.dialect = Some(&acp::V1);
     let mut rig = Rig::new(config);
     rig.hear(&[r#"{"jsonrpc":"2.0","id":7,"method":"work","params":{"_meta":{"dev.rescind/deadlineMs":1000}}}"#]);

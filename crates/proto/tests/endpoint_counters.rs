@@ -4,8 +4,9 @@ mod endpoint_rig;
 
 use endpoint_rig::*;
 use rescind_proto::{
-    connection::{Connection, Verdict},
+    connection::Connection,
     dialect::{acp, lsp, mcp},
+    link::Verdict,
     rule::Rule,
     side::Side,
 };

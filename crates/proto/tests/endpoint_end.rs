@@ -5,8 +5,9 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Config, Event, Grace, HandlerEnd, Misuse, Refusal, Reply, Settlement, Verdict},
+    connection::{CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, Misuse, Reply, Settlement},
     dialect::{Dialect, Disconnect, acp, lsp, mcp},
+    link::{Rejected, Verdict},
     receipt::{Ending, Outcome},
     side::Side,
 };
@@ -165,7 +166,7 @@ fn after_shutdown_nothing_new_is_taken_in_or_made() {
     let key = rig.serve("1", "work");
     rig.conn.shutdown(rig.now);
     rig.hear(&[&call("2", "work")]);
-    assert_eq!(rig.refusals(), [Refusal::ShuttingDown]);
+    assert_eq!(rig.refusals(), [Rejected::ShuttingDown]);
     assert_eq!(rig.say().len(), 1);
     assert_eq!(rig.conn.request(rig.now, "x", b"", &CallOptions::default()), Err(Misuse::Closed));
     rig.end(key, HandlerEnd::Cancelled);
@@ -287,7 +288,7 @@ fn progress_stops_with_the_cancel_and_what_waits_is_taken_back() {
 }
 
 fn reluctant() -> Rig {
-    let mut config: Config = config(Side::Server, &mcp::LATEST_LEGACY);
+    let mut config: ConnectionConfig = config(Side::Server, &mcp::LATEST_LEGACY);
     config.max_backlog = 1000;
     config.stall_limit = secs(30);
     config.max_running = 10_000;
@@ -308,9 +309,9 @@ fn a_peer_that_floods_and_never_reads_is_paused_and_given_up() {
     rig.pass(secs(20));
     rig.write(10);
     rig.pass(secs(29));
-    assert_eq!(rig.take(|event| matches!(event, Event::GivenUp { .. }).then_some(())), []);
+    assert_eq!(rig.take(|event| matches!(event, ConnectionEvent::GivenUp { .. }).then_some(())), []);
     rig.pass(secs(1));
-    assert_eq!(rig.take(|event| matches!(event, Event::GivenUp { .. }).then_some(())), [()]);
+    assert_eq!(rig.take(|event| matches!(event, ConnectionEvent::GivenUp { .. }).then_some(())), [()]);
     rig.say();
     assert!(rig.conn.wants_input());
     rig.leaves_nothing();
@@ -323,7 +324,7 @@ fn what_we_ask_of_a_peer_never_pauses_its_answers() {
     for _ in 0..100 {
         rig.ask("work", r#"{"much":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#);
     }
-    assert!(rig.conn.debt() > 1000);
+    assert!(rig.conn.unsent() > 1000);
     assert!(rig.conn.wants_input());
 }
 

@@ -6,9 +6,10 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
-    connection::{Config, HandlerEnd, IncomingKey, Reply, Verdict},
+    connection::{ConnectionConfig, HandlerEnd, IncomingKey, Reply},
     dialect::{acp, lsp},
     framing::Framing,
+    link::Verdict,
     receipt::Outcome,
     rule::Rule,
     side::Side,
@@ -26,7 +27,7 @@ fn welcome(declares: bool) -> String {
 
 /// A client of which nobody said what it speaks, after the handshake.
 fn free_client(client: bool, agent: bool) -> Rig {
-    let mut rig = Rig::new(Config::new(Side::Client));
+    let mut rig = Rig::new(ConnectionConfig::new(Side::Client));
     rig.ask("initialize", &hello(client));
     rig.say();
     rig.hear(&[&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, welcome(agent))]);
@@ -35,7 +36,7 @@ fn free_client(client: bool, agent: bool) -> Rig {
 }
 
 fn free_agent(client: bool, agent: bool) -> Rig {
-    let mut rig = Rig::new(Config::new(Side::Server));
+    let mut rig = Rig::new(ConnectionConfig::new(Side::Server));
     let key = initialize(&mut rig, client);
     rig.end(key, HandlerEnd::Returned(Reply::Result(welcome(agent).as_bytes())));
     rig.say();
@@ -92,7 +93,7 @@ fn a_cancel_to_a_side_that_did_not_declare_it_is_ignored() {
 // ACP-21.
 #[test]
 fn nothing_is_cancelled_before_capabilities_are_exchanged() {
-    let mut config = Config::new(Side::Client);
+    let mut config = ConnectionConfig::new(Side::Client);
     config.dialect = Some(&acp::RFD_2025_11_13);
     let mut rig = Rig::new(config);
     let handshake = rig.ask("initialize", &hello(true));
@@ -120,7 +121,7 @@ fn a_cancel_that_arrives_during_the_handshake_is_a_violation() {
 }
 
 fn lsp_client() -> Rig {
-    let mut config = Config::new(Side::Client);
+    let mut config = ConnectionConfig::new(Side::Client);
     config.dialect = Some(&lsp::LSP);
     config.framing = Framing::Line;
     Rig::new(config)

@@ -5,9 +5,10 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Config, Event, HandlerEnd, LateKind, Limit, Verdict},
+    connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit},
     dialect::{Dialect, acp, lsp, mcp},
     id::RequestId,
+    link::{LateKind, Verdict},
     side::Side,
 };
 
@@ -22,8 +23,8 @@ const NO_CLOCKS: CallOptions = CallOptions {
 };
 
 /// What is told, but for settlements, of a request in this dialect that is cancelled and answered late.
-fn told_of_a_cancel(dialect: &'static Dialect, options: &CallOptions) -> (Vec<Event>, usize) {
-    let mut rig = Rig::new(Config { reports_cancels: false, ..config(Side::Client, dialect) });
+fn told_of_a_cancel(dialect: &'static Dialect, options: &CallOptions) -> (Vec<ConnectionEvent>, usize) {
+    let mut rig = Rig::new(ConnectionConfig { reports_cancels: false, ..config(Side::Client, dialect) });
     let now = rig.now;
     let key = rig.conn.request(now, "work", b"", options).expect("it is open");
     rig.say();
@@ -31,7 +32,8 @@ fn told_of_a_cancel(dialect: &'static Dialect, options: &CallOptions) -> (Vec<Ev
     assert_eq!(rig.say().len(), 1, "the cancel is sent, whoever hears of it");
     let kept = rig.conn.remembered();
     rig.hear(&[&result("1")]);
-    let told = core::iter::from_fn(|| rig.conn.poll_event()).filter(|event| !matches!(event, Event::Settled { .. }));
+    let told =
+        core::iter::from_fn(|| rig.conn.poll_event()).filter(|event| !matches!(event, ConnectionEvent::Settled { .. }));
     let told = told.collect();
     assert_eq!(rig.conn.counters().late, 1, "the answer is known as late");
     rig.leaves_nothing();
@@ -40,7 +42,7 @@ fn told_of_a_cancel(dialect: &'static Dialect, options: &CallOptions) -> (Vec<Ev
 
 #[test]
 fn a_cancel_that_nobody_watches_is_forgotten_as_soon_as_it_is_written_where_no_answer_is_owed() {
-    let late = || Event::Late { id: RequestId::integer(1), what: LateKind::Result };
+    let late = || ConnectionEvent::Late { id: RequestId::integer(1), what: LateKind::Result };
     assert_eq!(told_of_a_cancel(&mcp::LATEST_LEGACY, &NO_CLOCKS), (vec![late()], 0));
     assert_eq!(told_of_a_cancel(&acp::V1, &NO_CLOCKS), (vec![late()], 1), "an answer is owed");
 }
@@ -48,7 +50,9 @@ fn a_cancel_that_nobody_watches_is_forgotten_as_soon_as_it_is_written_where_no_a
 #[test]
 fn the_receipts_of_a_watched_request_are_told_where_no_others_are() {
     let (told, kept) = told_of_a_cancel(&mcp::LATEST_LEGACY, &CallOptions { is_watched: true, ..NO_CLOCKS });
-    let outcome = |event: &Event| if let Event::Receipt(notice) = event { Some(notice.receipt.outcome) } else { None };
+    let outcome = |event: &ConnectionEvent| {
+        if let ConnectionEvent::Receipt(notice) = event { Some(notice.receipt.outcome) } else { None }
+    };
     let outcomes: Vec<_> = told.iter().filter_map(outcome).map(|outcome| outcome.as_str()).collect();
     assert_eq!(outcomes, ["asked", "sent", "answered_after"]);
     assert_eq!(kept, 1);

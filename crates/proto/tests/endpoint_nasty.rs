@@ -5,7 +5,7 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Connection, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply},
+    connection::{CallOptions, Connection, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, Reply},
     dialect::Dialect,
     framing::Framing,
     side::Side,
@@ -87,7 +87,7 @@ struct Driver {
 
 impl Driver {
     fn new(role: Side, dialect: Option<&'static Dialect>, framing: Framing, seed: u64) -> Self {
-        let mut config = rescind_proto::connection::Config::new(role);
+        let mut config = rescind_proto::connection::ConnectionConfig::new(role);
         config.dialect = dialect;
         config.framing = framing;
         config.max_message = 200;
@@ -182,24 +182,24 @@ impl Driver {
     fn poll(&mut self) {
         while let Some(event) = self.conn.poll_event() {
             match event {
-                Event::Request(request) => self.running.push(request.key),
-                Event::Settled { .. } => self.settled += 1,
-                Event::Drop { key } => {
+                ConnectionEvent::Request(request) => self.running.push(request.key),
+                ConnectionEvent::Settled { .. } => self.settled += 1,
+                ConnectionEvent::DropHandler { request: key } => {
                     self.running.retain(|running| *running != key);
                     self.conn.ended(self.now, key, HandlerEnd::Dropped);
                 }
-                Event::Notification(_)
-                | Event::Progress { .. }
-                | Event::Cancelled { .. }
-                | Event::Delivered { .. }
-                | Event::Stopped(_)
-                | Event::Receipt(_)
-                | Event::Cancel(_)
-                | Event::Late { .. }
-                | Event::Refused { .. }
-                | Event::Violation { .. }
-                | Event::GivenUp { .. }
-                | Event::Closed => {}
+                ConnectionEvent::Notification(_)
+                | ConnectionEvent::Progress { .. }
+                | ConnectionEvent::Cancelled { .. }
+                | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Stopped(_)
+                | ConnectionEvent::Receipt(_)
+                | ConnectionEvent::Cancel(_)
+                | ConnectionEvent::Late { .. }
+                | ConnectionEvent::Rejected { .. }
+                | ConnectionEvent::Violation { .. }
+                | ConnectionEvent::GivenUp { .. }
+                | ConnectionEvent::Closed => {}
             }
         }
         // Three are at work; one that asks its peer something is not.
@@ -231,7 +231,7 @@ impl Driver {
         assert_eq!(self.settled, self.asked.len(), "invariant 3");
         assert_eq!(self.conn.remembered(), 0, "invariant 6");
         assert_eq!(self.conn.incoming().count() + self.conn.outgoing().count(), 0, "invariant 6");
-        assert_eq!((self.conn.debt(), self.conn.poll_timeout()), (0, None));
+        assert_eq!((self.conn.unsent(), self.conn.poll_timeout()), (0, None));
     }
 }
 

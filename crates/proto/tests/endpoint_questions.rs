@@ -7,8 +7,9 @@ use core::time::Duration;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
-    connection::{CallOptions, Clock, Config, HandlerEnd, IncomingKey, Limit, Misuse, Reply, Settlement},
+    connection::{CallOptions, ConnectionConfig, HandlerEnd, IncomingKey, Limit, Misuse, Reply, Settlement},
     dialect::{Dialect, acp, mcp},
+    link::Clock,
     side::Side,
 };
 
@@ -182,7 +183,7 @@ fn everything_received_on_the_connection_waits_for_the_person_who_is_asked() {
 /// It ends with what it serves, whose caller's total clock runs; no deadline of its own ends it before (D26).
 #[test]
 fn what_is_asked_inherits_no_time_that_stands_still() {
-    let mut config = Config::new(Side::Server);
+    let mut config = ConnectionConfig::new(Side::Server);
     config.dialect = Some(&acp::V1);
     let mut rig = Rig::new(config);
     let parent = hurried(&mut rig, "1");

@@ -3,10 +3,7 @@
 mod endpoint_rig;
 
 use endpoint_rig::{OK, client, mcp_cancel, server};
-use rescind_proto::{
-    connection::{Reply, Verdict},
-    dialect::mcp,
-};
+use rescind_proto::{connection::Reply, dialect::mcp, link::Verdict};
 
 #[test]
 fn a_second_cancel_of_an_answer_taken_back_fires_no_token() {

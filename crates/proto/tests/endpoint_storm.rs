@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, HashSet};
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Config, Connection, Event, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply},
+    connection::{
+        CallOptions, Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply,
+    },
     dialect::{Dialect, acp, lsp, mcp},
     frame::{self, Frame},
     json,
@@ -97,7 +99,7 @@ struct World {
 }
 
 /// Whatever an endpoint can be told about its bugs; nothing as a rule.
-type Tweak = fn(&mut Config);
+type Tweak = fn(&mut ConnectionConfig);
 
 impl World {
     fn new(dialect: &'static Dialect, seed: u64, tweak: Tweak) -> Self {
@@ -199,30 +201,30 @@ impl World {
         let end = &mut self.ends[side];
         while let Some(event) = end.conn.poll_event() {
             match event {
-                Event::Request(request) => end.running.push(request.key),
-                Event::Settled { key, .. } => {
+                ConnectionEvent::Request(request) => end.running.push(request.key),
+                ConnectionEvent::Settled { request: key, .. } => {
                     assert!(end.settled.insert(key), "invariant 3: {key:?} was settled twice");
                     end.waiting.retain(|waiting| *waiting != key);
                 }
-                Event::Drop { key } => {
+                ConnectionEvent::DropHandler { request: key } => {
                     end.running.retain(|running| *running != key);
                     end.conn.ended(self.now, key, HandlerEnd::Dropped);
                 }
-                Event::Violation { rule, id } => panic!("{rule} was broken for {id:?}"),
-                Event::Refused { why, id, .. } => {
-                    let expected = matches!(why, rescind_proto::connection::Refusal::Overloaded);
+                ConnectionEvent::Violation { rule, id } => panic!("{rule} was broken for {id:?}"),
+                ConnectionEvent::Rejected { why, id, .. } => {
+                    let expected = matches!(why, rescind_proto::link::Rejected::Overloaded);
                     assert!(expected, "{why:?} {id:?}");
                 }
-                Event::Notification(_)
-                | Event::Progress { .. }
-                | Event::Cancelled { .. }
-                | Event::Delivered { .. }
-                | Event::Stopped(_)
-                | Event::Receipt(_)
-                | Event::Cancel(_)
-                | Event::Late { .. }
-                | Event::GivenUp { .. }
-                | Event::Closed => {}
+                ConnectionEvent::Notification(_)
+                | ConnectionEvent::Progress { .. }
+                | ConnectionEvent::Cancelled { .. }
+                | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Stopped(_)
+                | ConnectionEvent::Receipt(_)
+                | ConnectionEvent::Cancel(_)
+                | ConnectionEvent::Late { .. }
+                | ConnectionEvent::GivenUp { .. }
+                | ConnectionEvent::Closed => {}
             }
         }
         end.conn.check_invariants();

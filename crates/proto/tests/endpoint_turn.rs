@@ -5,8 +5,9 @@ mod endpoint_rig;
 use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply, Settlement, Verdict},
+    connection::{CallOptions, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, Reply, Settlement},
     dialect::{acp, mcp},
+    link::Verdict,
     receipt::{Ending, Outcome},
 };
 
@@ -163,7 +164,7 @@ fn session_cancel_stops_the_turn_and_what_it_asked_for() {
     assert_eq!(rig.verdicts(), [Verdict::Accepted]);
     let settled: Vec<_> = rig.settled().into_iter().map(|(key, _)| key).collect();
     assert_eq!(settled, [terminal, permission]);
-    assert_eq!(rig.take(|event| matches!(event, Event::Notification(_)).then_some(())).len(), 1);
+    assert_eq!(rig.take(|event| matches!(event, ConnectionEvent::Notification(_)).then_some(())).len(), 1);
     assert_eq!(rig.say().len(), 2, "each is cancelled on the wire");
     rig.end(turn, HandlerEnd::Cancelled);
     assert_eq!(rig.say(), [r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#]);
@@ -254,7 +255,8 @@ fn the_parents_cause_stays_with_the_permission_request() {
     rig.say();
     let dialog = serve(&mut rig, "10", "session/request_permission", "a");
     rig.cancel_for(key, Cause::new(CauseCode::Operator).with_text("enough"));
-    let causes = rig.take(|event| if let Event::Cancelled { cause, .. } = event { Some(cause.clone()) } else { None });
+    let causes =
+        rig.take(|event| if let ConnectionEvent::Cancelled { cause, .. } = event { Some(cause.clone()) } else { None });
     assert_eq!(causes, [Cause::parent(CauseCode::Operator)]);
     let _ = dialog;
 }

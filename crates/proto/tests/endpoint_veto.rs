@@ -4,8 +4,9 @@ mod endpoint_rig;
 
 use endpoint_rig::*;
 use rescind_proto::{
-    connection::{Refusal, Settlement},
+    connection::Settlement,
     dialect::{CancelResult, acp, mcp},
+    link::Rejected,
     receipt::Outcome,
     side::Side,
 };
@@ -31,7 +32,7 @@ fn a_vetoed_request_of_the_peer_is_answered_and_a_vetoed_answer_fails_its_call()
     let key = rig.call("work");
     rig.conn.handle_vetoed(rig.now, call("7", "roots/list").as_bytes());
     rig.conn.handle_vetoed(rig.now, result("1").as_bytes());
-    assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Refusal::Vetoed))]);
+    assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Rejected::Vetoed))]);
     let said = rig.say();
     assert!(matches!(&said[..], [answer] if answer.contains(r#""id":7,"error""#)), "{said:?}");
     rig.leaves_nothing();
@@ -68,7 +69,7 @@ fn a_vetoed_request_of_ours_fails_and_its_neighbours_pass() {
     let other = rig.ask("other", "");
     let passed = filter(&mut rig, |frame| !frame.contains("doomed"));
     assert_eq!(passed.len(), 1);
-    assert_eq!(rig.settled(), [(doomed, Settlement::Unreadable(Refusal::Vetoed))]);
+    assert_eq!(rig.settled(), [(doomed, Settlement::Unreadable(Rejected::Vetoed))]);
     rig.hear(&[&result("2")]);
     assert_eq!(rig.settled().len(), 1);
     assert_eq!(rig.outcome(other), None);

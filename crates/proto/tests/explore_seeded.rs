@@ -68,7 +68,7 @@ fn find<W: World>(bug: SeededBug, depth: usize, world: &W) {
 
 fn relay_scene(name: &str, bug: Option<SeededBug>) -> Scene {
     let scene = scenes::relay().into_iter().find(|scene| scene.name == name).expect("there is such a scene");
-    Scene { config: relay::Config { bug, ..scene.config.clone() }, ..scene }
+    Scene { config: relay::RelayConfig { bug, ..scene.config.clone() }, ..scene }
 }
 
 fn endpoint_scene(name: &str, bug: Option<SeededBug>) -> Scene {

@@ -22,11 +22,14 @@ fn floods() -> ProptestConfig {
 }
 
 fn relay(bug: Option<SeededBug>, choices: &[u8]) -> Result<Flooded, Broken> {
-    flood::relay(relay::Config { bug, ..relay::Config::default() }, &mut ByteChooser::new(choices))
+    flood::relay(relay::RelayConfig { bug, ..relay::RelayConfig::default() }, &mut ByteChooser::new(choices))
 }
 
 fn endpoint(bug: Option<SeededBug>, choices: &[u8]) -> Result<Flooded, Broken> {
-    flood::endpoint(connection::Config { bug, ..connection::Config::new(Side::Server) }, &mut ByteChooser::new(choices))
+    flood::endpoint(
+        connection::ConnectionConfig { bug, ..connection::ConnectionConfig::new(Side::Server) },
+        &mut ByteChooser::new(choices),
+    )
 }
 
 /// Choices without proptest: the same in every run.

@@ -6,22 +6,22 @@ use rescind_proto::{
     dialect::acp,
     frame::Reason,
     framing::Framing,
-    monitor::{Config, Event, Monitor, Unread, Untracked},
-    relay::Verdict,
+    link::{Rejected, Verdict},
+    monitor::{Monitor, MonitorConfig, MonitorEvent},
     side::Side::{self, Client, Server},
     time::Instant,
 };
 use rescind_testkit::monitor_rig::MonitorRig;
 
-fn small() -> Config {
-    Config {
+fn small() -> MonitorConfig {
+    MonitorConfig {
         max_message: 200,
         max_in_flight: 10,
         remembered: 3,
         remember: (Duration::from_secs(1), Duration::from_secs(60)),
         max_early_cancels: 2,
         max_text: 16,
-        ..Config::default()
+        ..MonitorConfig::default()
     }
 }
 
@@ -33,14 +33,14 @@ fn cancel(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
 }
 
-fn unread(rig: &MonitorRig) -> Vec<Unread> {
-    let why = |event: &Event| if let Event::Unread { why, .. } = event { Some(*why) } else { None };
+fn unread(rig: &MonitorRig) -> Vec<Rejected> {
+    let why = |event: &MonitorEvent| if let MonitorEvent::Rejected { why, .. } = event { Some(*why) } else { None };
     rig.events.iter().filter_map(why).collect()
 }
 
 #[test]
 fn what_cannot_be_read_is_counted_and_said() {
-    let mut rig = MonitorRig::new(Config::default());
+    let mut rig = MonitorRig::new(MonitorConfig::default());
     for bytes in
         ["", "{", "\u{0}", "[]", "7", r#"{"id":1}"#, r#"{"id":1,"id":1,"method":"m"}"#, r#"{"id":null,"method":"m"}"#]
     {
@@ -48,9 +48,9 @@ fn what_cannot_be_read_is_counted_and_said() {
     }
     rig.monitor.handle_frame(rig.now, Server, &[0xff, 0xfe]);
     assert_eq!((rig.monitor.counts(Client).unread, rig.monitor.counts(Server).unread), (8, 1));
-    assert!(unread(&rig).contains(&Unread::Invalid(Reason::EmptyBatch)));
-    assert!(unread(&rig).contains(&Unread::Invalid(Reason::RepeatedMember)));
-    assert!(unread(&rig).contains(&Unread::NullId));
+    assert!(unread(&rig).contains(&Rejected::Invalid(Reason::EmptyBatch)));
+    assert!(unread(&rig).contains(&Rejected::Invalid(Reason::RepeatedMember)));
+    assert!(unread(&rig).contains(&Rejected::NullId));
     assert_eq!(rig.monitor.residue(), 0);
 }
 
@@ -61,7 +61,7 @@ fn further_requests_than_the_bound_are_counted_and_their_answers_nobodys() {
         rig.client(&request(&id.to_string()));
     }
     assert_eq!((rig.monitor.in_flight(Client), rig.monitor.counts(Client).untracked), (10, 15));
-    let too_many = |event: &Event| matches!(event, Event::Untracked { why: Untracked::TooMany, .. });
+    let too_many = |event: &MonitorEvent| matches!(event, MonitorEvent::Rejected { why: Rejected::Overloaded, .. });
     assert_eq!(rig.count(too_many), 15);
     rig.server(r#"{"jsonrpc":"2.0","id":20,"result":{}}"#);
     assert_eq!(rig.monitor.counts(Server).unasked, 1);
@@ -103,7 +103,7 @@ fn long_texts_are_cut_or_left_out() {
     let long = "x".repeat(1000);
     let mut rig = MonitorRig::new(small());
     rig.client(&request(&format!("\"{long}\"")));
-    let too_long = |event: &Event| matches!(event, Event::Untracked { why: Untracked::LongId, .. });
+    let too_long = |event: &MonitorEvent| matches!(event, MonitorEvent::Rejected { why: Rejected::LongId, .. });
     assert_eq!((rig.count(too_long), rig.monitor.in_flight(Client)), (1, 0));
     rig.client(&cancel(&format!("\"{long}\"")));
     assert_eq!(rig.verdicts(), [Verdict::Unknown], "it is not held either");
@@ -140,7 +140,7 @@ fn an_over_long_message_is_followed_by_its_id() {
     bytes(Client, &mut rig, &format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"t":"{long}"}}}}"#));
     assert_eq!((rig.monitor.in_flight(Client), rig.request(Client, "1").method), (1, "m"));
     bytes(Server, &mut rig, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{long}"}}"#));
-    assert_eq!((rig.monitor.in_flight(Client), unread(&rig)), (0, vec![Unread::TooLarge; 2]));
+    assert_eq!((rig.monitor.in_flight(Client), unread(&rig)), (0, vec![Rejected::TooLarge; 2]));
 }
 
 /// Everything a hostile pair of peers can make a small monitor keep, for a long time.
@@ -185,7 +185,8 @@ fn a_flood_of_everything_stays_within_the_bounds() {
 
 #[test]
 fn a_turn_is_found_again_when_the_ones_after_it_are_over_and_forgotten() {
-    let mut monitor = Monitor::new(Config { dialect: Some(&acp::V1), remembered: 0, ..Config::default() });
+    let mut monitor =
+        Monitor::new(MonitorConfig { dialect: Some(&acp::V1), remembered: 0, ..MonitorConfig::default() });
     let now = Instant::ORIGIN;
     for id in 1..=3 {
         let ask = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"s"}}}}"#);

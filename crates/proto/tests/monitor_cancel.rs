@@ -5,9 +5,9 @@ use core::time::Duration;
 use rescind_proto::{
     cause::CauseCode,
     dialect::mcp,
-    monitor::{Answered, Config, Event, Settled},
+    link::{LateKind, Verdict},
+    monitor::{MonitorConfig, MonitorEvent, ObservedAnswer, ObservedEnd},
     receipt::{Answer, Outcome},
-    relay::{LateKind, Verdict},
     rule::Rule,
     side::Side::{Client, Server},
 };
@@ -21,8 +21,8 @@ const ERROR_1: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message
 const CANCELLED_1: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32800,"message":"c"}}"#;
 const LSP_CANCEL_1: &str = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#;
 
-const ANSWERED: Answered =
-    Answered { answer: Answer::Result, code: None, cancelled: false, loose: false, doubtful: false };
+const ANSWERED: ObservedAnswer =
+    ObservedAnswer { answer: Answer::Result, code: None, cancelled: false, loose: false, doubtful: false };
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -31,7 +31,7 @@ fn ms(millis: u64) -> Duration {
 fn speaking(dialect: &str) -> MonitorRig {
     let dialect = rescind_proto::dialect::Dialect::by_name(dialect);
     assert!(dialect.is_some());
-    MonitorRig::new(Config { dialect, ..Config::default() })
+    MonitorRig::new(MonitorConfig { dialect, ..MonitorConfig::default() })
 }
 
 /// A call is in flight.
@@ -50,7 +50,7 @@ fn a_request_is_in_flight_until_its_answer() {
     rig.pass(40);
     rig.server(RESULT_1);
     assert_eq!(rig.monitor.in_flight(Client), 0);
-    assert_eq!(rig.request(Client, "1").over, Some((rig.now, Settled::Answered(ANSWERED))));
+    assert_eq!(rig.request(Client, "1").over, Some((rig.now, ObservedEnd::Answered(ANSWERED))));
 }
 
 /// Cases 1, 32, 62: in MCP a cancel ends the wait at once, and nothing more can be known; a late answer is.
@@ -58,7 +58,7 @@ fn a_request_is_in_flight_until_its_answer() {
 fn a_silent_cancel_is_sent_and_a_late_answer_says_so() {
     let mut rig = in_flight("mcp-2025-11-25");
     rig.client(CANCEL_1);
-    assert_eq!((rig.monitor.in_flight(Client), rig.settled(Client, "1")), (0, Some(Settled::Silent)));
+    assert_eq!((rig.monitor.in_flight(Client), rig.settled(Client, "1")), (0, Some(ObservedEnd::Silent)));
     let receipt = rig.request(Client, "1").cancel.unwrap().clone();
     assert_eq!((receipt.outcome, receipt.written), (Outcome::Sent, Some(rig.now)));
     assert_eq!((receipt.cause.code, receipt.cause.text()), (CauseCode::Caller, Some("Stop")));
@@ -69,7 +69,7 @@ fn a_silent_cancel_is_sent_and_a_late_answer_says_so() {
     let view = rig.request(Client, "1");
     assert_eq!(
         (view.late.answers, view.late.at, view.over.map(|over| over.1)),
-        (1, Some(rig.now), Some(Settled::Silent))
+        (1, Some(rig.now), Some(ObservedEnd::Silent))
     );
     rig.server(ERROR_1);
     assert_eq!(
@@ -77,7 +77,7 @@ fn a_silent_cancel_is_sent_and_a_late_answer_says_so() {
         Some(Outcome::AnsweredAfter { after, answer: Answer::Result }),
         "the first counts"
     );
-    let again = |event: &Event| matches!(event, Event::Late { again: true, what: LateKind::Error, .. });
+    let again = |event: &MonitorEvent| matches!(event, MonitorEvent::Late { again: true, what: LateKind::Error, .. });
     assert_eq!((rig.count(again), rig.request(Client, "1").late.answers), (1, 2));
 }
 
@@ -117,7 +117,7 @@ fn a_cancel_after_the_answer_came_second() {
     assert_eq!(rig.verdicts(), [Verdict::Completed]);
     assert_eq!(
         (rig.outcome(Client, "1"), rig.settled(Client, "1")),
-        (Some(Outcome::CompletedFirst), Some(Settled::Answered(ANSWERED)))
+        (Some(Outcome::CompletedFirst), Some(ObservedEnd::Answered(ANSWERED)))
     );
 }
 
@@ -130,7 +130,7 @@ fn a_second_cancel_is_a_repetition() {
         rig.pass(5);
         rig.client(cancel);
         assert_eq!(rig.verdicts(), [Verdict::Accepted, Verdict::Repeated]);
-        assert_eq!(rig.count(|event| matches!(event, Event::Receipt { .. })), 1);
+        assert_eq!(rig.count(|event| matches!(event, MonitorEvent::Receipt { .. })), 1);
     }
 }
 
@@ -156,7 +156,7 @@ fn a_cancel_ahead_of_its_request_names_it_after_all() {
     rig.pass(249);
     rig.client(CALL_1);
     assert_eq!(rig.verdicts(), [Verdict::Held, Verdict::Accepted]);
-    assert_eq!((rig.monitor.in_flight(Client), rig.settled(Client, "1")), (0, Some(Settled::Silent)));
+    assert_eq!((rig.monitor.in_flight(Client), rig.settled(Client, "1")), (0, Some(ObservedEnd::Silent)));
     assert_eq!(rig.outcome(Client, "1"), Some(Outcome::Sent));
 }
 
@@ -180,10 +180,10 @@ fn a_cancel_names_its_senders_own_request_and_by_its_own_type() {
     rig.client(&CALL_1.replace("\"id\":1", "\"id\":\"1\""));
     rig.server(r#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}"#);
     rig.server(CANCEL_1);
-    assert_eq!(rig.settled(Server, "1"), Some(Settled::Silent));
+    assert_eq!(rig.settled(Server, "1"), Some(ObservedEnd::Silent));
     assert_eq!(rig.monitor.in_flight(Client), 2);
     rig.client(&CANCEL_1.replace("\"requestId\":1", "\"requestId\":\"1\""));
-    assert_eq!(rig.settled(Client, "\"1\""), Some(Settled::Silent));
+    assert_eq!(rig.settled(Client, "\"1\""), Some(ObservedEnd::Silent));
     assert_eq!(rig.request(Client, "1").over, None);
 }
 
@@ -193,12 +193,12 @@ fn a_cancel_that_may_not_be_sent_is_refused_by_its_rule() {
     let mut rig = speaking("mcp-2025-11-25");
     rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#);
     rig.client(CANCEL_1);
-    assert_eq!(rig.verdicts(), [Verdict::Refused(Rule::McpC03)]);
+    assert_eq!(rig.verdicts(), [Verdict::Forbidden(Rule::McpC03)]);
     assert_eq!((rig.monitor.in_flight(Client), rig.outcome(Client, "1")), (1, None));
 
     let mut rig = in_flight("mcp-2026-07-28");
     rig.server(CANCEL_1);
-    assert_eq!(rig.verdicts(), [Verdict::Refused(Rule::McpM01)]);
+    assert_eq!(rig.verdicts(), [Verdict::Forbidden(Rule::McpM01)]);
 
     let mut rig = speaking("lsp");
     rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
@@ -206,7 +206,7 @@ fn a_cancel_that_may_not_be_sent_is_refused_by_its_rule() {
     rig.client(r#"{"jsonrpc":"2.0","id":2,"method":"textDocument/hover"}"#);
     rig.client(r#"{"jsonrpc":"2.0","id":3,"method":"shutdown"}"#);
     rig.client(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
-    assert_eq!(rig.verdicts(), [Verdict::Refused(Rule::Lsp06)]);
+    assert_eq!(rig.verdicts(), [Verdict::Forbidden(Rule::Lsp06)]);
 }
 
 /// Case 71: the proposal's three scenarios.
@@ -216,7 +216,7 @@ fn in_the_proposal_only_a_side_that_declared_it_can_be_sent_a_cancel() {
     for (client, agent, to_agent, to_client) in
         [(yes, yes, true, true), (yes, "{}", false, true), ("{}", yes, true, false)]
     {
-        let mut rig = MonitorRig::new(Config::default());
+        let mut rig = MonitorRig::new(MonitorConfig::default());
         rig.client(&format!(
             r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{client}}}}}"#
         ));
@@ -227,7 +227,7 @@ fn in_the_proposal_only_a_side_that_declared_it_can_be_sent_a_cancel() {
         rig.server(r#"{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{}}"#);
         rig.client(LSP_CANCEL_1);
         rig.server(LSP_CANCEL_1);
-        let verdict = |may| if may { Verdict::Accepted } else { Verdict::Refused(Rule::Acp20) };
+        let verdict = |may| if may { Verdict::Accepted } else { Verdict::Forbidden(Rule::Acp20) };
         assert_eq!(rig.verdicts(), [verdict(to_agent), verdict(to_client)], "{client} {agent}");
     }
 }
@@ -261,8 +261,8 @@ fn the_end_of_whoever_answers_leaves_what_it_can_no_longer_say_unknown() {
         rig.client(cancel);
         rig.end(Server);
         assert_eq!(rig.outcome(Client, "1"), Some(outcome));
-        assert_eq!(rig.settled(Client, "2"), Some(Settled::Lost));
-        assert_eq!(rig.settled(Server, "1"), Some(Settled::Gone), "nobody waits for its answer");
+        assert_eq!(rig.settled(Client, "2"), Some(ObservedEnd::Lost));
+        assert_eq!(rig.settled(Server, "1"), Some(ObservedEnd::Gone), "nobody waits for its answer");
         assert_eq!(rig.monitor.in_flight(Client) + rig.monitor.in_flight(Server), 0);
     }
 }
@@ -280,7 +280,7 @@ fn what_is_asked_of_a_side_that_has_ended_is_lost() {
     let mut rig = speaking("mcp-2025-11-25");
     rig.end(Server);
     rig.client(CALL_1);
-    assert_eq!(rig.settled(Client, "1"), Some(Settled::Lost));
+    assert_eq!(rig.settled(Client, "1"), Some(ObservedEnd::Lost));
     rig.server(RESULT_1);
     assert_eq!(rig.monitor.counts(Server).messages, 0, "it can say nothing any more");
 }
@@ -291,10 +291,10 @@ fn a_client_that_has_said_all_may_still_be_answered() {
     let mut rig = in_flight("mcp-2025-11-25");
     rig.server(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
     rig.end(Client);
-    assert_eq!(rig.settled(Server, "1"), Some(Settled::Lost));
+    assert_eq!(rig.settled(Server, "1"), Some(ObservedEnd::Lost));
     assert_eq!(rig.request(Client, "1").over, None);
     rig.server(RESULT_1);
-    assert_eq!(rig.settled(Client, "1"), Some(Settled::Answered(ANSWERED)));
+    assert_eq!(rig.settled(Client, "1"), Some(ObservedEnd::Answered(ANSWERED)));
 }
 
 #[test]
@@ -303,8 +303,8 @@ fn an_answer_to_a_request_from_before_the_monitor_began_is_nobodys() {
     rig.server(&RESULT_1.replace("\"id\":1", "\"id\":41"));
     rig.client(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":""}}"#);
     rig.server(r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"stray"}}"#);
-    let unasked = |event: &Event| {
-        let Event::Unasked { from, id, .. } = event else { return None };
+    let unasked = |event: &MonitorEvent| {
+        let MonitorEvent::Unasked { from, id, .. } = event else { return None };
         Some((*from, id.as_ref().map(ToString::to_string)))
     };
     let found: Vec<_> = rig.events.iter().filter_map(unasked).collect();
@@ -321,8 +321,8 @@ fn a_duplicate_in_flight_leaves_the_first_as_it_was() {
     rig.server(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"duplicate"}}"#);
     assert_eq!(rig.request(Client, "1").over, None, "that refuses the second");
     rig.server(RESULT_1);
-    assert_eq!(rig.settled(Client, "1"), Some(Settled::Answered(ANSWERED)));
-    assert_eq!(rig.count(|event| matches!(event, Event::Duplicate { .. })), 1);
+    assert_eq!(rig.settled(Client, "1"), Some(ObservedEnd::Answered(ANSWERED)));
+    assert_eq!(rig.count(|event| matches!(event, MonitorEvent::Duplicate { .. })), 1);
 }
 
 /// Case 11: whose answer it is cannot be told, and that is said.
@@ -331,9 +331,9 @@ fn an_answer_under_a_reused_id_is_doubtful_while_the_first_is_owed_one() {
     let mut rig = in_flight("mcp-2025-11-25");
     rig.client(CANCEL_1);
     rig.client(&CALL_1.replace("slow", "second"));
-    assert_eq!(rig.count(|event| matches!(event, Event::Reused { .. })), 1);
+    assert_eq!(rig.count(|event| matches!(event, MonitorEvent::Reused { .. })), 1);
     rig.server(RESULT_1);
-    assert_eq!(rig.settled(Client, "1"), Some(Settled::Answered(Answered { doubtful: true, ..ANSWERED })));
+    assert_eq!(rig.settled(Client, "1"), Some(ObservedEnd::Answered(ObservedAnswer { doubtful: true, ..ANSWERED })));
     rig.pass(10);
     rig.server(ERROR_1);
     let first = rig.monitor.remembered(Client).find(|view| view.name.as_deref() == Some("slow")).unwrap();
@@ -349,13 +349,13 @@ fn an_answered_id_that_is_used_again_is_in_no_doubt() {
     rig.server(RESULT_1);
     rig.client(CALL_1);
     rig.server(RESULT_1);
-    assert_eq!(rig.settled(Client, "1"), Some(Settled::Answered(ANSWERED)));
+    assert_eq!(rig.settled(Client, "1"), Some(ObservedEnd::Answered(ANSWERED)));
 }
 
 /// Case 66, D10.
 #[test]
 fn an_answer_with_its_id_in_another_type_is_matched_where_that_is_certain() {
-    let loose = Settled::Answered(Answered { loose: true, ..ANSWERED });
+    let loose = ObservedEnd::Answered(ObservedAnswer { loose: true, ..ANSWERED });
     for id in ["\"1\"", "1.0"] {
         let mut rig = in_flight("mcp-2025-11-25");
         rig.server(&RESULT_1.replace("\"id\":1", &format!("\"id\":{id}")));
@@ -376,7 +376,7 @@ fn a_server_may_end_a_subscription_with_a_cancel() {
     rig.client(listen);
     rig.server(update);
     rig.server(CANCEL_1);
-    assert_eq!((rig.verdicts(), rig.settled(Client, "1")), (vec![Verdict::Accepted], Some(Settled::Closed)));
+    assert_eq!((rig.verdicts(), rig.settled(Client, "1")), (vec![Verdict::Accepted], Some(ObservedEnd::Closed)));
     assert_eq!(rig.outcome(Client, "1"), None, "nobody cancelled it but the one who worked on it");
 
     let mut rig = speaking(mcp::LATEST.name);
@@ -384,7 +384,7 @@ fn a_server_may_end_a_subscription_with_a_cancel() {
     rig.client(CANCEL_1);
     rig.server(update);
     rig.server(CANCEL_1);
-    assert_eq!((rig.settled(Client, "1"), rig.request(Client, "1").late.notices), (Some(Settled::Silent), 2));
+    assert_eq!((rig.settled(Client, "1"), rig.request(Client, "1").late.notices), (Some(ObservedEnd::Silent), 2));
 
     let mut rig = speaking(mcp::LATEST.name);
     rig.client(listen);
@@ -401,11 +401,11 @@ fn the_members_of_a_batch_are_seen_one_by_one() {
     let second = CALL_1.replace("\"id\":1", "\"id\":2");
     rig.client(&format!("[{CANCEL_1},{CALL_1},{second},[],7]"));
     assert_eq!(rig.verdicts(), [Verdict::Held, Verdict::Accepted]);
-    assert_eq!((rig.settled(Client, "1"), rig.settled(Client, "2")), (Some(Settled::Silent), None));
+    assert_eq!((rig.settled(Client, "1"), rig.settled(Client, "2")), (Some(ObservedEnd::Silent), None));
     assert_eq!((rig.monitor.counts(Client).messages, rig.monitor.counts(Client).unread), (1, 2));
     rig.server(&format!("[{},{RESULT_1}]", RESULT_1.replace("\"id\":1", "\"id\":2")));
     assert_eq!(
         (rig.settled(Client, "2"), rig.request(Client, "1").late.answers),
-        (Some(Settled::Answered(ANSWERED)), 1)
+        (Some(ObservedEnd::Answered(ANSWERED)), 1)
     );
 }

@@ -2,9 +2,9 @@
 
 use rescind_proto::{
     dialect::{acp, lsp, mcp},
-    monitor::{Config, Event, Settled},
+    link::Verdict,
+    monitor::{MonitorConfig, MonitorEvent, ObservedEnd},
     receipt::Outcome,
-    relay::Verdict,
     rule::Rule,
     side::Side::{Client, Server},
     time::Instant,
@@ -12,7 +12,7 @@ use rescind_proto::{
 use rescind_testkit::monitor_rig::MonitorRig;
 
 fn rig() -> MonitorRig {
-    MonitorRig::new(Config::default())
+    MonitorRig::new(MonitorConfig::default())
 }
 
 /// The two `initialize` messages of MCP.
@@ -42,7 +42,7 @@ fn the_handshake_tells_what_is_spoken() {
     assert_eq!(rig.monitor.dialect(), &mcp::LATEST_LEGACY, "a guess");
     greet_mcp(&mut rig, "2025-06-18", "{}", "{}");
     assert_eq!(rig.monitor.dialect(), &mcp::REVISION_2025_06_18);
-    let told = |event: &Event| matches!(event, Event::Dialect { dialect, .. } if **dialect == mcp::REVISION_2025_06_18);
+    let told = |event: &MonitorEvent| matches!(event, MonitorEvent::Dialect { dialect, .. } if **dialect == mcp::REVISION_2025_06_18);
     assert_eq!(rig.count(told), 1);
 }
 
@@ -91,7 +91,8 @@ fn the_spelling_of_a_cancel_is_told() {
         let mut rig = acp_link();
         rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{}}"#);
         rig.client(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":1}}}}"#));
-        let form = rig.events.iter().find_map(|event| if let Event::Cancel(seen) = event { seen.form } else { None });
+        let form =
+            rig.events.iter().find_map(|event| if let MonitorEvent::Cancel(seen) = event { seen.form } else { None });
         assert_eq!(form.map(|form| (form.method, form.id)), Some((method, member)));
         assert_eq!(rig.verdicts(), [Verdict::Accepted]);
     }
@@ -103,12 +104,12 @@ fn the_cancels_of_the_source_documents_are_read() {
     let mcp = r#"{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "123", "reason": "User requested cancellation"}}"#;
     let acp = r#"{"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "123"}}"#;
     for (revision, cancel, settled) in [
-        ("mcp-2024-11-05", mcp, Some(Settled::Silent)),
-        ("mcp-2025-11-25", mcp, Some(Settled::Silent)),
+        ("mcp-2024-11-05", mcp, Some(ObservedEnd::Silent)),
+        ("mcp-2025-11-25", mcp, Some(ObservedEnd::Silent)),
         ("acp-v1", acp, None),
     ] {
         let dialect = rescind_proto::dialect::Dialect::by_name(revision);
-        let mut rig = MonitorRig::new(Config { dialect, ..Config::default() });
+        let mut rig = MonitorRig::new(MonitorConfig { dialect, ..MonitorConfig::default() });
         rig.client(r#"{"jsonrpc":"2.0","id":"123","method":"tools/call"}"#);
         rig.client(cancel);
         assert_eq!((rig.verdicts(), rig.settled(Client, "\"123\"")), (vec![Verdict::Accepted], settled), "{revision}");
@@ -132,7 +133,7 @@ fn progress_says_how_far_a_request_is() {
 
 #[test]
 fn work_done_and_partial_results_are_progress_of_the_same_request() {
-    let mut rig = MonitorRig::new(Config { dialect: Some(&lsp::LSP), ..Config::default() });
+    let mut rig = MonitorRig::new(MonitorConfig { dialect: Some(&lsp::LSP), ..MonitorConfig::default() });
     rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"workDoneToken":"w","partialResultToken":"r"}}"#);
     rig.server(
         r#"{"jsonrpc":"2.0","method":"$/progress","params":{"token":"w","value":{"kind":"report","percentage":40}}}"#,
@@ -187,7 +188,7 @@ fn a_request_within_a_session_belongs_to_its_open_turn() {
     let parent = rig.request(Server, "1").parent;
     assert_eq!(parent, Some(rig.request(Client, "1").key));
     rig.client(r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#);
-    assert!(matches!(rig.settled(Server, "1"), Some(Settled::Answered(answer)) if answer.cancelled));
+    assert!(matches!(rig.settled(Server, "1"), Some(ObservedEnd::Answered(answer)) if answer.cancelled));
     rig.server(&PERMISSION.replace("\"id\":1", "\"id\":2").replace("\"s\"", "\"u\""));
     assert_eq!(rig.request(Server, "2").parent, None, "no turn of that session is open");
 }
@@ -232,7 +233,7 @@ fn a_task_is_known_by_its_handle_and_not_cancelled_by_a_notification() {
     rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"task":{},"_meta":{"progressToken":1}}}"#);
     assert!(rig.request(Client, "1").is_task);
     rig.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
-    assert_eq!(rig.verdicts(), [Verdict::Refused(Rule::McpC13)]);
+    assert_eq!(rig.verdicts(), [Verdict::Forbidden(Rule::McpC13)]);
     rig.server(r#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"k","status":"working"}}}"#);
     assert_eq!(rig.request(Client, "1").task, Some("k"));
     rig.server(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#);
@@ -253,12 +254,12 @@ fn without_the_capability_a_request_is_no_task() {
 /// Case 59: the handle of a task came after its request was cancelled.
 #[test]
 fn a_late_handle_is_late_and_names_the_task_that_nobody_knows() {
-    let mut rig = MonitorRig::new(Config { dialect: Some(&mcp::LATEST), ..Config::default() });
+    let mut rig = MonitorRig::new(MonitorConfig { dialect: Some(&mcp::LATEST), ..MonitorConfig::default() });
     rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#);
     rig.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
     rig.server(r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"k"}}"#);
     let view = rig.request(Client, "1");
-    assert_eq!((view.task, view.late.answers, view.over.map(|over| over.1)), (Some("k"), 1, Some(Settled::Silent)));
+    assert_eq!((view.task, view.late.answers, view.over.map(|over| over.1)), (Some("k"), 1, Some(ObservedEnd::Silent)));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use rescind_proto::{
+    link::Clock,
     receipt::Outcome,
-    relay::{Clock, ClockRule, Config, End},
+    relay::{ClockRule, End, RelayConfig},
     side::Side,
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -17,7 +18,7 @@ const STOPPED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancell
 const ASK: &str = r#"{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s"}}"#;
 const ASK_CANCELLED: &str = r#"{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}}"#;
 
-fn acp_with(config: Config) -> RelayRig {
+fn acp_with(config: RelayConfig) -> RelayRig {
     let mut rig = RelayRig::new(config);
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     rig.at_server();
@@ -27,7 +28,7 @@ fn acp_with(config: Config) -> RelayRig {
 }
 
 fn prompted() -> RelayRig {
-    let mut rig = acp_with(Config::default());
+    let mut rig = acp_with(RelayConfig::default());
     rig.from_client(PROMPT);
     rig.at_server();
     rig
@@ -112,7 +113,7 @@ fn a_cancelled_permission_request_is_answered_with_its_own_result() {
 fn updates_reset_the_response_clock_of_their_turn() {
     let limit = Duration::from_secs(2);
     let clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
-    let mut rig = acp_with(Config { clocks, ..Config::default() });
+    let mut rig = acp_with(RelayConfig { clocks, ..RelayConfig::default() });
     rig.from_client(PROMPT);
     rig.at_server();
     for _ in 0..5 {
@@ -157,7 +158,7 @@ fn a_turn_that_its_agent_does_not_end_is_ended_for_the_operator() {
 
 #[test]
 fn a_null_id_is_a_request_like_any_other() {
-    let mut rig = acp_with(Config::default());
+    let mut rig = acp_with(RelayConfig::default());
     let call = r#"{"jsonrpc":"2.0","id":null,"method":"session/new","params":{}}"#;
     let answer = r#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
     rig.from_client(call);
@@ -178,7 +179,7 @@ fn an_agent_that_dies_answers_its_cancelled_turn() {
 
 /// A client that declares the cancels of the proposal, before an agent that does not (ACP-20).
 fn gated() -> RelayRig {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     let declared = r#"{"protocolVersion":1,"clientCapabilities":{"cancellation":{"request":true}}}"#;
     rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{declared}}}"#));
     rig.at_server();
@@ -204,7 +205,7 @@ fn the_gate_of_a_requests_cancel_is_none_for_that_of_a_turn() {
 
 #[test]
 fn a_second_cancel_of_a_turn_does_not_pass_the_first() {
-    let mut rig = acp_with(Config::default());
+    let mut rig = acp_with(RelayConfig::default());
     rig.from_client(PROMPT);
     rig.from_client(&SESSION_CANCEL.replace("{\"sessionId", "{\"n\":1,\"sessionId"));
     let prompt = PROMPT.len() + 1;
@@ -236,7 +237,7 @@ fn a_turn_stopped_before_the_client_cancels_it_is_told_once_and_ends_once() {
 
 #[test]
 fn a_queued_turn_that_is_stopped_never_starts() {
-    let mut rig = acp_with(Config::default());
+    let mut rig = acp_with(RelayConfig::default());
     rig.from_client(PROMPT);
     let key = rig.key(Side::Client, "1").unwrap();
     assert!(rig.relay.stop(rig.now, key, None));
@@ -259,7 +260,7 @@ fn a_turn_is_ended_at_once_when_its_agent_cannot_be_told() {
 
 #[test]
 fn what_an_agent_asks_is_no_turn_of_the_client() {
-    let mut rig = acp_with(Config::default());
+    let mut rig = acp_with(RelayConfig::default());
     rig.from_server(PROMPT);
     rig.at_client();
     rig.from_client(SESSION_CANCEL);

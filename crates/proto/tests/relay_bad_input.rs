@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::{Dialect, acp, mcp},
-    relay::{Config, Drop, End, EndReason, EndedBy, Event},
+    link::Rejected,
+    relay::{End, EndReason, EndedBy, RelayConfig, RelayEvent},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -12,16 +13,16 @@ use rescind_testkit::relay_rig::RelayRig;
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#;
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
-fn speaking(dialect: &'static Dialect, config: Config) -> RelayRig {
-    RelayRig::new(Config { dialects: Sides { client: Some(dialect), server: Some(dialect) }, ..config })
+fn speaking(dialect: &'static Dialect, config: RelayConfig) -> RelayRig {
+    RelayRig::new(RelayConfig { dialects: Sides { client: Some(dialect), server: Some(dialect) }, ..config })
 }
 
 fn mcp() -> RelayRig {
-    speaking(&mcp::REVISION_2025_06_18, Config::default())
+    speaking(&mcp::REVISION_2025_06_18, RelayConfig::default())
 }
 
-fn drops(rig: &RelayRig) -> Vec<Drop> {
-    rig.events.iter().filter_map(|e| if let Event::Dropped { why, .. } = e { Some(*why) } else { None }).collect()
+fn drops(rig: &RelayRig) -> Vec<Rejected> {
+    rig.events.iter().filter_map(|e| if let RelayEvent::Rejected { why, .. } = e { Some(*why) } else { None }).collect()
 }
 
 #[test]
@@ -37,7 +38,7 @@ fn garbage_from_the_client_gets_one_parse_error_and_goes_no_further() {
 
 #[test]
 fn the_form_of_a_parse_error_is_that_of_the_revision() {
-    let mut rig = speaking(&mcp::LATEST_LEGACY, Config::default());
+    let mut rig = speaking(&mcp::LATEST_LEGACY, RelayConfig::default());
     rig.bytes(Side::Client, b"\xff\xfe\n");
     assert_eq!(rig.at_client(), [r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not UTF-8"}}"#]);
 }
@@ -47,7 +48,7 @@ fn a_line_of_the_server_that_is_no_json_goes_to_the_log() {
     let mut rig = mcp();
     rig.bytes(Side::Server, b"Starting server...\n");
     assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![]));
-    assert_eq!(drops(&rig), [Drop::Garbage]);
+    assert_eq!(drops(&rig), [Rejected::NotJson]);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn an_answer_that_cannot_be_read_does_not_leave_its_requester_hanging() {
 
 #[test]
 fn an_overlong_request_is_answered_alone() {
-    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_message: 1000, ..Config::default() });
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, RelayConfig { max_message: 1000, ..RelayConfig::default() });
     let big =
         format!(r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"x":"{}"}},"id":"big"}}"#, "y".repeat(5000));
     rig.from_client(&big);
@@ -92,7 +93,7 @@ fn an_overlong_request_is_answered_alone() {
 
 #[test]
 fn an_overlong_answer_ends_the_one_request_it_answers() {
-    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_message: 1000, ..Config::default() });
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, RelayConfig { max_message: 1000, ..RelayConfig::default() });
     rig.from_client(CALL);
     rig.from_client(&CALL.replace("\"id\":1", "\"id\":2"));
     rig.at_server();
@@ -112,7 +113,7 @@ fn a_stray_error_is_forwarded_only_in_the_form_its_reader_knows() {
         for (dialect, form) in
             [(&mcp::REVISION_2025_06_18, None), (&mcp::REVISION_2025_11_25, Some(&bare)), (&acp::V1, Some(&null))]
         {
-            let mut rig = speaking(dialect, Config::default());
+            let mut rig = speaking(dialect, RelayConfig::default());
             rig.from_server(stray);
             assert_eq!(rig.at_client(), Vec::from_iter(form.cloned()), "{}", dialect.name);
         }
@@ -121,7 +122,7 @@ fn a_stray_error_is_forwarded_only_in_the_form_its_reader_knows() {
 
 #[test]
 fn one_request_more_than_the_limit_is_refused() {
-    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_in_flight: 2, ..Config::default() });
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, RelayConfig { max_in_flight: 2, ..RelayConfig::default() });
     for id in 1..=3 {
         rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":{id}")));
     }
@@ -227,7 +228,7 @@ fn a_last_line_without_its_end_is_a_message_if_it_can_be_read() {
 
 #[test]
 fn a_side_that_does_not_read_pauses_the_other_and_is_given_up_after_the_limit() {
-    let config = Config { max_backlog: 1000, stall_limit: Duration::from_secs(60), ..Config::default() };
+    let config = RelayConfig { max_backlog: 1000, stall_limit: Duration::from_secs(60), ..RelayConfig::default() };
     let mut rig = speaking(&mcp::REVISION_2025_06_18, config);
     let note = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"x":"{}"}}}}"#, "y".repeat(500));
     for _ in 0..2 {
@@ -239,16 +240,16 @@ fn a_side_that_does_not_read_pauses_the_other_and_is_given_up_after_the_limit() 
     rig.pass(Duration::from_secs(59));
     rig.write(Side::Server, 1);
     rig.pass(Duration::from_secs(59));
-    assert!(!rig.events.iter().any(|event| matches!(event, Event::GivenUp { .. })), "it read a byte");
+    assert!(!rig.events.iter().any(|event| matches!(event, RelayEvent::GivenUp { .. })), "it read a byte");
     rig.pass(Duration::from_secs(1));
-    assert!(rig.events.iter().any(|event| matches!(event, Event::GivenUp { side: Side::Server, .. })));
+    assert!(rig.events.iter().any(|event| matches!(event, RelayEvent::GivenUp { side: Side::Server, .. })));
     rig.write(Side::Server, usize::MAX);
     assert!(rig.relay.wants_input(Side::Client));
 }
 
 #[test]
 fn a_flood_of_garbage_pauses_its_sender() {
-    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_backlog: 1000, ..Config::default() });
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, RelayConfig { max_backlog: 1000, ..RelayConfig::default() });
     let mut lines = 0;
     while rig.relay.wants_input(Side::Client) {
         rig.bytes(Side::Client, b"x\n");
@@ -269,7 +270,7 @@ fn memory_of_the_settled_is_bounded_and_ends() {
         rig.from_server(&RESULT.replace("\"id\":1", &format!("\"id\":{id}")));
         rig.at_client();
     }
-    let bound = Config::default().remembered;
+    let bound = RelayConfig::default().remembered;
     assert!((bound..=bound + 32).contains(&rig.relay.remembered(Side::Client)), "forgotten in batches");
     rig.pass(Duration::from_secs(600));
     assert_eq!(rig.relay.remembered(Side::Client), 0);
@@ -347,7 +348,7 @@ fn an_answer_that_is_not_json_and_plainly_names_a_request_ends_it() {
         rig.bytes(Side::Server, broken);
         let answers = rig.at_client();
         assert!(answers.len() == 1 && answers[0].contains("-32603"), "{}: {answers:?}", broken.escape_ascii());
-        assert_eq!(drops(&rig), [Drop::Garbage]);
+        assert_eq!(drops(&rig), [Rejected::NotJson]);
     }
 }
 
@@ -377,7 +378,7 @@ fn an_unreadable_request_under_the_id_of_one_in_flight_ends_neither() {
 
 #[test]
 fn a_mended_message_counts_in_its_mended_size() {
-    let config = Config { max_message: LATIN_1.len(), ..Config::default() };
+    let config = RelayConfig { max_message: LATIN_1.len(), ..RelayConfig::default() };
     let mut rig = speaking(&mcp::REVISION_2025_06_18, config);
     rig.from_client(CALL);
     rig.at_server();
@@ -389,7 +390,7 @@ fn a_mended_message_counts_in_its_mended_size() {
 // D12, invariant 8: the peer chooses how long its ids are.
 #[test]
 fn ids_as_long_as_messages_are_bounded_in_all() {
-    let mut rig = speaking(&mcp::REVISION_2025_06_18, Config { max_kept: 10_000, ..Config::default() });
+    let mut rig = speaking(&mcp::REVISION_2025_06_18, RelayConfig { max_kept: 10_000, ..RelayConfig::default() });
     for number in 0..100 {
         rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":\"{number}{}\"", "x".repeat(1000))));
     }

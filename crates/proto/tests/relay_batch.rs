@@ -3,13 +3,16 @@
 use rescind_proto::{
     dialect::{Dialect, mcp},
     receipt::Outcome,
-    relay::Config,
+    relay::RelayConfig,
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
 
 fn between(client: &'static Dialect, server: &'static Dialect) -> RelayRig {
-    RelayRig::new(Config { dialects: Sides { client: Some(client), server: Some(server) }, ..Config::default() })
+    RelayRig::new(RelayConfig {
+        dialects: Sides { client: Some(client), server: Some(server) },
+        ..RelayConfig::default()
+    })
 }
 
 fn call(id: i32) -> String {

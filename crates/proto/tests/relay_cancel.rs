@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use rescind_proto::{
     cause::CauseCode,
+    link::Verdict,
     receipt::{Answer, Outcome},
-    relay::{Config, EarlyCancelLimits, Emit, Event, StuckSign, Verdict},
+    relay::{EarlyCancelLimits, Emit, RelayConfig, RelayEvent, StuckSign},
     rule::Rule,
     side::Side,
 };
@@ -17,7 +18,7 @@ const CANCEL_1: &str =
 const RESULT_1: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
 
 fn mcp() -> RelayRig {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     rig.from_client(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#,
     );
@@ -204,7 +205,7 @@ fn a_reason_that_is_no_string_is_dropped_and_the_cancel_stands() {
 
 #[test]
 fn initialize_is_never_cancelled() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
     rig.from_client(initialize);
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#);
@@ -217,7 +218,7 @@ fn initialize_is_never_cancelled() {
 
 #[test]
 fn a_held_cancel_never_holds_back_initialize() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#);
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
     rig.from_client(initialize);
@@ -237,7 +238,7 @@ fn late_progress_is_swallowed_and_past_the_grace_it_means_stuck() {
     rig.from_server(progress);
     assert_eq!((rig.at_client(), rig.late()), (vec![], 1));
     let stuck = |rig: &RelayRig| {
-        rig.events.iter().filter(|e| matches!(e, Event::Stuck { sign: StuckSign::Progress, .. })).count()
+        rig.events.iter().filter(|e| matches!(e, RelayEvent::Stuck { sign: StuckSign::Progress, .. })).count()
     };
     assert_eq!(stuck(&rig), 0);
     rig.pass(Duration::from_secs(5));
@@ -291,7 +292,7 @@ fn one_of_two_is_cancelled_and_the_other_answers() {
 
 #[test]
 fn the_servers_own_cancel_is_a_violation_in_the_modern_revision() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
     rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{meta}}}}}"#));
     rig.at_server();
@@ -303,7 +304,8 @@ fn the_servers_own_cancel_is_a_violation_in_the_modern_revision() {
 // D30.
 #[test]
 fn violations_are_counted_by_side_and_number_even_if_nobody_hears_of_them() {
-    let mut rig = RelayRig::new(Config { emit: Emit { notices: false, ..Emit::default() }, ..Config::default() });
+    let mut rig =
+        RelayRig::new(RelayConfig { emit: Emit { notices: false, ..Emit::default() }, ..RelayConfig::default() });
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
     rig.from_client(initialize);
     for _ in 0..2 {
@@ -331,7 +333,7 @@ fn violations_are_counted_by_side_and_number_even_if_nobody_hears_of_them() {
 
 #[test]
 fn a_server_ends_a_subscription_by_naming_the_clients_request() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
     rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{{{meta}}}}}"#));
     rig.at_server();
@@ -347,7 +349,7 @@ fn a_server_ends_a_subscription_by_naming_the_clients_request() {
 
 #[test]
 fn a_cancelled_subscription_that_goes_on_past_the_grace_is_stuck() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
     rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{{{meta}}}}}"#));
     rig.at_server();
@@ -365,7 +367,7 @@ fn a_cancelled_subscription_that_goes_on_past_the_grace_is_stuck() {
 
 #[test]
 fn a_task_is_not_cancelled_by_the_notification() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     let version = r#""protocolVersion":"2025-11-25""#;
     rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{{version}}}}}"#));
     rig.at_server();

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::mcp,
-    relay::{Clock, ClockRule, Config},
+    link::Clock,
+    relay::{ClockRule, RelayConfig},
     side::Sides,
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -23,7 +24,7 @@ fn rule(clock: Clock, method: Option<&str>, name: Option<&str>, ms: u64) -> Cloc
 
 fn rig(clocks: Vec<ClockRule>) -> RelayRig {
     let dialects = Sides { client: Some(&mcp::LATEST_LEGACY), server: Some(&mcp::LATEST_LEGACY) };
-    RelayRig::new(Config { dialects, clocks, ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, clocks, ..RelayConfig::default() })
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rescind_proto::{
     cause::CauseCode,
     dialect::{Dialect, acp, mcp},
     receipt::Outcome,
-    relay::{Config, RequestState},
+    relay::{RelayConfig, RequestState},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -15,7 +15,7 @@ const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
 fn rig(dialect: &'static Dialect) -> RelayRig {
     let dialects = Sides { client: Some(dialect), server: Some(dialect) };
-    RelayRig::new(Config { dialects, ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() })
 }
 
 fn ask(rig: &mut RelayRig, id: u32) {

@@ -2,7 +2,8 @@
 
 use rescind_proto::{
     dialect::mcp,
-    relay::{Config, Verdict},
+    link::Verdict,
+    relay::RelayConfig,
     rule::Rule,
     side::{Side, Sides},
 };
@@ -10,7 +11,7 @@ use rescind_testkit::relay_rig::RelayRig;
 
 fn pinned() -> RelayRig {
     let dialects = Sides { client: Some(&mcp::LATEST_LEGACY), server: Some(&mcp::LATEST_LEGACY) };
-    RelayRig::new(Config { dialects, ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() })
 }
 
 fn call(id: &str) -> String {
@@ -194,7 +195,7 @@ fn a_response_to_nothing_is_never_forwarded() {
 
 #[test]
 fn after_the_memory_of_spent_ids_is_full_only_new_ids_are_kept() {
-    let config = Config { remembered: 1, ..Config::default() };
+    let config = RelayConfig { remembered: 1, ..RelayConfig::default() };
     let mut rig = RelayRig::new(config);
     for id in 1..200 {
         rig.from_client(&call(&id.to_string()));

@@ -5,7 +5,8 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::lsp,
     framing::Framing,
-    relay::{Clock, ClockRule, Config, Event, LateKind},
+    link::{Clock, LateKind},
+    relay::{ClockRule, RelayConfig, RelayEvent},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -19,7 +20,7 @@ const CANCELLED: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32800,"messa
 
 fn rig(clocks: Vec<ClockRule>) -> RelayRig {
     let dialects = Sides { client: Some(&lsp::LSP), server: Some(&lsp::LSP) };
-    RelayRig::new(Config { dialects, clocks, framing: Some(Framing::Headers), ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, clocks, framing: Some(Framing::Headers), ..RelayConfig::default() })
 }
 
 #[test]
@@ -39,7 +40,7 @@ fn no_partial_result_reaches_a_client_whose_request_is_over() {
         rig.from_server(PARTIAL);
     }
     assert_eq!(rig.at_client(), [""; 0]);
-    let late = |event: &&Event| matches!(event, Event::Late { what: LateKind::Progress, .. });
+    let late = |event: &&RelayEvent| matches!(event, RelayEvent::Late { what: LateKind::Progress, .. });
     assert_eq!(rig.events.iter().filter(late).count(), 54);
 }
 

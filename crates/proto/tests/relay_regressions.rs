@@ -5,7 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::{Dialect, acp, mcp},
     receipt::Outcome,
-    relay::{Config, End, Relay},
+    relay::{End, Relay, RelayConfig},
     side::{Side, Sides},
     time::Instant,
 };
@@ -15,7 +15,7 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"m/call","params":{"_meta
 
 fn between(client: &'static Dialect, server: &'static Dialect) -> RelayRig {
     let dialects = Sides { client: Some(client), server: Some(server) };
-    RelayRig::new(Config { dialects, ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() })
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_subscriptions_messages_that_wait_are_taken_back_when_it_is_cancelled() {
 /// An id that has to be replaced in the very first message: the copy was framed as a line.
 #[test]
 fn what_the_first_message_leads_to_is_framed_as_it_is() {
-    let mut relay = Relay::new(Config::default());
+    let mut relay = Relay::new(RelayConfig::default());
     let framed = |id: &str| {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#);
         format!("Content-Length: {}\r\n\r\n{body}", body.len())
@@ -147,7 +147,7 @@ fn what_the_first_message_leads_to_is_framed_as_it_is() {
 /// the spelling tells.
 #[test]
 fn the_first_cancel_tells_the_dialect_of_every_request_in_flight() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     for id in [1, 2] {
         rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"work"}}"#));
     }

@@ -5,8 +5,9 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::mcp,
     id::RequestId,
+    link::{Clock, RequestKey, Verdict},
     receipt::Outcome,
-    relay::{Clock, ClockRule, Config, Event, TaskNews, Verdict},
+    relay::{ClockRule, RelayConfig, RelayEvent, TaskNews},
     rule::Rule,
     side::{Side, Sides},
 };
@@ -25,7 +26,7 @@ const ACKNOWLEDGED: &str = r#"{"jsonrpc":"2.0","id":2147483647,"result":{"result
 const ALL: &str = r#"{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}"#;
 
 /// After a handshake of 2025-11-25 in which the server declared these capabilities of tasks.
-fn november(config: Config, tasks: &str) -> RelayRig {
+fn november(config: RelayConfig, tasks: &str) -> RelayRig {
     let mut rig = RelayRig::new(config);
     rig.from_client(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}}}}}}}"#,
@@ -40,7 +41,7 @@ fn november(config: Config, tasks: &str) -> RelayRig {
 
 fn modern() -> RelayRig {
     let dialects = Sides { client: Some(&mcp::REVISION_2026_07_28), server: Some(&mcp::REVISION_2026_07_28) };
-    RelayRig::new(Config { dialects, ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() })
 }
 
 /// The request is at the server.
@@ -52,23 +53,23 @@ fn asked(mut rig: RelayRig, request: &str) -> RelayRig {
 
 /// What was told of tasks.
 fn news(rig: &RelayRig) -> Vec<TaskNews> {
-    let told = |event: &Event| match event {
-        Event::Task { task, id, from: Side::Client, news, .. } => {
+    let told = |event: &RelayEvent| match event {
+        RelayEvent::Task { request: RequestKey { from: Side::Client, .. }, task, id, news } => {
             assert_eq!((&**task, id), ("t-1", &RequestId::integer(1)));
             Some(*news)
         }
-        Event::Task { .. }
-        | Event::Opened { .. }
-        | Event::Settled { .. }
-        | Event::Cancel(_)
-        | Event::Receipt { .. }
-        | Event::TimedOut { .. }
-        | Event::Stuck { .. }
-        | Event::Late { .. }
-        | Event::Dropped { .. }
-        | Event::Violation { .. }
-        | Event::GivenUp { .. }
-        | Event::Frame { .. } => None,
+        RelayEvent::Task { .. }
+        | RelayEvent::Opened { .. }
+        | RelayEvent::Settled { .. }
+        | RelayEvent::Cancel(_)
+        | RelayEvent::Receipt { .. }
+        | RelayEvent::TimedOut { .. }
+        | RelayEvent::Stuck { .. }
+        | RelayEvent::Late { .. }
+        | RelayEvent::Rejected { .. }
+        | RelayEvent::Violation { .. }
+        | RelayEvent::GivenUp { .. }
+        | RelayEvent::Frame { .. } => None,
     };
     rig.events.iter().filter_map(told).collect()
 }
@@ -81,7 +82,7 @@ fn is_nothing_left(rig: &mut RelayRig) -> bool {
 /// TASK-10.
 #[test]
 fn what_belongs_to_a_task_passes_byte_for_byte() {
-    let mut rig = asked(november(Config::default(), ALL), AUGMENTED);
+    let mut rig = asked(november(RelayConfig::default(), ALL), AUGMENTED);
     rig.from_server(CREATED);
     assert_eq!(rig.at_client(), [CREATED]);
     let related = r#""_meta" : {"io.modelcontextprotocol/related-task":{"taskId" :"t-1"}}"#;
@@ -109,14 +110,14 @@ fn what_belongs_to_a_task_passes_byte_for_byte() {
 /// Case 56. MCP-C13.
 #[test]
 fn a_cancelled_notification_for_a_task_is_a_violation_and_goes_nowhere() {
-    let mut rig = asked(november(Config::default(), ALL), AUGMENTED);
+    let mut rig = asked(november(RelayConfig::default(), ALL), AUGMENTED);
     assert!(rig.relay.requests(Side::Client).all(|request| request.is_task), "it is shown as what it is");
     rig.from_client(CANCEL_1);
     rig.from_server(CREATED);
     assert_eq!(rig.at_client(), [CREATED], "the request was not cancelled");
     rig.from_client(CANCEL_1);
     assert_eq!(rig.at_server(), [""; 0]);
-    assert_eq!(rig.verdicts(), [Verdict::Refused(Rule::McpC13); 2]);
+    assert_eq!(rig.verdicts(), [Verdict::Forbidden(Rule::McpC13); 2]);
     assert_eq!(rig.violations(), [(Side::Client, Rule::McpC13); 2]);
 }
 
@@ -129,7 +130,7 @@ fn a_cancelled_notification_after_the_handle_of_the_extension_is_a_violation() {
     assert_eq!(rig.at_client(), [HANDLE]);
     rig.from_client(CANCEL_1);
     assert_eq!(rig.at_server(), [""; 0]);
-    assert_eq!(rig.verdicts(), [Verdict::Refused(Rule::McpC13)]);
+    assert_eq!(rig.verdicts(), [Verdict::Forbidden(Rule::McpC13)]);
     assert_eq!(rig.violations(), [(Side::Client, Rule::McpC13)]);
     assert_eq!(news(&rig), [TaskNews::Made]);
 }
@@ -140,7 +141,7 @@ fn progress_of_a_task_passes_beyond_its_handle_until_it_is_given_up() {
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
     let asks = AUGMENTED.replace(r#""task""#, r#""_meta":{"progressToken":"p"},"task""#);
     for is_stopped in [false, true] {
-        let mut rig = asked(november(Config::default(), ALL), &asks);
+        let mut rig = asked(november(RelayConfig::default(), ALL), &asks);
         if is_stopped {
             let key = rig.key(Side::Client, "1").unwrap();
             assert!(rig.relay.stop(rig.now, key, None));
@@ -155,7 +156,7 @@ fn progress_of_a_task_passes_beyond_its_handle_until_it_is_given_up() {
 /// TASK-11: without the capability it is no task, whatever its params say.
 #[test]
 fn a_request_that_the_server_does_not_take_as_a_task_is_cancelled_as_any_other() {
-    let mut rig = asked(november(Config::default(), r#"{"cancel":{}}"#), AUGMENTED);
+    let mut rig = asked(november(RelayConfig::default(), r#"{"cancel":{}}"#), AUGMENTED);
     rig.from_client(CANCEL_1);
     assert_eq!(rig.at_server(), [CANCEL_1]);
     rig.from_server(CREATED);
@@ -166,7 +167,7 @@ fn a_request_that_the_server_does_not_take_as_a_task_is_cancelled_as_any_other()
 /// Case 59. D38.
 #[test]
 fn a_handle_that_comes_after_an_operator_stopped_the_request_is_cancelled_once() {
-    let mut rig = asked(november(Config::default(), ALL), AUGMENTED);
+    let mut rig = asked(november(RelayConfig::default(), ALL), AUGMENTED);
     let key = rig.key(Side::Client, "1").unwrap();
     assert!(rig.relay.stop(rig.now, key, None));
     assert_eq!(rig.at_client().len(), 1, "the requester is told at once");
@@ -194,7 +195,7 @@ fn a_handle_that_comes_after_an_operator_stopped_the_request_is_cancelled_once()
 fn a_handle_that_comes_after_a_clock_ran_out_is_cancelled() {
     let limit = Duration::from_secs(5);
     let rule = ClockRule { clock: Clock::Response, method: None, name: None, limit };
-    let mut rig = asked(november(Config { clocks: vec![rule], ..Config::default() }, ALL), AUGMENTED);
+    let mut rig = asked(november(RelayConfig { clocks: vec![rule], ..RelayConfig::default() }, ALL), AUGMENTED);
     rig.pass(limit);
     assert_eq!(rig.at_client().len(), 1);
     rig.from_server(CREATED);
@@ -265,7 +266,7 @@ fn an_ordinary_answer_that_comes_late_cancels_nothing() {
 /// D38: who lets no task be cancelled cannot be asked.
 #[test]
 fn an_orphan_of_a_server_without_the_cancel_capability_is_told_of() {
-    let mut rig = asked(november(Config::default(), r#"{"requests":{"tools":{"call":{}}}}"#), AUGMENTED);
+    let mut rig = asked(november(RelayConfig::default(), r#"{"requests":{"tools":{"call":{}}}}"#), AUGMENTED);
     let key = rig.key(Side::Client, "1").unwrap();
     assert!(rig.relay.stop(rig.now, key, None));
     rig.from_server(CREATED);
@@ -292,7 +293,7 @@ fn a_client_that_takes_the_id_of_our_own_request_gets_another_upstream() {
 /// Tasks go both ways: a client may run what its server asks.
 #[test]
 fn an_orphan_at_the_client_is_cancelled_there() {
-    let mut rig = november(Config::default(), ALL);
+    let mut rig = november(RelayConfig::default(), ALL);
     rig.from_server(r#"{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"message":"?","task":{}}}"#);
     assert_eq!(rig.at_client().len(), 1);
     let key = rig.key(Side::Server, r#""e""#).unwrap();

@@ -5,8 +5,9 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::{CancelForm, Dialect, Family, acp, lsp, mcp},
     framing::Framing,
+    link::Verdict,
     receipt::{Answer, Outcome},
-    relay::{Config, End, Event, StuckSign, Verdict},
+    relay::{End, RelayConfig, RelayEvent, StuckSign},
     rule::Rule,
     side::{Side, Sides},
 };
@@ -14,7 +15,7 @@ use rescind_testkit::relay_rig::RelayRig;
 
 fn between(client: &'static Dialect, server: &'static Dialect) -> RelayRig {
     let dialects = Sides { client: Some(client), server: Some(server) };
-    RelayRig::new(Config { dialects, ..Config::default() })
+    RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() })
 }
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"work","params":{}}"#;
@@ -45,7 +46,7 @@ fn a_silent_server_under_an_answered_dialect_is_answered_for_after_the_grace() {
             r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-32800,"message":"{text}","data":{{"receipt":{{"cause":"caller","outcome":"sent"}}}}}}}}"#
         )]
     );
-    assert!(!rig.events.iter().any(|event| matches!(event, Event::Stuck { .. })), "silence is all that it owes");
+    assert!(!rig.events.iter().any(|event| matches!(event, RelayEvent::Stuck { .. })), "silence is all that it owes");
     rig.from_server(RESULT);
     assert_eq!((rig.at_client(), rig.late()), (vec![], 1), "the upstream's own answer comes too late");
     assert!(matches!(rig.outcome("1"), Some(Outcome::AnsweredAfter { answer: Answer::Result, .. })));
@@ -139,7 +140,7 @@ fn the_proposals_gate_has_three_scenarios() {
     for (client, agent, to_agent, to_client) in
         [(yes, agent_no, false, true), (none, agent_yes, true, false), (yes, agent_yes, true, true)]
     {
-        let mut rig = RelayRig::new(Config::default());
+        let mut rig = RelayRig::new(RelayConfig::default());
         rig.from_client(client);
         rig.at_server();
         rig.from_server(agent);
@@ -159,7 +160,7 @@ fn the_proposals_gate_has_three_scenarios() {
 
 #[test]
 fn nothing_is_cancelled_before_the_proposals_handshake_ends() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"cancellation":{"request":true}}}}"#);
     rig.at_server();
     rig.from_client(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":0}}"#);
@@ -169,7 +170,7 @@ fn nothing_is_cancelled_before_the_proposals_handshake_ends() {
 
 #[test]
 fn lsp_cancels_wait_for_the_handshake_and_end_with_shutdown() {
-    let mut rig = RelayRig::new(Config { framing: Some(Framing::Headers), ..Config::default() });
+    let mut rig = RelayRig::new(RelayConfig { framing: Some(Framing::Headers), ..RelayConfig::default() });
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"processId":1}}"#);
     assert_eq!(rig.at_server().len(), 1);
     rig.from_client(CALL);
@@ -184,7 +185,7 @@ fn lsp_cancels_wait_for_the_handshake_and_end_with_shutdown() {
     rig.at_server();
     rig.from_client(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
     assert_eq!(rig.at_server(), [""; 0]);
-    assert_eq!(rig.verdicts().last(), Some(&Verdict::Refused(Rule::Lsp06)));
+    assert_eq!(rig.verdicts().last(), Some(&Verdict::Forbidden(Rule::Lsp06)));
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn a_table_of_ones_own_is_spoken() {
 
 #[test]
 fn a_spelling_tells_the_dialect_when_no_handshake_was_seen() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     rig.from_client(CALL);
     rig.at_server();
     rig.from_client(ACP_CANCEL);
@@ -239,5 +240,5 @@ fn an_operator_who_ends_the_waiting_of_a_cancelled_request_did_not_cancel_it() {
     assert_eq!((rig.at_client().len(), rig.at_server().len()), (1, 1));
     assert_eq!(rig.verdicts(), [Verdict::Accepted], "one cancel");
     rig.pass(Duration::from_secs(5));
-    assert!(rig.events.iter().any(|event| matches!(event, Event::Stuck { sign: StuckSign::NoAnswer, .. })));
+    assert!(rig.events.iter().any(|event| matches!(event, RelayEvent::Stuck { sign: StuckSign::NoAnswer, .. })));
 }

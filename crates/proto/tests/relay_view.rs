@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use rescind_proto::{
     dialect::Reading,
+    link::{Clock, RequestKey},
     receipt::{Answer, Outcome},
-    relay::{Clock, ClockRule, Config, End, RequestKey, RequestState, RequestView, Settled},
+    relay::{ClockRule, End, RelayConfig, RequestState, RequestView, Settled},
     side::Side,
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -17,7 +18,7 @@ const CANCEL: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","par
 const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":2,"total":8,"message":"in\u0064exing"}}"#;
 const SAMPLE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}"#;
 
-fn mcp_with(config: Config) -> RelayRig {
+fn mcp_with(config: RelayConfig) -> RelayRig {
     let mut rig = RelayRig::new(config);
     let asked = r#"{"protocolVersion":"2025-11-25","clientInfo":{"name":"editor","version":"1"}}"#;
     let given = r#"{"protocolVersion":"2025-11-25","serverInfo":{"name":"tools"}}"#;
@@ -29,7 +30,7 @@ fn mcp_with(config: Config) -> RelayRig {
 }
 
 fn mcp() -> RelayRig {
-    mcp_with(Config::default())
+    mcp_with(RelayConfig::default())
 }
 
 fn only(rig: &RelayRig, side: Side) -> RequestView<'_> {
@@ -47,7 +48,7 @@ fn changed(rig: &mut RelayRig) -> Vec<RequestKey> {
 fn a_request_is_shown_with_its_tool_its_progress_and_its_deadline() {
     let limit = Duration::from_secs(60);
     let clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
-    let mut rig = mcp_with(Config { clocks, ..Config::default() });
+    let mut rig = mcp_with(RelayConfig { clocks, ..RelayConfig::default() });
     rig.pass(Duration::from_secs(1));
     rig.from_client(CALL);
     let asked = rig.now;
@@ -160,7 +161,7 @@ fn what_a_server_has_not_seen_or_has_answered_is_not_what_it_works_on() {
 
 #[test]
 fn a_question_of_a_session_belongs_to_its_turn() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     rig.at_server();
     rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentInfo":{"name":"agent"}}}"#);
@@ -223,7 +224,8 @@ fn an_answer_that_waits_and_a_request_that_is_lost_are_changes() {
 
 #[test]
 fn a_change_of_something_forgotten_has_no_view() {
-    let mut rig = mcp_with(Config { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..Config::default() });
+    let mut rig =
+        mcp_with(RelayConfig { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..RelayConfig::default() });
     rig.relay.watch(true);
     rig.from_client(CALL);
     rig.at_server();
@@ -305,7 +307,8 @@ fn of_messages_of_our_own_the_latest_are_kept() {
 
 #[test]
 fn a_cancel_is_counted_even_if_nothing_is_remembered() {
-    let mut rig = mcp_with(Config { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..Config::default() });
+    let mut rig =
+        mcp_with(RelayConfig { remembered: 0, remember: (Duration::ZERO, Duration::ZERO), ..RelayConfig::default() });
     rig.from_client(CALL);
     rig.from_client(CANCEL);
     let tally = rig.relay.tally();
@@ -314,7 +317,7 @@ fn a_cancel_is_counted_even_if_nothing_is_remembered() {
 
 #[test]
 fn a_long_message_about_a_request_is_not_kept() {
-    let mut rig = RelayRig::new(Config::default());
+    let mut rig = RelayRig::new(RelayConfig::default());
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     rig.at_server();
     rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#);

@@ -8,7 +8,7 @@ use std::{error::Error, sync::Arc};
 
 use rescind::peer::{
     Context, Dialect, ErrorObject, Params, Peer,
-    dialect::{CancelForm, ErrorText, Family, Settlement, acp},
+    dialect::{CancelForm, CancelReply, ErrorText, Family, acp},
     filter::{Message, Pass},
     transport,
 };
@@ -22,7 +22,7 @@ static PRINTING: Dialect = Dialect {
     family: Family::Custom,
     cancel: CancelForm { method: "job/abort", id: "job", reason: Some("why") },
     aliases: &[],
-    settlement: Settlement::Answered(ErrorText { code: 7, message: "aborted" }),
+    settlement: CancelReply::Answered(ErrorText { code: 7, message: "aborted" }),
     gave_up: ErrorText { code: 8, message: "the printer gave up" },
     cancel_results: &[],
     turn: None,

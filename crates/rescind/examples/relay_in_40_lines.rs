@@ -7,7 +7,7 @@
 use std::{env, io::Write, process::Stdio, time::Duration};
 
 use rescind::relay;
-use rescind_proto::relay::Event;
+use rescind_proto::relay::RelayEvent;
 use tokio::{io, process::Command};
 
 #[tokio::main(flavor = "current_thread")]
@@ -31,8 +31,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// What came of each cancel, on stderr.
-fn tell(event: Event) {
-    if let Event::Receipt { id, method, receipt, .. } = event {
+fn tell(event: RelayEvent) {
+    if let RelayEvent::Receipt { id, method, receipt, .. } = event {
         let cause = receipt.cause.code;
         let _ = writeln!(std::io::stderr(), "{method} {id}: {cause}: {}", receipt.outcome);
     }

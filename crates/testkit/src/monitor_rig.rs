@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use rescind_proto::{
-    monitor::{Config, Event, Monitor, RequestView, Settled},
+    link::Verdict,
+    monitor::{Monitor, MonitorConfig, MonitorEvent, ObservedEnd, ObservedRequest},
     receipt::Outcome,
-    relay::Verdict,
     side::Side,
     time::Instant,
 };
@@ -18,13 +18,13 @@ pub struct MonitorRig {
     /// The clock.
     pub now: Instant,
     /// Everything it has told so far.
-    pub events: Vec<Event>,
+    pub events: Vec<MonitorEvent>,
 }
 
 impl MonitorRig {
     /// A monitor with these settings.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: MonitorConfig) -> Self {
         Self { monitor: Monitor::new(config), now: Instant::ORIGIN, events: Vec::new() }
     }
 
@@ -67,7 +67,7 @@ impl MonitorRig {
     ///
     /// If there is none.
     #[must_use]
-    pub fn request(&self, from: Side, id: &str) -> RequestView<'_> {
+    pub fn request(&self, from: Side, id: &str) -> ObservedRequest<'_> {
         let all = self.monitor.requests(from).chain(self.monitor.remembered(from));
         let named = all.filter(|view| view.id.to_string() == id);
         named.max_by_key(|view| (view.over.is_none(), view.since)).unwrap_or_else(|| panic!("no request {id}"))
@@ -81,20 +81,21 @@ impl MonitorRig {
 
     /// How that request ended; `None` while it is in flight.
     #[must_use]
-    pub fn settled(&self, from: Side, id: &str) -> Option<Settled> {
+    pub fn settled(&self, from: Side, id: &str) -> Option<ObservedEnd> {
         self.request(from, id).over.map(|(_, how)| how)
     }
 
     /// What each cancel was.
     #[must_use]
     pub fn verdicts(&self) -> Vec<Verdict> {
-        let cancel = |event: &Event| if let Event::Cancel(seen) = event { Some(seen.verdict) } else { None };
+        let cancel =
+            |event: &MonitorEvent| if let MonitorEvent::Cancel(seen) = event { Some(seen.verdict) } else { None };
         self.events.iter().filter_map(cancel).collect()
     }
 
     /// How many events `is` like this.
     #[must_use]
-    pub fn count(&self, is: impl Fn(&Event) -> bool) -> usize {
+    pub fn count(&self, is: impl Fn(&MonitorEvent) -> bool) -> usize {
         self.events.iter().filter(|event| is(event)).count()
     }
 

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 
 use rescind_proto::{
     framing::Framing,
+    link::{CancelNotice, RequestKey, Verdict},
     receipt::{Outcome, Receipt},
-    relay::{CancelNotice, Config, Emit, End, Event, Relay, RequestKey, Verdict},
+    relay::{Emit, End, Relay, RelayConfig, RelayEvent},
     rule::Rule,
     side::{Side, Sides},
     time::Instant,
@@ -25,7 +26,7 @@ pub struct RelayRig {
     /// The clock.
     pub now: Instant,
     /// Everything it has told so far.
-    pub events: Vec<Event>,
+    pub events: Vec<RelayEvent>,
     /// Bytes written and not yet read as whole frames.
     wires: Sides<VecDeque<u8>>,
     framing: Framing,
@@ -34,10 +35,10 @@ pub struct RelayRig {
 impl RelayRig {
     /// A relay with these settings, every event switched on.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: RelayConfig) -> Self {
         let framing = config.framing.unwrap_or(Framing::Line);
         Self {
-            relay: Relay::new(Config { emit: Emit { requests: true, ..config.emit }, ..config }),
+            relay: Relay::new(RelayConfig { emit: Emit { requests: true, ..config.emit }, ..config }),
             now: Instant::ORIGIN,
             events: Vec::new(),
             wires: Sides::from_fn(|_| VecDeque::new()),
@@ -134,8 +135,8 @@ impl RelayRig {
     #[must_use]
     pub fn receipt(&self, from: Side, id: &str) -> Option<Receipt> {
         self.events.iter().rev().find_map(|event| {
-            let Event::Receipt { from: side, id: known, receipt, .. } = event else { return None };
-            (*side == from && known.to_string() == id).then(|| receipt.clone())
+            let RelayEvent::Receipt { request, id: known, receipt, .. } = event else { return None };
+            (request.from == from && known.to_string() == id).then(|| receipt.clone())
         })
     }
 
@@ -153,14 +154,14 @@ impl RelayRig {
 
     /// The cancels so far.
     pub fn notices(&self) -> impl Iterator<Item = &CancelNotice> {
-        self.events.iter().filter_map(|event| if let Event::Cancel(notice) = event { Some(notice) } else { None })
+        self.events.iter().filter_map(|event| if let RelayEvent::Cancel(notice) = event { Some(notice) } else { None })
     }
 
     /// The rules broken so far.
     #[must_use]
     pub fn violations(&self) -> Vec<(Side, Rule)> {
-        let broken = |event: &Event| {
-            if let Event::Violation { by, rule, .. } = event { Some((*by, *rule)) } else { None }
+        let broken = |event: &RelayEvent| {
+            if let RelayEvent::Violation { by, rule, .. } = event { Some((*by, *rule)) } else { None }
         };
         self.events.iter().filter_map(broken).collect()
     }
@@ -168,15 +169,15 @@ impl RelayRig {
     /// How many messages were swallowed because they came late.
     #[must_use]
     pub fn late(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, Event::Late { .. })).count()
+        self.events.iter().filter(|event| matches!(event, RelayEvent::Late { .. })).count()
     }
 
     /// The key of the newest request that `from` calls `id`.
     #[must_use]
     pub fn key(&self, from: Side, id: &str) -> Option<RequestKey> {
         self.events.iter().rev().find_map(|event| {
-            let Event::Opened { request, from: side, id: known, .. } = event else { return None };
-            (*side == from && known.to_string() == id).then_some(*request)
+            let RelayEvent::Opened { request, id: known, .. } = event else { return None };
+            (request.from == from && known.to_string() == id).then_some(*request)
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rescind_bench::traffic;
 use rescind_proto::dialect::mcp;
-use rescind_proto::relay::{Config, Emit, Relay};
+use rescind_proto::relay::{Emit, Relay, RelayConfig};
 use rescind_proto::side::{Side, Sides};
 use rescind_proto::time::Instant;
 
@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// Both sides of one revision: the client's ids are kept.
     pub(crate) fn one_revision() -> Self {
-        let mut machine = Self::with(Config::default());
+        let mut machine = Self::with(RelayConfig::default());
         machine.feed(Side::Client, traffic::INITIALIZE);
         machine.feed(Side::Server, traffic::INITIALIZE_RESULT);
         machine.feed(Side::Client, traffic::INITIALIZED);
@@ -34,15 +34,15 @@ impl Machine {
 
     /// Sides of two eras, pinned: every id is replaced (D32).
     pub(crate) fn two_eras() -> Self {
-        Self::with(Config {
+        Self::with(RelayConfig {
             dialects: Sides { client: Some(&mcp::REVISION_2025_06_18), server: Some(&mcp::REVISION_2026_07_28) },
-            ..Config::default()
+            ..RelayConfig::default()
         })
     }
 
-    fn with(config: Config) -> Self {
+    fn with(config: RelayConfig) -> Self {
         Self {
-            relay: Relay::new(Config {
+            relay: Relay::new(RelayConfig {
                 max_in_flight: usize::MAX,
                 emit: Emit { notices: false, ..Emit::default() },
                 ..config

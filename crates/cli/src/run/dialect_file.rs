@@ -13,8 +13,8 @@ use std::{fs, io, path::Path};
 
 use rescind_proto::{
     dialect::{
-        CancelForm, CancelResult, Cancellers, Dialect, ErrorText, Family, IdReuse, ProgressForm, ReportForm,
-        Settlement, StrayError,
+        CancelForm, CancelReply, CancelResult, Cancellers, Dialect, ErrorText, Family, IdReuse, ProgressForm,
+        ReportForm, StrayError,
     },
     rule::Rule,
 };
@@ -136,9 +136,9 @@ fn dialect(table: Table) -> Result<Dialect, DialectError> {
     }
     match table.settlement {
         None => {}
-        Some(Settled::Silent(Silent::Silent)) => dialect.settlement = Settlement::Silent,
+        Some(Settled::Silent(Silent::Silent)) => dialect.settlement = CancelReply::Silent,
         Some(Settled::Error { code, message }) => {
-            dialect.settlement = Settlement::Answered(ErrorText { code, message: text(message) });
+            dialect.settlement = CancelReply::Answered(ErrorText { code, message: text(message) });
         }
     }
     if let Some(cancellers) = table.cancellers {
@@ -230,7 +230,7 @@ mod tests {
             {"method":"ask","path":["say"],"value":"no","result":{"say":"no"}}]}"#;
         let dialect = parse(json).unwrap();
         assert_eq!(dialect.cancel, CancelForm { method: "abort", id: "call", reason: None });
-        assert_eq!(dialect.settlement, Settlement::Answered(ErrorText { code: -1, message: "stopped" }));
+        assert_eq!(dialect.settlement, CancelReply::Answered(ErrorText { code: -1, message: "stopped" }));
         assert_eq!(dialect.uncancellable, [("initialize", Rule::McpC03), ("commit", Rule::McpC07)]);
         assert_eq!((dialect.sticky, dialect.reuse), (false, IdReuse::AfterAnswer));
         assert_eq!(dialect.cancel_results[0].json, r#"{"say":"no"}"#);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn silence_is_a_word() {
         let dialect = parse(r#"{"base":"lsp","name":"mine","settlement":"silent"}"#).unwrap();
-        assert_eq!(dialect.settlement, Settlement::Silent);
+        assert_eq!(dialect.settlement, CancelReply::Silent);
     }
 
     #[test]

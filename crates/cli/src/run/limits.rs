@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rescind_proto::relay::{Clock, ClockRule};
+use rescind_proto::{link::Clock, relay::ClockRule};
 
 /// `10s`, `tools/call=2m` or `tools/call:slow_tool=10m`, before it is known for which clock.
 #[derive(Clone, Debug, PartialEq, Eq)]

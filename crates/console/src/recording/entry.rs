@@ -7,7 +7,8 @@ use rescind_proto::{
     cause::cut,
     dialect::{Dialect, Family},
     id::RequestId,
-    monitor::{Answered, RequestKey},
+    link::RequestKey,
+    monitor::ObservedAnswer,
     receipt,
     side::Side,
 };
@@ -47,7 +48,7 @@ pub(super) struct Entry {
     pub(super) settled: Option<Settled>,
     pub(super) late: Late,
     /// The other side's answer.
-    pub(super) answer: Option<Answered>,
+    pub(super) answer: Option<ObservedAnswer>,
     pub(super) is_stuck: bool,
     /// Who it is on its requester's link, and on the other.
     pub(super) near: Option<RequestKey>,

@@ -9,8 +9,8 @@ use rescind_feed::{End, Progress, Request};
 use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
-    monitor::{Config, Event, Monitor, RequestKey, Settled},
-    relay::LateKind,
+    link::{LateKind, RequestKey},
+    monitor::{Monitor, MonitorConfig, MonitorEvent, ObservedEnd},
     side::{Side, Sides},
     time::Instant,
 };
@@ -58,7 +58,7 @@ struct Link {
 impl Replay {
     pub(super) fn new(dialects: Sides<Option<&'static Dialect>>, keep: usize) -> Self {
         let link = |side| {
-            let monitor = Monitor::new(Config { dialect: dialects[side], ..Config::default() });
+            let monitor = Monitor::new(MonitorConfig { dialect: dialects[side], ..MonitorConfig::default() });
             Link { monitor, known: HashMap::new() }
         };
         Self {
@@ -152,28 +152,27 @@ impl Replay {
         }
     }
 
-    fn take_event(&mut self, link: Side, event: &Event, arrived: Option<Place>) {
+    fn take_event(&mut self, link: Side, event: &MonitorEvent, arrived: Option<Place>) {
         let request = match event {
-            Event::Opened { request, .. } if request.from == link => return self.fresh.push(*request),
-            Event::Opened { request, .. } => return self.reached(link, *request),
-            Event::Progress { request, .. }
-            | Event::Settled { request, .. }
-            | Event::Late { request, .. }
-            | Event::Task { request, .. } => *request,
-            Event::Cancel(seen) => match seen.request {
+            MonitorEvent::Opened { request, .. } if request.from == link => return self.fresh.push(*request),
+            MonitorEvent::Opened { request, .. } => return self.reached(link, *request),
+            MonitorEvent::Progress { request, .. }
+            | MonitorEvent::Settled { request, .. }
+            | MonitorEvent::Late { request, .. }
+            | MonitorEvent::Task { request, .. } => *request,
+            MonitorEvent::Cancel(seen) => match seen.request {
                 Some(request) => request,
                 None => return,
             },
-            Event::Receipt { .. }
-            | Event::Duplicate { .. }
-            | Event::Reused { .. }
-            | Event::Unasked { .. }
-            | Event::StrayProgress { .. }
-            | Event::Batch { .. }
-            | Event::Unread { .. }
-            | Event::Untracked { .. }
-            | Event::Dialect { .. }
-            | Event::Ended { .. } => return,
+            MonitorEvent::Receipt { .. }
+            | MonitorEvent::Duplicate { .. }
+            | MonitorEvent::Reused { .. }
+            | MonitorEvent::Unasked { .. }
+            | MonitorEvent::StrayProgress { .. }
+            | MonitorEvent::Batch { .. }
+            | MonitorEvent::Rejected { .. }
+            | MonitorEvent::Dialect { .. }
+            | MonitorEvent::Ended { .. } => return,
         };
         let Link { monitor, known } = &self.links[link];
         let Some(entry) = known.get(&request).and_then(|number| self.entries.get_mut(number)) else { return };
@@ -195,11 +194,11 @@ impl Replay {
             entry.task = Some(text(task));
         }
         // What comes for a request that is over for its requester is late, whatever the other link makes of it.
-        let late = if let Event::Late { what, again, .. } = event {
+        let late = if let MonitorEvent::Late { what, again, .. } = event {
             (is_over || *again).then_some(*what)
-        } else if let Event::Progress { .. } = event {
+        } else if let MonitorEvent::Progress { .. } = event {
             (is_over && view.over.is_none()).then_some(LateKind::Progress)
-        } else if let Event::Settled { how: Settled::Answered(_), .. } = event {
+        } else if let MonitorEvent::Settled { how: ObservedEnd::Answered(_), .. } = event {
             is_over.then_some(LateKind::Result)
         } else {
             None

@@ -3,18 +3,19 @@
 use core::{fmt, num::NonZeroU64, time::Duration};
 
 use super::{
-    Clock, Connection, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, Tag, Timer, params::ParamsScan, turn::What,
+    Connection, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, Tag, Timer, params::ParamsScan, turn::What,
 };
 use crate::{
     bug::SeededBug,
-    cancel,
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect},
     id::{OutgoingId, RequestId},
     incoming::Work,
-    json, message,
+    json,
+    link::{Clock, cancel},
+    message,
     outbox::Ticket,
-    outgoing::{Cancelling, Clocks, Outgoing, ParentLink, Part, Standing},
+    outgoing::{CallClocks, Cancelling, Outgoing, ParentLink, Part, Standing},
     receipt::{Outcome, Receipt},
     side::Side,
     slab::Key,
@@ -38,7 +39,7 @@ pub struct CallOptions {
     pub deadline: Option<Instant>,
     /// When the caller made the request, if that was before now: its clocks run since then (D16).
     pub since: Option<Instant>,
-    /// Whether its receipts are told even where [`Config::reports_cancels`](super::Config::reports_cancels) is off.
+    /// Whether its receipts are told even where [`ConnectionConfig::reports_cancels`](super::Config::reports_cancels) is off.
     pub is_watched: bool,
 }
 
@@ -60,7 +61,7 @@ pub enum Limit {
 pub enum Misuse {
     /// The connection has ended or is shutting down.
     Closed,
-    /// [`Config::max_in_flight`](super::Config::max_in_flight) are in flight already.
+    /// [`ConnectionConfig::max_in_flight`](super::Config::max_in_flight) are in flight already.
     TooMany,
     /// The params carry the progress token of another request in flight (MCP-P00).
     TokenInUse,
@@ -291,7 +292,7 @@ impl Connection {
             .unwrap_or(token)
     }
 
-    fn clocks_for(&self, now: Instant, method: &str, dialect: &Dialect, options: &CallOptions) -> Clocks {
+    fn clocks_for(&self, now: Instant, method: &str, dialect: &Dialect, options: &CallOptions) -> CallClocks {
         let defaults = self.config.clocks.unwrap_or(dialect.clocks);
         let is_clocked = defaults.run_for(method);
         let limit = |limit: Limit, default: Option<Duration>| match limit {
@@ -303,7 +304,7 @@ impl Connection {
         let total = limit(options.total_timeout, defaults.total);
         let since = options.since.unwrap_or(now).min(now);
         let waited = now.since(since);
-        Clocks {
+        CallClocks {
             response: response.map_or(NEVER, |limit| self.asked.reading(now) + limit.saturating_sub(waited)),
             limit: response.map(|limit| {
                 let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
@@ -317,7 +318,7 @@ impl Connection {
     /// How long the request will be waited for whatever progress it makes, which is what travels (D17): by its own
     /// clocks, and by those of the request that it serves. A question inherits none of that: while it is open they stand
     /// still, and the end of what it serves is its end, too (D26, D49).
-    fn left(&self, now: Instant, clocks: &Clocks, options: &CallOptions, is_question: bool) -> Option<Duration> {
+    fn left(&self, now: Instant, clocks: &CallClocks, options: &CallOptions, is_question: bool) -> Option<Duration> {
         let response =
             (clocks.response != NEVER && !clocks.is_reset).then(|| clocks.response.since(self.asked.reading(now)));
         let total = (clocks.total != NEVER).then(|| clocks.total.since(now));
@@ -491,7 +492,7 @@ impl Connection {
             self.cancel_call(now, key, Cause::new(CauseCode::Timeout), None);
             return;
         }
-        let Clocks { response, total, .. } = call.clocks;
+        let CallClocks { response, total, .. } = call.clocks;
         let (clock, after) = match call.clocks.limit() {
             Some(limit) if self.asked.due(response) <= total => (Clock::Response, limit),
             Some(_) | None => (Clock::Total, total.since(call.started)),
@@ -525,12 +526,12 @@ impl Connection {
             return;
         };
         let notice = ReceiptNotice {
-            key: OutgoingKey(key),
+            request: OutgoingKey(key),
             id: OutgoingId(RequestId::integer(call.id)),
             method: self.methods.name(call.method).into(),
             receipt: cancel.receipt.clone(),
         };
-        self.tell(super::Event::Receipt(Box::new(notice)));
+        self.tell(super::ConnectionEvent::Receipt(Box::new(notice)));
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     bug::{Seeded, SeededBug},
-    dialect::{Clocks, Dialect},
+    dialect::{DefaultClocks, Dialect},
     framing::{Framing, MAX_BLOCK},
     outbox,
     side::Side,
@@ -18,7 +18,7 @@ const EVENTS: usize = 256;
 
 /// Settings of a [`Connection`](super::Connection).
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ConnectionConfig {
     /// Which side of the link this endpoint is.
     pub role: Side,
     /// The dialect, whatever passes; `None` is detected (D2).
@@ -55,13 +55,13 @@ pub struct Config {
     /// How long a settled id is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
     /// Clocks of our requests that name none, in place of the dialect's (D16).
-    pub clocks: Option<Clocks>,
+    pub clocks: Option<DefaultClocks>,
     /// Whether our requests say how much time they have left (D17).
     pub deadline_travels: bool,
     /// At the end of input, how long requests may go on before they are cancelled; `None` cancels at once (D27).
     pub drain_on_eof: Option<Duration>,
-    /// Whether anybody hears of every cancel and of what came of it: [`Event::Cancel`](super::Event::Cancel),
-    /// [`Event::Stopped`](super::Event::Stopped) and [`Event::Receipt`](super::Event::Receipt), the last else only of
+    /// Whether anybody hears of every cancel and of what came of it: [`ConnectionEvent::Cancel`](super::Event::Cancel),
+    /// [`ConnectionEvent::Stopped`](super::Event::Stopped) and [`ConnectionEvent::Receipt`](super::Event::Receipt), the last else only of
     /// requests that are [watched](super::CallOptions::is_watched). What they describe happens all the same.
     pub reports_cancels: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
@@ -71,7 +71,7 @@ pub struct Config {
     pub bug: Option<crate::bug::SeededBug>,
 }
 
-impl Config {
+impl ConnectionConfig {
     /// The defaults for this side of a link.
     #[must_use]
     pub const fn new(role: Side) -> Self {

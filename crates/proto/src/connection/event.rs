@@ -4,11 +4,12 @@ use core::time::Duration;
 
 use super::{IncomingKey, OutgoingKey, TraceContext};
 use crate::{
-    cause::{Cause, CauseCode, sanitised},
+    cause::Cause,
     dialect::Dialect,
     frame::Params,
     id::{IncomingId, OutgoingId, RequestId},
     json,
+    link::{CancelNotice, Clock, LateKind, Rejected},
     receipt::{Ending, Receipt},
     rule::Rule,
     time::Instant,
@@ -16,42 +17,42 @@ use crate::{
 
 /// Something that happened, in the order in which it happened (D11).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum ConnectionEvent {
     /// Start the handler of this request; it counts as running from now on, until
     /// [`Connection::ended`](super::Connection::ended).
-    Request(Request),
+    Request(IncomingRequest),
     /// A notification for the handlers above; cancels and the progress of our requests are none.
     Notification(Payload),
     /// One of our requests is over, exactly once (invariant 3).
     Settled {
         /// The request.
-        key: OutgoingKey,
+        request: OutgoingKey,
         /// How it ended.
         how: Settlement,
     },
     /// Progress of one of our requests.
     Progress {
         /// The request.
-        key: OutgoingKey,
+        request: OutgoingKey,
         /// The raw params of the notification.
         params: Box<[u8]>,
     },
     /// Fire the token of this handler, and with it cancel whatever it started elsewhere (D26).
     Cancelled {
         /// The request.
-        key: IncomingKey,
+        request: IncomingKey,
         /// Who asked, and why; words in it are the peer's and untrusted.
         cause: Cause,
     },
     /// The grace is over: drop the handler's future, then report [`HandlerEnd::Dropped`](super::HandlerEnd).
-    Drop {
+    DropHandler {
         /// The request.
-        key: IncomingKey,
+        request: IncomingKey,
     },
     /// A request that is [watched](super::Connection::watch_answer) is over, exactly once.
     Delivered {
         /// The request.
-        key: IncomingKey,
+        request: IncomingKey,
         /// Its answer has left as a whole; otherwise nothing of it will.
         answered: bool,
     },
@@ -69,9 +70,9 @@ pub enum Event {
         what: LateKind,
     },
     /// A message that went nowhere, and why.
-    Refused {
+    Rejected {
         /// Why.
-        why: Refusal,
+        why: Rejected,
         /// Its id, if it has one.
         id: Option<RequestId>,
         /// The beginning of it, at most 256 bytes.
@@ -87,7 +88,7 @@ pub enum Event {
     /// The peer has read nothing of what it is owed for too long (D13). The driver should end the connection.
     GivenUp {
         /// Unread bytes.
-        debt: usize,
+        unsent: usize,
     },
     /// Nothing will happen any more: the input has ended, or [`shutdown`](super::Connection::shutdown) was
     /// asked for, and every request is settled and every byte written.
@@ -96,7 +97,7 @@ pub enum Event {
 
 /// A request whose handler is to be started.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct IncomingRequest {
     /// Names it in every call and event.
     pub key: IncomingKey,
     /// Its id.
@@ -109,7 +110,7 @@ pub struct Request {
     pub deadline: Option<Instant>,
 }
 
-impl Request {
+impl IncomingRequest {
     /// Under which the requester wants progress, as JSON.
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
@@ -197,36 +198,16 @@ pub enum Settlement {
         reason: Option<Box<str>>,
     },
     /// The answer could not be read, or was longer than the limit.
-    Unreadable(Refusal),
+    Unreadable(Rejected),
     /// The connection ended first.
     Closed,
-}
-
-/// The clocks of a request (D16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Clock {
-    /// Until the answer; progress resets it where the caller asked for that (MCP-T04).
-    Response,
-    /// Until the answer, whatever happens (MCP-T05).
-    Total,
-}
-
-impl Clock {
-    /// The word used in errors and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Response => "response",
-            Self::Total => "total",
-        }
-    }
 }
 
 /// What came of a cancel of one of the peer's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// The request.
-    pub key: IncomingKey,
+    pub request: IncomingKey,
     /// Its id.
     pub id: IncomingId,
     /// Its method.
@@ -241,127 +222,11 @@ pub struct Stopped {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptNotice {
     /// The request, which is settled as a rule.
-    pub key: OutgoingKey,
+    pub request: OutgoingKey,
     /// Its id.
     pub id: OutgoingId,
     /// Its method.
     pub method: Box<str>,
     /// What is known now.
     pub receipt: Receipt,
-}
-
-/// A cancel that arrived.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CancelNotice {
-    /// The id it names, if one could be read; a turn's cancel names a session, and so the turn's request.
-    pub id: Option<RequestId>,
-    /// The method of the request, if the request is known.
-    pub method: Option<Box<str>>,
-    /// Who asked: the peer that sent the request.
-    pub cause: CauseCode,
-    /// The reason in words: untrusted, see [`sanitised`](crate::cause::sanitised).
-    pub reason: Option<Box<str>>,
-    /// What was done with it.
-    pub verdict: Verdict,
-    /// The peer's requests still in flight.
-    pub in_flight: usize,
-}
-
-impl core::fmt::Display for CancelNotice {
-    /// For a log or a terminal: the reason is made fit for it.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match &self.id {
-            Some(id) => write!(f, "cancel of request {}", sanitised(&id.to_string()))?,
-            None => f.write_str("cancel of no request")?,
-        }
-        if let Some(method) = &self.method {
-            write!(f, " ({method})")?;
-        }
-        match &self.reason {
-            Some(reason) => write!(f, ": {}", sanitised(reason)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What was done with a cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// The request is being stopped, or will never start.
-    Accepted,
-    /// It had been cancelled before.
-    Repeated,
-    /// The request is over (MCP-C07).
-    Completed,
-    /// The handler is shielded: it runs to its end (D22, MCP-C07).
-    Shielded,
-    /// Held for a request that has not arrived (D9).
-    Held,
-    /// No such request, now or in memory; also a held one whose request never came.
-    Unknown,
-    /// Unreadable (D29).
-    Malformed,
-    /// Not the peer's to send, or not now (D30).
-    Forbidden(Rule),
-}
-
-/// What arrived late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LateKind {
-    /// A result.
-    Result,
-    /// An error.
-    Error,
-    /// Progress.
-    Progress,
-}
-
-/// Why a message went nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// Not JSON.
-    NotJson,
-    /// No message, or one that is not allowed here.
-    Invalid,
-    /// Longer than the limit.
-    TooLarge,
-    /// A response to nothing that we ever asked.
-    UnknownResponse,
-    /// An error that answers nobody: the peer could not read something of ours.
-    StrayError,
-    /// A request with the id of one in flight (D7).
-    DuplicateId,
-    /// A request with a null id where none may be null (MCP-I01).
-    NullId,
-    /// A batch where there are none, or a message that may not be in one (MCP-B01).
-    Batch,
-    /// One request more than the limit (D12).
-    Overloaded,
-    /// A request after [`shutdown`](super::Connection::shutdown).
-    ShuttingDown,
-    /// Bytes without an end when the input ended.
-    Unfinished,
-    /// A filter kept it back.
-    Vetoed,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cancel_reads_well_and_its_reason_cannot_spoil_a_terminal() {
-        let notice = |id: Option<RequestId>, method: Option<&str>, reason: Option<&str>| CancelNotice {
-            id,
-            method: method.map(Into::into),
-            cause: CauseCode::Caller,
-            reason: reason.map(Into::into),
-            verdict: Verdict::Accepted,
-            in_flight: 1,
-        };
-        let stop = notice(Some(RequestId::integer(5)), Some("tools/call"), Some("user pressed\n\u{1b}[2JStop"));
-        assert_eq!(stop.to_string(), "cancel of request 5 (tools/call): user pressed\u{fffd}\u{fffd}[2JStop");
-        assert_eq!(notice(Some(RequestId::string("a\nb")), None, None).to_string(), r#"cancel of request "a\nb""#);
-        assert_eq!(notice(None, None, None).to_string(), "cancel of no request");
-    }
 }

@@ -1,9 +1,8 @@
 //! Messages of the peer, taken in.
 
-use super::{Connection, Event, LateKind, Payload, Refusal, Tag, Verdict};
+use super::{Connection, ConnectionEvent, Payload, Tag};
 use crate::{
     bug::SeededBug,
-    cancel,
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect, ProgressForm, StrayError},
     error_code,
@@ -13,6 +12,7 @@ use crate::{
     incoming::Incoming,
     json,
     kind::MessageKind,
+    link::{LateKind, Rejected, Verdict, cancel},
     message,
     method::Method,
     outgoing::Part,
@@ -33,7 +33,7 @@ impl Connection {
                 self.take_batch(now, body, batch);
             }
             Ok(Frame::Batch(_)) => {
-                self.refused(Refusal::Batch, None, body, None);
+                self.refused(Rejected::Batch, None, body, None);
                 self.refuse_nameless(error_code::INVALID_REQUEST, "no batches in this protocol", None);
             }
             Ok(message) => self.take_message(now, message, None),
@@ -87,7 +87,7 @@ impl Connection {
         {
             self.take_turn_cancel(now, params.session_id);
         }
-        self.tell(Event::Notification(Payload::new(method, params)));
+        self.tell(ConnectionEvent::Notification(Payload::new(method, params)));
     }
 
     /// Whether the progress was for one of our requests, in flight or over.
@@ -100,13 +100,13 @@ impl Connection {
             {
                 call.clocks.response = self.asked.reading(now) + limit; // MCP-T04; the timer notices when it fires
             }
-            self.tell(Event::Progress { key: super::OutgoingKey(key), params: raw.into() });
+            self.tell(ConnectionEvent::Progress { request: super::OutgoingKey(key), params: raw.into() });
             return true;
         }
         let is_spent = self.spent_tokens.settled_as(&token).is_some();
         if is_spent {
             self.counters.late += 1;
-            self.tell(Event::Late { id: token, what: LateKind::Progress });
+            self.tell(ConnectionEvent::Late { id: token, what: LateKind::Progress });
         }
         is_spent
     }
@@ -210,12 +210,12 @@ impl Connection {
     fn take_malformed(&mut self, now: Instant, body: &[u8], malformed: Malformed, batch: Option<Key>) {
         let (why, kind, id, code, text) = match malformed {
             Malformed::Invalid { reason, kind, id } => {
-                (Refusal::Invalid, kind, id, error_code::INVALID_REQUEST, reason.as_str())
+                (Rejected::Invalid(reason), kind, id, error_code::INVALID_REQUEST, reason.as_str())
             }
             Malformed::NotJson => {
                 let Overlong { kind, id, .. } = framing::learn(body);
                 let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
-                (Refusal::NotJson, kind, id, error_code::PARSE_ERROR, text)
+                (Rejected::NotJson, kind, id, error_code::PARSE_ERROR, text)
             }
         };
         self.refused(why, id.clone(), body, batch);
@@ -248,16 +248,16 @@ impl Connection {
     }
 
     pub(super) fn refuse_garbage(&mut self, bytes: &[u8], text: &str) {
-        self.refused(Refusal::NotJson, None, bytes, None);
+        self.refused(Rejected::NotJson, None, bytes, None);
         self.refuse_nameless(error_code::PARSE_ERROR, text, None);
     }
 
     /// A message over the limit has ended; the one request it was, or answers, hears of it (D36).
     pub(super) fn take_overlong(&mut self, message: &Overlong, now: Instant) {
         let text = format!("the message has {} bytes; the limit is {}", message.len, self.config.max_message);
-        self.refused(Refusal::TooLarge, message.id.clone(), text.as_bytes(), None);
+        self.refused(Rejected::TooLarge, message.id.clone(), text.as_bytes(), None);
         match (message.kind, &message.id) {
-            (MessageKind::Response, Some(id)) => self.fail_call(now, id, Refusal::TooLarge),
+            (MessageKind::Response, Some(id)) => self.fail_call(now, id, Rejected::TooLarge),
             // Under the id of a request in flight the error would end that one.
             (MessageKind::Request, Some(id)) if !self.is_in_flight(id) => {
                 self.refuse(id, error_code::TOO_LARGE, &text, None);
@@ -311,17 +311,17 @@ impl Connection {
         }
     }
 
-    pub(super) fn refused(&mut self, why: Refusal, id: Option<RequestId>, message: &[u8], batch: Option<Key>) {
+    pub(super) fn refused(&mut self, why: Rejected, id: Option<RequestId>, message: &[u8], batch: Option<Key>) {
         self.counters.refused += 1;
         if batch.is_some_and(|batch| !self.may_report(batch)) {
             return;
         }
         let excerpt = message[..message.len().min(EXCERPT)].into();
-        self.tell(Event::Refused { why, id, excerpt });
+        self.tell(ConnectionEvent::Rejected { why, id, excerpt });
     }
 
     pub(super) fn violated(&mut self, rule: Rule, id: Option<RequestId>) {
         self.counters.violations.count(rule);
-        self.tell(Event::Violation { rule, id });
+        self.tell(ConnectionEvent::Violation { rule, id });
     }
 }

@@ -1,15 +1,16 @@
 //! The peer's requests: taken in, started, answered, ended.
 
-use super::{Connection, Event, IncomingKey, Item, Payload, Refusal, Request, Tag};
+use super::{Connection, ConnectionEvent, IncomingKey, IncomingRequest, Item, Payload, Tag};
 use crate::{
     bug::SeededBug,
-    cancel,
     cause::CauseCode,
-    dialect::{Dialect, IdReuse, Settlement},
+    dialect::{CancelReply, Dialect, IdReuse},
     error_code, frame,
     id::{IncomingId, RequestId},
     incoming::{Delivery, Incoming, Kind, Rare, ResponseState, Suspension, Work},
-    json, message,
+    json,
+    link::{Rejected, cancel},
+    message,
     receipt::Ending,
     rule::Rule,
     side::Side,
@@ -146,26 +147,26 @@ impl Connection {
         method: &str,
         dialect: &Dialect,
         batch: Option<Key>,
-    ) -> Option<(Refusal, i32, &'static str)> {
+    ) -> Option<(Rejected, i32, &'static str)> {
         const INVALID: i32 = error_code::INVALID_REQUEST;
         if id.is_null() && !dialect.null_ids {
-            return Some((Refusal::NullId, INVALID, "a request id must not be null"));
+            return Some((Rejected::NullId, INVALID, "a request id must not be null"));
         }
         // D7: the first request keeps the id until it is answered.
         if earlier.and_then(|key| self.incoming.get(key)).is_some_and(Incoming::is_live) {
-            return Some((Refusal::DuplicateId, INVALID, "a request with this id is in flight"));
+            return Some((Rejected::DuplicateId, INVALID, "a request with this id is in flight"));
         }
         if batch.is_some() && method == "initialize" {
-            return Some((Refusal::Batch, INVALID, "initialize must not be in a batch")); // MCP-B01
+            return Some((Rejected::Batch, INVALID, "initialize must not be in a batch")); // MCP-B01
         }
         if self.phase.shutting_down {
-            return Some((Refusal::ShuttingDown, dialect.gave_up.code, "shutting down"));
+            return Some((Rejected::ShuttingDown, dialect.gave_up.code, "shutting down"));
         }
         if !self.incoming.has_room() {
-            return Some((Refusal::Overloaded, error_code::OVERLOADED, "too many requests in flight"));
+            return Some((Rejected::Overloaded, error_code::OVERLOADED, "too many requests in flight"));
         }
         if self.incoming.bytes() > self.config.max_queued_bytes {
-            return Some((Refusal::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight"));
+            return Some((Rejected::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight"));
         }
         None
     }
@@ -210,7 +211,7 @@ impl Connection {
     }
 
     /// The request that was offered starts now, if it still stands.
-    pub(super) fn start(&mut self, key: Key) -> Option<Event> {
+    pub(super) fn start(&mut self, key: Key) -> Option<ConnectionEvent> {
         let request = self.incoming.get(key)?;
         if !matches!(request.work, Work::Offered(_)) {
             return None;
@@ -219,7 +220,7 @@ impl Connection {
         let deadline = request.remaining(now, &self.asking).map(|left| now + left);
         let (id, dialect) = (request.id.clone(), request.dialect);
         let Some(Work::Offered(payload)) = self.incoming.set_work(key, Work::Running) else { return None };
-        Some(Event::Request(Request { key: IncomingKey(key), id, payload, dialect, deadline }))
+        Some(ConnectionEvent::Request(IncomingRequest { key: IncomingKey(key), id, payload, dialect, deadline }))
     }
 
     /// Offers what waits, as far as slots are free.
@@ -270,7 +271,7 @@ impl Connection {
         self.incoming.resume(key.0);
     }
 
-    /// Has [`Event::Delivered`] say whether the answer to this request leaves: for work that outlives its request, and
+    /// Has [`ConnectionEvent::Delivered`] say whether the answer to this request leaves: for work that outlives its request, and
     /// is an orphan if nobody hears of it (D38). `false` if the request is over.
     pub fn watch_answer(&mut self, key: IncomingKey) -> bool {
         let Some(request) = self.incoming.get_mut(key.0).filter(|request| request.runs()) else { return false };
@@ -391,12 +392,12 @@ impl Connection {
         }
         let gave_up = request.dialect.gave_up;
         let error = match (request.dialect.settlement, stop) {
-            (Settlement::Answered(error), Some((true, _))) => error,
-            (Settlement::Silent, Some((_, CauseCode::Operator))) => crate::dialect::ErrorText {
+            (CancelReply::Answered(error), Some((true, _))) => error,
+            (CancelReply::Silent, Some((_, CauseCode::Operator))) => crate::dialect::ErrorText {
                 code: error_code::STOPPED_BY_OPERATOR,
                 message: CauseCode::Operator.phrase(),
             },
-            (Settlement::Silent | Settlement::Answered(_), _) => gave_up,
+            (CancelReply::Silent | CancelReply::Answered(_), _) => gave_up,
         };
         match stop {
             // D24: an answer that nobody asked for says who stopped the request.
@@ -497,7 +498,10 @@ impl Connection {
         match delivery {
             Delivery::Unwatched => {}
             Delivery::Watched | Delivery::Made => {
-                self.tell(Event::Delivered { key: IncomingKey(key), answered: delivery == Delivery::Made });
+                self.tell(ConnectionEvent::Delivered {
+                    request: IncomingKey(key),
+                    answered: delivery == Delivery::Made,
+                });
             }
         }
         if let Some(id) = id {
@@ -522,7 +526,7 @@ fn ending(now: Instant, request: &Incoming, asked: Instant, refused: bool, end: 
 fn says_cancelled(request: &Incoming, reply: &Reply<'_>) -> bool {
     match reply {
         Reply::Error { code, .. } => {
-            matches!(request.dialect.settlement, Settlement::Answered(error) if error.code == *code)
+            matches!(request.dialect.settlement, CancelReply::Answered(error) if error.code == *code)
         }
         Reply::Result(result) => request
             .own()

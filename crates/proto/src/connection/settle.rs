@@ -1,11 +1,12 @@
 //! What ends our requests: an answer, the peer's own cancel of a subscription, the end of the connection.
 
-use super::{Connection, Event, LateKind, OutgoingKey, Refusal, Settlement, Verdict, turn::What};
+use super::{Connection, ConnectionEvent, OutgoingKey, Settlement, turn::What};
 use crate::{
-    dialect::{Dialect, Settlement as Style},
+    dialect::{CancelReply as Style, Dialect},
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
+    link::{LateKind, Rejected, Verdict},
     outgoing::Part,
     receipt::{Answer, Outcome},
     slab::Key,
@@ -20,8 +21,8 @@ impl Connection {
         match self.find_call(response.id.as_ref()) {
             Found::Call(key) => self.answered(now, key, response.body),
             Found::Over(id) => self.report_late(id, response.body),
-            Found::Nameless => self.refused(Refusal::StrayError, None, text, None),
-            Found::Unknown(id) => self.refused(Refusal::UnknownResponse, id, text, None),
+            Found::Nameless => self.refused(Rejected::StrayError, None, text, None),
+            Found::Unknown(id) => self.refused(Rejected::UnknownResponse, id, text, None),
         }
     }
 
@@ -31,7 +32,7 @@ impl Connection {
     }
 
     /// The answer arrived and cannot be used: its caller must not wait for ever.
-    pub(super) fn fail_call(&mut self, now: Instant, id: &RequestId, why: Refusal) {
+    pub(super) fn fail_call(&mut self, now: Instant, id: &RequestId, why: Rejected) {
         let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(id)) else { return };
         let Some(call) = self.outgoing.get(key).filter(|call| self.outbox.has_begun(call.frame)) else { return };
         let settled = call.is_settled();
@@ -95,7 +96,7 @@ impl Connection {
             ResponseBody::Result(_) => LateKind::Result,
             ResponseBody::Error(_) => LateKind::Error,
         };
-        self.tell(Event::Late { id, what });
+        self.tell(ConnectionEvent::Late { id, what });
     }
 
     /// What an answer says about the cancel, if there was one (D28).
@@ -188,7 +189,7 @@ impl Connection {
         {
             self.spent_tokens.remember(now, *token, SettledAs::Answered);
         }
-        self.tell(Event::Settled { key: OutgoingKey(key), how });
+        self.tell(ConnectionEvent::Settled { request: OutgoingKey(key), how });
     }
 
     /// What remains of a settled request: nothing, or a ghost as long as its receipt is open.

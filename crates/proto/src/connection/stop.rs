@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
-use super::{CancelNotice, Connection, Event, IncomingKey, Stopped, Timer, Verdict};
+use super::{Connection, ConnectionEvent, IncomingKey, Stopped, Timer};
 use crate::{
     cause::{Cause, CauseCode},
     dialect::{CancelResult, Dialect, Disconnect, IdReuse},
     early_cancels::{EarlyCancel, Hold},
     id::RequestId,
     incoming::{Grace, Incoming, ResponseState, Stop, Work},
+    link::{CancelNotice, Verdict},
     method::Method,
     receipt::Ending,
     slab::Key,
@@ -141,7 +142,7 @@ impl Connection {
         self.incoming.set_work(key, Work::Stopping(drop_at));
         self.arm_work(key, drop_at);
         let code = cause.code;
-        self.tell(Event::Cancelled { key: IncomingKey(key), cause });
+        self.tell(ConnectionEvent::Cancelled { request: IncomingKey(key), cause });
         self.cancel_children(now, key, Some(code));
     }
 
@@ -289,7 +290,7 @@ impl Connection {
             Work::Waiting(_) | Work::Offered(_) | Work::Running => self.arm_deadline(key),
             Work::Stopping(_) => {
                 self.incoming.set_work(key, Work::Dropping);
-                self.tell(Event::Drop { key: IncomingKey(key) });
+                self.tell(ConnectionEvent::DropHandler { request: IncomingKey(key) });
             }
             Work::Dropping | Work::Ended => {}
         }
@@ -349,13 +350,13 @@ impl Connection {
         let Some(request) = self.incoming.get(key) else { return };
         let Some(stop) = &request.stop else { return };
         let stopped = Stopped {
-            key: IncomingKey(key),
+            request: IncomingKey(key),
             id: request.id.clone(),
             method: self.methods.name(request.method).into(),
             cause: stop.cause.clone(),
             ending,
         };
-        self.tell(Event::Stopped(Box::new(stopped)));
+        self.tell(ConnectionEvent::Stopped(Box::new(stopped)));
     }
 
     pub(super) fn report_cancel(
@@ -373,8 +374,8 @@ impl Connection {
         let method = method.map(|method| self.methods.name(method).into());
         let in_flight = self.incoming.len();
         let (cause, reason) = (CauseCode::Caller, reason.map(Into::into));
-        let notice = CancelNotice { id, method, cause, reason, verdict, in_flight };
-        self.tell(Event::Cancel(Box::new(notice)));
+        let notice = CancelNotice { from: self.config.role.other(), id, method, cause, reason, verdict, in_flight };
+        self.tell(ConnectionEvent::Cancel(Box::new(notice)));
     }
 }
 

@@ -5,13 +5,14 @@
 //! notification owes an answer, "cancelled", to every permission request of
 //! the session, those included that cross it on the way.
 
-use super::{Connection, Verdict, stop::By};
+use super::{Connection, stop::By};
 use crate::{
     cause::{Cause, CauseCode},
     dialect::Dialect,
     id::RequestId,
     incoming::{ResponseState, Stop},
     json,
+    link::Verdict,
     side::Side,
     slab::Key,
     time::Instant,

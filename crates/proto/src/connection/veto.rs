@@ -3,12 +3,13 @@
 //! A message that a filter keeps back leaves nobody waiting: a request of the peer is answered with an error, one of
 //! ours fails, as does one whose answer is kept back; a cancel of ours was not sendable.
 
-use super::{Connection, Refusal, Tag};
+use super::{Connection, Tag};
 use crate::{
     error_code,
     frame::{self, Frame, ResponseId},
     framing::{Chunk, Decoder, Overlong},
     id::RequestId,
+    link::Rejected,
     outbox::Outbox,
     receipt::Outcome,
     slab::Key,
@@ -39,12 +40,12 @@ impl Connection {
             }
             Ok(Frame::Response(response)) => {
                 if let Some(ResponseId::Exact(id)) = &response.id {
-                    self.fail_call(now, id, Refusal::Vetoed);
+                    self.fail_call(now, id, Rejected::Vetoed);
                 }
             }
             Ok(Frame::Request(_) | Frame::Notification(_) | Frame::Batch(_)) | Err(_) => {}
         }
-        self.refused(Refusal::Vetoed, None, body, None);
+        self.refused(Rejected::Vetoed, None, body, None);
         self.finish(now);
     }
 
@@ -97,7 +98,7 @@ impl Connection {
             Tag::Plain | Tag::Owed | Tag::Answer(_) | Tag::Cancel(_) => self.frame_left(now, tag, len),
         }
         if let (Some(id), false) = (request, written) {
-            self.fail_call(now, &id, Refusal::Vetoed);
+            self.fail_call(now, &id, Rejected::Vetoed);
         }
         self.finish(now);
     }

@@ -153,8 +153,8 @@ impl Connection {
 
     /// Bytes that wait to be written.
     #[must_use]
-    pub const fn debt(&self) -> usize {
-        self.outbox.debt()
+    pub const fn unsent(&self) -> usize {
+        self.outbox.unsent()
     }
 
     /// Bytes that wait to be written, and the records of their frames: what the bounds are compared with (D13).

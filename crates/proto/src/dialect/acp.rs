@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelResult, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, Gate, IdReuse, Settlement,
-    StrayError, TurnForm,
+    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
+    IdReuse, StrayError, TurnForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -18,9 +18,9 @@ pub const V1: Dialect = Dialect {
     name: "acp-v1",
     family: Family::Acp,
     cancel: CURRENT,
-    aliases: &[KOTLIN, PROPOSED, MIXED],         // D3
-    settlement: Settlement::Answered(CANCELLED), // ACP-01
-    gave_up: CANCELLED,                          // ACP-05: the same, whatever the source
+    aliases: &[KOTLIN, PROPOSED, MIXED],          // D3
+    settlement: CancelReply::Answered(CANCELLED), // ACP-01
+    gave_up: CANCELLED,                           // ACP-05: the same, whatever the source
     cancellers: Cancellers::Both,
     no_server_requests: None,
     uncancellable: &[("initialize", Rule::Acp21)],
@@ -32,7 +32,7 @@ pub const V1: Dialect = Dialect {
     null_ids: true, // the schema allows it
     sticky: true,   // D9
     stray_error: StrayError::NullId,
-    clocks: Clocks {
+    clocks: DefaultClocks {
         response: None,
         total: None,
         questions: &["session/request_permission", "elicitation/create"],
@@ -60,7 +60,7 @@ pub const RFD_2025_11_13: Dialect = Dialect {
     name: "acp-rfd-2025-11-13",
     cancel: PROPOSED,
     aliases: &[CURRENT, KOTLIN, MIXED],
-    settlement: Settlement::Answered(ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" }),
+    settlement: CancelReply::Answered(ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" }),
     gave_up: ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" },
     gate: Some(Gate {
         client: &["clientCapabilities", "cancellation", "request"],

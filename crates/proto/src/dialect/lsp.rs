@@ -1,8 +1,8 @@
 //! Language Server Protocol 3.17 and 3.18.
 
 use super::{
-    CancelForm, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm, ReportForm,
-    Settlement, StrayError,
+    CancelForm, CancelReply, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm,
+    ReportForm, StrayError,
 };
 use crate::{error_code, rule::Rule};
 
@@ -15,7 +15,7 @@ pub const LSP: Dialect = Dialect {
     // A relay answers an operator's stop with this, too: a declared deviation from LSP-07, which keeps it for the
     // client's own cancel. Clients end a request quietly on this code only; any other is shown to the user as a fault
     // of the server. The error's data says who stopped it.
-    settlement: Settlement::Answered(ErrorText {
+    settlement: CancelReply::Answered(ErrorText {
         code: error_code::REQUEST_CANCELLED, // LSP-01
         message: "Request cancelled",
     }),
@@ -34,7 +34,7 @@ pub const LSP: Dialect = Dialect {
     null_ids: false,
     sticky: true, // D9
     stray_error: StrayError::NullId,
-    clocks: Clocks { response: None, total: None, questions: &["window/showMessageRequest"], unclocked: &[] },
+    clocks: DefaultClocks { response: None, total: None, questions: &["window/showMessageRequest"], unclocked: &[] },
     cancel_results: &[],
     progress: Some(ProgressForm {
         method: "$/progress", // LSP-05

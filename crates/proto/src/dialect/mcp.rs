@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelResult, Cancellers, Clocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm,
-    ReportForm, Settlement, StrayError, SubscriptionForm, TaskForm,
+    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, IdReuse,
+    ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -27,9 +27,9 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     family: Family::Mcp,
     cancel: CANCEL,
     aliases: &[],
-    settlement: Settlement::Silent, // MCP-C06
+    settlement: CancelReply::Silent, // MCP-C06
     gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
-    cancellers: Cancellers::Both,   // MCP-C01
+    cancellers: Cancellers::Both,    // MCP-C01
     no_server_requests: None,
     uncancellable: &[("initialize", Rule::McpC03)],
     tasks: None,
@@ -40,7 +40,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     null_ids: false,       // MCP-I01
     sticky: true,          // MCP-C12 is a SHOULD (D9)
     stray_error: StrayError::Invalid,
-    clocks: Clocks {
+    clocks: DefaultClocks {
         response: Some(MINUTE),                    // MCP-T01
         total: Some(Duration::from_secs(30 * 60)), // MCP-T05
         questions: &["elicitation/create", "sampling/createMessage"],

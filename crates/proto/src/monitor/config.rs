@@ -6,7 +6,7 @@ use crate::{dialect::Dialect, framing::Framing};
 
 /// Settings of a [`Monitor`](super::Monitor).
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct MonitorConfig {
     /// What both sides speak; `None` is detected from what passes (D2).
     pub dialect: Option<&'static Dialect>,
     /// The framing of both sides; `None` is detected from the first bytes.
@@ -31,7 +31,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for MonitorConfig {
     fn default() -> Self {
         Self {
             dialect: None,

@@ -3,53 +3,42 @@
 //! Events name requests by their keys; what is known of one stands in its [view](super::RequestView). So an event costs
 //! nothing to make, and whoever judges a link by rules has both: what happened, and to what.
 
-use super::RequestKey;
 use crate::{
     dialect::{CancelForm, Dialect},
-    frame::Reason,
     id::RequestId,
-    receipt::{self, Outcome},
-    relay::{LateKind, Verdict},
+    link::{LateKind, Rejected, RequestKey, Verdict},
+    receipt::{Answer, Outcome},
     side::Side,
-    time::Instant,
 };
 
 /// Something that passed, in the order in which it passed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum MonitorEvent {
     /// A request.
     Opened {
         /// Names it from now on.
         request: RequestKey,
-        /// When.
-        at: Instant,
     },
     /// Progress of a request in flight, or of a task.
     Progress {
         /// The request.
         request: RequestKey,
-        /// When.
-        at: Instant,
     },
     /// A cancel, or what became clear of one that was held.
-    Cancel(CancelSeen),
+    Cancel(ObservedCancel),
     /// What is known of a cancel changed (D28).
     Receipt {
         /// The request that it cancels.
         request: RequestKey,
         /// What is known now.
         outcome: Outcome,
-        /// When.
-        at: Instant,
     },
     /// A request is over for its requester.
     Settled {
         /// The request.
         request: RequestKey,
         /// How.
-        how: Settled,
-        /// When.
-        at: Instant,
+        how: ObservedEnd,
     },
     /// Something came for a request that is over for its requester (D8).
     Late {
@@ -59,22 +48,16 @@ pub enum Event {
         what: LateKind,
         /// It is an answer, and not the first.
         again: bool,
-        /// When.
-        at: Instant,
     },
     /// The answer of a request is the handle of a task (D38).
     Task {
         /// The request.
         request: RequestKey,
-        /// When.
-        at: Instant,
     },
     /// A request with the id of one in flight; it is not followed (D7).
     Duplicate {
         /// The one in flight.
         request: RequestKey,
-        /// When.
-        at: Instant,
     },
     /// A request took the id of one that is over and remembered.
     Reused {
@@ -82,8 +65,6 @@ pub enum Event {
         request: RequestKey,
         /// The one before.
         earlier: RequestKey,
-        /// When.
-        at: Instant,
     },
     /// An answer to no request that is known: one from before the monitor began, one that was not followed, one that
     /// was forgotten, or none at all.
@@ -93,16 +74,12 @@ pub enum Event {
         /// The id it names.
         id: Option<RequestId>,
         /// What it is.
-        answer: receipt::Answer,
-        /// When.
-        at: Instant,
+        answer: Answer,
     },
     /// Progress under a token that no known request asked with.
     StrayProgress {
         /// Who sent it.
         from: Side,
-        /// When.
-        at: Instant,
     },
     /// An array of messages passed; its members are told of on their own (MCP-B01).
     Batch {
@@ -110,46 +87,30 @@ pub enum Event {
         from: Side,
         /// Its members.
         members: usize,
-        /// When.
-        at: Instant,
     },
-    /// A message that cannot be read, whole or in part.
-    Unread {
+    /// A message that cannot be read, whole or in part, or a request that is not followed because a bound of the
+    /// monitor is reached.
+    Rejected {
         /// Who sent it.
         from: Side,
         /// Why.
-        why: Unread,
-        /// When.
-        at: Instant,
-    },
-    /// A request that is not followed, because a bound of the monitor is reached.
-    Untracked {
-        /// Who sent it.
-        from: Side,
-        /// Which bound.
-        why: Untracked,
-        /// When.
-        at: Instant,
+        why: Rejected,
     },
     /// Something told what both sides speak (D2).
     Dialect {
         /// What.
         dialect: &'static Dialect,
-        /// When.
-        at: Instant,
     },
     /// A side will send nothing more.
     Ended {
         /// Who.
         side: Side,
-        /// When.
-        at: Instant,
     },
 }
 
 /// A cancel that passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CancelSeen {
+pub struct ObservedCancel {
     /// Who sent it.
     pub from: Side,
     /// The request that it names, if that is known.
@@ -162,15 +123,13 @@ pub struct CancelSeen {
     pub reason: Option<Box<str>>,
     /// What it is. `Accepted` says that its receiver has to heed it, not that it did.
     pub verdict: Verdict,
-    /// When.
-    pub at: Instant,
 }
 
 /// How a request ended for its requester, as far as the wire shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Settled {
+pub enum ObservedEnd {
     /// With an answer.
-    Answered(Answered),
+    Answered(ObservedAnswer),
     /// With silence, as its dialect asks of a cancelled request (MCP-C06).
     Silent,
     /// The server ended its subscription with a cancel of its own (MCP-M02).
@@ -183,9 +142,9 @@ pub enum Settled {
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Answered {
+pub struct ObservedAnswer {
     /// Its kind. One that could not be read counts as an error without a code.
-    pub answer: receipt::Answer,
+    pub answer: Answer,
     /// The code, of an error.
     pub code: Option<i64>,
     /// It says "cancelled": the dialect's error, or the method's own result.
@@ -194,30 +153,4 @@ pub struct Answered {
     pub loose: bool,
     /// An earlier request with this id was cancelled and never answered: the answer may be that one's.
     pub doubtful: bool,
-}
-
-/// Why a message was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unread {
-    /// Not JSON, or not UTF-8.
-    NotJson,
-    /// JSON, but no message.
-    Invalid(Reason),
-    /// A request whose id is null, in a dialect without such ids (MCP-I01).
-    NullId,
-    /// Longer than [`max_message`](super::Config::max_message): what follows from its envelope is told on its own.
-    TooLarge,
-    /// Bytes between messages.
-    Broken,
-    /// Bytes without an end when the side ended.
-    Unfinished,
-}
-
-/// Why a request is not followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Untracked {
-    /// [`max_in_flight`](super::Config::max_in_flight) of its side are in flight.
-    TooMany,
-    /// Its id is longer than [`max_text`](super::Config::max_text).
-    LongId,
 }

@@ -1,13 +1,13 @@
 //! One request, as far as a link has shown it.
 
-use super::{Answered, RequestKey, Settled};
+use super::{ObservedAnswer, ObservedEnd};
 use crate::{
     cause::cut,
     dialect::{Dialect, Reading},
     id::RequestId,
+    link::{LateKind, RequestKey},
     method::Method,
-    receipt::{self, Outcome, Receipt},
-    relay::LateKind,
+    receipt::{Answer, Outcome, Receipt},
     time::Instant,
 };
 
@@ -27,13 +27,13 @@ pub(super) struct Observed {
     pub(super) method: Method,
     /// The tool or prompt that it names, as JSON.
     pub(super) name: Method,
-    pub(super) progress: Option<Box<Progress>>,
+    pub(super) progress: Option<Box<ObservedProgress>>,
     /// The id of the task that it became.
     pub(super) task: Option<Box<str>>,
     pub(super) cancel: Option<Box<Receipt>>,
-    pub(super) answer: Option<Answered>,
-    pub(super) over: Option<(Instant, Settled)>,
-    pub(super) late: Late,
+    pub(super) answer: Option<ObservedAnswer>,
+    pub(super) over: Option<(Instant, ObservedEnd)>,
+    pub(super) late: ObservedLate,
     /// Requests with its id that came while it was in flight, and are not known to be refused yet.
     pub(super) duplicates: u32,
     /// It is a task, or becomes one: only `tasks/cancel` may cancel it (MCP-C13).
@@ -46,7 +46,7 @@ pub(super) struct Observed {
 
 /// How far a request is, as the last message of its progress says. The updates of a turn are only counted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct ObservedProgress {
     /// When the last of it passed.
     pub at: Instant,
     /// How many messages of it passed.
@@ -61,7 +61,7 @@ pub struct Progress {
 
 /// What came for a request that was over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Late {
+pub struct ObservedLate {
     /// When the last of it came.
     pub at: Option<Instant>,
     /// Results and errors.
@@ -78,7 +78,7 @@ impl Observed {
 
     /// Whether it is over, and may be answered all the same.
     pub(super) const fn may_be_answered(&self) -> bool {
-        self.answer.is_none() && matches!(self.over, None | Some((_, Settled::Silent | Settled::Gone)))
+        self.answer.is_none() && matches!(self.over, None | Some((_, ObservedEnd::Silent | ObservedEnd::Gone)))
     }
 
     /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01).
@@ -92,7 +92,7 @@ impl Observed {
     }
 
     /// What an answer tells about the cancel, if that is news (D28).
-    pub(super) fn learn(&mut self, now: Instant, answered: Answered) -> Option<Outcome> {
+    pub(super) fn learn(&mut self, now: Instant, answered: ObservedAnswer) -> Option<Outcome> {
         let cancel = self.cancel.as_deref_mut()?;
         if cancel.outcome != Outcome::Sent {
             return None;
@@ -108,9 +108,9 @@ impl Observed {
 
     /// Takes in progress; only the last message of it counts.
     pub(super) fn progressed(&mut self, now: Instant, reading: &Reading<'_>, max_text: usize) {
-        let progress = self
-            .progress
-            .get_or_insert_with(|| Box::new(Progress { at: now, count: 0, done: None, total: None, message: None }));
+        let progress = self.progress.get_or_insert_with(|| {
+            Box::new(ObservedProgress { at: now, count: 0, done: None, total: None, message: None })
+        });
         progress.at = now;
         progress.count += 1;
         (progress.done, progress.total) = (reading.done, reading.total);
@@ -129,12 +129,12 @@ impl Observed {
     }
 }
 
-impl Answered {
+impl ObservedAnswer {
     /// What it is when it comes late.
     pub(super) const fn late_kind(self) -> LateKind {
         match self.answer {
-            receipt::Answer::Result => LateKind::Result,
-            receipt::Answer::Error => LateKind::Error,
+            Answer::Result => LateKind::Result,
+            Answer::Error => LateKind::Error,
         }
     }
 }

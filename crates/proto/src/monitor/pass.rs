@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Answered, Event, Monitor, RequestKey, Settled, Unread, Untracked,
-    observed::{Late, Observed},
+    Monitor, MonitorEvent, ObservedAnswer, ObservedEnd,
+    observed::{Observed, ObservedLate},
 };
 use crate::{
     dialect::{Dialect, Reading},
@@ -14,9 +14,9 @@ use crate::{
     id::RequestId,
     json,
     kind::MessageKind,
+    link::{Implementation, LateKind, Rejected, RequestKey},
     method::Method,
     receipt::Answer,
-    relay::{Implementation, LateKind},
     side::Side,
     slab::Key,
     time::Instant,
@@ -39,16 +39,16 @@ impl Monitor {
         self.counts[from].requests += 1;
         let dialect = self.negotiation.saw_request_from(from, self.framing, &method, &params);
         if params.meta.is_some() || method == "initialize" {
-            self.note_dialect(now);
+            self.note_dialect();
         }
         if from == Side::Client && method == "initialize" {
             self.implementations.client = params.raw.and_then(Implementation::of);
         }
         if id.is_null() && !dialect.null_ids {
-            return self.note_unread(now, from, Unread::NullId);
+            return self.note_unread(from, Rejected::NullId);
         }
         if self.is_long(&id) {
-            return self.leave_out(now, from, Untracked::LongId);
+            return self.leave_out(from, Rejected::LongId);
         }
         let namesake = self.tables[from].by_id(&id);
         let mut duplicates = 0;
@@ -57,7 +57,7 @@ impl Monitor {
         {
             if earlier.is_live() {
                 earlier.duplicates = earlier.duplicates.saturating_add(1);
-                self.events.push_back(Event::Duplicate { request: RequestKey { from, key }, at: now });
+                self.events.push_back(MonitorEvent::Duplicate { request: RequestKey { from, key } });
                 return;
             }
             earlier.replaced = true;
@@ -65,7 +65,7 @@ impl Monitor {
             duplicates = core::mem::take(&mut earlier.duplicates);
         }
         if self.tables[from].live() >= self.config.max_in_flight {
-            return self.leave_out(now, from, Untracked::TooMany);
+            return self.leave_out(from, Rejected::Overloaded);
         }
         if from == Side::Client && dialect.last_request == Some(&*method) {
             self.negotiation.saw_last_request();
@@ -87,20 +87,20 @@ impl Monitor {
             cancel: None,
             answer: None,
             over: None,
-            late: Late::default(),
+            late: ObservedLate::default(),
             duplicates,
             replaced: false,
             reuses: namesake.is_some(),
             id,
         };
         let request = RequestKey { from, key: self.tables[from].insert(observed) };
-        self.events.push_back(Event::Opened { request, at: now });
+        self.events.push_back(MonitorEvent::Opened { request });
         if let Some(key) = namesake {
-            self.events.push_back(Event::Reused { request, earlier: RequestKey { from, key }, at: now });
+            self.events.push_back(MonitorEvent::Reused { request, earlier: RequestKey { from, key } });
         }
         self.take_held(now, request);
         if self.ended[from.other()] {
-            self.settle(now, request, Settled::Lost);
+            self.settle(now, request, ObservedEnd::Lost);
         }
     }
 
@@ -118,9 +118,9 @@ impl Monitor {
         Some(RequestKey { from: Side::Client, key })
     }
 
-    fn leave_out(&mut self, now: Instant, from: Side, why: Untracked) {
+    fn leave_out(&mut self, from: Side, why: Rejected) {
         self.counts[from].untracked += 1;
-        self.events.push_back(Event::Untracked { from, why, at: now });
+        self.events.push_back(MonitorEvent::Rejected { from, why });
     }
 
     fn handle_notification(&mut self, now: Instant, from: Side, notification: &Notification<'_>) {
@@ -153,7 +153,7 @@ impl Monitor {
         let Some(token) = RequestId::from_json(token) else { return };
         let Some(key) = self.tables[from.other()].by_token(&token) else {
             self.counts[from].stray_progress += 1;
-            self.events.push_back(Event::StrayProgress { from, at: now });
+            self.events.push_back(MonitorEvent::StrayProgress { from });
             return;
         };
         let request = RequestKey { from: from.other(), key };
@@ -162,7 +162,7 @@ impl Monitor {
         observed.progressed(now, reading, max_text);
         // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
         if observed.is_live() || observed.keeps_token() {
-            self.events.push_back(Event::Progress { request, at: now });
+            self.events.push_back(MonitorEvent::Progress { request });
         } else {
             self.note_late(now, request, LateKind::Progress, false);
         }
@@ -174,7 +174,7 @@ impl Monitor {
         let Some(request) = open.map(|key| RequestKey { from: Side::Client, key }) else { return };
         let Some(observed) = self.observed_mut(request) else { return };
         observed.progressed(now, &Reading::default(), 0);
-        self.events.push_back(Event::Progress { request, at: now });
+        self.events.push_back(MonitorEvent::Progress { request });
     }
 
     /// A message of a subscription that is over is late (MCP-H04).
@@ -191,7 +191,7 @@ impl Monitor {
     pub(super) fn note_late(&mut self, now: Instant, request: RequestKey, what: LateKind, again: bool) {
         let Some(observed) = self.observed_mut(request) else { return };
         observed.count_late(now, what);
-        self.events.push_back(Event::Late { request, what, again, at: now });
+        self.events.push_back(MonitorEvent::Late { request, what, again });
     }
 
     fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) {
@@ -204,13 +204,13 @@ impl Monitor {
                 Some(ResponseId::Exact(_)) | None => None,
                 Some(ResponseId::Loose(value)) => Some(RequestId::integer(*value)),
             };
-            self.events.push_back(Event::Unasked { from, id, answer, at: now });
+            self.events.push_back(MonitorEvent::Unasked { from, id, answer });
             return;
         };
         let Some(observed) = self.observed(request) else { return };
         let cancelled = observed.dialect.says_cancelled(self.methods.name(observed.method), &response.body);
         let doubtful = observed.reuses && self.tables[request.from].abandoned(&observed.id).is_some();
-        let answered = Answered { answer, code: code_of(&response.body), cancelled, loose, doubtful };
+        let answered = ObservedAnswer { answer, code: code_of(&response.body), cancelled, loose, doubtful };
         self.answered(now, request, answered, Some(&response.body));
     }
 
@@ -234,7 +234,13 @@ impl Monitor {
     }
 
     /// The other side has answered `request`; what it said is unknown of a message that could not be read.
-    fn answered(&mut self, now: Instant, request: RequestKey, answered: Answered, response: Option<&ResponseBody<'_>>) {
+    fn answered(
+        &mut self,
+        now: Instant,
+        request: RequestKey,
+        answered: ObservedAnswer,
+        response: Option<&ResponseBody<'_>>,
+    ) {
         let Some(observed) = self.observed_mut(request) else { return };
         if answered.code == Some(error_code::INVALID_REQUEST.into()) && observed.duplicates > 0 {
             // It refuses the other one of this id (D7).
@@ -252,36 +258,36 @@ impl Monitor {
             if request.from == Side::Client && self.methods.name(method) == "initialize" {
                 self.negotiation.saw_initialize_result(result);
                 self.implementations.server = Implementation::of(result);
-                self.note_dialect(now);
+                self.note_dialect();
             }
             if let Some(task) = task.and_then(|form| form.handle(result)).and_then(json::text) {
-                self.note_task(now, request, &task);
+                self.note_task(request, &task);
             }
         }
         if let Some(outcome) = learnt {
-            self.events.push_back(Event::Receipt { request, outcome, at: now });
+            self.events.push_back(MonitorEvent::Receipt { request, outcome });
         }
         if is_live {
-            self.settle(now, request, Settled::Answered(answered));
+            self.settle(now, request, ObservedEnd::Answered(answered));
         } else {
             self.note_late(now, request, answered.late_kind(), false);
         }
     }
 
-    fn note_task(&mut self, now: Instant, request: RequestKey, task: &str) {
+    fn note_task(&mut self, request: RequestKey, task: &str) {
         let max_text = self.config.max_text;
         let Some(observed) = self.observed_mut(request) else { return };
         observed.is_task = true;
         observed.task = Some(crate::cause::cut(task, max_text).into());
-        self.events.push_back(Event::Task { request, at: now });
+        self.events.push_back(MonitorEvent::Task { request });
     }
 
     /// What can be told of a message that is none.
     pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, malformed: Malformed) {
         let Malformed::Invalid { reason, kind, id } = malformed else {
-            return self.note_unread(now, from, Unread::NotJson);
+            return self.note_unread(from, Rejected::NotJson);
         };
-        self.note_unread(now, from, Unread::Invalid(reason));
+        self.note_unread(from, Rejected::Invalid(reason));
         let Some(id) = id else { return };
         match kind {
             MessageKind::Response | MessageKind::Unknown => self.answered_unread(now, from, id, Answer::Error),
@@ -300,7 +306,7 @@ impl Monitor {
     /// A message over the limit has ended: the request that it is or answers is known by its envelope.
     pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
         self.counts[from].messages += 1;
-        self.note_unread(now, from, Unread::TooLarge);
+        self.note_unread(from, Rejected::TooLarge);
         let Some(id) = message.id.clone() else { return };
         match message.kind {
             MessageKind::Request => {
@@ -315,7 +321,7 @@ impl Monitor {
 
     fn answered_unread(&mut self, now: Instant, from: Side, id: RequestId, answer: Answer) {
         if let Some((request, loose)) = self.find_answered(from.other(), Some(&ResponseId::Exact(id))) {
-            let answered = Answered { answer, code: None, cancelled: false, loose, doubtful: false };
+            let answered = ObservedAnswer { answer, code: None, cancelled: false, loose, doubtful: false };
             self.answered(now, request, answered, None);
         }
     }

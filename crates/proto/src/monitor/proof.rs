@@ -1,6 +1,6 @@
 //! For those who check the machine.
 
-use super::{Monitor, Settled};
+use super::{Monitor, ObservedEnd};
 use crate::{receipt::Outcome, side::Side};
 
 impl Monitor {
@@ -20,7 +20,7 @@ impl Monitor {
                     "a receipt claims what no wire shows: {outcome:?}"
                 );
                 assert!(
-                    !matches!(observed.over, Some((_, Settled::Answered(_)))) || observed.answer.is_some(),
+                    !matches!(observed.over, Some((_, ObservedEnd::Answered(_)))) || observed.answer.is_some(),
                     "invariant 3: {} is settled by an answer that is not known",
                     observed.id
                 );

@@ -1,13 +1,15 @@
 //! Every cancel that passes, and what it can mean.
 
-use super::{CancelSeen, Event, Monitor, RequestKey, Settled};
+use super::{Monitor, MonitorEvent, ObservedCancel, ObservedEnd};
 use crate::{
-    cancel::{self, Cancel},
     cause::{Cause, CauseCode},
     dialect::{CancelForm, Dialect, TurnForm},
     early_cancels::{EarlyCancel, Hold},
+    link::{
+        LateKind, RequestKey, Verdict,
+        cancel::{self, Cancel},
+    },
     receipt::{Outcome, Receipt},
-    relay::{LateKind, Verdict},
     rule::Rule,
     side::Side,
     time::Instant,
@@ -19,14 +21,14 @@ impl Monitor {
         let dialect = self.negotiation.of(from, self.framing);
         let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
-            return self.note_cancel(now, from, None, None, Verdict::Malformed);
+            return self.note_cancel(from, None, None, Verdict::Malformed);
         };
         let was_guess = !self.negotiation.is_settled();
         self.negotiation.saw_cancel(from, self.framing, cancel.form);
         if was_guess && self.negotiation.is_settled() {
             self.reread_dialects(dialect);
         }
-        self.note_dialect(now);
+        self.note_dialect();
         let request = self.tables[from].by_id(&cancel.id).map(|key| RequestKey { from, key });
         if let Some(request) = request {
             return self.cancel_known(now, request, Some(&cancel), cancel.form);
@@ -35,7 +37,7 @@ impl Monitor {
             return self.close_subscription(now, from, request, &cancel);
         }
         let verdict = self.cancel_unknown(now, from, dialect, &cancel);
-        self.note_cancel(now, from, None, Some(&cancel), verdict);
+        self.note_cancel(from, None, Some(&cancel), verdict);
     }
 
     /// The spelling of a cancel has told what was spoken all along (D2): by every request in flight that was read as
@@ -59,21 +61,20 @@ impl Monitor {
         let forbidden =
             cancel.and_then(|_| self.negotiation.forbids_requester(request.from, observed.dialect, Some(known)));
         let verdict = match (forbidden, observed.over) {
-            (Some(rule), _) => Verdict::Refused(rule),
+            (Some(rule), _) => Verdict::Forbidden(rule),
             (None, None) if observed.cancel.is_some() => Verdict::Repeated,
             (None, None) => Verdict::Accepted,
-            (None, Some((_, Settled::Silent))) => Verdict::Repeated,
+            (None, Some((_, ObservedEnd::Silent))) => Verdict::Repeated,
             (None, Some(_)) => Verdict::Completed,
         };
         let reason = cancel.and_then(|cancel| cancel.reason.as_deref());
-        self.events.push_back(Event::Cancel(CancelSeen {
+        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from: request.from,
             request: Some(request),
             id: cancel.map(|cancel| cancel.id.clone()),
             form: Some(form),
             reason: reason.map(Into::into),
             verdict,
-            at: now,
         }));
         match verdict {
             Verdict::Accepted => self.accept(now, request, reason),
@@ -82,7 +83,12 @@ impl Monitor {
                 let outcome = if is_answered { Outcome::CompletedFirst } else { Outcome::Unknown };
                 self.receive(now, request, reason, outcome);
             }
-            Verdict::Repeated | Verdict::Held | Verdict::Unknown | Verdict::Malformed | Verdict::Refused(_) => {}
+            Verdict::Repeated
+            | Verdict::Shielded
+            | Verdict::Held
+            | Verdict::Unknown
+            | Verdict::Malformed
+            | Verdict::Forbidden(_) => {}
         }
     }
 
@@ -90,7 +96,7 @@ impl Monitor {
     fn accept(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) {
         self.receive(now, request, reason, Outcome::Sent);
         if self.observed(request).is_some_and(|observed| observed.dialect.is_silent()) {
-            self.settle(now, request, Settled::Silent);
+            self.settle(now, request, ObservedEnd::Silent);
         }
     }
 
@@ -103,7 +109,7 @@ impl Monitor {
             None => cause,
         };
         observed.cancel = Some(Box::new(Receipt { cause, asked: now, written: Some(now), outcome }));
-        self.events.push_back(Event::Receipt { request, outcome, at: now });
+        self.events.push_back(MonitorEvent::Receipt { request, outcome });
     }
 
     /// The client cancels a session's turn, which cancels the prompt (D37). Without one there is nothing to cancel, and
@@ -113,21 +119,20 @@ impl Monitor {
         let form = CancelForm { method: turn.cancel, id: turn.session, reason: None };
         match session.and_then(|session| self.tables[Side::Client].open_turn(session)) {
             Some(key) => self.cancel_known(now, RequestKey { from: Side::Client, key }, None, form),
-            None => self.events.push_back(Event::Cancel(CancelSeen {
+            None => self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
                 from: Side::Client,
                 request: None,
                 id: None,
                 form: Some(form),
                 reason: None,
                 verdict: Verdict::Unknown,
-                at: now,
             })),
         }
     }
 
     fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
         if let Some(rule) = self.negotiation.forbids_requester(from, dialect, None) {
-            return Verdict::Refused(rule);
+            return Verdict::Forbidden(rule);
         }
         if !dialect.sticky || cancel.id.heap_bytes() > self.config.max_text {
             return Verdict::Unknown;
@@ -147,14 +152,13 @@ impl Monitor {
         let forbidden = observed.dialect.uncancellable(self.methods.name(observed.method));
         let forbidden = forbidden.or_else(|| observed.is_task.then_some(Rule::McpC13));
         let Some(held) = self.held[request.from].take(&observed.id) else { return };
-        self.events.push_back(Event::Cancel(CancelSeen {
+        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from: request.from,
             request: Some(request),
             id: Some(held.id.0),
             form: None,
             reason: held.reason.clone(),
-            verdict: forbidden.map_or(Verdict::Accepted, Verdict::Refused),
-            at: now,
+            verdict: forbidden.map_or(Verdict::Accepted, Verdict::Forbidden),
         }));
         if forbidden.is_none() {
             self.accept(now, request, held.reason.as_deref());
@@ -162,15 +166,14 @@ impl Monitor {
     }
 
     /// No request came for this cancel.
-    pub(super) fn note_held_in_vain(&mut self, now: Instant, from: Side, held: EarlyCancel) {
-        self.events.push_back(Event::Cancel(CancelSeen {
+    pub(super) fn note_held_in_vain(&mut self, from: Side, held: EarlyCancel) {
+        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from,
             request: None,
             id: Some(held.id.0),
             form: None,
             reason: held.reason,
             verdict: Verdict::Unknown,
-            at: now,
         }));
     }
 
@@ -189,30 +192,22 @@ impl Monitor {
             // It crossed the client's own cancel, or came after the empty result that should go first.
             Some(_) => Verdict::Completed,
         };
-        self.note_cancel(now, from, Some(request), Some(cancel), verdict);
+        self.note_cancel(from, Some(request), Some(cancel), verdict);
         match over {
-            None => self.settle(now, request, Settled::Closed),
-            Some((_, Settled::Silent)) => self.note_late(now, request, LateKind::Subscription, false),
-            Some((_, Settled::Answered(_) | Settled::Closed | Settled::Lost | Settled::Gone)) => {}
+            None => self.settle(now, request, ObservedEnd::Closed),
+            Some((_, ObservedEnd::Silent)) => self.note_late(now, request, LateKind::Subscription, false),
+            Some((_, ObservedEnd::Answered(_) | ObservedEnd::Closed | ObservedEnd::Lost | ObservedEnd::Gone)) => {}
         }
     }
 
-    fn note_cancel(
-        &mut self,
-        now: Instant,
-        from: Side,
-        request: Option<RequestKey>,
-        cancel: Option<&Cancel<'_>>,
-        verdict: Verdict,
-    ) {
-        self.events.push_back(Event::Cancel(CancelSeen {
+    fn note_cancel(&mut self, from: Side, request: Option<RequestKey>, cancel: Option<&Cancel<'_>>, verdict: Verdict) {
+        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from,
             request,
             id: cancel.map(|cancel| cancel.id.clone()),
             form: cancel.map(|cancel| cancel.form),
             reason: cancel.and_then(|cancel| cancel.reason.as_deref()).map(Into::into),
             verdict,
-            at: now,
         }));
     }
 }

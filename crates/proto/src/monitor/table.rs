@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use super::{Settled, observed::Observed};
+use super::{ObservedEnd, observed::Observed};
 use crate::{
     hash::Seed,
     id::RequestId,
@@ -164,7 +164,7 @@ impl Table {
     }
 
     /// A request in flight is over for its requester; `false` if it was already.
-    pub(super) fn settle(&mut self, key: Key, now: Instant, how: Settled) -> bool {
+    pub(super) fn settle(&mut self, key: Key, now: Instant, how: ObservedEnd) -> bool {
         let Some(request) = self.slab.get_mut(key).filter(|request| request.is_live()) else { return false };
         request.over = Some((now, how));
         let ring = if request.may_be_answered() { &mut self.abandoned } else { &mut self.done };

@@ -2,15 +2,21 @@
 
 use std::borrow::Cow;
 
-use super::{Answered, Late, Monitor, Progress, RequestKey, Settled, observed::Observed};
+use super::{Monitor, ObservedAnswer, ObservedEnd, ObservedLate, ObservedProgress, observed::Observed};
 use crate::{
-    dialect::Dialect, id::RequestId, json, method::Method, receipt::Receipt, relay::Implementation, side::Side,
+    dialect::Dialect,
+    id::RequestId,
+    json,
+    link::{Implementation, RequestKey},
+    method::Method,
+    receipt::Receipt,
+    side::Side,
     time::Instant,
 };
 
 /// One request of a link, in flight or remembered.
 #[derive(Clone, Debug)]
-pub struct RequestView<'a> {
+pub struct ObservedRequest<'a> {
     /// Names it, and says who sent it.
     pub key: RequestKey,
     /// Its id.
@@ -28,7 +34,7 @@ pub struct RequestView<'a> {
     /// When it passed.
     pub since: Instant,
     /// The last that was told of its progress.
-    pub progress: Option<&'a Progress>,
+    pub progress: Option<&'a ObservedProgress>,
     /// It is a task, or becomes one when it is answered (MCP-C13).
     pub is_task: bool,
     /// The id of the task that it became: untrusted.
@@ -36,16 +42,16 @@ pub struct RequestView<'a> {
     /// Its first cancel, and what is known of that.
     pub cancel: Option<&'a Receipt>,
     /// Its answer, even one that came when nobody waited any more.
-    pub answer: Option<Answered>,
+    pub answer: Option<ObservedAnswer>,
     /// When and how it ended for its requester; `None` while it is in flight.
-    pub over: Option<(Instant, Settled)>,
+    pub over: Option<(Instant, ObservedEnd)>,
     /// What came after that.
-    pub late: Late,
+    pub late: ObservedLate,
 }
 
 /// What a side has sent, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Counts {
+pub struct SideCounts {
     /// Messages, batches as one.
     pub messages: u64,
     /// Requests.
@@ -67,17 +73,17 @@ pub struct Counts {
 impl Monitor {
     /// A request that is in flight or remembered.
     #[must_use]
-    pub fn request(&self, key: RequestKey) -> Option<RequestView<'_>> {
+    pub fn request(&self, key: RequestKey) -> Option<ObservedRequest<'_>> {
         self.observed(key).map(|observed| self.view(key, observed))
     }
 
     /// The requests of `side` in flight: the same order on every run, not that of their arrival.
-    pub fn requests(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+    pub fn requests(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
         self.all(side).filter(|view| view.over.is_none())
     }
 
     /// The requests of `side` that are over and remembered, ordered as those in flight.
-    pub fn remembered(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+    pub fn remembered(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
         self.all(side).filter(|view| view.over.is_some())
     }
 
@@ -89,7 +95,7 @@ impl Monitor {
 
     /// What `side` has sent, counted.
     #[must_use]
-    pub const fn counts(&self, side: Side) -> &Counts {
+    pub const fn counts(&self, side: Side) -> &SideCounts {
         match side {
             Side::Client => &self.counts.client,
             Side::Server => &self.counts.server,
@@ -111,13 +117,13 @@ impl Monitor {
         }
     }
 
-    fn all(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
+    fn all(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
         self.tables[side].iter().map(move |(key, observed)| self.view(RequestKey { from: side, key }, observed))
     }
 
-    fn view<'a>(&'a self, key: RequestKey, observed: &'a Observed) -> RequestView<'a> {
+    fn view<'a>(&'a self, key: RequestKey, observed: &'a Observed) -> ObservedRequest<'a> {
         let named = observed.name != Method::OTHER;
-        RequestView {
+        ObservedRequest {
             key,
             id: &observed.id,
             method: self.methods.name(observed.method),

@@ -96,11 +96,11 @@ impl<T> Lane<T> {
         self.bulk.capacity() + self.owned_bytes + self.frames.capacity() * size_of::<Frame<T>>()
     }
 
-    pub(super) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>), debt: &mut usize) -> u64 {
+    pub(super) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>), unsent: &mut usize) -> u64 {
         let before = self.bulk.len();
         write(&mut self.bulk);
         let len = self.bulk.len() - before;
-        *debt += len;
+        *unsent += len;
         self.enqueue(Body::Bulk(len), tag)
     }
 

@@ -4,13 +4,14 @@ use core::ops::Range;
 use std::borrow::Cow;
 
 use super::{
-    Drop, Event, Passed, Relay, RequestKey, Settled,
+    Passed, Relay, RelayEvent, Settled,
     exchange::{Down, Up},
     tag::{PackedTag, Tag},
 };
 use crate::{
     bug::SeededBug,
     frame::{self, Batch},
+    link::{Rejected, RequestKey},
     message,
     side::Side,
     time::Instant,
@@ -84,10 +85,10 @@ impl Relay {
         let bounded = !self.config.has(SeededBug::AnswerToEachMember);
         if from == Side::Client && bounded {
             if !self.may_batch(from) {
-                return self.refuse_garbage(now, from, body, "an array, and this revision has no batches");
+                return self.refuse_garbage(from, Rejected::Batch, body, "an array, and this revision has no batches");
             }
             if !batch.has_message() {
-                return self.refuse_garbage(now, from, body, "a batch without a message");
+                return self.refuse_garbage(from, Rejected::Batch, body, "a batch without a message");
             }
         }
         self.allowance = Some(if bounded { Allowance::FULL } else { Allowance::UNLIMITED });
@@ -111,7 +112,7 @@ impl Relay {
         }
         if let Some(Allowance { unmade: unmade @ 1.., .. }) = self.allowance.take() {
             let excerpt = format!("{unmade} more remarks on one batch").into_bytes();
-            self.events.push_back(Event::Dropped { from, why: Drop::Garbage, excerpt: excerpt.into(), at: now });
+            self.events.push_back(RelayEvent::Rejected { from, why: Rejected::Batch, excerpt: excerpt.into() });
         }
         self.pass_array(now, to, array);
     }
@@ -168,7 +169,7 @@ impl Relay {
     }
 
     /// Queues a remark on what passed, unless the batch that it is about has had its share.
-    pub(super) fn remark(&mut self, event: Event) {
+    pub(super) fn remark(&mut self, event: RelayEvent) {
         if let Some(allowance) = &mut self.allowance {
             if allowance.remarks == 0 {
                 allowance.unmade += 1;

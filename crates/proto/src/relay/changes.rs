@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Relay, RequestKey, Settled, Tag, exchange::Down, table::Table};
+use super::{Relay, Settled, Tag, exchange::Down, table::Table};
 use crate::{
+    link::RequestKey,
     side::{Side, Sides},
     time::Instant,
 };

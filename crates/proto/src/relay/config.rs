@@ -7,6 +7,7 @@ use crate::{
     dialect::Dialect,
     early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
+    link::Clock,
     outbox,
     side::Sides,
 };
@@ -19,7 +20,7 @@ const EVENTS: usize = 256;
 
 /// Settings of a [`Relay`](super::Relay).
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct RelayConfig {
     /// The dialect of each side; `None` is detected from what passes (D2).
     pub dialects: Sides<Option<&'static Dialect>>,
     /// The framing of both sides; `None` is detected from the first bytes.
@@ -57,7 +58,7 @@ pub struct Config {
     pub bug: Option<crate::bug::SeededBug>,
 }
 
-impl Config {
+impl RelayConfig {
     /// The most bytes of memory that a relay with these settings holds ([`Relay::held`](super::Relay::held)), if its
     /// driver hands it at most `read` bytes at a time (invariant 8).
     ///
@@ -101,7 +102,7 @@ pub struct Emit {
     pub notices: bool,
     /// The start and the end of every request.
     pub requests: bool,
-    /// Every frame ([`Event::Frame`](super::Event::Frame)), for recordings.
+    /// Every frame ([`RelayEvent::Frame`](super::Event::Frame)), for recordings.
     pub frames: bool,
 }
 
@@ -111,7 +112,7 @@ impl Default for Emit {
     }
 }
 
-impl Default for Config {
+impl Default for RelayConfig {
     fn default() -> Self {
         Self {
             dialects: Sides { client: None, server: None },
@@ -143,9 +144,9 @@ pub struct SettingNames {
     pub response_timeout: &'static str,
     /// [`Clock::Total`].
     pub total_timeout: &'static str,
-    /// [`Config::max_message`].
+    /// [`RelayConfig::max_message`].
     pub max_message: &'static str,
-    /// [`Config::max_in_flight`].
+    /// [`RelayConfig::max_in_flight`].
     pub max_in_flight: &'static str,
 }
 
@@ -171,24 +172,4 @@ pub struct ClockRule {
     pub name: Option<Box<str>>,
     /// How long.
     pub limit: Duration,
-}
-
-/// The clocks a relay can enforce (D16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Clock {
-    /// Reset by progress that the requester asked for (MCP-T04).
-    Response,
-    /// Never extended (MCP-T05).
-    Total,
-}
-
-impl Clock {
-    /// The word used in errors and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Response => "response",
-            Self::Total => "total",
-        }
-    }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Clock, Settled, task::TaskPart};
+use super::{Settled, task::TaskPart};
 use crate::{
     cause::Cause,
-    dialect::{Dialect, Settlement},
+    dialect::{CancelReply, Dialect},
     id::RequestId,
+    link::Clock,
     method::Method,
     outbox::Ticket,
     receipt::{Answer, Outcome, Receipt},
@@ -25,7 +26,7 @@ pub(super) struct Exchange {
     pub(super) token: Option<RequestId>,
     /// The session of a turn or permission request, as JSON (D37).
     pub(super) session: Option<Box<[u8]>>,
-    pub(super) clocks: Option<Box<Clocks>>,
+    pub(super) clocks: Option<Box<RequestClocks>>,
     pub(super) cancel: Option<Box<Cancelling>>,
     pub(super) rare: Option<Box<Rare>>,
     /// What the requester speaks, for this request (D2).
@@ -82,7 +83,7 @@ pub(super) enum Down {
 
 /// Clocks of one request (D16).
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Clocks {
+pub(super) struct RequestClocks {
     pub(super) response: Option<Running>,
     pub(super) total: Option<Running>,
 }
@@ -96,7 +97,7 @@ pub(super) struct Running {
     pub(super) armed: Instant,
 }
 
-impl Clocks {
+impl RequestClocks {
     pub(super) const fn get_mut(&mut self, clock: Clock) -> &mut Option<Running> {
         match clock {
             Clock::Response => &mut self.response,
@@ -115,8 +116,8 @@ pub(super) struct Rare {
     /// Notifications about the request that wait to be written, in the order in which they leave: taken back where
     /// silence becomes due (MCP-H04, D23).
     pub(super) notices: VecDeque<Ticket>,
-    pub(super) progress: Progress,
-    pub(super) late: Late,
+    pub(super) progress: ProgressLog,
+    pub(super) late: LateCounts,
     /// The request of the other side during which this one was made, where that is certain.
     pub(super) parent: Option<Key>,
     /// The code of the other side's error.
@@ -127,7 +128,7 @@ pub(super) struct Rare {
 
 /// Progress that has passed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct ProgressLog {
     pub(super) count: u64,
     pub(super) at: Instant,
     /// The params of the last, unless they were too long to keep.
@@ -137,7 +138,7 @@ pub(super) struct Progress {
 /// Params of progress that are longer are counted and not kept.
 const MAX_PROGRESS: usize = 1024;
 
-impl Progress {
+impl ProgressLog {
     /// Notes a partial result: a sign of work that says nothing about how far it is.
     pub(super) const fn note_partial(&mut self, now: Instant) {
         self.count += 1;
@@ -153,7 +154,7 @@ impl Progress {
 
 /// What came for a request that was over, and was swallowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Late {
+pub struct LateCounts {
     /// When the last of it came.
     pub at: Instant,
     /// Results and errors.
@@ -215,7 +216,7 @@ impl Exchange {
             .cancel
             .as_deref()
             .map_or(0, |cancel| size_of::<Cancelling>() + cancel.receipt.cause.text().map_or(0, str::len));
-        rare + cancel + self.clocks.as_ref().map_or(0, |_| size_of::<Clocks>())
+        rare + cancel + self.clocks.as_ref().map_or(0, |_| size_of::<RequestClocks>())
     }
 
     /// Whether a person answers it.
@@ -261,6 +262,6 @@ impl Exchange {
 
     /// Whether silence is what its requester expects after cancelling.
     pub(super) const fn settles_silently(&self) -> bool {
-        matches!(self.dialect.settlement, Settlement::Silent)
+        matches!(self.dialect.settlement, CancelReply::Silent)
     }
 }

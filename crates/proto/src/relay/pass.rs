@@ -1,8 +1,8 @@
 //! What a side sends, taken in: each message is passed on, answered here, or swallowed.
 
 use super::{
-    Clock, ClockRule, Drop, Implementation, LateKind, Passed, Relay, RequestKey, Settled, Tag, Timer,
-    exchange::{Cancelling, Clocks, Down, Exchange, Rare, Running, Up},
+    ClockRule, Passed, Relay, Settled, Tag, Timer,
+    exchange::{Cancelling, Down, Exchange, Rare, RequestClocks, Running, Up},
 };
 use crate::{
     bug::SeededBug,
@@ -14,6 +14,7 @@ use crate::{
     id::RequestId,
     json,
     kind::MessageKind,
+    link::{Clock, Implementation, LateKind, Rejected, RequestKey},
     method::Method,
     receipt::{Answer, Outcome},
     rule::Rule,
@@ -66,25 +67,25 @@ impl Relay {
         let upstream_dialect = self.negotiation.of_request(from.other(), self.framing, params.meta);
         if id.is_null() && !dialect.null_ids {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, "a request id must not be null");
-            self.report_drop(now, from, Drop::Garbage, method.as_bytes());
+            self.report_drop(from, Rejected::NullId, method.as_bytes());
             return None;
         }
         let probe = self.tables[from].probe(&id);
-        if !self.make_way(now, from, probe.previous, &id, dialect.reuse) {
+        if !self.make_way(from, probe.previous, &id, dialect.reuse) {
             self.refuse(from, Some(&id), error_code::INVALID_REQUEST, DUPLICATE_ID);
-            self.report_drop(now, from, Drop::DuplicateId, method.as_bytes());
+            self.report_drop(from, Rejected::DuplicateId, method.as_bytes());
             return None;
         }
         if self.tables[from].live() >= self.config.max_in_flight {
             let (limit, name) = (self.config.max_in_flight, self.config.setting_names.max_in_flight);
             let text = format!("too many requests in flight; the limit is {limit} ({name})");
             self.refuse(from, Some(&id), error_code::OVERLOADED, &text);
-            self.report_drop(now, from, Drop::Overloaded, method.as_bytes());
+            self.report_drop(from, Rejected::Overloaded, method.as_bytes());
             return None;
         }
         if self.tables[from].kept() > self.config.max_kept {
             self.refuse(from, Some(&id), error_code::OVERLOADED, "too many bytes of request ids are in use");
-            self.report_drop(now, from, Drop::Overloaded, method.as_bytes());
+            self.report_drop(from, Rejected::Overloaded, method.as_bytes());
             return None;
         }
         if from == Side::Client {
@@ -92,7 +93,7 @@ impl Relay {
                 self.negotiation.saw_last_request();
             }
         } else if let Some(rule) = dialect.no_server_requests {
-            self.report_violation(now, from, rule, Some(id.clone()));
+            self.report_violation(from, rule, Some(id.clone()));
         }
 
         let is_task = self.negotiation.asks_for_task(from, dialect, method, params);
@@ -136,7 +137,7 @@ impl Relay {
             self.turns.insert(session, key);
         }
         self.arm_clocks(request);
-        self.report_opened(now, request);
+        self.report_opened(request);
         if self.take_held(now, request) {
             return None;
         }
@@ -149,13 +150,13 @@ impl Relay {
     }
 
     /// Whether `id` is free for a new request of `from`: not in flight (D7). A settled namesake gives way.
-    fn make_way(&mut self, now: Instant, from: Side, previous: Option<Key>, id: &RequestId, reuse: IdReuse) -> bool {
+    fn make_way(&mut self, from: Side, previous: Option<Key>, id: &RequestId, reuse: IdReuse) -> bool {
         let Some(key) = previous else { return true };
         if self.tables[from].get(key).is_some_and(Exchange::is_live) {
             return false;
         }
         if reuse == IdReuse::Never {
-            self.report_violation(now, from, Rule::McpI02, Some(id.clone()));
+            self.report_violation(from, Rule::McpI02, Some(id.clone()));
         }
         self.tables[from].replace(key);
         if let Some(previous) = self.tables[from].get_mut(key)
@@ -173,8 +174,8 @@ impl Relay {
         from: Side,
         method: &str,
         name: Option<&[u8]>,
-        defaults: &dialect::Clocks,
-    ) -> Option<Box<Clocks>> {
+        defaults: &dialect::DefaultClocks,
+    ) -> Option<Box<RequestClocks>> {
         if self.config.clocks.is_empty() {
             return None;
         }
@@ -195,7 +196,7 @@ impl Relay {
             };
             best.map(|(_, limit)| Running { limit, until: starts + limit, armed: now + limit })
         };
-        let clocks = Clocks { response: pick(Clock::Response), total: pick(Clock::Total) };
+        let clocks = RequestClocks { response: pick(Clock::Response), total: pick(Clock::Total) };
         (clocks.response.is_some() || clocks.total.is_some()).then(|| Box::new(clocks))
     }
 
@@ -308,7 +309,7 @@ impl Relay {
     fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
         let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
         let Some(request) = found else {
-            self.handle_unasked(now, from, response);
+            self.handle_unasked(from, response);
             return None;
         };
         let renamed = self.answered(now, from, request, !exact, &response.body)?;
@@ -391,7 +392,7 @@ impl Relay {
         }
         self.unmute(request);
         if may_be_task {
-            self.note_task(now, request, response);
+            self.note_task(request, response);
         }
         if !passes {
             if is_cancelled {
@@ -434,13 +435,13 @@ impl Relay {
             cancel.frame = None;
             if cancel.receipt.outcome != outcome {
                 cancel.receipt.outcome = outcome;
-                self.report_receipt(now, request);
+                self.report_receipt(request);
             }
         }
     }
 
     /// A response to nothing: an error that answers nobody, or a stranger (D36).
-    fn handle_unasked(&mut self, now: Instant, from: Side, response: &Response<'_>) {
+    fn handle_unasked(&mut self, from: Side, response: &Response<'_>) {
         let nameless = match &response.id {
             None => true,
             Some(ResponseId::Exact(id)) => id.is_null(),
@@ -448,7 +449,7 @@ impl Relay {
         };
         match response.body {
             ResponseBody::Error(error) if nameless => {
-                self.report_drop(now, from, Drop::StrayError, error);
+                self.report_drop(from, Rejected::StrayError, error);
                 let to = from.other();
                 let head: &[u8] = match self.negotiation.of(to, self.framing).stray_error {
                     StrayError::NullId => br#"{"jsonrpc":"2.0","id":null,"error":"#,
@@ -462,7 +463,7 @@ impl Relay {
                 });
             }
             ResponseBody::Error(text) | ResponseBody::Result(text) => {
-                self.report_drop(now, from, Drop::UnknownResponse, text)
+                self.report_drop(from, Rejected::UnknownResponse, text)
             }
         }
     }
@@ -470,7 +471,11 @@ impl Relay {
     /// A body that is not a message. The request that it is, or answers, is ended; otherwise a client gets one error,
     /// and a server's goes to the log (D36, D43).
     pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, body: &[u8], malformed: Malformed) {
-        self.report_drop(now, from, Drop::Garbage, body);
+        let why = match malformed {
+            Malformed::Invalid { reason, .. } => Rejected::Invalid(reason),
+            Malformed::NotJson => Rejected::NotJson,
+        };
+        self.report_drop(from, why, body);
         let unread = match malformed {
             Malformed::Invalid { reason, kind, id } => {
                 Unread { kind, id, code: error_code::INVALID_REQUEST, text: reason.as_str() }
@@ -493,8 +498,8 @@ impl Relay {
     }
 
     /// Bytes that are not a message at all: a client gets one -32700, a server's go to the log (D36).
-    pub(super) fn refuse_garbage(&mut self, now: Instant, from: Side, bytes: &[u8], text: &str) {
-        self.report_drop(now, from, Drop::Garbage, bytes);
+    pub(super) fn refuse_garbage(&mut self, from: Side, why: Rejected, bytes: &[u8], text: &str) {
+        self.report_drop(from, why, bytes);
         if from == Side::Client {
             self.refuse(from, None, error_code::PARSE_ERROR, text);
         }
@@ -504,7 +509,7 @@ impl Relay {
     pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
         let (limit, name) = (self.config.max_message, self.config.setting_names.max_message);
         let text = format!("the message has {} bytes; the limit is {limit} ({name})", message.len);
-        self.report_drop(now, from, Drop::TooLarge, text.as_bytes());
+        self.report_drop(from, Rejected::TooLarge, text.as_bytes());
         if message.kind == MessageKind::Response {
             let id = message.id.clone().map(ResponseId::Exact);
             if let (Some(request), _) = self.find_answered(from.other(), id.as_ref()) {
@@ -560,7 +565,7 @@ impl Relay {
         let is_task = exchange.is_task;
         let Some(held) = self.held[request.from].take(&exchange.id) else { return false };
         if let Some(rule) = forbidden.or_else(|| is_task.then_some(Rule::McpC13)) {
-            self.report_violation(now, request.from, rule, Some(held.id.0));
+            self.report_violation(request.from, rule, Some(held.id.0));
             return false;
         }
         let mut cause = Cause::new(CauseCode::Caller);
@@ -571,7 +576,7 @@ impl Relay {
             exchange.up = Up::Never;
         }
         self.begin_cancel(request, Cancelling::new(cause, now, Outcome::NeverSent));
-        self.report_receipt(now, request);
+        self.report_receipt(request);
         self.settle_cancelled(now, request);
         true
     }

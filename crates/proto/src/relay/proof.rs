@@ -3,10 +3,11 @@
 use core::hash::{Hash, Hasher};
 
 use super::{
-    Relay, RequestKey,
+    Relay,
     exchange::{Down, Up},
     task::TaskPart,
 };
+use crate::link::RequestKey;
 use crate::{receipt::Outcome, side::Side, time::Instant};
 
 impl Relay {
@@ -92,7 +93,7 @@ impl Relay {
             let decoder = link.decoder.as_ref().map_or(0, crate::framing::Decoder::held);
             decoder + link.outbox.held() + self.tables[side].held() + self.held[side].held()
         });
-        sides.sum::<usize>() + self.events.capacity() * size_of::<super::Event>()
+        sides.sum::<usize>() + self.events.capacity() * size_of::<super::RelayEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no

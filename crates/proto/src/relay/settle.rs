@@ -1,16 +1,18 @@
 //! How a request ends for its requester: answers of our own, and what is remembered afterwards.
 
 use super::{
-    Clock, Drop, End, EndedBy, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Tag, Timer,
-    exchange::{Clocks, Down, Exchange, Running, Up},
+    End, EndedBy, Relay, RelayEvent, Settled, StuckSign, Tag, Timer,
+    exchange::{Down, Exchange, RequestClocks, Running, Up},
 };
 use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
-    dialect::Settlement,
+    dialect::CancelReply,
     error_code,
     id::RequestId,
-    json, message,
+    json,
+    link::{Clock, LateKind, Rejected, RequestKey},
+    message,
     receipt::{Outcome, Receipt},
     rule::Rule,
     side::Side,
@@ -72,7 +74,7 @@ impl Relay {
         self.tally.settled(how, asked.map(|asked| now.since(asked)));
         self.mark_changed(request);
         if self.config.emit.requests {
-            self.events.push_back(Event::Settled { request, how, at: now });
+            self.events.push_back(RelayEvent::Settled { request, how });
         }
         self.prune(now, request.from);
     }
@@ -88,9 +90,9 @@ impl Relay {
             });
         }
         let (code, text) = match dialect.settlement {
-            Settlement::Answered(error) => (error.code, error.message),
+            CancelReply::Answered(error) => (error.code, error.message),
             // Not reached: a silent dialect gets no answer to its cancel.
-            Settlement::Silent => (error_code::INTERNAL_ERROR, "cancelled"),
+            CancelReply::Silent => (error_code::INTERNAL_ERROR, "cancelled"),
         };
         let unconfirmed = exchange.is_open_upstream() || exchange.up == Up::Lost;
         let data = self.error_data(request, None);
@@ -227,7 +229,7 @@ impl Relay {
                 && cancel.receipt.outcome.is_cut_short(confirms)
             {
                 cancel.receipt.outcome = Outcome::Unknown;
-                self.report_receipt(now, request);
+                self.report_receipt(request);
             }
             self.disarm_all(request);
             self.mark_changed(request);
@@ -243,7 +245,7 @@ impl Relay {
             if let Some(grace) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()?.grace.take()) {
                 self.timers.disarm(grace, Timer::Grace(request));
             }
-            self.report_receipt(now, request);
+            self.report_receipt(request);
             self.settle(now, request, Settled::Gone);
         }
     }
@@ -328,7 +330,7 @@ impl Relay {
     /// Stops the clocks of a request that has been answered or cancelled.
     pub(super) fn disarm_clocks(&mut self, request: RequestKey) {
         let Some(clocks) = self.exchange_mut(request).and_then(|ex| ex.clocks.take()) else { return };
-        let Clocks { response, total } = *clocks;
+        let RequestClocks { response, total } = *clocks;
         for (clock, running) in [(Clock::Response, response), (Clock::Total, total)] {
             if let Some(Running { armed, .. }) = running {
                 self.timers.disarm(armed, Timer::Clock(request, clock));
@@ -344,20 +346,18 @@ impl Relay {
         }
     }
 
-    pub(super) fn report_opened(&mut self, now: Instant, request: RequestKey) {
+    pub(super) fn report_opened(&mut self, request: RequestKey) {
         self.tally.requests[request.from] += 1;
         self.mark_changed(request);
         if !self.config.emit.requests {
             return;
         }
         let Some(exchange) = self.exchange(request) else { return };
-        let event = Event::Opened {
+        let event = RelayEvent::Opened {
             request,
-            from: request.from,
             id: exchange.id.clone(),
             upstream: exchange.upstream().clone(),
             method: self.methods.name(exchange.method).into(),
-            at: now,
         };
         self.events.push_back(event);
     }
@@ -377,11 +377,11 @@ impl Relay {
         }
         self.mark_changed(request);
         if self.config.emit.notices {
-            self.remark(Event::Late { from, id, what, at: now });
+            self.remark(RelayEvent::Late { from, id, what });
         }
     }
 
-    pub(super) fn report_receipt(&mut self, now: Instant, request: RequestKey) {
+    pub(super) fn report_receipt(&mut self, request: RequestKey) {
         let Self { tables, tally, .. } = self;
         if let Some(cancel) = tables[request.from].get_mut(request.key).and_then(|ex| ex.cancel.as_deref_mut()) {
             tally.receipt(cancel);
@@ -392,44 +392,40 @@ impl Relay {
         }
         let Some(exchange) = self.exchange(request) else { return };
         let Some(cancel) = &exchange.cancel else { return };
-        let event = Event::Receipt {
+        let event = RelayEvent::Receipt {
             request,
-            from: request.from,
             id: exchange.id.clone(),
             method: self.methods.name(exchange.method).into(),
             receipt: cancel.receipt.clone(),
-            at: now,
         };
         self.remark(event);
     }
 
-    pub(super) fn report_stuck(&mut self, now: Instant, request: RequestKey, sign: StuckSign) {
+    pub(super) fn report_stuck(&mut self, request: RequestKey, sign: StuckSign) {
         self.tally.stuck += 1;
         self.mark_changed(request);
         let Some(exchange) = self.exchange(request) else { return };
-        let event = Event::Stuck {
+        let event = RelayEvent::Stuck {
             request,
-            from: request.from,
             id: exchange.id.clone(),
             method: self.methods.name(exchange.method).into(),
             sign,
-            at: now,
         };
         self.events.push_back(event);
     }
 
-    pub(super) fn report_drop(&mut self, now: Instant, from: Side, why: Drop, bytes: &[u8]) {
+    pub(super) fn report_drop(&mut self, from: Side, why: Rejected, bytes: &[u8]) {
         self.tally.dropped += 1;
         if self.config.emit.notices {
             let excerpt = bytes[..bytes.len().min(EXCERPT)].into();
-            self.remark(Event::Dropped { from, why, excerpt, at: now });
+            self.remark(RelayEvent::Rejected { from, why, excerpt });
         }
     }
 
-    pub(super) fn report_violation(&mut self, now: Instant, by: Side, rule: Rule, id: Option<RequestId>) {
+    pub(super) fn report_violation(&mut self, by: Side, rule: Rule, id: Option<RequestId>) {
         self.violations[by].count(rule);
         if self.config.emit.notices {
-            self.remark(Event::Violation { by, rule, id, at: now });
+            self.remark(RelayEvent::Violation { by, rule, id });
         }
     }
 }

@@ -1,17 +1,20 @@
 //! Every cancel, whoever asked: the requester, a clock, an operator, or the end of the link.
 
 use super::{
-    CancelNotice, Clock, Event, LateKind, Relay, RequestKey, Settled, StuckSign, Timer, Verdict,
+    Relay, RelayEvent, Settled, StuckSign, Timer,
     exchange::{Cancelling, Down, Exchange, Up},
 };
 use crate::{
     bug::SeededBug,
-    cancel::{self, Cancel},
     cause::{Cause, CauseCode},
-    dialect::{Cancellers, Dialect, Settlement},
+    dialect::{CancelReply, Cancellers, Dialect},
     early_cancels::Hold,
     error_code,
     id::RequestId,
+    link::{
+        CancelNotice, Clock, LateKind, RequestKey, Verdict,
+        cancel::{self, Cancel},
+    },
     message,
     receipt::Outcome,
     rule::Rule,
@@ -26,7 +29,7 @@ impl Relay {
         let dialect = self.negotiation.of(from, self.framing);
         let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
-            return self.report_cancel(now, from, None, None, None, Verdict::Malformed);
+            return self.report_cancel(from, None, None, None, Verdict::Malformed);
         };
         let guess = (!self.negotiation.is_settled()).then(|| self.dialects());
         self.negotiation.saw_cancel(from, self.framing, cancel.form);
@@ -45,13 +48,13 @@ impl Relay {
             }
             None => self.cancel_unknown(now, from, dialect, &cancel),
         };
-        if let Verdict::Refused(rule) = verdict {
-            self.report_violation(now, from, rule, Some(cancel.id.clone()));
+        if let Verdict::Forbidden(rule) = verdict {
+            self.report_violation(from, rule, Some(cancel.id.clone()));
         }
-        self.report_cancel(now, from, request, Some(cancel.id), cancel.reason.map(Into::into), verdict);
+        self.report_cancel(from, request, Some(cancel.id), cancel.reason.map(Into::into), verdict);
         // What the cancel led to is told after the cancel itself.
         if let (Verdict::Accepted, Some(request)) = (verdict, request) {
-            self.report_receipt(now, request);
+            self.report_receipt(request);
         }
     }
 
@@ -81,7 +84,7 @@ impl Relay {
         let Some(exchange) = self.exchange(request) else { return Verdict::Unknown };
         let dialect = exchange.dialect;
         if let Some(rule) = self.forbids_requester(request) {
-            return Verdict::Refused(rule);
+            return Verdict::Forbidden(rule);
         }
         match exchange.down {
             Down::Waiting if exchange.cancel.is_some() => Verdict::Repeated,
@@ -121,7 +124,7 @@ impl Relay {
 
     fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
         if let Some(rule) = self.negotiation.forbids_requester(from, dialect, None) {
-            return Verdict::Refused(rule);
+            return Verdict::Forbidden(rule);
         }
         if !dialect.sticky {
             return Verdict::Unknown;
@@ -162,7 +165,7 @@ impl Relay {
         let reason = cancel.reason.as_deref();
         self.say(Side::Client, super::Tag::Plain, |out| cancel::write(to_client, &id, reason, out));
         self.settle(now, request, Settled::Answered);
-        self.report_cancel(now, from, Some(request), Some(id), reason.map(Into::into), Verdict::Accepted);
+        self.report_cancel(from, Some(request), Some(id), reason.map(Into::into), Verdict::Accepted);
         true
     }
 
@@ -202,7 +205,7 @@ impl Relay {
         if outcome == Outcome::Asked {
             cancelling.frame = self.send_cancel(now, request, &cancelling.receipt.cause);
             // A side that owes an answer to the cancel is watched until the grace ends.
-            let silent = matches!(upstream_dialect.settlement, Settlement::Silent);
+            let silent = matches!(upstream_dialect.settlement, CancelReply::Silent);
             let waits = self.exchange(request).is_some_and(|ex| !ex.settles_silently());
             if !silent || waits {
                 let until = now + self.grace_of(request);
@@ -295,7 +298,7 @@ impl Relay {
             *clocks.get_mut(clock) = None;
         }
         self.tally.timeouts.count(clock.as_str());
-        self.events.push_back(Event::TimedOut { request, clock, after: limit });
+        self.events.push_back(RelayEvent::TimedOut { request, clock, after: limit });
         self.cancel_upstream(now, request, Cause::new(CauseCode::Timeout));
         let data = self.error_data(request, Some((clock, limit)));
         let names = self.config.setting_names;
@@ -304,7 +307,7 @@ impl Relay {
             Clock::Total => format!("no answer within {limit:?} ({})", names.total_timeout),
         };
         self.answer_error(now, request, error_code::TIMED_OUT, &text, Some(&data));
-        self.report_decided(now, request);
+        self.report_decided(request);
     }
 
     /// Arms a clock anew; one that stands still waits until it goes on (D49).
@@ -344,7 +347,7 @@ impl Relay {
         cancel.grace = None;
         if owes && !cancel.stuck {
             cancel.stuck = true;
-            self.report_stuck(now, request, StuckSign::NoAnswer);
+            self.report_stuck(request, StuckSign::NoAnswer);
         }
         if waiting {
             self.mute_turn(request);
@@ -358,7 +361,7 @@ impl Relay {
         let Some(cancel) = self.exchange_mut(request).and_then(|ex| ex.cancel.as_deref_mut()) else { return };
         if !cancel.stuck && cancel.receipt.written.is_some_and(|written| now.since(written) >= grace) {
             cancel.stuck = true;
-            self.report_stuck(now, request, StuckSign::Progress);
+            self.report_stuck(request, StuckSign::Progress);
         }
     }
 
@@ -389,7 +392,7 @@ impl Relay {
     pub(super) fn held_due(&mut self, now: Instant, from: Side) {
         self.held[from].disarm();
         while let Some(held) = self.held[from].expire(now) {
-            self.report_cancel(now, from, None, Some(held.id.0), held.reason, Verdict::Unknown);
+            self.report_cancel(from, None, Some(held.id.0), held.reason, Verdict::Unknown);
         }
         if let Some(due) = self.held[from].arm() {
             self.timers.arm(due, Timer::Held(from));
@@ -419,7 +422,7 @@ impl Relay {
         }
         // Who cancelled first stays the one who did; only the waiting is ended.
         if !was_cancelled {
-            self.report_decided(now, request);
+            self.report_decided(request);
         }
         true
     }
@@ -434,7 +437,7 @@ impl Relay {
         for key in self.tables[from].by_age(|ex| ex.down == Down::Waiting && ex.cancel.is_none()) {
             let request = RequestKey { from, key };
             self.cancel_upstream(now, request, Cause::new(CauseCode::Disconnect));
-            self.report_decided(now, request);
+            self.report_decided(request);
             if self.exchange(request).is_some_and(Exchange::settles_silently) {
                 self.settle(now, request, Settled::Gone);
             } else {
@@ -444,9 +447,9 @@ impl Relay {
     }
 
     /// Tells of a cancel that was decided here rather than received.
-    pub(super) fn report_decided(&mut self, now: Instant, request: RequestKey) {
+    pub(super) fn report_decided(&mut self, request: RequestKey) {
         if !self.config.emit.notices {
-            return self.report_receipt(now, request);
+            return self.report_receipt(request);
         }
         let Some(exchange) = self.exchange(request) else { return };
         let Some(cancel) = &exchange.cancel else { return };
@@ -458,15 +461,13 @@ impl Relay {
             reason: cancel.receipt.cause.text().map(Into::into),
             verdict: Verdict::Accepted,
             in_flight: self.tables[request.from].live(),
-            at: now,
         };
-        self.remark(Event::Cancel(notice));
-        self.report_receipt(now, request);
+        self.remark(RelayEvent::Cancel(notice));
+        self.report_receipt(request);
     }
 
     fn report_cancel(
         &mut self,
-        now: Instant,
         from: Side,
         request: Option<RequestKey>,
         id: Option<RequestId>,
@@ -482,6 +483,6 @@ impl Relay {
         let method = request.and_then(|request| self.exchange(request)).map(|ex| self.methods.name(ex.method).into());
         let in_flight = self.tables[from].live();
         let cause = CauseCode::Caller;
-        self.remark(Event::Cancel(CancelNotice { from, id, method, cause, reason, verdict, in_flight, at: now }));
+        self.remark(RelayEvent::Cancel(CancelNotice { from, id, method, cause, reason, verdict, in_flight }));
     }
 }

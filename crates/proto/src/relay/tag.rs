@@ -1,8 +1,7 @@
 //! What a frame in an outbox is to the relay once it has left.
 
+use crate::link::RequestKey;
 use crate::{outbox::Outbox, side::Side, slab::Key};
-
-use super::RequestKey;
 
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -19,15 +19,15 @@ pub struct Tally {
     /// Without their requester.
     pub gone: u64,
     /// Cancels that were accepted or decided here, by [`CauseCode::as_str`](crate::cause::CauseCode::as_str).
-    pub cancels: Counts,
+    pub cancels: WordCounts,
     /// The same cancels by what is known of them now, by [`Outcome::as_str`](crate::receipt::Outcome::as_str).
-    pub outcomes: Counts,
+    pub outcomes: WordCounts,
     /// Cancels from the wire that cancelled nothing, by [`Verdict::as_str`](super::Verdict::as_str).
-    pub unheeded: Counts,
+    pub unheeded: WordCounts,
     /// What came for requests that were over, by [`LateKind::as_str`](super::LateKind::as_str).
-    pub late: Counts,
+    pub late: WordCounts,
     /// Requests that a clock ended, by [`Clock::as_str`](super::Clock::as_str).
-    pub timeouts: Counts,
+    pub timeouts: WordCounts,
     /// Cancelled requests that showed, past their grace, that they were still worked on.
     pub stuck: u64,
     /// Messages that were not passed on.
@@ -66,9 +66,9 @@ impl Tally {
 
 /// Counts by words of a closed list; what has not happened takes no room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(Vec<(&'static str, u64)>);
+pub struct WordCounts(Vec<(&'static str, u64)>);
 
-impl Counts {
+impl WordCounts {
     /// The words and how often each, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().copied()
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn words_stand_in_their_order() {
-        let mut counts = Counts::default();
+        let mut counts = WordCounts::default();
         for word in ["sent", "asked", "sent"] {
             counts.count(word);
         }

@@ -5,7 +5,7 @@
 //! once, in a request of its own whose answer it keeps.
 
 use super::{
-    Event, Relay, RequestKey, Settled, Tag, TaskNews,
+    Relay, RelayEvent, Settled, Tag, TaskNews,
     exchange::{Down, Exchange, Rare, Up},
 };
 use crate::{
@@ -13,7 +13,9 @@ use crate::{
     error_code,
     frame::ResponseBody,
     id::RequestId,
-    json, message,
+    json,
+    link::RequestKey,
+    message,
     method::Method,
     receipt::{Answer, Outcome},
     time::Instant,
@@ -30,18 +32,16 @@ pub(super) enum TaskPart {
 
 impl Relay {
     /// Looks whether the answer of `request` is a handle; then the request is a task from now on (MCP-C13).
-    pub(super) fn note_task(&mut self, now: Instant, request: RequestKey, response: &ResponseBody<'_>) {
+    pub(super) fn note_task(&mut self, request: RequestKey, response: &ResponseBody<'_>) {
         let ResponseBody::Result(result) = response else { return };
         let Some(exchange) = self.exchange(request) else { return };
         let form = exchange.upstream_dialect.tasks.filter(|form| exchange.is_task || !form.asked);
         let Some(task) = form.and_then(|form| form.handle(result)) else { return };
-        let event = Event::Task {
+        let event = RelayEvent::Task {
             request,
-            from: request.from,
             id: exchange.id.clone(),
             task: json::text(task).unwrap_or_default().into(),
             news: TaskNews::Made,
-            at: now,
         };
         if let Some(exchange) = self.exchange_mut(request) {
             exchange.is_task = true;
@@ -66,7 +66,7 @@ impl Relay {
             return;
         }
         if form.asked && !self.negotiation.cancels_tasks(to) {
-            return self.tell_of_task(now, request, &task, TaskNews::Orphaned(Outcome::NotSendable));
+            return self.tell_of_task(request, &task, TaskNews::Orphaned(Outcome::NotSendable));
         }
         let table = &mut self.tables[request.from];
         let id = table.own_id(&like);
@@ -100,7 +100,7 @@ impl Relay {
         // Nobody waits for its answer; it is remembered as long as that may come.
         self.tables[own.from].settle(own.key, now, Settled::Silent);
         self.prune(now, own.from);
-        self.tell_of_task(now, request, &task, TaskNews::Orphaned(Outcome::Asked));
+        self.tell_of_task(request, &task, TaskNews::Orphaned(Outcome::Asked));
     }
 
     /// Whether this is the answer to a request of ours: then it goes no further.
@@ -130,17 +130,17 @@ impl Relay {
             }
             ResponseBody::Error(_) => Outcome::AnsweredAfter { after, answer: Answer::Error },
         };
-        self.tell_of_task(now, request, &task, TaskNews::Orphaned(outcome));
+        self.tell_of_task(request, &task, TaskNews::Orphaned(outcome));
         true
     }
 
-    fn tell_of_task(&mut self, now: Instant, request: RequestKey, task: &[u8], news: TaskNews) {
+    fn tell_of_task(&mut self, request: RequestKey, task: &[u8], news: TaskNews) {
         let Some(id) = self.exchange(request).map(|exchange| exchange.id.clone()) else { return };
         let task = json::text(task).unwrap_or_default().into();
-        self.report_task(Event::Task { request, from: request.from, id, task, news, at: now });
+        self.report_task(RelayEvent::Task { request, id, task, news });
     }
 
-    fn report_task(&mut self, event: Event) {
+    fn report_task(&mut self, event: RelayEvent) {
         if self.config.emit.notices {
             self.events.push_back(event);
         }

@@ -1,13 +1,14 @@
 //! The turn of an ACP session, as a relay sees it (D37, ACP-08).
 
 use super::{
-    LateKind, Passed, Relay, RequestKey, Tag,
+    Passed, Relay, Tag,
     exchange::{Cancelling, Down, Exchange, Up},
 };
 use crate::{
     cause::{Cause, CauseCode},
     dialect::TurnForm,
     id::RequestId,
+    link::{LateKind, RequestKey},
     receipt::Outcome,
     side::Side,
     slab::Key,
@@ -31,7 +32,7 @@ impl Relay {
         cancelling.grace = Some(until);
         self.begin_cancel(request, cancelling);
         self.disarm_clocks(request);
-        self.report_decided(now, request);
+        self.report_decided(request);
         Passed { tag: Tag::Cancel(request).into(), urgent: sent, splice: None }
     }
 
@@ -68,7 +69,7 @@ impl Relay {
             let request = RequestKey { from: Side::Server, key };
             self.cancel_upstream(now, request, Cause::parent(root));
             self.answer_cancelled(now, request);
-            self.report_decided(now, request);
+            self.report_decided(request);
         }
     }
 

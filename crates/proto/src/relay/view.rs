@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 
 use super::{
-    Late, Relay, RequestKey, Settled,
-    exchange::{Cancelling, Clocks, Down, Exchange, Rare, Up},
+    LateCounts, Relay, Settled,
+    exchange::{Cancelling, Down, Exchange, Rare, RequestClocks, Up},
     task::TaskPart,
 };
 use crate::{
     dialect::{Dialect, Reading},
     id::RequestId,
     json,
+    link::RequestKey,
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,
@@ -58,7 +59,7 @@ pub struct RequestView<'a> {
     /// How it ended.
     pub ended: Option<Ended>,
     /// What came after that.
-    pub late: Option<Late>,
+    pub late: Option<LateCounts>,
 }
 
 /// What of a request costs little to tell: enough to choose those among many that are to be shown.
@@ -181,7 +182,7 @@ impl Relay {
         let answered =
             matches!(exchange.down, Down::Done(Settled::Answered, _)) && exchange.answer == Some(Answer::Result);
         let quiet = exchange.cancel.is_none() && exchange.task().is_none();
-        Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == Late::default()))
+        Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == LateCounts::default()))
     }
 
     fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
@@ -191,7 +192,7 @@ impl Relay {
 
     fn show<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let rare = exchange.rare.as_deref();
-        let clocks = exchange.clocks.as_deref().map(|Clocks { response, total }| {
+        let clocks = exchange.clocks.as_deref().map(|RequestClocks { response, total }| {
             let response = response.map(|running| self.asked[key.from].due(running.until));
             [response.filter(|due| *due != NEVER), total.map(|running| running.until)]
         });

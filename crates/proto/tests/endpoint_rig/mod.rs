@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{
-        CallOptions, CancelNotice, Config, Connection, Event, HandlerEnd, IncomingKey, OutgoingKey, Refusal, Reply,
-        Request, Settlement, Verdict,
+        CallOptions, Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, IncomingRequest,
+        OutgoingKey, Reply, Settlement,
     },
     dialect::Dialect,
+    link::{CancelNotice, Rejected, Verdict},
     receipt::{Ending, Outcome, Receipt},
     rule::Rule,
     side::Side,
@@ -22,7 +23,7 @@ pub(crate) struct Rig {
     pub(crate) conn: Connection,
     pub(crate) now: Instant,
     /// Polled and not yet looked at.
-    pub(crate) log: VecDeque<Event>,
+    pub(crate) log: VecDeque<ConnectionEvent>,
 }
 
 pub(crate) const OK: HandlerEnd<'static> = HandlerEnd::Returned(Reply::Result(b"{}"));
@@ -43,8 +44,8 @@ pub(crate) fn client(dialect: &'static Dialect) -> Rig {
     Rig::new(config(Side::Client, dialect))
 }
 
-pub(crate) fn config(role: Side, dialect: &'static Dialect) -> Config {
-    let mut config = Config::new(role);
+pub(crate) fn config(role: Side, dialect: &'static Dialect) -> ConnectionConfig {
+    let mut config = ConnectionConfig::new(role);
     config.dialect = Some(dialect);
     config.deadline_travels = false;
     config
@@ -80,7 +81,7 @@ pub(crate) fn cancel_in(dialect: &Dialect, id: &str) -> String {
 }
 
 impl Rig {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: ConnectionConfig) -> Self {
         Self { conn: Connection::new(config), now: Instant::after_origin(secs(1000)), log: VecDeque::new() }
     }
 
@@ -144,7 +145,7 @@ impl Rig {
     }
 
     /// Polls, and takes the events that `pick` wants, in their order.
-    pub(crate) fn take<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> Vec<T> {
+    pub(crate) fn take<T>(&mut self, mut pick: impl FnMut(&ConnectionEvent) -> Option<T>) -> Vec<T> {
         self.poll();
         let (mut taken, mut rest) = (Vec::new(), VecDeque::new());
         for event in self.log.drain(..) {
@@ -158,8 +159,8 @@ impl Rig {
     }
 
     /// Starts every handler that may start.
-    pub(crate) fn start(&mut self) -> Vec<Request> {
-        self.take(|event| if let Event::Request(request) = event { Some(request.clone()) } else { None })
+    pub(crate) fn start(&mut self) -> Vec<IncomingRequest> {
+        self.take(|event| if let ConnectionEvent::Request(request) = event { Some(request.clone()) } else { None })
     }
 
     /// The peer sends a request, whose handler starts.
@@ -205,7 +206,9 @@ impl Rig {
 
     /// How requests of ours were settled since this was last asked.
     pub(crate) fn settled(&mut self) -> Vec<(OutgoingKey, Settlement)> {
-        self.take(|event| if let Event::Settled { key, how } = event { Some((*key, how.clone())) } else { None })
+        self.take(|event| {
+            if let ConnectionEvent::Settled { request: key, how } = event { Some((*key, how.clone())) } else { None }
+        })
     }
 
     /// The latest receipt of a request.
@@ -215,8 +218,8 @@ impl Rig {
             .log
             .iter()
             .rev()
-            .filter_map(|event| if let Event::Receipt(notice) = event { Some(notice) } else { None });
-        receipts.filter(|notice| notice.key == key).map(|notice| notice.receipt.clone()).next()
+            .filter_map(|event| if let ConnectionEvent::Receipt(notice) = event { Some(notice) } else { None });
+        receipts.filter(|notice| notice.request == key).map(|notice| notice.receipt.clone()).next()
     }
 
     pub(crate) fn outcome(&mut self, key: OutgoingKey) -> Option<Outcome> {
@@ -225,19 +228,21 @@ impl Rig {
 
     /// Handlers whose token fired.
     pub(crate) fn fired(&mut self) -> Vec<(IncomingKey, CauseCode)> {
-        self.take(|event| if let Event::Cancelled { key, cause } = event { Some((*key, cause.code)) } else { None })
+        self.take(|event| {
+            if let ConnectionEvent::Cancelled { request: key, cause } = event { Some((*key, cause.code)) } else { None }
+        })
     }
 
     pub(crate) fn dropped(&mut self) -> Vec<IncomingKey> {
-        self.take(|event| if let Event::Drop { key } = event { Some(*key) } else { None })
+        self.take(|event| if let ConnectionEvent::DropHandler { request: key } = event { Some(*key) } else { None })
     }
 
     pub(crate) fn endings(&mut self) -> Vec<Ending> {
-        self.take(|event| if let Event::Stopped(stopped) = event { Some(stopped.ending) } else { None })
+        self.take(|event| if let ConnectionEvent::Stopped(stopped) = event { Some(stopped.ending) } else { None })
     }
 
     pub(crate) fn notices(&mut self) -> Vec<CancelNotice> {
-        self.take(|event| if let Event::Cancel(notice) = event { Some((**notice).clone()) } else { None })
+        self.take(|event| if let ConnectionEvent::Cancel(notice) = event { Some((**notice).clone()) } else { None })
     }
 
     pub(crate) fn verdicts(&mut self) -> Vec<Verdict> {
@@ -245,15 +250,15 @@ impl Rig {
     }
 
     pub(crate) fn violations(&mut self) -> Vec<Rule> {
-        self.take(|event| if let Event::Violation { rule, .. } = event { Some(*rule) } else { None })
+        self.take(|event| if let ConnectionEvent::Violation { rule, .. } = event { Some(*rule) } else { None })
     }
 
-    pub(crate) fn refusals(&mut self) -> Vec<Refusal> {
-        self.take(|event| if let Event::Refused { why, .. } = event { Some(*why) } else { None })
+    pub(crate) fn refusals(&mut self) -> Vec<Rejected> {
+        self.take(|event| if let ConnectionEvent::Rejected { why, .. } = event { Some(*why) } else { None })
     }
 
     pub(crate) fn is_closed(&mut self) -> bool {
-        !self.take(|event| (*event == Event::Closed).then_some(())).is_empty()
+        !self.take(|event| (*event == ConnectionEvent::Closed).then_some(())).is_empty()
     }
 
     /// Everything is over, and after the longest age nothing of it is left (invariant 6).

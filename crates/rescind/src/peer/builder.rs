@@ -8,9 +8,10 @@ use std::{
 };
 
 use rescind_proto::{
-    connection::{CancelNotice, Config},
+    connection::ConnectionConfig,
     dialect::{Dialect, Family},
     framing::Framing,
+    link::CancelNotice,
     side::Side,
 };
 
@@ -25,7 +26,7 @@ use super::{
 /// A connection in the making: what it speaks, what it handles, what bounds it.
 #[must_use = "nothing is connected until `serve`, `accept` or `connect`"]
 pub struct Builder {
-    config: Config,
+    config: ConnectionConfig,
     pub(crate) service: Service,
     framing: Option<Framing>,
     linger: Duration,
@@ -33,7 +34,7 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new(dialect: Option<&'static Dialect>) -> Self {
-        let mut config = Config::new(Side::Client);
+        let mut config = ConnectionConfig::new(Side::Client);
         config.dialect = dialect;
         config.seed = RandomState::new().hash_one(0);
         Self { config, service: Service::default(), framing: None, linger: Duration::from_secs(5) }
@@ -149,7 +150,7 @@ impl Builder {
     }
 
     /// Every other setting, with the defaults it has.
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+    pub fn configure(mut self, change: impl FnOnce(&mut ConnectionConfig)) -> Self {
         change(&mut self.config);
         self
     }
@@ -192,7 +193,7 @@ impl Builder {
     #[cfg(feature = "mcp")]
     pub(crate) fn ask_handlers_of(peer: &Peer, dialect: &'static Dialect) -> Peer {
         let (near, far) = super::transport::memory();
-        let config = Config { dialect: Some(dialect), ..Config::new(Side::Client) };
+        let config = ConnectionConfig { dialect: Some(dialect), ..ConnectionConfig::new(Side::Client) };
         let linger = std::time::Duration::ZERO;
         let shared = Shared::new(config.clone(), std::sync::Arc::clone(&peer.shared().service));
         let answering = Peer::of(&shared);

@@ -19,7 +19,7 @@ use std::{
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{Config, Event, HandlerEnd, IncomingKey, OutgoingKey, Reply, Request},
+    connection::{ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, IncomingRequest, OutgoingKey, Reply},
     time::Instant,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -88,7 +88,7 @@ pub struct Driver {
 struct Phase {
     input_ended: bool,
     ending: bool,
-    /// [`Event::Closed`] was said.
+    /// [`ConnectionEvent::Closed`] was said.
     closed: bool,
     /// Nothing can be written any more.
     write_closed: bool,
@@ -107,7 +107,7 @@ struct Phase {
 /// What a turn has to deliver; kept for its capacity.
 #[derive(Default)]
 struct Turn {
-    events: Vec<Event>,
+    events: Vec<ConnectionEvent>,
     fires: Vec<(Arc<Work>, Cause)>,
     forces: Vec<Arc<Work>>,
     /// Handlers that are to look whether the connection goes on.
@@ -127,7 +127,7 @@ impl Driver {
         transport: Transport,
         keep: Option<Peer>,
         linger: Duration,
-        config: &Config,
+        config: &ConnectionConfig,
     ) -> Self {
         let phase = Phase {
             input_ended: false,
@@ -338,56 +338,59 @@ impl Driver {
                 trace::event(&shared, &event);
             }
             match event {
-                Event::Request(request) => self.start(&mut lock, request),
-                Event::Notification(payload) => {
+                ConnectionEvent::Request(request) => self.start(&mut lock, request),
+                ConnectionEvent::Notification(payload) => {
                     if let Some(handler) = shared.service.notice(payload.method()) {
                         lock.release();
                         contained(|| drop(handler(&shared, payload)));
                     }
                 }
-                Event::Settled { key, how } => {
+                ConnectionEvent::Settled { request: key, how } => {
                     let rare = lock.take().settle(key, how, &mut self.turn.wakers);
                     self.turn.trash.extend(rare.map(|rare| *rare));
                 }
-                Event::Progress { key, params } => {
+                ConnectionEvent::Progress { request: key, params } => {
                     let on_progress = lock.take().calls.take_progress(key);
                     if let Some(on_progress) = on_progress {
                         progress(&mut lock, key, on_progress, params);
                     }
                 }
-                Event::Cancelled { key, cause } => {
+                ConnectionEvent::Cancelled { request: key, cause } => {
                     if let Some(work) = lock.take().work(key) {
                         lock.release();
                         work.fire(cause);
                     }
                 }
-                Event::Drop { key } => {
+                ConnectionEvent::DropHandler { request: key } => {
                     if let Some(work) = lock.take().work(key) {
                         lock.release();
                         work.force();
                     }
                 }
-                Event::Receipt(notice) => {
+                ConnectionEvent::Receipt(notice) => {
                     lock.take().learn(*notice, &mut self.turn.wakers);
                 }
-                Event::Cancel(notice) => {
+                ConnectionEvent::Cancel(notice) => {
                     lock.release();
                     for observer in &shared.service.on_cancelled {
                         contained(|| observer(&notice));
                     }
                 }
-                Event::Delivered { key, answered } => {
+                ConnectionEvent::Delivered { request: key, answered } => {
                     let watcher = lock.take().deliveries.remove(&key);
                     lock.release();
                     // Whoever asked may have stopped waiting.
                     let _ = watcher.map(|watcher| watcher.send(answered));
                 }
-                Event::Stopped(_) | Event::Late { .. } | Event::Refused { .. } | Event::Violation { .. } => {}
-                Event::GivenUp { .. } => {
+                ConnectionEvent::Stopped(_)
+                | ConnectionEvent::Late { .. }
+                | ConnectionEvent::Rejected { .. }
+                | ConnectionEvent::Violation { .. } => {}
+                ConnectionEvent::GivenUp { .. } => {
                     self.error = Some(io::ErrorKind::TimedOut.into());
                     self.lose(lock.take());
                 }
-                Event::Closed => self.phase.closed = true,
+                ConnectionEvent::Closed => self.phase.closed = true,
             }
         }
         self.turn.events = events;
@@ -401,7 +404,7 @@ impl Driver {
     }
 
     /// Calls the handler of a request.
-    fn start(&mut self, lock: &mut Lock<'_>, request: Request) {
+    fn start(&mut self, lock: &mut Lock<'_>, request: IncomingRequest) {
         let shared = lock.shared;
         let key = request.key;
         let Some(route) = shared.service.route(&request.payload) else {
@@ -544,36 +547,36 @@ impl Turn {
         self.events.append(&mut state.undelivered);
         while let Some(event) = state.conn.poll_event() {
             let event = match event {
-                Event::Cancelled { key, cause } => match state.work(key) {
+                ConnectionEvent::Cancelled { request: key, cause } => match state.work(key) {
                     Some(work) => {
                         self.fires.push((work, cause));
                         continue;
                     }
-                    None => Event::Cancelled { key, cause },
+                    None => ConnectionEvent::Cancelled { request: key, cause },
                 },
-                Event::Drop { key } => match state.work(key) {
+                ConnectionEvent::DropHandler { request: key } => match state.work(key) {
                     Some(work) => {
                         self.forces.push(work);
                         continue;
                     }
                     None => event,
                 },
-                Event::Request(request) => {
+                ConnectionEvent::Request(request) => {
                     settle_route(service, state, now, &request);
-                    Event::Request(request)
+                    ConnectionEvent::Request(request)
                 }
-                Event::Notification(_)
-                | Event::Settled { .. }
-                | Event::Progress { .. }
-                | Event::Delivered { .. }
-                | Event::Stopped(_)
-                | Event::Receipt(_)
-                | Event::Cancel(_)
-                | Event::Late { .. }
-                | Event::Refused { .. }
-                | Event::Violation { .. }
-                | Event::GivenUp { .. }
-                | Event::Closed => event,
+                ConnectionEvent::Notification(_)
+                | ConnectionEvent::Settled { .. }
+                | ConnectionEvent::Progress { .. }
+                | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Stopped(_)
+                | ConnectionEvent::Receipt(_)
+                | ConnectionEvent::Cancel(_)
+                | ConnectionEvent::Late { .. }
+                | ConnectionEvent::Rejected { .. }
+                | ConnectionEvent::Violation { .. }
+                | ConnectionEvent::GivenUp { .. }
+                | ConnectionEvent::Closed => event,
             };
             self.events.push(event);
         }
@@ -594,7 +597,7 @@ impl Turn {
 }
 
 /// Tells the engine how this request's handler is to be stopped, before anything can stop it.
-fn settle_route(service: &Service, state: &mut State, now: Instant, request: &Request) {
+fn settle_route(service: &Service, state: &mut State, now: Instant, request: &IncomingRequest) {
     let Some(route) = service.route(&request.payload) else { return };
     let settings = &route.settings;
     if settings.is_plain() {

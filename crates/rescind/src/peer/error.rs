@@ -4,8 +4,9 @@ use std::{fmt, time::Duration};
 
 use rescind_proto::{
     cause::Cause,
-    connection::{Clock, Misuse, Refusal, Settlement},
+    connection::{Misuse, Settlement},
     error_code,
+    link::{Clock, Rejected},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -210,7 +211,7 @@ impl CallError {
             Settlement::Cancelled(cause) => Self::Cancelled(cause),
             Settlement::TimedOut { clock, after } => Self::TimedOut { clock, after },
             Settlement::Ended { reason } => Self::Ended { reason },
-            Settlement::Unreadable(Refusal::TooLarge) => Self::Unreadable(Unreadable::TooLarge),
+            Settlement::Unreadable(Rejected::TooLarge) => Self::Unreadable(Unreadable::TooLarge),
             Settlement::Unreadable(_) => Self::Unreadable(Unreadable::Invalid),
             Settlement::Closed => Self::Closed,
         })

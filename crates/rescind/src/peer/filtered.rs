@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use rescind_proto::{connection::Config, framing::Framing};
+use rescind_proto::{connection::ConnectionConfig, framing::Framing};
 
 use super::{
     filter::{self, Filter, Sieve, Sieved},
@@ -23,7 +23,7 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &ConnectionConfig) -> Self {
         let input = Sieve::new(config.framing, config.max_message);
         Self { framing: config.framing, input, output: Vec::new(), written: 0 }
     }

@@ -11,9 +11,10 @@ use std::{
 
 use pin_project_lite::pin_project;
 use rescind_proto::{
-    connection::{CancelNotice, Grace, Payload},
+    connection::{Grace, Payload},
     dialect::{CancelResult, Dialect},
     json,
+    link::CancelNotice,
 };
 use serde::Serialize;
 

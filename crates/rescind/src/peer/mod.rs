@@ -73,11 +73,12 @@ pub use peer::{InFlight, OurRequest, Peer, TheirRequest};
 pub use receipt::{ReceiptFuture, StopHandle};
 pub use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CancelNotice, Clock, Config, Counters, Verdict},
+    connection::{ConnectionConfig, Counters},
     dialect::{self, Dialect},
     error_code,
     framing::Framing,
     id::RequestId,
+    link::{CancelNotice, Clock, Verdict},
     receipt::{Answer, Ending, Outcome, Receipt},
     rule::{Rule, Violations},
 };

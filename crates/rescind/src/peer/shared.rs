@@ -18,7 +18,8 @@ use std::{
 use rescind_proto::{
     cause::Cause,
     connection::{
-        Config, Connection, Event, HandlerEnd, IncomingKey, OutgoingKey, ReceiptNotice, Settlement, TraceContext,
+        Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, ReceiptNotice, Settlement,
+        TraceContext,
     },
     time::Instant,
 };
@@ -61,7 +62,7 @@ pub(crate) struct State {
     /// Those who wait to hear that an answer has left.
     pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
     /// What the engine emitted before there was a driver.
-    pub(crate) undelivered: Vec<Event>,
+    pub(crate) undelivered: Vec<ConnectionEvent>,
     /// Those who wait for the end.
     pub(crate) closing: Vec<Waker>,
     /// A shutdown was asked for.
@@ -71,7 +72,7 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, service: impl Into<Arc<Service>>) -> Arc<Self> {
+    pub(crate) fn new(config: ConnectionConfig, service: impl Into<Arc<Service>>) -> Arc<Self> {
         let state = State {
             conn: Connection::new(config),
             calls: Slots::default(),
@@ -217,21 +218,21 @@ impl Shared {
             state.conn.handle_timeout(now);
             while let Some(event) = state.conn.poll_event() {
                 match event {
-                    Event::Settled { key, how } => trash.extend(state.settle(key, how, &mut wakers)),
-                    Event::Receipt(notice) => state.learn(*notice, &mut wakers),
-                    other @ (Event::Request(_)
-                    | Event::Notification(_)
-                    | Event::Progress { .. }
-                    | Event::Delivered { .. }
-                    | Event::Stopped(_)
-                    | Event::Cancelled { .. }
-                    | Event::Drop { .. }
-                    | Event::Cancel(_)
-                    | Event::Late { .. }
-                    | Event::Refused { .. }
-                    | Event::Violation { .. }
-                    | Event::GivenUp { .. }
-                    | Event::Closed) => state.undelivered.push(other),
+                    ConnectionEvent::Settled { request: key, how } => trash.extend(state.settle(key, how, &mut wakers)),
+                    ConnectionEvent::Receipt(notice) => state.learn(*notice, &mut wakers),
+                    other @ (ConnectionEvent::Request(_)
+                    | ConnectionEvent::Notification(_)
+                    | ConnectionEvent::Progress { .. }
+                    | ConnectionEvent::Delivered { .. }
+                    | ConnectionEvent::Stopped(_)
+                    | ConnectionEvent::Cancelled { .. }
+                    | ConnectionEvent::DropHandler { .. }
+                    | ConnectionEvent::Cancel(_)
+                    | ConnectionEvent::Late { .. }
+                    | ConnectionEvent::Rejected { .. }
+                    | ConnectionEvent::Violation { .. }
+                    | ConnectionEvent::GivenUp { .. }
+                    | ConnectionEvent::Closed) => state.undelivered.push(other),
                 }
             }
         }
@@ -267,11 +268,11 @@ impl State {
 
     /// More is known of what came of a cancel.
     pub(crate) fn learn(&mut self, notice: ReceiptNotice, wakers: &mut Vec<Waker>) {
-        if let Some(slip) = self.slips.get(&notice.key) {
+        if let Some(slip) = self.slips.get(&notice.request) {
             let is_done = notice.receipt.outcome.is_final();
             wakers.extend(slip.learn(notice.receipt));
             if is_done {
-                self.slips.remove(&notice.key);
+                self.slips.remove(&notice.request);
             }
         }
     }

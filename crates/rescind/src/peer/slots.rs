@@ -199,7 +199,7 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use rescind_proto::{
-        connection::{CallOptions, Config, Connection, Event},
+        connection::{CallOptions, Connection, ConnectionConfig, ConnectionEvent},
         side::Side,
         time::Instant,
     };
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_place_given_to_another_request_loses_no_answer() {
-        let mut conn = Connection::new(Config::new(Side::Client));
+        let mut conn = Connection::new(ConnectionConfig::new(Side::Client));
         let now = Instant::ORIGIN;
         let ask = |conn: &mut Connection| conn.request(now, "x", b"", &CallOptions::default()).expect("it is open");
         let (mut slots, first) = (Slots::default(), ask(&mut conn));
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(first.place(), second.place());
         let new = slots.insert(second, None, None);
         while let Some(event) = conn.poll_event() {
-            if let Event::Settled { key, how } = event {
+            if let ConnectionEvent::Settled { request: key, how } = event {
                 slots.settle(key, how);
             }
         }

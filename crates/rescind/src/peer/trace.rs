@@ -20,7 +20,7 @@ mod remote;
 use std::{borrow::Cow, sync::Arc};
 
 use rescind_proto::{
-    connection::{Event, Request, Settlement, TraceContext},
+    connection::{ConnectionEvent, IncomingRequest, Settlement, TraceContext},
     id::OutgoingId,
 };
 
@@ -29,10 +29,11 @@ use super::shared::Shared;
 use {
     rescind_proto::{
         cause::{Cause, sanitised},
-        connection::{CancelNotice, ReceiptNotice, Verdict},
+        connection::ReceiptNotice,
         dialect::{Dialect, Family},
         id::RequestId,
         json,
+        link::{CancelNotice, Verdict},
         receipt::Outcome,
     },
     std::sync::{
@@ -262,7 +263,7 @@ pub(crate) struct EnteredRequest {
 #[cfg_attr(not(feature = "tracing"), expect(clippy::unused_self, reason = "nothing is traced without the feature"))]
 impl RequestSpan {
     #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nothing is traced without the feature"))]
-    pub(crate) fn new(link: &LinkTrace, request: &Request) -> Self {
+    pub(crate) fn new(link: &LinkTrace, request: &IncomingRequest) -> Self {
         Self {
             #[cfg(feature = "tracing")]
             span: Self::begin(link, request),
@@ -270,7 +271,7 @@ impl RequestSpan {
     }
 
     #[cfg(feature = "tracing")]
-    fn begin(link: &LinkTrace, request: &Request) -> Span {
+    fn begin(link: &LinkTrace, request: &IncomingRequest) -> Span {
         let names = || Names::new(request.dialect, request.payload.method(), request.payload.params());
         let span = request_span!("server", "incoming", link.conn, text(&request.id.0), names());
         #[cfg(feature = "opentelemetry")]
@@ -322,24 +323,27 @@ fn record_error(span: &Span, error_type: &str) {
 
 /// Whether there may be something to log about an event.
 #[cfg(feature = "tracing")]
-pub(crate) fn tells(event: &Event) -> bool {
-    let is_ordinary = matches!(event, Event::Request(_) | Event::Notification(_) | Event::Settled { .. });
+pub(crate) fn tells(event: &ConnectionEvent) -> bool {
+    let is_ordinary = matches!(
+        event,
+        ConnectionEvent::Request(_) | ConnectionEvent::Notification(_) | ConnectionEvent::Settled { .. }
+    );
     !is_ordinary && tracing::enabled!(Level::ERROR)
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) const fn tells(_event: &Event) -> bool {
+pub(crate) const fn tells(_event: &ConnectionEvent) -> bool {
     false
 }
 
 /// Logs what an event says.
 #[cfg(feature = "tracing")]
-pub(crate) fn event(shared: &Shared, event: &Event) {
+pub(crate) fn event(shared: &Shared, event: &ConnectionEvent) {
     let conn = shared.link.conn;
     match event {
-        Event::Cancel(notice) => cancel(&shared.link, notice),
-        Event::Receipt(notice) => receipt(shared, notice),
-        Event::Stopped(stopped) => tracing::debug!(
+        ConnectionEvent::Cancel(notice) => cancel(&shared.link, notice),
+        ConnectionEvent::Receipt(notice) => receipt(shared, notice),
+        ConnectionEvent::Stopped(stopped) => tracing::debug!(
             conn,
             id = %text(&stopped.id.0),
             method = %sanitised(&stopped.method),
@@ -347,27 +351,29 @@ pub(crate) fn event(shared: &Shared, event: &Event) {
             ending = stopped.ending.as_str(),
             "a cancelled request has ended"
         ),
-        Event::Violation { rule, id } => {
+        ConnectionEvent::Violation { rule, id } => {
             tracing::warn!(conn, rule = ?rule, id = id.as_ref().map(text), "the peer broke a rule of its protocol");
         }
-        Event::Refused { why, id, .. } => {
+        ConnectionEvent::Rejected { why, id, .. } => {
             tracing::warn!(conn, why = ?why, id = id.as_ref().map(text), "a message went nowhere");
         }
-        Event::Late { id, what } => tracing::debug!(conn, id = %text(id), what = ?what, "something arrived late"),
-        Event::GivenUp { debt } => tracing::warn!(conn, debt, "the peer does not read what it is owed"),
-        Event::Request(_)
-        | Event::Notification(_)
-        | Event::Settled { .. }
-        | Event::Progress { .. }
-        | Event::Cancelled { .. }
-        | Event::Delivered { .. }
-        | Event::Drop { .. }
-        | Event::Closed => {}
+        ConnectionEvent::Late { id, what } => {
+            tracing::debug!(conn, id = %text(id), what = ?what, "something arrived late")
+        }
+        ConnectionEvent::GivenUp { unsent } => tracing::warn!(conn, debt, "the peer does not read what it is owed"),
+        ConnectionEvent::Request(_)
+        | ConnectionEvent::Notification(_)
+        | ConnectionEvent::Settled { .. }
+        | ConnectionEvent::Progress { .. }
+        | ConnectionEvent::Cancelled { .. }
+        | ConnectionEvent::Delivered { .. }
+        | ConnectionEvent::DropHandler { .. }
+        | ConnectionEvent::Closed => {}
     }
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) const fn event(_shared: &Shared, _event: &Event) {}
+pub(crate) const fn event(_shared: &Shared, _event: &ConnectionEvent) {}
 
 #[cfg(feature = "tracing")]
 fn cancel(link: &LinkTrace, notice: &CancelNotice) {

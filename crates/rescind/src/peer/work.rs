@@ -9,7 +9,7 @@ use std::{
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{IncomingKey, OutgoingKey, Payload, Request, TraceContext},
+    connection::{IncomingKey, IncomingRequest, OutgoingKey, Payload, TraceContext},
     dialect::Dialect,
     id::IncomingId,
 };
@@ -108,13 +108,13 @@ impl Link {
 
 impl Work {
     /// The request, and what only its extractors need: nobody pays for the params of what merely waits.
-    pub(crate) fn new(shared: Arc<Shared>, request: Request, kind: Arc<Kind>) -> (Self, Payload) {
+    pub(crate) fn new(shared: Arc<Shared>, request: IncomingRequest, kind: Arc<Kind>) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
         let progress_token = request.progress_token().map(Into::into);
         let trace = request.trace_context();
         let has_terms = progress_token.is_some() || trace.is_some();
         let terms = has_terms.then(|| Box::new(Terms { progress_token, trace }));
-        let Request { key, id, payload, .. } = request;
+        let IncomingRequest { key, id, payload, .. } = request;
         let work = Self { shared, key, id, kind, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
     }

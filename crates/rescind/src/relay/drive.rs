@@ -12,7 +12,8 @@ use std::{
 };
 
 use rescind_proto::{
-    relay::{Config, End, EndReason, Event, Relay},
+    link::RequestKey,
+    relay::{End, EndReason, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
     time::Instant,
 };
@@ -88,7 +89,7 @@ impl Port {
 impl Drive {
     pub(crate) fn new(
         origin: std::time::Instant,
-        config: Config,
+        config: RelayConfig,
         ports: Sides<Port>,
         group: Group,
         signals: Signals,
@@ -371,27 +372,29 @@ impl Drive {
     fn handle_events(&mut self, now: Instant) {
         while let Some(event) = self.relay.poll_event() {
             match &event {
-                Event::GivenUp { side, .. } => {
+                RelayEvent::GivenUp { side, .. } => {
                     self.is_cut_short |= *side == Side::Client;
                     self.lifecycle.begin(now, EndReason::Unread(*side));
                     self.handle_write_closed(now, *side);
                 }
                 // A client that does not obey is not for us to end.
-                Event::Stuck { from: Side::Client, .. } if self.observer.kills_stuck() => {
+                RelayEvent::Stuck { request: RequestKey { from: Side::Client, .. }, .. }
+                    if self.observer.kills_stuck() =>
+                {
                     self.group.signal(Signal::TERM);
                     self.lifecycle.terminated(now, EndReason::Stuck);
                 }
-                Event::Stuck { .. }
-                | Event::Opened { .. }
-                | Event::Settled { .. }
-                | Event::Cancel(_)
-                | Event::Receipt { .. }
-                | Event::Task { .. }
-                | Event::TimedOut { .. }
-                | Event::Late { .. }
-                | Event::Dropped { .. }
-                | Event::Violation { .. }
-                | Event::Frame { .. } => {}
+                RelayEvent::Stuck { .. }
+                | RelayEvent::Opened { .. }
+                | RelayEvent::Settled { .. }
+                | RelayEvent::Cancel(_)
+                | RelayEvent::Receipt { .. }
+                | RelayEvent::Task { .. }
+                | RelayEvent::TimedOut { .. }
+                | RelayEvent::Late { .. }
+                | RelayEvent::Rejected { .. }
+                | RelayEvent::Violation { .. }
+                | RelayEvent::Frame { .. } => {}
             }
             let in_flight = Sides::from_fn(|side| self.relay.in_flight(side));
             self.observer.handle_event(now, &event, in_flight);

@@ -15,8 +15,9 @@ use std::{
 use rescind_proto::{
     cause::{CauseCode, sanitised},
     id::RequestId,
+    link::{CancelNotice, Rejected, Verdict},
     receipt::Outcome,
-    relay::{CancelNotice, Drop, End, EndedBy, Event, Settled, TaskNews, Verdict},
+    relay::{End, EndedBy, RelayEvent, Settled, TaskNews},
     rule::Violations,
     side::{Side, Sides},
 };
@@ -128,10 +129,10 @@ impl Log {
         self.line(Level::Warn, "no admin socket", |line| line.words("why", &why.to_string()));
     }
 
-    pub(super) fn event(&mut self, event: &Event, names: &Names, in_flight: Sides<usize>) {
+    pub(super) fn event(&mut self, event: &RelayEvent, names: &Names, in_flight: Sides<usize>) {
         match event {
-            Event::Cancel(notice) => self.cancel(notice),
-            Event::Receipt { from, id, method, receipt, .. } => {
+            RelayEvent::Cancel(notice) => self.cancel(notice),
+            RelayEvent::Receipt { request, id, method, receipt, .. } => {
                 let text = match receipt.outcome {
                     // What was received was logged as such; nothing has been sent.
                     Outcome::Asked => return,
@@ -144,29 +145,29 @@ impl Log {
                     | Outcome::Unknown => "receipt",
                 };
                 self.line(Level::Info, text, |line| {
-                    line.request(*from, Some(id), Some(method))
-                        .word("initiator", initiator(receipt.cause.code, *from))
+                    line.request(request.from, Some(id), Some(method))
+                        .word("initiator", initiator(receipt.cause.code, request.from))
                         .reason(receipt.cause.text())
                         .word("outcome", receipt.outcome.as_str())
                         .words("means", &receipt.outcome.to_string())
-                        .word("in_flight", in_flight[*from])
+                        .word("in_flight", in_flight[request.from])
                 });
             }
-            Event::Task { from, id, task, news, .. } => {
+            RelayEvent::Task { request, id, task, news, .. } => {
                 let (level, text) = match news {
                     TaskNews::Made => (Level::Debug, "became a task"),
                     TaskNews::Orphaned(Outcome::NotSendable) => (Level::Warn, "a task that nobody can cancel"),
                     TaskNews::Orphaned(_) => (Level::Info, "cancelling a task whose handle came too late"),
                 };
                 self.line(level, text, |line| {
-                    let line = line.request(*from, Some(id), None).words("task", task);
+                    let line = line.request(request.from, Some(id), None).words("task", task);
                     match news {
                         TaskNews::Made => line,
                         TaskNews::Orphaned(outcome) => line.word("outcome", outcome.as_str()),
                     }
                 });
             }
-            Event::TimedOut { request, clock, after } => {
+            RelayEvent::TimedOut { request, clock, after } => {
                 let (id, method) = names.of(*request);
                 self.line(Level::Warn, "timed out", |line| {
                     line.request(request.from, id, method)
@@ -174,45 +175,57 @@ impl Log {
                         .word("after", format!("{after:?}"))
                 });
             }
-            Event::Stuck { from, id, method, sign, .. } => self.line(Level::Warn, "stuck after its cancel", |line| {
-                line.request(*from, Some(id), Some(method)).word("sign", sign.as_str())
-            }),
-            Event::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
+            RelayEvent::Stuck { request, id, method, sign, .. } => {
+                self.line(Level::Warn, "stuck after its cancel", |line| {
+                    line.request(request.from, Some(id), Some(method)).word("sign", sign.as_str())
+                })
+            }
+            RelayEvent::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
                 line.request(*from, Some(id), None).word("what", what.as_str())
             }),
-            Event::Dropped { from, why, excerpt, .. } => {
+            RelayEvent::Rejected { from, why, excerpt, .. } => {
                 let is_trace = self.level >= Level::Trace;
                 self.line(Level::Warn, "not passed on", |line| {
                     let line = line.word("from", from.as_str()).word("why", why.as_str());
                     let text = String::from_utf8_lossy(excerpt);
                     match why {
-                        Drop::DuplicateId | Drop::Overloaded => line.words("method", &text),
-                        Drop::TooLarge => line.words("says", &text),
+                        Rejected::DuplicateId | Rejected::Overloaded => line.words("method", &text),
+                        Rejected::TooLarge => line.words("says", &text),
                         // Bytes of a message, and so perhaps of its params.
-                        Drop::Garbage | Drop::UnknownResponse | Drop::StrayError | Drop::Unfinished => match is_trace {
+                        Rejected::NotJson
+                        | Rejected::Invalid(_)
+                        | Rejected::NullId
+                        | Rejected::Batch
+                        | Rejected::Broken
+                        | Rejected::LongId
+                        | Rejected::ShuttingDown
+                        | Rejected::Vetoed
+                        | Rejected::UnknownResponse
+                        | Rejected::StrayError
+                        | Rejected::Unfinished => match is_trace {
                             true => line.words("excerpt", text.trim_end()),
                             false => line,
                         },
                     }
                 });
             }
-            Event::Violation { by, rule, id, .. } => self.line(Level::Warn, "rule broken", |line| {
+            RelayEvent::Violation { by, rule, id, .. } => self.line(Level::Warn, "rule broken", |line| {
                 line.request(*by, id.as_ref(), None).word("rule", rule.number()).words("says", rule.text())
             }),
-            Event::GivenUp { side, debt } => self.line(Level::Error, "does not read, given up", |line| {
-                line.word("side", side.as_str()).word("unread", debt)
+            RelayEvent::GivenUp { side, unsent } => self.line(Level::Error, "does not read, given up", |line| {
+                line.word("side", side.as_str()).word("unread", unsent)
             }),
-            Event::Opened { from, id, method, .. } => {
-                self.line(Level::Debug, "request", |line| line.request(*from, Some(id), Some(method)));
+            RelayEvent::Opened { request, id, method, .. } => {
+                self.line(Level::Debug, "request", |line| line.request(request.from, Some(id), Some(method)));
             }
-            Event::Settled { request, how, .. } => {
+            RelayEvent::Settled { request, how, .. } => {
                 let (id, method) = names.of(*request);
                 self.line(Level::Debug, "settled", |line| {
                     let line = line.request(request.from, id, method).word("how", how.as_str());
                     if let Settled::AnsweredHere { code: Some(code) } = how { line.word("code", code) } else { line }
                 });
             }
-            Event::Frame { hop, bytes, .. } => {
+            RelayEvent::Frame { hop, bytes, .. } => {
                 self.line(Level::Trace, "frame", |line| line.word("hop", hop.as_str()).word("bytes", bytes.len()))
             }
         }
@@ -222,8 +235,8 @@ impl Log {
         let CancelNotice { from, id, method, cause, reason, verdict, in_flight, .. } = notice;
         let level = match verdict {
             Verdict::Accepted | Verdict::Held => Level::Info,
-            Verdict::Repeated | Verdict::Completed => Level::Debug,
-            Verdict::Unknown | Verdict::Refused(_) => Level::Warn,
+            Verdict::Repeated | Verdict::Completed | Verdict::Shielded => Level::Debug,
+            Verdict::Unknown | Verdict::Forbidden(_) => Level::Warn,
             Verdict::Malformed => {
                 let seen = &mut self.malformed[usize::from(*from == Side::Server)];
                 *seen += 1;
@@ -240,7 +253,7 @@ impl Log {
                 .word("initiator", initiator(*cause, *from))
                 .reason(reason.as_deref())
                 .word("verdict", verdict.as_str());
-            let line = if let Verdict::Refused(rule) = verdict { line.word("rule", rule.number()) } else { line };
+            let line = if let Verdict::Forbidden(rule) = verdict { line.word("rule", rule.number()) } else { line };
             line.word("in_flight", in_flight)
         });
     }

@@ -26,7 +26,7 @@ pub mod wrap;
 use std::{ffi::OsString, fs::File, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use rescind_proto::{
-    relay::{Config, End},
+    relay::{End, RelayConfig},
     side::{Side, Sides},
 };
 
@@ -58,7 +58,7 @@ pub struct Link {
     /// and [`launch::watch`](crate::launch::watch): usually this program.
     pub launcher: PathBuf,
     /// What the relay machine is told. What the observers below need to hear is added.
-    pub config: Config,
+    pub config: RelayConfig,
     /// How long the server may live on after the client's input has ended and nothing is in flight; `None` for ever
     /// (D44). 30 s are usual.
     pub finish: Option<Duration>,
@@ -99,7 +99,7 @@ pub enum LinkError {
 
 /// Relays until the server has ended and everything owed is written; then says how it ended.
 ///
-/// A client that has not closed its end is waited for. One that reads nothing for [`Config::stall_limit`] is given up,
+/// A client that has not closed its end is waited for. One that reads nothing for [`RelayConfig::stall_limit`] is given up,
 /// as is one that has sent a signal, 1.5 s after that and the server's end; stderr says so, and
 /// [`Ending::is_cut_short`].
 ///

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use rescind_proto::{
-    id::RequestId,
-    relay::{Event, RequestKey},
-};
+use rescind_proto::{id::RequestId, link::RequestKey, relay::RelayEvent};
 
 use super::{object::Object, record::write_request};
 
@@ -15,15 +12,15 @@ pub(super) struct Names(HashMap<RequestKey, (RequestId, Box<str>)>);
 
 impl Names {
     /// Learns from an event, before it is told to anybody.
-    pub(super) fn learn(&mut self, event: &Event) {
-        if let Event::Opened { request, id, method, .. } = event {
+    pub(super) fn learn(&mut self, event: &RelayEvent) {
+        if let RelayEvent::Opened { request, id, method, .. } = event {
             self.0.insert(*request, (id.clone(), method.clone()));
         }
     }
 
     /// Forgets what an event has ended, after everybody was told.
-    pub(super) fn forget(&mut self, event: &Event) {
-        if let Event::Settled { request, .. } = event {
+    pub(super) fn forget(&mut self, event: &RelayEvent) {
+        if let RelayEvent::Settled { request, .. } = event {
             self.0.remove(request);
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
-    relay::{Config, End, EndedBy, Event, StuckSign},
+    relay::{End, EndedBy, RelayConfig, RelayEvent, StuckSign},
     rule::Violations,
     side::{Side, Sides},
     time::Instant,
@@ -49,7 +49,7 @@ impl Observer {
     }
 
     /// Asks the machine for what the observers want to hear.
-    pub(super) fn configure(config: &mut Config, level: Option<Level>, records: bool) {
+    pub(super) fn configure(config: &mut RelayConfig, level: Option<Level>, records: bool) {
         config.emit.notices = records || level.is_some();
         config.emit.requests |= records || level >= Some(Level::Warn);
         config.emit.frames |= records || level >= Some(Level::Trace);
@@ -65,7 +65,7 @@ impl Observer {
     }
 
     /// `in_flight` are the requests of each side after the event.
-    pub(super) fn handle_event(&mut self, now: Instant, event: &Event, in_flight: Sides<usize>) {
+    pub(super) fn handle_event(&mut self, now: Instant, event: &RelayEvent, in_flight: Sides<usize>) {
         self.names.learn(event);
         if let Some(recording) = &mut self.recording {
             recording.event(now, event, &self.names);
@@ -73,8 +73,8 @@ impl Observer {
         if let Some(log) = &mut self.log {
             log.event(event, &self.names, in_flight);
         }
-        if let (Event::Stuck { from, id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
-            let end = match (on_stuck, from) {
+        if let (RelayEvent::Stuck { request, id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
+            let end = match (on_stuck, request.from) {
                 (OnStuck::Kill, Side::Client) => "; it is ended",
                 (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
@@ -82,12 +82,12 @@ impl Observer {
                 StuckSign::Progress => "still works on",
                 StuckSign::NoAnswer => "has not answered",
             };
-            let (at_work, id, method) = (from.other().as_str(), sanitised(&id.to_string()), sanitised(method));
+            let (at_work, id, method) = (request.from.other().as_str(), sanitised(&id.to_string()), sanitised(method));
             self.stderr.say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
         }
-        if let Event::GivenUp { side: Side::Client, debt } = event {
+        if let RelayEvent::GivenUp { side: Side::Client, unsent } = event {
             self.stderr.say(&format!(
-                "error: the client: does not read; the rest of what the server said is lost (at least {debt} bytes)\n\
+                "error: the client: does not read; the rest of what the server said is lost (at least {unsent} bytes)\n\
                  hint: read what rescind writes to its end, or close it\n"
             ));
         }

@@ -18,8 +18,9 @@ use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
     id::RequestId,
+    link::{CancelNotice, Verdict},
     receipt::{Answer, Outcome, Receipt},
-    relay::{CancelNotice, End, EndedBy, Event, Settled, TaskNews, Verdict},
+    relay::{End, EndedBy, RelayEvent, Settled, TaskNews},
     side::{Side, Sides},
     time::Instant,
 };
@@ -185,73 +186,73 @@ impl Recording {
         self.sink.take_failure().map(|error| (self.path.clone(), error))
     }
 
-    pub(super) fn event(&mut self, now: Instant, event: &Event, names: &Names) {
+    pub(super) fn event(&mut self, now: Instant, event: &RelayEvent, names: &Names) {
         let out = self.sink.line();
         match event {
-            Event::Frame { hop, at, bytes } => {
-                let mut line = Object::event(out, *at, "frame");
+            RelayEvent::Frame { hop, bytes } => {
+                let mut line = Object::event(out, now, "frame");
                 line.text("hop", hop.as_str());
                 line.bytes("frame", bytes);
             }
-            Event::Opened { from, id, upstream, method, at, .. } => {
-                let mut line = Object::event(out, *at, "opened");
-                write_request(&mut line, *from, Some(id), Some(method));
+            RelayEvent::Opened { request, id, upstream, method, .. } => {
+                let mut line = Object::event(out, now, "opened");
+                write_request(&mut line, request.from, Some(id), Some(method));
                 line.id("upstream", upstream);
             }
-            Event::Settled { request, how, at } => {
-                let mut line = Object::event(out, *at, "settled");
+            RelayEvent::Settled { request, how } => {
+                let mut line = Object::event(out, now, "settled");
                 names.write(&mut line, *request);
                 line.text("how", how.as_str());
                 if let Settled::AnsweredHere { code: Some(code) } = how {
                     line.number("code", (*code).into());
                 }
             }
-            Event::Cancel(notice) => write_cancel(out, notice),
-            Event::Receipt { from, id, method, receipt, at, .. } => {
-                let mut line = Object::event(out, *at, "receipt");
-                write_request(&mut line, *from, Some(id), Some(method));
+            RelayEvent::Cancel(notice) => write_cancel(out, now, notice),
+            RelayEvent::Receipt { request, id, method, receipt, .. } => {
+                let mut line = Object::event(out, now, "receipt");
+                write_request(&mut line, request.from, Some(id), Some(method));
                 write_receipt(&mut line, receipt);
             }
-            Event::Task { from, id, task, news, at, .. } => {
-                let mut line = Object::event(out, *at, "task");
-                write_request(&mut line, *from, Some(id), None);
+            RelayEvent::Task { request, id, task, news, .. } => {
+                let mut line = Object::event(out, now, "task");
+                write_request(&mut line, request.from, Some(id), None);
                 line.text("task", task);
                 line.text("news", news.as_str());
                 if let TaskNews::Orphaned(outcome) = news {
                     line.text("outcome", outcome.as_str());
                 }
             }
-            Event::TimedOut { request, clock, after } => {
+            RelayEvent::TimedOut { request, clock, after } => {
                 let mut line = Object::event(out, now, "timed_out");
                 names.write(&mut line, *request);
                 line.text("clock", clock.as_str());
                 line.millis("afterMs", *after);
             }
-            Event::Stuck { from, id, method, sign, at, .. } => {
-                let mut line = Object::event(out, *at, "stuck");
-                write_request(&mut line, *from, Some(id), Some(method));
+            RelayEvent::Stuck { request, id, method, sign, .. } => {
+                let mut line = Object::event(out, now, "stuck");
+                write_request(&mut line, request.from, Some(id), Some(method));
                 line.text("sign", sign.as_str());
             }
-            Event::Late { from, id, what, at } => {
-                let mut line = Object::event(out, *at, "late");
+            RelayEvent::Late { from, id, what } => {
+                let mut line = Object::event(out, now, "late");
                 write_request(&mut line, *from, Some(id), None);
                 line.text("what", what.as_str());
             }
-            Event::Dropped { from, why, excerpt, at } => {
-                let mut line = Object::event(out, *at, "dropped");
+            RelayEvent::Rejected { from, why, excerpt } => {
+                let mut line = Object::event(out, now, "dropped");
                 line.text("from", from.as_str());
                 line.text("why", why.as_str());
                 line.bytes("excerpt", excerpt);
             }
-            Event::Violation { by, rule, id, at } => {
-                let mut line = Object::event(out, *at, "violation");
+            RelayEvent::Violation { by, rule, id } => {
+                let mut line = Object::event(out, now, "violation");
                 write_request(&mut line, *by, id.as_ref(), None);
                 line.text("rule", rule.number());
             }
-            Event::GivenUp { side, debt } => {
+            RelayEvent::GivenUp { side, unsent } => {
                 let mut line = Object::event(out, now, "given_up");
                 line.text("side", side.as_str());
-                line.number("unread", i64::try_from(*debt).unwrap_or(i64::MAX));
+                line.number("unread", i64::try_from(*unsent).unwrap_or(i64::MAX));
             }
         }
         if out.len() > BATCH {
@@ -260,14 +261,14 @@ impl Recording {
     }
 }
 
-fn write_cancel(out: &mut Vec<u8>, notice: &CancelNotice) {
-    let CancelNotice { from, id, method, cause, reason, verdict, in_flight, at } = notice;
-    let mut line = Object::event(out, *at, "cancel");
+fn write_cancel(out: &mut Vec<u8>, now: Instant, notice: &CancelNotice) {
+    let CancelNotice { from, id, method, cause, reason, verdict, in_flight } = notice;
+    let mut line = Object::event(out, now, "cancel");
     write_request(&mut line, *from, id.as_ref(), method.as_deref());
     line.text("cause", cause.as_str());
     line.text_if("reason", reason.as_deref().map(sanitised).as_deref());
     line.text("verdict", verdict.as_str());
-    if let Verdict::Refused(rule) = verdict {
+    if let Verdict::Forbidden(rule) = verdict {
         line.text("rule", rule.number());
     }
     line.number("inFlight", i64::try_from(*in_flight).unwrap_or(i64::MAX));

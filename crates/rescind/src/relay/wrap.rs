@@ -35,7 +35,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use rescind_proto::{
     dialect::Dialect,
     framing::Framing,
-    relay::{Clock, ClockRule, Config, EarlyCancelLimits, Emit, Event},
+    link::Clock,
+    relay::{ClockRule, EarlyCancelLimits, Emit, RelayConfig, RelayEvent},
     side::{Side, Sides},
 };
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -83,7 +84,7 @@ impl<R, W> Ends<R, W> {
 pub struct Wrap<R, W> {
     ends: Ends<R, W>,
     program: Side,
-    config: Config,
+    config: RelayConfig,
     drain_on_eof: Duration,
     on_event: Option<OnEvent>,
 }
@@ -95,19 +96,20 @@ pub struct Wrap<R, W> {
 const OWN_LIBRARY: Duration = Duration::from_secs(10);
 
 /// Who is told what happens.
-type OnEvent = Box<dyn FnMut(Event) + Send>;
+type OnEvent = Box<dyn FnMut(RelayEvent) + Send>;
 
 impl<R, W> Wrap<R, W> {
     fn new(ends: Ends<R, W>, program: Side) -> Self {
         // Seeded by the process's own random state, so that a peer cannot choose ids that collide.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        let mut config = Config { emit: Emit { notices: false, ..Emit::default() }, seed, ..Config::default() };
+        let mut config =
+            RelayConfig { emit: Emit { notices: false, ..Emit::default() }, seed, ..RelayConfig::default() };
         config.early_cancels[program] = EarlyCancelLimits { most: config.max_in_flight, hold: OWN_LIBRARY };
         Self { ends, program, config, drain_on_eof: Duration::ZERO, on_event: None }
     }
 
     /// Changes any setting of the machine; every bound has a documented default (invariant 8).
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+    pub fn configure(mut self, change: impl FnOnce(&mut RelayConfig)) -> Self {
         change(&mut self.config);
         self
     }
@@ -166,7 +168,7 @@ impl<R, W> Wrap<R, W> {
     ///
     /// It is called by the driver, never with a lock held: it may use the [`Handle`]. What it panics with, the
     /// driver panics with. The start and the end of every request are reported too, with [`Emit::requests`].
-    pub fn on_event(mut self, observer: impl FnMut(Event) + Send + 'static) -> Self {
+    pub fn on_event(mut self, observer: impl FnMut(RelayEvent) + Send + 'static) -> Self {
         self.config.emit.notices = true;
         self.on_event = Some(Box::new(observer));
         self

@@ -10,7 +10,7 @@ use rescind_proto::{
     dialect::mcp,
     id::RequestId,
     receipt::Outcome,
-    relay::{Event, RequestState},
+    relay::{RelayEvent, RequestState},
     rule::Rule,
     side::Side,
 };
@@ -151,7 +151,7 @@ async fn receipts_are_told_in_order_to_an_observer_that_may_use_the_handle() {
     let seen = Arc::clone(&link);
     let observer = move |event| {
         let in_flight = seen.get().map_or(0, |link: &Handle| link.in_flight().len());
-        if let Event::Receipt { receipt, .. } = event {
+        if let RelayEvent::Receipt { receipt, .. } = event {
             let _ = tx.send((receipt.outcome, receipt.cause.text().map(str::to_owned), in_flight));
         }
     };

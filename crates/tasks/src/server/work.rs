@@ -21,7 +21,7 @@ use rescind::{
         error_code, transport::memory,
     },
 };
-use rescind_proto::dialect::{Cancellers, ErrorText, Settlement, mcp};
+use rescind_proto::dialect::{CancelReply, Cancellers, ErrorText, mcp};
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
@@ -52,9 +52,9 @@ const STOPPED: ErrorText =
 /// What the work of a task hears: its revision, except that a stopped request is answered, and that whoever asked may
 /// take a question back.
 static NOVEMBER_2025: Spoken =
-    Spoken { settlement: Settlement::Answered(STOPPED), gave_up: STOPPED, tasks: None, ..mcp::REVISION_2025_11_25 };
+    Spoken { settlement: CancelReply::Answered(STOPPED), gave_up: STOPPED, tasks: None, ..mcp::REVISION_2025_11_25 };
 static EXTENSION: Spoken = Spoken {
-    settlement: Settlement::Answered(STOPPED),
+    settlement: CancelReply::Answered(STOPPED),
     gave_up: STOPPED,
     cancellers: Cancellers::Both,
     no_server_requests: None,

@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Config, Connection, Event, Grace, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply},
+    connection::{
+        CallOptions, Connection, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, Limit, OutgoingKey,
+        Reply,
+    },
     dialect::CancelResult,
     framing::{Chunk, Decoder, Framing},
     side::Side,
@@ -268,24 +271,24 @@ impl Held {
     fn poll(&mut self) {
         while let Some(event) = self.conn.poll_event() {
             match event {
-                Event::Request(request) => self.works.push(request.key),
-                Event::Drop { key } => {
+                ConnectionEvent::Request(request) => self.works.push(request.key),
+                ConnectionEvent::DropHandler { request: key } => {
                     self.works.retain(|work| *work != key);
                     self.conn.ended(self.now, key, HandlerEnd::Dropped);
                 }
-                Event::Notification(_)
-                | Event::Settled { .. }
-                | Event::Progress { .. }
-                | Event::Cancelled { .. }
-                | Event::Delivered { .. }
-                | Event::Stopped(_)
-                | Event::Receipt(_)
-                | Event::Cancel(_)
-                | Event::Late { .. }
-                | Event::Refused { .. }
-                | Event::Violation { .. }
-                | Event::GivenUp { .. }
-                | Event::Closed => {}
+                ConnectionEvent::Notification(_)
+                | ConnectionEvent::Settled { .. }
+                | ConnectionEvent::Progress { .. }
+                | ConnectionEvent::Cancelled { .. }
+                | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Stopped(_)
+                | ConnectionEvent::Receipt(_)
+                | ConnectionEvent::Cancel(_)
+                | ConnectionEvent::Late { .. }
+                | ConnectionEvent::Rejected { .. }
+                | ConnectionEvent::Violation { .. }
+                | ConnectionEvent::GivenUp { .. }
+                | ConnectionEvent::Closed => {}
             }
         }
     }
@@ -298,10 +301,10 @@ fn pick<'a, T>(chooser: &mut ByteChooser<'_>, from: &'a [T]) -> Option<Option<&'
     Some(from.get(chooser.choose(from.len())?))
 }
 
-fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
+fn config(chooser: &mut ByteChooser<'_>) -> Option<ConnectionConfig> {
     let role = Side::BOTH[chooser.choose(2)?];
     let dialect = if chooser.choose(2)? == 0 { None } else { Some(dialect(chooser)?) };
-    Some(Config {
+    Some(ConnectionConfig {
         dialect,
         max_message: 64 + 8 * chooser.choose(64)?,
         max_running: 1 + chooser.choose(3)?,
@@ -316,6 +319,6 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         deadline_travels: chooser.choose(2)? == 0,
         drain_on_eof: [None, Some(Duration::from_secs(2))][chooser.choose(2)?],
         reports_cancels: chooser.choose(2)? == 0,
-        ..Config::new(role)
+        ..ConnectionConfig::new(role)
     })
 }

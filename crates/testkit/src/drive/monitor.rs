@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rescind_proto::{
     framing::Framing,
-    monitor::{Config, Monitor},
+    monitor::{Monitor, MonitorConfig},
     side::Side,
     time::Instant,
 };
@@ -89,8 +89,8 @@ fn act(chooser: &mut ByteChooser<'_>, monitor: &mut Monitor, now: &mut Instant) 
     }
 }
 
-fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
-    Some(Config {
+fn config(chooser: &mut ByteChooser<'_>) -> Option<MonitorConfig> {
+    Some(MonitorConfig {
         dialect: if chooser.choose(2)? == 0 { None } else { Some(dialect(chooser)?) },
         framing: [None, Some(Framing::Line), Some(Framing::Headers)][chooser.choose(3)?],
         max_message: 64 + 8 * chooser.choose(64)?,
@@ -99,6 +99,6 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
         max_early_cancels: chooser.choose(3)?,
         max_text: chooser.choose(32)?,
-        ..Config::default()
+        ..MonitorConfig::default()
     })
 }

@@ -5,7 +5,8 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::Dialect,
     framing::Framing,
-    relay::{Clock, ClockRule, Config, EarlyCancelLimits, Emit, End, Event, Relay, RequestKey},
+    link::{Clock, RequestKey},
+    relay::{ClockRule, EarlyCancelLimits, Emit, End, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
     time::Instant,
 };
@@ -127,7 +128,7 @@ fn act(
             }
         }
         while let Some(event) = relay.poll_event() {
-            if let Event::Opened { request, .. } = event {
+            if let RelayEvent::Opened { request, .. } = event {
                 keys.push(request);
             }
         }
@@ -136,13 +137,13 @@ fn act(
     }
 }
 
-fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
+fn config(chooser: &mut ByteChooser<'_>) -> Option<RelayConfig> {
     let mut dialects = Sides { client: None, server: None };
     if chooser.choose(2)? == 0 {
         dialects = Sides { client: Some(dialect(chooser)?), server: Some(dialect(chooser)?) };
     }
     let clock = |clock| ClockRule { clock, method: None, name: None, limit: Duration::from_secs(3) };
-    Some(Config {
+    Some(RelayConfig {
         dialects,
         framing: [None, Some(Framing::Line)][chooser.choose(2)?],
         grace: Duration::from_secs(1),
@@ -158,7 +159,7 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<Config> {
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
         emit: Emit { notices: true, requests: true, frames: chooser.choose(2)? == 0 },
-        ..Config::default()
+        ..RelayConfig::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
-use rescind_proto::{relay::RequestKey, side::Side, time::Instant};
+use rescind_proto::{link::RequestKey, side::Side, time::Instant};
 
 use super::scene::Method;
 

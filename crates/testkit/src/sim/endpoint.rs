@@ -363,7 +363,7 @@ impl Endpoint {
         let conn = &self.conn;
         let left = conn.incoming().count() + conn.outgoing().count() + conn.remembered();
         let timer = conn.poll_timeout();
-        if left == 0 && conn.pending().is_empty() && conn.debt() == 0 && timer.is_none() {
+        if left == 0 && conn.pending().is_empty() && conn.unsent() == 0 && timer.is_none() {
             return Ok(());
         }
         Err(Broken(format!("{left} entries and timer {timer:?} are left when everything is over (invariant 6)")))

@@ -7,9 +7,10 @@ use core::{
 use std::{collections::VecDeque, sync::Arc};
 
 use rescind_proto::{
-    connection::{Event, IncomingKey, OutgoingKey, Refusal, Settlement},
+    connection::{ConnectionEvent, IncomingKey, OutgoingKey, Settlement},
     dialect::{self, Dialect, StrayError},
     error_code,
+    link::Rejected,
     receipt::Outcome,
     side::Side,
     time::Instant,
@@ -390,20 +391,20 @@ impl EndpointModel {
     /// # Errors
     ///
     /// The rule that is broken by it.
-    pub fn heard(&mut self, now: Instant, event: &Event) -> Verdict {
+    pub fn heard(&mut self, now: Instant, event: &ConnectionEvent) -> Verdict {
         match event {
-            Event::Request(request) => self.starts(request.key, request.payload.params().unwrap_or_default()),
-            Event::Settled { key, how } => self.settles(now, *key, how),
-            Event::Notification(payload) if payload.method() == text::PLAIN => {
+            ConnectionEvent::Request(request) => self.starts(request.key, request.payload.params().unwrap_or_default()),
+            ConnectionEvent::Settled { request: key, how } => self.settles(now, *key, how),
+            ConnectionEvent::Notification(payload) if payload.method() == text::PLAIN => {
                 let params = String::from_utf8_lossy(payload.params().unwrap_or_default());
                 let number = text::member(&params, "n").and_then(|number| number.parse().ok());
                 self.hears(Told::Plain(number.unwrap_or(usize::MAX)))
             }
-            Event::Progress { key, .. } => {
+            ConnectionEvent::Progress { request: key, .. } => {
                 let at = self.call(*key)?;
                 self.hears(Told::Progress(at))
             }
-            Event::Cancelled { key, .. } => {
+            ConnectionEvent::Cancelled { request: key, .. } => {
                 let work = self.work(*key)?;
                 if work.fired {
                     return broken(format!("the token of their request {} fires twice", work.generation));
@@ -414,7 +415,7 @@ impl EndpointModel {
                 work.fired = true;
                 Ok(())
             }
-            Event::Drop { key } => {
+            ConnectionEvent::DropHandler { request: key } => {
                 let work = self.work(*key)?;
                 if work.dropped || !work.fired || work.drop_at.is_none_or(|at| at > now) {
                     return broken(format!("the handler of their request {} is dropped too early", work.generation));
@@ -422,25 +423,25 @@ impl EndpointModel {
                 work.dropped = true;
                 Ok(())
             }
-            Event::Receipt(notice) => {
-                let at = self.call(notice.key)?;
+            ConnectionEvent::Receipt(notice) => {
+                let at = self.call(notice.request)?;
                 self.check_receipt(at, notice.receipt.outcome)
             }
-            Event::Closed => {
+            ConnectionEvent::Closed => {
                 if self.closed {
                     return broken("closed twice".into());
                 }
                 self.closed = true;
                 Ok(())
             }
-            Event::Notification(_)
-            | Event::Delivered { .. }
-            | Event::Stopped(_)
-            | Event::Cancel(_)
-            | Event::Late { .. }
-            | Event::Refused { .. }
-            | Event::Violation { .. }
-            | Event::GivenUp { .. } => Ok(()),
+            ConnectionEvent::Notification(_)
+            | ConnectionEvent::Delivered { .. }
+            | ConnectionEvent::Stopped(_)
+            | ConnectionEvent::Cancel(_)
+            | ConnectionEvent::Late { .. }
+            | ConnectionEvent::Rejected { .. }
+            | ConnectionEvent::Violation { .. }
+            | ConnectionEvent::GivenUp { .. } => Ok(()),
         }
     }
 
@@ -726,8 +727,8 @@ impl EndpointModel {
     fn check_our_answer(&self, at: usize, frame: &str, code: Option<i32>) -> Verdict {
         let (work, dialect) = (&self.works[at], self.dialect());
         let cancelled = match dialect.settlement {
-            dialect::Settlement::Answered(error) => Some(error.code),
-            dialect::Settlement::Silent => None,
+            dialect::CancelReply::Answered(error) => Some(error.code),
+            dialect::CancelReply::Silent => None,
         };
         let lawful = match code {
             None => dialect.cancel_result(&work.method).is_some() && work.cancelled,
@@ -779,7 +780,7 @@ impl EndpointModel {
             Settlement::Cancelled(_) => Ending::Cancelled,
             Settlement::TimedOut { .. } => Ending::TimedOut,
             Settlement::Closed => Ending::Closed,
-            Settlement::Unreadable(Refusal::Vetoed) => Ending::Vetoed,
+            Settlement::Unreadable(Rejected::Vetoed) => Ending::Vetoed,
             Settlement::Ended { .. } | Settlement::Unreadable(_) => {
                 return broken(format!("our request {at} is ended by the peer: {how:?} (invariant 5)"));
             }

@@ -59,9 +59,9 @@ pub struct Flooded {
 
 /// A relay's bounds, so narrow that a flood meets all of them.
 #[must_use]
-pub fn narrow_relay(config: relay::Config) -> relay::Config {
+pub fn narrow_relay(config: relay::RelayConfig) -> relay::RelayConfig {
     let legacy = Some(&mcp::REVISION_2025_03_26);
-    relay::Config {
+    relay::RelayConfig {
         dialects: Sides { client: legacy, server: legacy },
         max_message: MESSAGE,
         max_backlog: DEBT,
@@ -74,8 +74,8 @@ pub fn narrow_relay(config: relay::Config) -> relay::Config {
 
 /// An endpoint's bounds, so narrow that a flood meets all of them.
 #[must_use]
-pub fn narrow_endpoint(config: connection::Config) -> connection::Config {
-    connection::Config {
+pub fn narrow_endpoint(config: connection::ConnectionConfig) -> connection::ConnectionConfig {
+    connection::ConnectionConfig {
         dialect: Some(&mcp::REVISION_2025_03_26),
         max_message: MESSAGE,
         max_backlog: DEBT,
@@ -96,7 +96,7 @@ pub fn narrow_endpoint(config: connection::Config) -> connection::Config {
 /// # Panics
 ///
 /// When an invariant breaks.
-pub fn relay(config: relay::Config, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
+pub fn relay(config: relay::RelayConfig, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
     let config = narrow_relay(config);
     let mut tally = Flooded { bound: config.most_held(READ), ..Flooded::default() };
     let mut relay = Relay::new(config);
@@ -145,7 +145,7 @@ pub fn relay(config: relay::Config, chooser: &mut impl Chooser) -> Result<Floode
 /// # Panics
 ///
 /// When an invariant breaks.
-pub fn endpoint(config: connection::Config, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
+pub fn endpoint(config: connection::ConnectionConfig, chooser: &mut impl Chooser) -> Result<Flooded, Broken> {
     let config = narrow_endpoint(config);
     let mut tally = Flooded { bound: config.most_held(READ), ..Flooded::default() };
     let mut connection = Connection::new(config);
@@ -184,7 +184,7 @@ pub fn endpoint(config: connection::Config, chooser: &mut impl Chooser) -> Resul
             tally.see(connection.held())?;
         }
         while let Some(event) = connection.poll_event() {
-            if let connection::Event::Request(request) = event {
+            if let connection::ConnectionEvent::Request(request) = event {
                 running.push(request.key);
             }
         }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use rescind_proto::{
-    connection::{CallOptions, Event, HandlerEnd, Reply},
+    connection::{CallOptions, ConnectionEvent, HandlerEnd, Reply},
     relay::{self, Relay},
     side::{Side, Sides},
     time::Instant,
@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(1200);
 ///
 /// Nothing of it is left behind but what was declared.
 #[must_use]
-pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> (Instant, Vec<relay::Event>) {
+pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> (Instant, Vec<relay::RelayEvent>) {
     let now = Instant::ORIGIN;
     let ask = format!(r#"{{"jsonrpc":"2.0","id":"shake","method":"initialize","params":{}}}"#, params(declared));
     let answer = format!(r#"{{"jsonrpc":"2.0","id":"shake","result":{}}}"#, result(declared));
@@ -45,7 +45,7 @@ pub fn between_endpoints(ends: &mut Sides<Endpoint>, declared: Sides<bool>) -> I
     server.conn.handle_input(now, &bytes);
     let result = result(declared);
     while let Some(event) = server.conn.poll_event() {
-        if let Event::Request(request) = event {
+        if let ConnectionEvent::Request(request) = event {
             server.conn.ended(now, request.key, HandlerEnd::Returned(Reply::Result(result.as_bytes())));
         }
     }

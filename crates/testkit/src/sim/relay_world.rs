@@ -9,7 +9,7 @@ use core::{hash::Hash, time::Duration};
 use std::{collections::VecDeque, sync::Arc};
 
 use rescind_proto::{
-    relay::{End, Event, Relay},
+    relay::{End, Relay, RelayEvent},
     side::{Side, Sides},
     time::Instant,
 };
@@ -110,7 +110,7 @@ impl RelayWorld {
         if scene.dialects.client.gate.is_some() || scene.dialects.server.gate.is_some() {
             let (later, told) = handshake::through_relay(&mut relay, scene.declared);
             now = later;
-            witness.iter_mut().for_each(|witness| told.iter().for_each(|event| witness.see(event)));
+            witness.iter_mut().for_each(|witness| told.iter().for_each(|event| witness.see(Instant::ORIGIN, event)));
         }
         let watcher = scene.watched.then(|| Watcher::new(&mut relay));
         let scene = Arc::new(scene);
@@ -218,22 +218,29 @@ impl RelayWorld {
     }
 
     /// The next timer fires; `false` if there is none.
-    fn pass(&mut self) -> bool {
+    fn pass(&mut self) -> Result<bool, Broken> {
         self.deliver_all();
-        let Some(due) = self.relay.poll_timeout() else { return false };
-        self.now = due.max(self.now);
+        let Some(due) = self.relay.poll_timeout() else { return Ok(false) };
+        self.advance(due.max(self.now))?;
         let at = self.now;
         self.note(|| format!("time: {at:?}"));
         self.relay.handle_timeout(self.now);
         let Self { relay, hops, model, now, .. } = self;
         model.passed(*now, &|side| hops[side].begun(relay.pending(side)));
-        true
+        Ok(true)
+    }
+
+    /// Events are of the time at which they are drained.
+    fn advance(&mut self, to: Instant) -> Result<(), Broken> {
+        self.hear()?;
+        self.now = to;
+        Ok(())
     }
 
     fn run_timers(&mut self) -> Result<(), Broken> {
         self.flush()?;
         for _ in 0..MOST_TIMERS {
-            if !self.pass() {
+            if !self.pass()? {
                 return Ok(());
             }
             self.watch()?;
@@ -259,12 +266,13 @@ impl RelayWorld {
     fn hear(&mut self) -> Result<(), Broken> {
         while let Some(event) = self.relay.poll_event() {
             if let Some(witness) = &mut self.witness {
-                witness.see(&event);
+                witness.see(self.now, &event);
             }
-            if let Event::Opened { request, from, id, .. } = &event {
+            if let RelayEvent::Opened { request, id, .. } = &event {
                 let id = id.to_string();
                 let mut asks = self.model.asks.iter_mut();
-                let ask = asks.find(|ask| ask.from == *from && ask.id == id && !ask.refused && ask.key.is_none());
+                let ask =
+                    asks.find(|ask| ask.from == request.from && ask.id == id && !ask.refused && ask.key.is_none());
                 match ask {
                     Some(ask) => ask.key = Some(*request),
                     None => return Err(Broken(format!("a request that nobody made is opened: {event:?}"))),
@@ -325,13 +333,13 @@ impl RelayWorld {
                 self.deliver_all();
                 let until = self.now + Duration::from_millis(u64::from(millis));
                 while self.relay.poll_timeout().is_some_and(|due| due <= until) {
-                    self.pass();
+                    self.pass()?;
                 }
-                self.now = until;
+                self.advance(until)?;
             }
             Action::Write(to, cut) => self.write(to, cut)?,
             Action::Timeout => {
-                self.pass();
+                self.pass()?;
             }
             Action::Stop(ask) => {
                 let Some(key) = self.model.asks[usize::from(ask)].key else { return Ok(()) };

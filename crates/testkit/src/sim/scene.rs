@@ -6,7 +6,8 @@ use rescind_proto::{
     connection,
     dialect::Dialect,
     framing::Framing,
-    relay::{Clock, ClockRule, Config},
+    link::Clock,
+    relay::{ClockRule, RelayConfig},
     side::{Side, Sides},
 };
 
@@ -71,7 +72,7 @@ pub struct Scene {
     /// Whether the machine's own invariants are left unchecked: what is broken must show on the wire.
     pub wire_only: bool,
     /// Settings of the relay.
-    pub config: Config,
+    pub config: RelayConfig,
     /// A deliberate bug of an endpoint.
     #[cfg(feature = "seeded-bugs")]
     pub bug: Option<rescind_proto::bug::SeededBug>,
@@ -116,7 +117,7 @@ impl Scene {
             watched: false,
             filtered: false,
             wire_only: false,
-            config: Config::default(),
+            config: RelayConfig::default(),
             #[cfg(feature = "seeded-bugs")]
             bug: None,
         }
@@ -151,7 +152,7 @@ impl Scene {
 
     /// The relay's settings for this scene.
     #[must_use]
-    pub fn relay_config(&self) -> Config {
+    pub fn relay_config(&self) -> RelayConfig {
         let mut config = self.config.clone();
         config.dialects = Sides { client: Some(self.dialects.client), server: Some(self.dialects.server) };
         config.framing = Some(Framing::Line);
@@ -165,8 +166,8 @@ impl Scene {
 
     /// An endpoint's settings for this scene.
     #[must_use]
-    pub fn endpoint_config(&self, role: Side) -> connection::Config {
-        connection::Config {
+    pub fn endpoint_config(&self, role: Side) -> connection::ConnectionConfig {
+        connection::ConnectionConfig {
             dialect: Some(self.dialects[role]),
             max_running: self.slots,
             grace: self.grace,
@@ -176,7 +177,7 @@ impl Scene {
             deadline_travels: false,
             #[cfg(feature = "seeded-bugs")]
             bug: self.bug,
-            ..connection::Config::new(role)
+            ..connection::ConnectionConfig::new(role)
         }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rescind_proto::{
-    relay::{Counts, Relay, RequestKey, RequestView},
+    link::RequestKey,
+    relay::{Relay, RequestView, WordCounts},
     side::Side,
 };
 
@@ -61,7 +62,7 @@ fn shown(view: &RequestView<'_>) -> String {
 /// Every request is in flight or has ended in one way, and every cancel has one outcome.
 fn add_up(relay: &Relay) -> Result<(), Broken> {
     let tally = relay.tally();
-    let sum = |counts: &Counts| counts.iter().map(|(_, count)| count).sum::<u64>();
+    let sum = |counts: &WordCounts| counts.iter().map(|(_, count)| count).sum::<u64>();
     let opened = tally.requests.client + tally.requests.server;
     let in_flight = (relay.in_flight(Side::Client) + relay.in_flight(Side::Server)) as u64;
     let ended = tally.answered + tally.answered_here + tally.silent + tally.gone;

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rescind_proto::{
     id::RequestId,
-    monitor::{self, Monitor, RequestView},
+    link::{Rejected, RequestKey, Verdict},
+    monitor::{self, Monitor, ObservedRequest},
     receipt::{Outcome, Receipt},
-    relay::{self, Drop, Event, Hop, Relay, RequestKey, RequestState, Verdict},
+    relay::{self, Hop, Relay, RelayEvent, RequestState},
     side::{Side, Sides},
     time::Instant,
 };
@@ -59,7 +60,7 @@ impl Witness {
     /// Both monitors before anything has happened.
     #[must_use]
     pub fn new(scene: &Scene) -> Self {
-        let config = |side| monitor::Config {
+        let config = |side| monitor::MonitorConfig {
             dialect: Some(scene.dialects[side]),
             max_in_flight: scene.config.max_in_flight,
             // What is remembered decides what a later cancel of the same id names.
@@ -67,7 +68,7 @@ impl Witness {
             remember: scene.config.remember,
             early_cancels: scene.config.early_cancels[side].hold,
             max_early_cancels: scene.config.early_cancels[side].most,
-            ..monitor::Config::default()
+            ..monitor::MonitorConfig::default()
         };
         Self {
             links: Sides::from_fn(|side| Monitor::new(config(side))),
@@ -82,57 +83,59 @@ impl Witness {
     }
 
     /// The relay, which is tapped, has told this.
-    pub fn see(&mut self, event: &Event) {
+    pub fn see(&mut self, now: Instant, event: &RelayEvent) {
         match event {
-            Event::Frame { hop, at, bytes } => {
+            RelayEvent::Frame { hop, bytes } => {
                 let (link, from) = match *hop {
                     Hop::From(side) => (side, side),
                     Hop::To(side) => (side, side.other()),
                 };
                 let refuses = from != link && text::member(&String::from_utf8_lossy(bytes), "code") == Some("-32600");
                 if let Some(came) = refuses.then(|| self.refused[link].pop_front()).flatten() {
-                    self.in_doubt[link] |= at.since(came) >= self.longest;
+                    self.in_doubt[link] |= now.since(came) >= self.longest;
                 }
-                self.links[link].handle_input(*at, from, bytes);
+                self.links[link].handle_input(now, from, bytes);
                 while let Some(event) = self.links[link].poll_event() {
-                    if let monitor::Event::Opened { request, .. } = event
+                    if let monitor::MonitorEvent::Opened { request, .. } = event
                         && request.from != link
                     {
                         self.reached(link, request);
-                    } else if let monitor::Event::Settled {
-                        request, how: monitor::Settled::Answered(answered), ..
+                    } else if let monitor::MonitorEvent::Settled {
+                        request,
+                        how: monitor::ObservedEnd::Answered(answered),
+                        ..
                     } = event
                     {
                         self.in_doubt[request.from] |= answered.doubtful;
-                    } else if let monitor::Event::Cancel(seen) = event
+                    } else if let monitor::MonitorEvent::Cancel(seen) = event
                         && seen.from == link
                     {
                         self.held[link] = seen.id.filter(|_| seen.verdict == Verdict::Held);
                     }
                 }
             }
-            Event::Opened { request, upstream, .. } => {
+            RelayEvent::Opened { request, upstream, .. } => {
                 self.asks.insert(*request, Asked::default());
                 self.awaited[request.from].push_back((upstream.to_string(), *request));
             }
-            Event::Receipt { request, receipt, .. } => {
+            RelayEvent::Receipt { request, receipt, .. } => {
                 self.asks.entry(*request).or_default().receipt = Some(receipt.clone());
             }
             // Its answer lay half written until the monitor had forgotten it: there the next of that id is cancelled (D9).
-            Event::Cancel(cancel) if matches!(cancel.verdict, Verdict::Completed | Verdict::Repeated) => {
+            RelayEvent::Cancel(cancel) if matches!(cancel.verdict, Verdict::Completed | Verdict::Repeated) => {
                 let held = self.held[cancel.from].take();
                 self.in_doubt[cancel.from] |= held.is_some() && held == cancel.id;
             }
-            Event::Dropped { from, why: Drop::DuplicateId, at, .. } => self.refused[*from].push_back(*at),
-            Event::Settled { .. }
-            | Event::Cancel(_)
-            | Event::Task { .. }
-            | Event::TimedOut { .. }
-            | Event::Stuck { .. }
-            | Event::Late { .. }
-            | Event::Dropped { .. }
-            | Event::Violation { .. }
-            | Event::GivenUp { .. } => {}
+            RelayEvent::Rejected { from, why: Rejected::DuplicateId, .. } => self.refused[*from].push_back(now),
+            RelayEvent::Settled { .. }
+            | RelayEvent::Cancel(_)
+            | RelayEvent::Task { .. }
+            | RelayEvent::TimedOut { .. }
+            | RelayEvent::Stuck { .. }
+            | RelayEvent::Late { .. }
+            | RelayEvent::Rejected { .. }
+            | RelayEvent::Violation { .. }
+            | RelayEvent::GivenUp { .. } => {}
         }
     }
 
@@ -218,7 +221,7 @@ impl Witness {
     }
 
     /// A cancel that the relay has written is one that the monitor has seen then, and both have learnt the same.
-    fn check_cancel(&self, key: RequestKey, asked: &Asked, view: &RequestView<'_>) -> Result<(), Broken> {
+    fn check_cancel(&self, key: RequestKey, asked: &Asked, view: &ObservedRequest<'_>) -> Result<(), Broken> {
         let written = asked.receipt.as_ref().filter(|receipt| receipt.written.is_some());
         let differ = |why: &str| {
             let (known, seen) = (&asked.receipt, view.cancel);
@@ -261,9 +264,9 @@ impl Witness {
     }
 
     /// Where neither side wants an answer to what was cancelled, whatever comes for it is late for both.
-    fn check_late(&self, known: &relay::RequestView<'_>, view: &RequestView<'_>) -> Result<(), Broken> {
+    fn check_late(&self, known: &relay::RequestView<'_>, view: &ObservedRequest<'_>) -> Result<(), Broken> {
         let silent = Side::BOTH.into_iter().all(|side| self.links[side].dialect().is_silent());
-        let cancelled = matches!(view.over, Some((_, monitor::Settled::Silent))) && known.ended.is_some();
+        let cancelled = matches!(view.over, Some((_, monitor::ObservedEnd::Silent))) && known.ended.is_some();
         let (known, seen) = (known.late.map_or(0, |late| late.answers), u64::from(view.late.answers));
         if !silent || !cancelled || known == seen {
             return Ok(());

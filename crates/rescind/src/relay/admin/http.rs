@@ -21,7 +21,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
 use rescind_feed::{CancelOrder, Problem};
-use rescind_proto::relay::RequestKey;
+use rescind_proto::link::RequestKey;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{mpsc, watch},

@@ -5,7 +5,8 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use rescind_proto::{
     id::RequestId,
-    relay::{Relay, RequestKey, RequestSummary, RequestView},
+    link::RequestKey,
+    relay::{Relay, RequestSummary, RequestView},
     side::Side,
     time::Instant,
 };

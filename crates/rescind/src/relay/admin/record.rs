@@ -6,7 +6,7 @@ use rescind_proto::{
     dialect::{Dialect, Family},
     id::RequestId,
     receipt::{Answer, Outcome, Receipt},
-    relay::{Ended, Late, ProgressView, RequestState, RequestView, Settled},
+    relay::{Ended, LateCounts, ProgressView, RequestState, RequestView, Settled},
     side::Side,
     time::Instant,
 };
@@ -138,6 +138,6 @@ fn settled(ended: Ended) -> feed::Settled {
     feed::Settled { at: micros(ended.at), how, code: ended.code }
 }
 
-fn late(late: Late) -> feed::Late {
+fn late(late: LateCounts) -> feed::Late {
     feed::Late { at: micros(late.at), answers: late.answers, notices: late.notices }
 }

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use rescind_feed as feed;
-use rescind_proto::{
-    relay::{Relay, RequestKey},
-    side::Side,
-    time::Instant,
-};
+use rescind_proto::{link::RequestKey, relay::Relay, side::Side, time::Instant};
 
 use super::{
     frames,

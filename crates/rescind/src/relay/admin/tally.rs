@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rescind_feed as feed;
 use rescind_proto::{
-    relay::{Counts, Histogram, Relay, Tally},
+    relay::{Histogram, Relay, Tally, WordCounts},
     side::{Side, Sides},
 };
 
@@ -34,7 +34,7 @@ fn by_side(counts: Sides<u64>) -> BTreeMap<String, u64> {
     Side::BOTH.into_iter().map(|side| (side.as_str().to_owned(), counts[side])).collect()
 }
 
-fn by_word(counts: &Counts) -> BTreeMap<String, u64> {
+fn by_word(counts: &WordCounts) -> BTreeMap<String, u64> {
     counts.iter().map(|(word, count)| (word.to_owned(), count)).collect()
 }
 

@@ -8,7 +8,8 @@ use std::{cmp::Reverse, collections::HashSet};
 use bytes::Bytes;
 use rescind_feed::{Changes, Ended, Event, Implementation, Request, Session, Snapshot};
 use rescind_proto::{
-    relay::{Relay, RequestKey, RequestView},
+    link::RequestKey,
+    relay::{Relay, RequestView},
     side::{Side, Sides},
     time::Instant,
 };
@@ -202,7 +203,7 @@ mod tests {
     use std::time::Duration;
 
     use rescind_feed::State;
-    use rescind_proto::relay::Config;
+    use rescind_proto::relay::RelayConfig;
 
     use super::{super::stream::Next, *};
 
@@ -219,7 +220,7 @@ mod tests {
         fn new() -> Self {
             let facts =
                 Facts { name: "1".into(), ancestors: Vec::new(), server_pid: 2, command: Vec::new(), started: 0 };
-            let mut relay = Relay::new(Config::default());
+            let mut relay = Relay::new(RelayConfig::default());
             let watch = Watch::begin(&mut relay);
             Self { relay, watch, stream: Stream::new(0), facts, now: Instant::ORIGIN }
         }

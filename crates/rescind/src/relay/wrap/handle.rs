@@ -3,11 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rescind_proto::{
-    dialect::Dialect,
-    id::RequestId,
-    receipt::Receipt,
-    relay::{RequestKey, RequestState},
-    rule::Violations,
+    dialect::Dialect, id::RequestId, link::RequestKey, receipt::Receipt, relay::RequestState, rule::Violations,
     side::Side,
 };
 

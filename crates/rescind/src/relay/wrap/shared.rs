@@ -10,7 +10,7 @@ use std::{
 };
 
 use rescind_proto::{
-    relay::{Config, End, Event, Relay},
+    relay::{End, Relay, RelayConfig, RelayEvent},
     side::Side,
     time::Instant,
 };
@@ -38,7 +38,7 @@ pub(super) struct Link {
     /// The side that the wrapped program plays.
     program: Side,
     /// What the driver has to tell.
-    events: Vec<Event>,
+    events: Vec<RelayEvent>,
     halves: Halves,
     pub(super) peer: Peer,
     /// How long a server may go on after its client's end.
@@ -113,7 +113,7 @@ impl Shared {
 }
 
 impl Link {
-    pub(super) fn new(config: Config, program: Side, drain_on_eof: Duration) -> Self {
+    pub(super) fn new(config: RelayConfig, program: Side, drain_on_eof: Duration) -> Self {
         Self {
             relay: Relay::new(config),
             program,
@@ -151,14 +151,14 @@ impl Link {
     }
 
     /// What the driver has to tell since it last asked.
-    pub(super) fn take_events(&mut self, now: Instant) -> Vec<Event> {
+    pub(super) fn take_events(&mut self, now: Instant) -> Vec<RelayEvent> {
         self.collect_events(now);
         std::mem::take(&mut self.events)
     }
 
     fn collect_events(&mut self, now: Instant) {
         while let Some(event) = self.relay.poll_event() {
-            if let Event::GivenUp { side, .. } = event {
+            if let RelayEvent::GivenUp { side, .. } = event {
                 if side == self.program { self.program_given_up(now) } else { self.peer_deaf(now) }
             }
             self.events.push(event);

@@ -16,15 +16,15 @@ pub struct RequestKey {
 
 /// A text that names no request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoKey;
+pub struct InvalidKey;
 
-impl fmt::Display for NoKey {
+impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not the key of a request, such as c12.3")
     }
 }
 
-impl core::error::Error for NoKey {}
+impl core::error::Error for InvalidKey {}
 
 impl fmt::Display for RequestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,26 +37,26 @@ impl fmt::Display for RequestKey {
 }
 
 impl FromStr for RequestKey {
-    type Err = NoKey;
+    type Err = InvalidKey;
 
-    fn from_str(text: &str) -> Result<Self, NoKey> {
-        let (from, rest) = match text.split_at_checked(1).ok_or(NoKey)? {
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        let (from, rest) = match text.split_at_checked(1).ok_or(InvalidKey)? {
             ("c", rest) => (Side::Client, rest),
             ("s", rest) => (Side::Server, rest),
-            _ => return Err(NoKey),
+            _ => return Err(InvalidKey),
         };
-        let (index, generation) = rest.split_once('.').ok_or(NoKey)?;
+        let (index, generation) = rest.split_once('.').ok_or(InvalidKey)?;
         let generation: NonZeroU32 = number(generation)?;
         Ok(Self { from, key: Key::from_parts(number(index)?, generation) })
     }
 }
 
 /// Digits only: `FromStr` of numbers takes a sign, too.
-fn number<T: FromStr>(text: &str) -> Result<T, NoKey> {
+fn number<T: FromStr>(text: &str) -> Result<T, InvalidKey> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(NoKey);
+        return Err(InvalidKey);
     }
-    text.parse().map_err(|_| NoKey)
+    text.parse().map_err(|_| InvalidKey)
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
             assert_eq!(text.parse::<RequestKey>().unwrap().to_string(), text);
         }
         for text in ["", "c", "c1", "x1.1", "c1.0", "c+1.1", "c1.1.1", "c 1.1", "é1.1", "c4294967296.1"] {
-            assert_eq!(text.parse::<RequestKey>(), Err(NoKey), "{text}");
+            assert_eq!(text.parse::<RequestKey>(), Err(InvalidKey), "{text}");
         }
     }
 }

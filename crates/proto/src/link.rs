@@ -1,0 +1,16 @@
+//! The words of a link, which the connection, the relay and the monitor share: each is defined here, once.
+
+pub(crate) mod cancel;
+mod clock;
+mod implementation;
+mod late;
+mod notice;
+mod rejected;
+mod request_key;
+
+pub use clock::Clock;
+pub use implementation::Implementation;
+pub use late::LateKind;
+pub use notice::{CancelNotice, Verdict};
+pub use rejected::Rejected;
+pub use request_key::{InvalidKey, RequestKey};
