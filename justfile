@@ -28,7 +28,7 @@ fuzz NAME SECONDS="60":
 
 # Every reachable state of a small world, and how many there are.
 explore:
-    cargo test --release -p rescind-proto --test explore -- --nocapture
+    cargo test --release -p rescind-proto --test suite explore:: -- --nocapture
 
 # Every interleaving of what a connection's threads share without its lock.
 loom:
@@ -36,7 +36,7 @@ loom:
 
 # A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
 floods SECONDS="60":
-    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --release -p rescind-proto --test floods -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --release -p rescind-proto --test suite floods:: -- --ignored --nocapture
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test floods -- --ignored --nocapture
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.

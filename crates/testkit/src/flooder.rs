@@ -1,5 +1,5 @@
-//! A lawless peer on a real link: one thread says what a flood says, another reads slowly, not at all, or as fast as it
-//! can.
+//! An adversarial peer on a real link: one thread says what a flood says, another reads slowly, not at all, or as fast
+//! as it can.
 
 use std::{
     io::{Read, Write},

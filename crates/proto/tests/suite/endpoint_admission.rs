@@ -1,8 +1,5 @@
 //! How many handlers run, who waits, and when a slot is free again (D12).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingState, Reply},
@@ -12,7 +9,9 @@ use rescind_proto::{
     side::Side,
 };
 
-fn bounded(running: usize, queued: usize) -> ConnectionConfig {
+use crate::endpoint_rig::*;
+
+fn bounded(running: usize, queued: usize) -> Config {
     let mut config = config(Side::Server, &mcp::LATEST_LEGACY);
     config.max_running = running;
     config.max_queued = queued;

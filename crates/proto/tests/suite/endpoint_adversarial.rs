@@ -1,8 +1,5 @@
 //! Peers that send anything: no input breaks an invariant, and in the end nothing is left.
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, Connection, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, Reply},
@@ -11,6 +8,8 @@ use rescind_proto::{
     side::Side,
     time::Instant,
 };
+
+use crate::endpoint_rig::*;
 
 const RUNS: u64 = if cfg!(debug_assertions) { 25 } else { 150 };
 

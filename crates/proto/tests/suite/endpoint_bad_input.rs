@@ -1,8 +1,5 @@
 //! What the peer should not have sent (D6, D7, D30, D36), and batches (MCP-B01).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
     connection::{ConnectionConfig, HandlerEnd, Settlement},
@@ -15,6 +12,8 @@ use rescind_proto::{
     rule::Rule,
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 const BATCHING: &Dialect = &mcp::REVISION_2025_03_26;
 

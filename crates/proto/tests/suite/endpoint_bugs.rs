@@ -1,18 +1,15 @@
-//! Deliberate bugs are found: `cargo test -p rescind-proto --features seeded-bugs --test endpoint_bugs`.
-
-#![cfg(feature = "seeded-bugs")]
-
-mod endpoint_rig;
+//! Deliberate bugs in an endpoint are found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use endpoint_rig::*;
 use rescind_proto::{
     bug::SeededBug,
     connection::HandlerEnd,
     dialect::{acp, mcp},
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 /// A short life in which each bug has its chance.
 fn live(bug: Option<SeededBug>, cancelled_early: bool) {

@@ -1,10 +1,7 @@
 //! Our requests: cancelled before, while and after they are written, answered early, late and never.
 
-mod endpoint_rig;
-
 use core::time::Duration;
 
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionEvent, Limit, Misuse, OutgoingState, Settlement},
@@ -13,6 +10,8 @@ use rescind_proto::{
     receipt::{Answer, Outcome},
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 const DIALECTS: [&Dialect; 5] = [&mcp::LATEST_LEGACY, &mcp::LATEST, &acp::V1, &acp::V2_DRAFT, &lsp::LSP];
 

@@ -1,8 +1,5 @@
 //! The peer cancels one of its requests: what stops, what is said, what is remembered.
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, Reply},
@@ -13,6 +10,8 @@ use rescind_proto::{
     side::Side,
     time::Instant,
 };
+
+use crate::endpoint_rig::*;
 
 const SILENT: [&Dialect; 5] = [
     &mcp::REVISION_2024_11_05,

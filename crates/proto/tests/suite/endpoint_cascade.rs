@@ -1,14 +1,13 @@
 //! A request and those that serve it (D26).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, HandlerEnd, IncomingKey, OutgoingKey, Settlement},
     dialect::{Dialect, acp, lsp, mcp},
     receipt::Outcome,
 };
+
+use crate::endpoint_rig::*;
 
 const DIALECTS: [&Dialect; 3] = [&mcp::LATEST_LEGACY, &acp::V1, &lsp::LSP];
 

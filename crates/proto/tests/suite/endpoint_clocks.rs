@@ -1,10 +1,7 @@
 //! The clocks of our requests, and the deadlines that travel (D16, D17, D19).
 
-mod endpoint_rig;
-
 use core::time::Duration;
 
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit, Misuse, Settlement},
@@ -13,6 +10,8 @@ use rescind_proto::{
     receipt::Outcome,
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 fn response(limit: Duration) -> CallOptions {
     CallOptions { response_timeout: Limit::After(limit), ..CallOptions::default() }

@@ -1,8 +1,5 @@
 //! What an endpoint counts, each number beside the messages that it counts.
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     connection::Connection,
     dialect::{acp, lsp, mcp},
@@ -10,6 +7,8 @@ use rescind_proto::{
     rule::Rule,
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 fn sent_and_received(conn: &Connection) -> (u64, u64) {
     (conn.counters().sent, conn.counters().received)

@@ -1,8 +1,5 @@
 //! The end of input, of the link, of the process, and of patience (D13, D22, D27, case 20).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, Misuse, Reply, Settlement},
@@ -11,6 +8,8 @@ use rescind_proto::{
     receipt::{Ending, Outcome},
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 const HTTP_LIKE: Dialect = Dialect { name: "test-detaching", disconnect: Disconnect::Detaches, ..mcp::LATEST_LEGACY };
 

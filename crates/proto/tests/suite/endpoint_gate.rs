@@ -1,9 +1,6 @@
 //! When a cancel may be sent at all: the capability of the proposal of 2025-11-13, and LSP's handshake
 //! (case 71, ACP-20, ACP-21, LSP-06).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
     connection::{ConnectionConfig, HandlerEnd, IncomingKey, Reply},
@@ -14,6 +11,8 @@ use rescind_proto::{
     rule::Rule,
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 const YES: &str = r#"{"cancellation":{"request":true}}"#;
 

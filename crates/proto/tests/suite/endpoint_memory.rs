@@ -1,8 +1,5 @@
 //! What is remembered of requests that are over, how much, and for how long (D8, invariants 6 and 8).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit},
@@ -11,6 +8,8 @@ use rescind_proto::{
     link::{LateKind, Verdict},
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 const NO_CLOCKS: CallOptions = CallOptions {
     response_timeout: Limit::Never,

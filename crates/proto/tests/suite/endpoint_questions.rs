@@ -1,10 +1,7 @@
 //! Clocks that stand still while a person is asked (D49).
 
-mod endpoint_rig;
-
 use core::time::Duration;
 
-use endpoint_rig::*;
 use rescind_proto::{
     cause::CauseCode,
     connection::{CallOptions, ConnectionConfig, HandlerEnd, IncomingKey, Limit, Misuse, Reply, Settlement},
@@ -12,6 +9,8 @@ use rescind_proto::{
     link::Clock,
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 /// The dialects in which a server asks in a request, and what it asks.
 const ASKING: [(&Dialect, &str); 3] = [

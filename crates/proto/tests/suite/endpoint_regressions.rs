@@ -1,9 +1,11 @@
 //! What the explorer and the walks have found in an endpoint, each as the shortest way to it.
 
-mod endpoint_rig;
+use rescind_proto::{
+    connection::{Reply, Verdict},
+    dialect::mcp,
+};
 
-use endpoint_rig::{OK, client, mcp_cancel, server};
-use rescind_proto::{connection::Reply, dialect::mcp, link::Verdict};
+use crate::endpoint_rig::{OK, client, mcp_cancel, server};
 
 #[test]
 fn a_second_cancel_of_an_answer_taken_back_fires_no_token() {

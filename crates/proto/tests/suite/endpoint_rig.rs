@@ -1,7 +1,5 @@
 //! An endpoint on a bench: lines in, lines out, a clock that moves when told.
 
-#![expect(dead_code, reason = "each test file uses its part")]
-
 use core::time::Duration;
 use std::collections::VecDeque;
 

@@ -3,11 +3,8 @@
 //!
 //! Interleavings are chosen by a seeded generator: a failure names its seed.
 
-mod endpoint_rig;
-
 use std::collections::{BTreeMap, HashSet};
 
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{
@@ -19,6 +16,8 @@ use rescind_proto::{
     side::{Side, Sides},
     time::Instant,
 };
+
+use crate::endpoint_rig::*;
 
 const DIALECTS: [&Dialect; 6] =
     [&mcp::LATEST_LEGACY, &mcp::REVISION_2025_03_26, &mcp::LATEST, &acp::V1, &acp::V2_DRAFT, &lsp::LSP];

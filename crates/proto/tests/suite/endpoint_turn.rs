@@ -1,8 +1,5 @@
 //! The turns of ACP sessions (D37, ACP-08).
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, Reply, Settlement},
@@ -10,6 +7,8 @@ use rescind_proto::{
     link::Verdict,
     receipt::{Ending, Outcome},
 };
+
+use crate::endpoint_rig::*;
 
 const CANCEL_A: &str = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"a"}}"#;
 const CANCELLED_OUTCOME: &str = r#"{"outcome":{"outcome":"cancelled"}}"#;

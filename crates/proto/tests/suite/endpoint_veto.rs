@@ -1,8 +1,5 @@
 //! What filters keep back leaves nobody waiting.
 
-mod endpoint_rig;
-
-use endpoint_rig::*;
 use rescind_proto::{
     connection::Settlement,
     dialect::{CancelResult, acp, mcp},
@@ -10,6 +7,8 @@ use rescind_proto::{
     receipt::Outcome,
     side::Side,
 };
+
+use crate::endpoint_rig::*;
 
 /// Takes every frame, and lets those pass that `passes` lets.
 fn filter(rig: &mut Rig, passes: impl Fn(&str) -> bool) -> Vec<String> {

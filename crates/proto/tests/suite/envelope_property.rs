@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "what helpers of tests do not find is a failure of the test")]
 
-mod json_text;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -13,6 +11,8 @@ use rescind_proto::{
     json,
 };
 use serde_json::value::RawValue;
+
+use crate::json_text;
 
 /// The members of an object in their order, keys by their value.
 fn members(text: &str) -> Option<Vec<(String, &str)>> {

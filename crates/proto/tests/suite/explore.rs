@@ -1,6 +1,6 @@
 //! Every reachable state of a small world, for every policy and pair of policies.
 //!
-//! `cargo test --release -p rescind-proto --test explore -- --nocapture` prints the counts; with
+//! `cargo test --release -p rescind-proto --test suite explore:: -- --nocapture` prints the counts; with
 //! `RESCIND_EXPLORE_DEEPER=1` in the environment it goes one event further.
 
 use std::{
@@ -48,7 +48,7 @@ fn no_state_of_a_pair_of_endpoints_breaks_a_rule() {
 }
 
 #[test]
-fn no_state_of_an_endpoint_before_a_lawless_peer_breaks_a_rule() {
+fn no_state_of_an_endpoint_before_an_adversarial_peer_breaks_a_rule() {
     for role in Side::BOTH {
         let scenes = scenes::endpoint().into_iter();
         explore_all(role.as_str(), SOLO_DEPTH, scenes.map(|scene| (scene.name, SoloWorld::new(scene, role))));

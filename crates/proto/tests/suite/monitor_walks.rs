@@ -1,4 +1,4 @@
-//! Monitors beside a relay: whatever two lawless parties do, a monitor on each link sees what the relay knows.
+//! Monitors beside a relay: whatever two adversarial parties do, a monitor on each link sees what the relay knows.
 
 use proptest::{collection::vec, prelude::*};
 use rescind_testkit::sim::{chooser::ByteChooser, relay_world::RelayWorld, scenes, walk::walk};

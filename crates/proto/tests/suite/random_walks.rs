@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn no_walk_before_a_lawless_peer_breaks_a_rule(scene in any_of(&scenes::endpoint()), client in any::<bool>(), steps in steps()) {
+    fn no_walk_before_an_adversarial_peer_breaks_a_rule(scene in any_of(&scenes::endpoint()), client in any::<bool>(), steps in steps()) {
         let role = if client { Side::Client } else { Side::Server };
         check(&SoloWorld::new(scenes::endpoint().swap_remove(scene).wild(), role), &steps)?;
     }

@@ -1,12 +1,12 @@
 //! However a stream is cut, the same messages come out.
 
-mod json_text;
-
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::{
     frame::{self, Frame, Malformed, ResponseId},
     framing::{Chunk, Decoder, Framing, Leftover, Overlong},
 };
+
+use crate::json_text;
 
 #[derive(Debug, PartialEq, Eq, Clone)]
 enum Got {

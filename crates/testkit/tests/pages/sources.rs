@@ -10,7 +10,7 @@ const CRATES: [&str; 4] = ["rescind", "tasks", "proto", "cli"];
 
 /// One test.
 pub(crate) struct Test {
-    /// From `crates/`, without the folder of tests: `rescind/peer/incoming.rs`.
+    /// From `crates/`, without the folders of tests: `rescind/peer/incoming.rs`.
     pub(crate) file: String,
     pub(crate) name: String,
     /// The comment above it.
@@ -44,7 +44,8 @@ pub(crate) fn tests() -> Vec<Test> {
         for (file, text) in files.iter().zip(&texts) {
             let rig = files.iter().position(|other| other.ends_with("rig.rs") && other.parent() == file.parent());
             let lists = [Some(text), rig.map(|at| &texts[at])].into_iter().flatten().flat_map(|text| lists(text));
-            let inner = file.strip_prefix(&folder).unwrap().to_str().unwrap();
+            let inner = file.strip_prefix(&folder).unwrap();
+            let inner = inner.strip_prefix("suite").unwrap_or(inner).to_str().unwrap();
             found.extend(tests_of(&format!("{krate}/{inner}"), text, &lists.collect::<Vec<_>>()));
         }
     }
