@@ -41,14 +41,14 @@ floods SECONDS="60":
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.
 soak SECONDS="60":
-    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind --test soak -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind --test suite soak:: -- --ignored --nocapture
 
 # Real SDKs through the shim, and with a Peer in both roles; needs Node 18 and Python 3.11, or later, and for some tests neovim.
 peers:
     peers/install
     cargo build -p rescind-cli --examples
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
-    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test interop
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test suite interop::
 
 # The console's page in a real Chromium, and pictures of it in target/screenshots; needs chromium and chromedriver.
 page:

@@ -2,8 +2,6 @@
 //!
 //! A doc comment names the cases and rules that a test shows.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::path::Path;
 
 use rescind::{
@@ -17,11 +15,7 @@ use rescind::{
 };
 use serde_json::{Value, json};
 
-#[expect(dead_code, reason = "each file of tests uses its part")]
-#[path = "peer/rig.rs"]
-mod rig;
-
-use rig::{Log, Seen, Watch, Wire, Witness, notification, request, result, secs, watch, with_work};
+use crate::rig::{Log, Seen, Watch, Wire, Witness, notification, request, result, secs, watch, with_work};
 
 /// An agent with the handlers of the rig, whose turns last until they are cancelled and then say so.
 fn agent(witness: &Witness) -> Agent {

@@ -4,7 +4,6 @@
 //! blocking its thread, so that what a test calls live was seen while the work had not gone on.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::{
     os::unix::net::UnixStream,

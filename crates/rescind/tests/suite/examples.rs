@@ -1,7 +1,5 @@
 //! The examples, run as whoever tries them runs them; each ends by itself.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{
     env,
     path::PathBuf,

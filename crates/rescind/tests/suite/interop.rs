@@ -4,8 +4,6 @@
 //! What an SDK is known to do wrong is expected as it is ([`sdk::Sdk::faults`]): one that was fixed fails its test.
 //! The last test to end prints the table of all.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot run its peers has failed")]
-
 mod ids;
 mod journal;
 mod json_server;

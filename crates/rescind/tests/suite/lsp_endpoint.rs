@@ -2,8 +2,6 @@
 //!
 //! A doc comment names the cases and rules that a test shows.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::io;
 
 use rescind::{
@@ -13,11 +11,7 @@ use rescind::{
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-#[expect(dead_code, reason = "each file of tests uses its part")]
-#[path = "peer/rig.rs"]
-mod rig;
-
-use rig::{Log, Wire, Witness, cancel, notification, request, result, secs, watch, with_work};
+use crate::rig::{self, Log, Wire, Witness, cancel, notification, request, result, secs, watch, with_work};
 
 fn server(witness: &Witness) -> Server {
     Server::new("test", "1.0")

@@ -2,8 +2,6 @@
 //!
 //! A doc comment names the cases and rules that a test shows.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use rescind::{
     mcp::{Client, Content, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
     peer::{CallError, CauseCode, Context, ErrorObject, Outcome, Params, Peer, Transport, Verdict, transport::memory},
@@ -12,11 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-#[expect(dead_code, reason = "each file of tests uses its part")]
-#[path = "peer/rig.rs"]
-mod rig;
-
-use rig::{Log, Watch, Wire, Witness, cancel, millis, notification, request, result, secs, watch};
+use crate::rig::{self, Log, Watch, Wire, Witness, cancel, millis, notification, request, result, secs, watch};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Iterations {

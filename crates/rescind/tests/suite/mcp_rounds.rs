@@ -1,8 +1,6 @@
 //! Tools that ask their client something, in revisions where a server may send a request and in one where it answers
 //! with a result that asks for input (D48, MCP-M03).
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{
     pin::Pin,
     sync::Arc,
@@ -20,11 +18,9 @@ use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-#[expect(dead_code, reason = "each file of tests uses its part")]
-#[path = "peer/rig.rs"]
-mod rig;
-
-use rig::{Log, Seen, Watch, Wire, Witness, cancel, error, is_cancel, notification, request, result, secs, watch};
+use crate::rig::{
+    Log, Seen, Watch, Wire, Witness, cancel, error, is_cancel, notification, request, result, secs, watch,
+};
 
 const ELICIT: &str = "elicitation/create";
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 #[expect(dead_code, reason = "each test crate uses its part")]
-#[path = "../../../rescind/tests/peer/rig.rs"]
+#[path = "../../../rescind/tests/suite/rig.rs"]
 mod wire;
 
 pub(crate) use wire::{Wire, notification, request};

@@ -36,8 +36,8 @@ fn every_test_that_the_page_names_is_run() {
         if !named.contains(&*name) {
             continue;
         }
-        let target = test.file.split('/').nth(1).unwrap().trim_end_matches(".rs");
-        let by_command = format!("--test {target} -- --ignored");
+        let module = test.file.split('/').nth(1).unwrap().trim_end_matches(".rs");
+        let by_command = format!("--test suite {module}:: -- --ignored");
         assert!(!test.is_ignored || checks.contains(&by_command), "{name} is run by nothing");
     }
 }

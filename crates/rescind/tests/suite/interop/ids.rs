@@ -8,7 +8,7 @@ use tokio::{
     process::{ChildStdin, ChildStdout},
 };
 
-use crate::{
+use super::{
     program::{listen, to_run},
     protocol::Protocol,
     sdk::Sdk,

@@ -6,7 +6,7 @@ use rescind::peer::{Call, CallError, CauseCode, Context, ErrorObject, Outcome, P
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::{
+use super::{
     journal::{Journal, journal},
     program::{Program, bounded, pass},
     protocol::Protocol,

@@ -13,7 +13,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::journal::{Journal, Teller, journal};
+use super::journal::{Journal, Teller, journal};
 
 /// After this a test is given up, so that nothing hangs; none that works comes near it.
 const BOUND: Duration = Duration::from_secs(60);

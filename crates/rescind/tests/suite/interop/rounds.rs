@@ -6,7 +6,7 @@ use rescind::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     program::{Program, bounded},
     sdk::Sdk,
     table::Role,

@@ -8,7 +8,7 @@ use std::{
     sync::Mutex,
 };
 
-use crate::{
+use super::{
     protocol::Protocol,
     table::{Behaviour, Role},
 };
@@ -31,7 +31,7 @@ pub(crate) enum Sdk {
 /// A test for each SDK, named for it, that plays it with `$play`.
 macro_rules! each_sdk {
     ($play:path) => {
-        $crate::sdk::each_sdk! { $play:
+        $crate::interop::sdk::each_sdk! { $play:
             mcp_typescript_1 McpTypeScript1, mcp_typescript_2 McpTypeScript2, mcp_typescript_2_modern McpTypeScript2Modern,
             mcp_python_1 McpPython1, mcp_python_2 McpPython2, mcp_python_2_modern McpPython2Modern,
             rmcp Rmcp, acp_typescript AcpTypeScript, acp_rust AcpRust, vscode_jsonrpc VscodeJsonrpc,
@@ -40,7 +40,7 @@ macro_rules! each_sdk {
     ($play:path: $($name:ident $sdk:ident,)*) => {$(
         #[tokio::test]
         async fn $name() {
-            $crate::program::bounded($play($crate::sdk::Sdk::$sdk)).await;
+            $crate::interop::program::bounded($play($crate::interop::sdk::Sdk::$sdk)).await;
         }
     )*};
 }

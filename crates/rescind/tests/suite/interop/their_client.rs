@@ -9,7 +9,7 @@ use rescind::peer::{CauseCode, Context, ErrorObject, Params, Peer};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Notify, mpsc};
 
-use crate::{
+use super::{
     journal::{Entry, Journal, Teller, journal},
     program::Program,
     protocol::Protocol,

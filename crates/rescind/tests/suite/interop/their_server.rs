@@ -5,7 +5,7 @@ use std::time::Duration;
 use rescind::peer::{Answer, Call, CauseCode, Context, Counters, ErrorObject, Outcome, Params, Peer, StopHandle};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     journal::{Journal, Teller, journal},
     program::{Program, pass},
     protocol::Protocol,
@@ -29,7 +29,7 @@ async fn play(sdk: Sdk) {
     report.note(Behaviour::TheirWithdrawal, client.its_cancel_of_a_question_stops_us().await);
     report.note(Behaviour::OurTurn, client.its_question_falls_with_our_turn().await);
     client.end().await;
-    report.note(Behaviour::Ids, crate::ids::three_ids(sdk, &command).await);
+    report.note(Behaviour::Ids, super::ids::three_ids(sdk, &command).await);
 }
 
 struct Client {

@@ -20,7 +20,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{
+use super::{
     PATIENCE, becomes,
     work::{METHOD, call, end_call, endpoint},
     world::{Dice, World},

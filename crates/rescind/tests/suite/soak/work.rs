@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     PATIENCE,
     world::{Dice, World},
 };

@@ -33,7 +33,7 @@ fn as_a_server() {
 /// The program that is the server. The harness says a line before it starts, which is no message and harms nobody.
 fn server() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "stdio::as_a_server", "--ignored", "--nocapture", "--quiet"]);
+    command.args(["--exact", "transports::stdio::as_a_server", "--ignored", "--nocapture", "--quiet"]);
     command
 }
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream, ReadBuf};
 
 use crate::{
-    link::{self, KINDS, Kind, leave_behind, listen, serve},
     rig::{Log, builder, request, result, secs, watch, with_work},
+    transports::link::{self, KINDS, Kind, leave_behind, listen, serve},
 };
 
 fn echo() -> rescind::peer::Builder {

@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use crate::{
-    link::{self, Kind, Op, Raw, serve},
     rig::{builder, cancel, request, result, secs, watch, with_work},
+    transports::link::{self, Kind, Op, Raw, serve},
 };
 
 fn server() -> rescind::peer::Builder {

@@ -17,7 +17,7 @@ use rescind_proto::{
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, sync::mpsc};
 
-use crate::rig::{SMALL_PIPE, answer, call, cancel, note, request, secs, wrapped};
+use super::rig::{SMALL_PIPE, answer, call, cancel, note, request, secs, wrapped};
 
 #[tokio::test]
 async fn a_cancel_written_before_its_request_stops_it_before_it_starts() {

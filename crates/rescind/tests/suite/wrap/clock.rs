@@ -4,7 +4,7 @@ use rescind_proto::dialect::{acp, mcp};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::rig::{SMALL_PIPE, call, note, request, secs, wrapped};
+use super::rig::{SMALL_PIPE, call, note, request, secs, wrapped};
 
 #[tokio::test(start_paused = true)]
 async fn a_response_timeout_cancels_at_the_peer_and_ends_the_call() {

@@ -10,7 +10,7 @@ use rescind_proto::dialect::{acp, mcp};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
-use crate::rig::{Ends, SMALL_PIPE, answer, call, connection, note, request, secs, wrapped};
+use super::rig::{Ends, SMALL_PIPE, answer, call, connection, note, request, secs, wrapped};
 
 #[tokio::test]
 async fn a_server_that_ends_leaves_no_call_hanging() {
@@ -164,7 +164,7 @@ async fn dropping_the_driver_ends_the_connection_at_both_ends() {
     let (ends, mut peer) = connection(SMALL_PIPE);
     let (reader, writer, driver) = ends.as_client().dialect(&mcp::LATEST_LEGACY).split();
     let link = driver.handle();
-    let mut program = crate::rig::Lines { reader: tokio::io::BufReader::new(reader), writer };
+    let mut program = super::rig::Lines { reader: tokio::io::BufReader::new(reader), writer };
     let driving = tokio::spawn(driver);
     program.send(call(1, "left")).await;
     peer.receive().await;
@@ -184,7 +184,7 @@ async fn a_client_that_reads_no_more_is_gone_for_the_server() {
     let (writing, from_program) = tokio::io::duplex(SMALL_PIPE);
     let wrap = rescind::relay::wrap(reading, writing).as_server().dialect(&mcp::LATEST_LEGACY);
     let (reader, writer, _link) = wrap.spawn();
-    let mut program = crate::rig::Lines { reader: tokio::io::BufReader::new(reader), writer };
+    let mut program = super::rig::Lines { reader: tokio::io::BufReader::new(reader), writer };
     to_program.write_all(format!("{}\n", call(1, "long")).as_bytes()).await.unwrap();
     assert_eq!(program.receive().await["id"], 1);
     drop(from_program);

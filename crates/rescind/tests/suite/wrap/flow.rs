@@ -10,7 +10,7 @@ use rescind::relay::wrap::Ends as AnyEnds;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::rig::{Ends, SMALL_PIPE, answer, call, connection, note, request, wrapped};
+use super::rig::{Ends, SMALL_PIPE, answer, call, connection, note, request, wrapped};
 
 #[tokio::test]
 async fn messages_pass_byte_for_byte_both_ways() {

@@ -1,0 +1,16 @@
+//! The library from outside: peers, transports, the wrapped connection, the endpoints of each protocol.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod acp_endpoint;
+mod computing;
+mod examples;
+mod interop;
+mod lsp_endpoint;
+mod mcp_endpoint;
+mod mcp_rounds;
+mod peer;
+mod rig;
+mod soak;
+mod transports;
+mod wrap;
