@@ -1,7 +1,5 @@
 //! The example, as real processes on one file.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{
     env,
     path::{Path, PathBuf},

@@ -1,7 +1,5 @@
 //! The file of a store: what is refused, in words, and that nothing is lost by it.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use rescind_tasks::{

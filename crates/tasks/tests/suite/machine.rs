@@ -1,7 +1,5 @@
 //! Every sequence of a few steps, judged by a model that knows nothing of how they are decided.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::time::Duration;
 
 use rescind_tasks::{

@@ -2,8 +2,6 @@
 //!
 //! The children are this program itself, told by its environment what to be.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 mod cancel;
 mod child;
 mod kill;

@@ -3,8 +3,6 @@
 //! A comment names the rules and cases that a test shows. Tests on every store run in real time, since a paused clock
 //! would run away while a file is waited for; tests of clocks run on the store in memory.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 mod call;
 mod cancel;
 mod conformance;

@@ -1,7 +1,5 @@
 //! Our client and our server of tasks, with work that says what becomes of it, on a paused clock.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{sync::Arc, time::Duration};
 
 use rescind::{

@@ -42,7 +42,8 @@ pub(crate) fn tests() -> Vec<Test> {
         // A list of dialects may be kept in the file that is there for the others.
         let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
         for (file, text) in files.iter().zip(&texts) {
-            let rig = file.ancestors().skip(1).find_map(|folder| files.iter().position(|it| *it == folder.join("rig.rs")));
+            let rig =
+                file.ancestors().skip(1).find_map(|folder| files.iter().position(|it| *it == folder.join("rig.rs")));
             let lists = [Some(text), rig.map(|at| &texts[at])].into_iter().flatten().flat_map(|text| lists(text));
             let inner = file.strip_prefix(&folder).unwrap();
             let inner = inner.strip_prefix("suite").unwrap_or(inner).to_str().unwrap();

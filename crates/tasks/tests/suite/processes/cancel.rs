@@ -6,7 +6,7 @@ use rescind_tasks::{
     Access, Cancelled, Cause, CauseCode, Dialect, Owner, SqliteOptions, SqliteStore, Status, TaskId, TaskStore,
 };
 
-use crate::child::{Process, Role, block_on};
+use super::child::{Process, Role, block_on};
 
 /// Case 52, TASK-05: the work says itself that it stopped, and why.
 #[test]

@@ -47,7 +47,7 @@ impl Process {
             Role::Storm(seed) => seed.to_string(),
         };
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "as_a_child", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "processes::as_a_child", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(FILE, file)
             .stdin(Stdio::piped())

@@ -10,7 +10,7 @@ use std::{
 
 use rescind_tasks::{Dialect, Limits, Outcome, Owner, SqliteOptions, SqliteStore, Status, Summary, TaskId, TaskStore};
 
-use crate::child::{Dice, Process, Role, block_on, json};
+use super::child::{Dice, Process, Role, block_on, json};
 
 /// Case 60, TASK-23, TASK-04: no task whose id was told is lost, none stays `working`, none leaves its end.
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rescind_tasks::{AsTask, MemoryStore, Owner, TaskSupport, Tasks};
 use serde_json::{Value, json};
 
-use crate::rig::{Client, Rig, Style, modern, patient, server, stubborn, task_id, watch};
+use super::rig::{Client, Rig, Style, modern, patient, server, stubborn, task_id, watch};
 
 fn call(tool: &str) -> Value {
     json!({ "name": tool, "arguments": { "name": "work" } })

@@ -6,7 +6,7 @@ use rescind::peer::{CauseCode, Context, ErrorObject, Rule};
 use rescind_tasks::{AsTask, Status, TaskSupport, Tasks};
 use serde_json::json;
 
-use crate::rig::{
+use super::rig::{
     Client, Rig, STYLES, Style, ends_as, notification, on_every_store, partial, settled, stubborn, watch,
 };
 
@@ -161,7 +161,7 @@ fn a_notification_never_cancels_a_task() {
             let call = client.send_call("patient", "work").await;
             let answer = client.answer(call).await;
             watch.started("work").await;
-            let id = crate::rig::task_id(&answer);
+            let id = super::rig::task_id(&answer);
             for name in [json!(call), json!(id)] {
                 client.wire.say(&notification("notifications/cancelled", json!({ "requestId": name }))).await;
             }
@@ -185,11 +185,11 @@ async fn a_notification_for_a_request_that_asks_for_a_task_is_a_violation_and_it
     client
         .wire
         .say_all(&[
-            crate::rig::request(77, "tools/call", call),
+            super::rig::request(77, "tools/call", call),
             notification("notifications/cancelled", json!({ "requestId": 77 })),
         ])
         .await;
-    let id = crate::rig::task_id(&client.answer(77).await);
+    let id = super::rig::task_id(&client.answer(77).await);
     watch.started("work").await;
     client.barrier().await;
     assert!(watch.is_quiet());
@@ -205,11 +205,11 @@ fn a_call_cancelled_before_its_handle_left_leaves_no_work() {
         let (mut watch, witness) = watch();
         let tasks = rig.tasks(&witness);
         let mut client = Client::of(&tasks, Style::Extension).await;
-        let call = crate::rig::modern(json!({ "name": "patient", "arguments": { "name": "work" } }), true);
+        let call = super::rig::modern(json!({ "name": "patient", "arguments": { "name": "work" } }), true);
         client
             .wire
             .say_all(&[
-                crate::rig::request(77, "tools/call", call),
+                super::rig::request(77, "tools/call", call),
                 notification("notifications/cancelled", json!({ "requestId": 77 })),
             ])
             .await;
@@ -228,7 +228,7 @@ fn a_client_that_is_gone_before_its_handle_left_leaves_no_work() {
             let (mut watch, witness) = watch();
             let tasks = rig.tasks(&witness);
             // A pipe too small for a handle: some of it waits to be written.
-            let mut client = Client::connect(tasks.serve_on(crate::rig::server()), style, 64).await;
+            let mut client = Client::connect(tasks.serve_on(super::rig::server()), style, 64).await;
             client.send_call("patient", "work").await;
             while client.server.in_flight().theirs.is_empty() {
                 tokio::task::yield_now().await;
@@ -279,7 +279,7 @@ fn of_a_cancel_and_the_end_of_the_work_one_wins_and_the_client_knows_which() {
             let answer = client.answer(cancel).await;
             let stays = if answer["error"]["code"] == -32602 { Status::Completed } else { Status::Cancelled };
             ends_as(&*rig.store, &id, stays).await;
-            let is_fired = matches!(watch.next().await, crate::rig::Seen::Fired(..));
+            let is_fired = matches!(watch.next().await, super::rig::Seen::Fired(..));
             if is_fired {
                 watch.gone("work").await;
                 // The release that it did not take.
@@ -296,7 +296,7 @@ async fn a_cancel_ends_the_processes_and_linked_tasks_of_the_work() {
     let (reader, writer) = std::io::pipe().unwrap();
     let writer = Arc::new(std::sync::Mutex::new(Some(writer)));
     let linked = witness.clone();
-    let tool = rescind::mcp::Tool::new("owner", "Owns a process", move |piece: crate::rig::Piece, cx: Context| {
+    let tool = rescind::mcp::Tool::new("owner", "Owns a process", move |piece: super::rig::Piece, cx: Context| {
         let (writer, linked) = (writer.lock().unwrap().take().unwrap(), linked.guard(&piece));
         async move {
             let mut sleep = tokio::process::Command::new("sleep");

@@ -12,7 +12,7 @@ use rescind::{
 use rescind_tasks::{AsTask, Owner, Status, TaskId, TaskStore, TaskSupport, Tasks};
 use serde_json::{Value, json};
 
-use crate::rig::{
+use super::rig::{
     Client, Piece, Rig, Style, Watch, Witness, ends_as, failing, modern, on_every_store, patient, stubborn, task_id,
     watch, with_tools,
 };

@@ -9,7 +9,7 @@ use rescind::{
 use rescind_tasks::{AsTask, Status, TaskSupport, TaskTool, Tasks};
 use serde_json::{Value, json};
 
-use crate::rig::{Client, Piece, Rig, Style, Witness, ends_as, on_every_store, watch};
+use super::rig::{Client, Piece, Rig, Style, Witness, ends_as, on_every_store, watch};
 
 /// Asks for a name, and greets.
 fn asking(witness: &Witness) -> TaskTool {

@@ -11,7 +11,7 @@ use rescind_tasks::{
 };
 use serde_json::{Value, json};
 
-use crate::rig::{
+use super::rig::{
     Client, Piece, Rig, STYLES, Style, Watch, Witness, ends_as, on_every_store, task_id, tools, watch, with_tools,
 };
 
@@ -252,7 +252,7 @@ async fn a_task_whose_ttl_is_over_is_stopped_and_forgotten() {
     for style in STYLES {
         let (mut watch, witness) = watch();
         let store = Arc::new(MemoryStore::with_clock(Limits::default(), Arc::new(Tokio(tokio::time::Instant::now()))));
-        let short = crate::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
+        let short = super::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
         let tasks = Tasks::builder(Arc::clone(&store) as _).tool(short).start();
         let mut client = Client::of(&tasks, style).await;
         let call = client.send_call("patient", "work").await;
@@ -298,7 +298,7 @@ async fn a_task_that_has_ended_is_deleted_when_its_ttl_is_over() {
     let (mut watch, witness) = watch();
     let clock = Arc::new(Tokio(tokio::time::Instant::now()));
     let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::with_clock(Limits::default(), clock));
-    let short = crate::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
+    let short = super::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
     let tasks = Tasks::builder(Arc::clone(&store)).tool(short).start();
     let mut client = Client::of(&tasks, Style::November).await;
     let id = client.begin("patient", "work").await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rescind::peer::{CauseCode, Context};
 use rescind_tasks::{AsTask, Status, TaskSupport, Tasks};
 
-use crate::rig::{Client, Piece, STYLES, Style, Witness, ends_as, on_every_store, patient, settled, watch};
+use super::rig::{Client, Piece, STYLES, Style, Witness, ends_as, on_every_store, patient, settled, watch};
 
 fn resumable(witness: &Witness) -> rescind_tasks::TaskTool {
     let resumed = witness.clone();
@@ -102,7 +102,7 @@ fn work_that_was_resumed_is_cancelled_like_any_other() {
 // Case 60: nobody stops looking.
 #[tokio::test(start_paused = true)]
 async fn work_that_is_left_while_another_looks_is_found_in_time() {
-    let rig = crate::rig::Rig::memory();
+    let rig = super::rig::Rig::memory();
     let (mut watch, witness) = watch();
     let first = Tasks::builder(Arc::clone(&rig.store)).tool(resumable(&witness)).start();
     let second = Tasks::builder(Arc::clone(&rig.store)).tool(resumable(&witness)).start();

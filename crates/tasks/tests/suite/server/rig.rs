@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
-#[expect(dead_code, reason = "each test crate uses its part")]
-#[path = "../../../rescind/tests/suite/rig.rs"]
+#[expect(dead_code, reason = "these tests use their part of it")]
+#[path = "../../../../rescind/tests/suite/rig.rs"]
 mod wire;
 
 pub(crate) use wire::{Wire, notification, request};

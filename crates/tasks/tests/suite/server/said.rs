@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{Client, Rig, Style, watch};
+use super::rig::{Client, Rig, Style, watch};
 
 /// Puts aside what differs from run to run, having looked at it.
 fn plain(mut task: Value) -> Value {
@@ -56,7 +56,7 @@ async fn a_task_of_the_extension() {
     task["resultType"] = json!("complete");
     assert_eq!(plain(client.about("tasks/get", id).await["result"].clone()), task);
     watch.release();
-    crate::rig::settled(&*rig.store, id).await;
+    super::rig::settled(&*rig.store, id).await;
     task["status"] = json!("completed");
     task["result"] = json!({ "content": [{ "type": "text", "text": "done" }], "resultType": "complete" });
     assert_eq!(plain(client.about("tasks/get", id).await["result"].clone()), task);

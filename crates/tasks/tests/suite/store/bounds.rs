@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rescind_tasks::{CauseCode, Dialect, Finished, Limits, NewTask, Outcome, Owner, Revision, Status, TaskError};
 
-use crate::rig::{DIALECTS, START, Work, is_missing, json, new, on_every_store, result, with_limits};
+use super::rig::{DIALECTS, START, Work, is_missing, json, new, on_every_store, result, with_limits};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -4,7 +4,7 @@ use std::{future::Future, pin::pin, task::Poll};
 
 use rescind_tasks::{Access, Cancelled, Cause, CauseCode, Dialect, Finished, Outcome, Owner, Status, TaskError};
 
-use crate::rig::{ANYBODY, DIALECTS, Work, json, new, on_every_store, result, stop};
+use super::rig::{ANYBODY, DIALECTS, Work, json, new, on_every_store, result, stop};
 
 /// Case 52, TASK-05: of two, by the word of their work.
 #[test]

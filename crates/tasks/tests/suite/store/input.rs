@@ -2,7 +2,7 @@
 
 use rescind_tasks::{Dialect, Outcome, Owner, Status, TaskError};
 
-use crate::rig::{DIALECTS, json, on_every_store, result};
+use super::rig::{DIALECTS, json, on_every_store, result};
 
 #[test]
 fn the_work_wakes_when_its_question_is_answered_elsewhere() {

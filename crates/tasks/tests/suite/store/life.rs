@@ -6,7 +6,7 @@ use rescind_tasks::{
     Access, Cancelled, Dialect, Effect, Finished, NewTask, Outcome, Owner, Revision, Status, Step, TaskError, TaskId,
 };
 
-use crate::rig::{ANYBODY, DIALECTS, START, is_missing, json, new, on_every_store, result, stop};
+use super::rig::{ANYBODY, DIALECTS, START, is_missing, json, new, on_every_store, result, stop};
 
 /// TASK-01.
 #[test]

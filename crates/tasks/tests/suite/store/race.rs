@@ -12,7 +12,7 @@ use rescind_tasks::{
     Cancelled, Dialect, Finished, Limits, MemoryStore, Owner, Run, SqliteOptions, SqliteStore, Status, TaskStore,
 };
 
-use crate::rig::{ANYBODY, new, result, stop};
+use super::rig::{ANYBODY, new, result, stop};
 
 /// Case 57: 100,000 times, one winner each.
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rescind_tasks::{Access, Cancelled, Dialect, Finished, NewTask, Outcome, Owner, Status, TaskError};
 
-use crate::rig::{ANYBODY, DIALECTS, Work, new, on_every_store, result, stop};
+use super::rig::{ANYBODY, DIALECTS, Work, new, on_every_store, result, stop};
 
 /// Case 60: handed out once, with what is needed to take the work up again.
 #[test]
@@ -63,7 +63,7 @@ fn a_step_of_an_earlier_attempt_is_refused() {
         let id = run.task().summary.id.clone();
         run.leave().await.unwrap();
         let mut next = rig.elsewhere().recover().await.unwrap().remove(0);
-        let late = rescind_tasks::Step::Finish { outcome: Outcome::Error(crate::rig::json("{}")), message: None };
+        let late = rescind_tasks::Step::Finish { outcome: Outcome::Error(super::rig::json("{}")), message: None };
         assert!(matches!(rig.store.apply(Access::Run(1), &id, None, late).await, Err(TaskError::Lost)));
         assert_eq!(next.finish(result(), None).await.unwrap(), Finished::Won(Status::Completed));
     });
