@@ -37,7 +37,7 @@ loom:
 # A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
 floods SECONDS="60":
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --release -p rescind-proto --test suite floods:: -- --ignored --nocapture
-    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test floods -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test suite floods:: -- --ignored --nocapture
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.
 soak SECONDS="60":
@@ -47,19 +47,19 @@ soak SECONDS="60":
 peers:
     peers/install
     cargo build -p rescind-cli --examples
-    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test peers -- --nocapture
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test suite peers:: -- --nocapture
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test suite interop::
 
 # The console's page in a real Chromium, and pictures of it in target/screenshots; needs chromium and chromedriver.
 page:
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-console --test browser
     cargo build -p rescind-cli --examples
-    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test page
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test suite page::
 
 # What being watched costs a shim, in instructions for each round trip; needs valgrind.
 watched:
     cargo build --release -p rescind-cli --examples
-    cargo test --release -p rescind-cli --test run_admin_cost -- --ignored --nocapture
+    cargo test --release -p rescind-cli --test suite run_admin_cost:: -- --ignored --nocapture
 
 # Faults of Rust SDKs without and with relay::wrap, as a table.
 wrapped:

@@ -1,7 +1,5 @@
 //! `rescind demo`, run as a person runs it, and what each row must say.
 
-#![expect(clippy::unwrap_used, reason = "a demo that cannot be run has failed its test")]
-
 use std::{
     fs,
     process::{Command, ExitStatus, Stdio},

@@ -1,10 +1,7 @@
-//! What a link and a peer hold in memory while lawless peers flood them, as the machine counts it: at most what is
+//! What a link and a peer hold in memory while adversarial peers flood them, as the machine counts it: at most what is
 //! documented (invariant 8). Alone in its process, whose memory it measures.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
 
 use std::{
     env, fs, io,
@@ -29,7 +26,8 @@ use rescind_testkit::{
     sim::flood::{narrow_endpoint, narrow_relay},
 };
 use rustix::fs::{CWD, Mode};
-use shim::{PROGRAM, process::peak_memory};
+
+use crate::shim::{PROGRAM, process::peak_memory};
 
 /// The most that a link reads at once.
 const READ: usize = 256 * 1024;
@@ -111,7 +109,7 @@ impl Drop for Hanging {
 
 /// For as long as `RESCIND_SOAK_SECONDS` says, a minute without.
 ///
-/// `cargo test --release -p rescind-cli --test floods -- --ignored --nocapture`
+/// `cargo test --release -p rescind-cli --test suite floods:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes a minute, or as long as it is told"]
 #[expect(clippy::print_stdout, reason = "what is held is what this test is read for")]

@@ -1,14 +1,9 @@
 //! `rescind ps`, `rescind cancel` and `rescind console`, with scripted shims and with real ones.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
 mod cancel;
 mod console;
 mod ps;
 mod real;
-#[path = "../shim/mod.rs"]
-mod shim;
-
 use std::{
     fs,
     os::unix::fs::DirBuilderExt,
@@ -18,6 +13,8 @@ use std::{
 
 use rescind_feed::Session;
 use rescind_testkit::fake_shim::{self, FakeShim};
+
+use crate::shim::PROGRAM;
 
 /// A directory of sockets, removed when the test ends.
 struct Sockets {
@@ -60,7 +57,7 @@ impl Sockets {
 
 /// The command, with nobody at its terminal.
 fn command(sockets: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(shim::PROGRAM);
+    let mut command = Command::new(PROGRAM);
     command.args(arguments).env("RESCIND_RUNTIME_DIR", sockets).env_remove("NO_COLOR").env("TERM", "xterm");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -3,8 +3,6 @@
 #[expect(dead_code, reason = "made for the tests of the page, which need more of it")]
 #[path = "../../../console/tests/browser/driver.rs"]
 mod driver;
-#[path = "../shim/mod.rs"]
-mod shim;
 
 use std::{
     fs::File,
@@ -19,7 +17,8 @@ use tempfile::TempDir;
 
 use driver::{Browser, key};
 use rescind_testkit::puppet::Rig;
-use shim::{
+
+use crate::shim::{
     PROGRAM,
     words::{greet_acp, greet_mcp, pass_to_client, pass_to_server, progress, request_with, result},
 };

@@ -1,10 +1,6 @@
 //! Recordings of real links, shown again: what a console says of one is what happened, and what the shim itself said
 //! while it ran.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
-
 use std::{collections::BTreeMap, path::Path, sync::mpsc, thread};
 
 use rescind_console::{
@@ -13,8 +9,9 @@ use rescind_console::{
 };
 use rescind_feed::{CancelOrder, Changes, End, Ended, Event, Outcome, Request, SettledHow, Side, Snapshot, State};
 use rescind_testkit::puppet::Rig;
-use shim::{
-    PROGRAM,
+
+use crate::shim::{
+    self, PROGRAM,
     words::{
         cancelled, error, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress, request,
         request_with, result,

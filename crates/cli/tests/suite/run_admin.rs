@@ -1,13 +1,10 @@
 //! The admin socket of `rescind run`: what it tells, and what a cancel does, on real processes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
-
 use rescind_feed::{Counters, Details, End, Event, Outcome, Session, SettledHow, Side, State};
 use rescind_testkit::puppet::{Framing, Rig};
 use serde_json::{Value, json};
-use shim::{
+
+use crate::shim::{
     PROGRAM,
     admin::{Admin, names},
     error_of,

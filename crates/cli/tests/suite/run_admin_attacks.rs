@@ -1,14 +1,13 @@
 //! Whoever connects to the admin socket may be broken, slow or greedy: the link does not suffer. On real processes.
 
-mod shim;
-
 use std::io::{Read, Write};
 
 use rescind_feed::{Event, Listing, Session, State};
 use rescind_testkit::puppet::Rig;
 use serde_json::json;
-use shim::{
-    PROGRAM,
+
+use crate::shim::{
+    self, PROGRAM,
     admin::{Admin, answer},
     error_of,
     process::peak_memory,

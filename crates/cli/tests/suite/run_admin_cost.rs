@@ -2,17 +2,15 @@
 //! program of the machine has a part in it but one. Events come ten times a second, and under callgrind a second holds
 //! a fiftieth of its messages: what each message has to bear of them is exaggerated as much.
 //!
-//! `cargo test --release -p rescind-cli --test run_admin_cost -- --ignored --nocapture`
+//! `cargo test --release -p rescind-cli --test suite run_admin_cost:: -- --ignored --nocapture`
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![expect(clippy::print_stdout, reason = "a test that is left out says so")]
-
-mod shim;
 
 use std::{fs, process::Command};
 
 use rescind_testkit::puppet::Rig;
-use shim::{
+
+use crate::shim::{
     PROGRAM,
     admin::Admin,
     words::{greet_mcp, pass_to_client, pass_to_server, request_with, result},

@@ -1,10 +1,9 @@
 //! Cancels of agents and language servers through `rescind run`, where every request is answered. Case numbers are
 //! those of the field's collected behaviours.
 
-mod shim;
-
 use rescind_testkit::puppet::{Framing, Rig};
-use shim::{
+
+use crate::shim::{
     PROGRAM, error_of,
     words::{error, greet_acp, notification, pass_to_client, pass_to_server, request, request_with, result},
 };

@@ -1,10 +1,9 @@
 //! Bad input from either side through `rescind run`: every row of D36, on real processes.
 
-mod shim;
-
 use rescind_testkit::puppet::{Framing, Rig};
 use serde_json::Value;
-use shim::{
+
+use crate::shim::{
     PROGRAM, error_of,
     process::peak_memory,
     words::{

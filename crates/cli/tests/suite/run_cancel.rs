@@ -1,8 +1,6 @@
 //! Cancels of MCP requests through `rescind run`, case by case, on real processes. Case numbers are those of the
 //! field's collected behaviours.
 
-mod shim;
-
 use std::{
     fs::File,
     io::Write,
@@ -14,7 +12,8 @@ use std::{
 };
 
 use rescind_testkit::puppet::Rig;
-use shim::{
+
+use crate::shim::{
     PROGRAM, error_of,
     process::peak_memory,
     words::{

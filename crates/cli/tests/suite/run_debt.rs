@@ -1,9 +1,5 @@
 //! Sides that do not read, through the library, where the bounds can be small (D13).
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
-
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
@@ -14,8 +10,9 @@ use std::{
 };
 
 use rescind::relay::{Ending, Level, Link, LinkError, run};
-use rescind_proto::relay::{End, RelayConfig};
-use shim::{
+use rescind_proto::relay::{Config, End};
+
+use crate::shim::{
     PROGRAM,
     words::{notification, request},
 };

@@ -1,16 +1,13 @@
 //! Every flag of `rescind run` but those of recordings and logs, on real processes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
-
 use std::{fs, io::Write, os::unix::fs::OpenOptionsExt};
 
 use rescind_testkit::puppet::Rig;
 use rustix::{fs::OFlags, process::Signal};
 use serde_json::{Value, json};
-use shim::{
-    PROGRAM, error_of,
+
+use crate::shim::{
+    self, PROGRAM, error_of,
     words::{
         cancelled, error, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress, request,
         request_with, result, with_token,

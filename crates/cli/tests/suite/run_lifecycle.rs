@@ -1,7 +1,5 @@
 //! How a link through `rescind run` begins and ends, on real processes.
 
-mod shim;
-
 use std::{
     env, fs,
     io::Write,
@@ -11,7 +9,8 @@ use std::{
 
 use rescind_testkit::puppet::{Rig, Shim, Streams, Transcript};
 use rustix::process::Signal;
-use shim::{PROGRAM, error_of, process, terminal::Terminal};
+
+use crate::shim::{self, PROGRAM, error_of, process, terminal::Terminal};
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#;
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;

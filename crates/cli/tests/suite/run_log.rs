@@ -1,15 +1,13 @@
 //! Logs of `rescind run`, on real processes (D31).
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![expect(clippy::print_stdout, reason = "a test that is left out says so")]
-
-mod shim;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use rescind_testkit::puppet::Rig;
-use shim::{
-    PROGRAM,
+
+use crate::shim::{
+    self, PROGRAM,
     words::{cancelled, greet_mcp, notification, pass_to_client, pass_to_server, request, request_with, result},
 };
 

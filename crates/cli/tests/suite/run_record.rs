@@ -1,9 +1,5 @@
 //! Recordings of `rescind run`, on real processes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
-
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -15,8 +11,9 @@ use std::{
 use rescind_testkit::puppet::Rig;
 use rustix::fs::Mode;
 use serde_json::{Value, json};
-use shim::{
-    PROGRAM,
+
+use crate::shim::{
+    self, PROGRAM,
     process::peak_memory,
     words::{cancelled, greet_mcp, notification, pass_to_client, pass_to_server, request, result},
 };

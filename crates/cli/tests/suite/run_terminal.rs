@@ -1,12 +1,8 @@
 //! A server that asks a person, on the terminal of whoever started the shim.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-mod shim;
-
 use std::process::{Child, Command};
 
-use shim::{PROGRAM, terminal::Terminal};
+use crate::shim::{PROGRAM, terminal::Terminal};
 
 /// Asks on the terminal, says to its client what it was told, and then echoes what its client says. As programs that
 /// ask for a password do, it sets the terminal before it asks.

@@ -1,6 +1,4 @@
 //! What the tests of `rescind run` share.
-#![expect(dead_code, reason = "each test binary uses a part")]
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::process::{Command, Stdio};
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use rescind_feed::{Answer, CancelOrder, Outcome, Request, Settled, SettledHow, Side, State};
 use rescind_testkit::fake_shim::{FakeShim, asked, request};
 
-use crate::{Sockets, shim::terminal::Terminal};
+use crate::{operator::Sockets, shim::terminal::Terminal};
 
 /// What was ordered so far.
 fn orders(shim: &FakeShim) -> Vec<CancelOrder> {

@@ -11,7 +11,7 @@ use std::{
 use rescind_testkit::fake_shim::request;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Sockets, say};
+use super::{Sockets, say};
 
 /// Its link, with everything after it on stdout.
 fn start(sockets: &Sockets, arguments: &[&str]) -> (Child, String, BufReader<ChildStdout>) {

@@ -20,9 +20,8 @@ use rescind_testkit::{
 use serde_json::Value;
 
 use crate::{
-    Sockets, say,
+    operator::{Sockets, say, words},
     shim::{PROGRAM, terminal::Terminal, words::expect_alive},
-    words,
 };
 
 /// A command that goes on until it is killed, also where a test fails.

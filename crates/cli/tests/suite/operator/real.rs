@@ -16,12 +16,11 @@ use rustix::{
 use serde_json::Value;
 
 use crate::{
-    say,
+    operator::{say, words},
     shim::{
         PROGRAM, error_of,
         words::{greet_mcp, pass_to_client, pass_to_server, progress, request_with, result},
     },
-    words,
 };
 
 const MCP: &str = "2025-11-25";
@@ -85,7 +84,7 @@ fn one_of_three_is_cancelled_and_the_others_finish() {
 fn the_words_of_a_server_that_goes_on_are_others() {
     let mut rig = three_calls();
     let name = in_flight(&rig)[0][0].clone();
-    let mut child = crate::command(&rig.sockets, &["cancel", &name, "--wait", "1h"]).spawn().unwrap();
+    let mut child = super::command(&rig.sockets, &["cancel", &name, "--wait", "1h"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let cancelled = rig.server.receive();
     assert!(cancelled.contains("notifications/cancelled"), "{cancelled}");
@@ -183,9 +182,9 @@ fn a_session_is_found_whatever_environment_either_side_has() {
         let name = rig.shim.id.to_string();
         for of_reader in [bare, codex, shell] {
             let command = |arguments: &[&str]| {
-                let mut command = crate::command(Path::new(""), arguments);
+                let mut command = super::command(Path::new(""), arguments);
                 command.env_clear().envs(of_reader.iter().copied());
-                crate::end(command)
+                super::end(command)
             };
             // Other shims of this user may run, and some not answer.
             let said = command(&["ps", "--json", "--session", &name]);

@@ -1,10 +1,10 @@
 //! ACP v1: a cancelled request is always answered.
 
-use crate::expect::{
+use super::expect::{
     both_failed_once_and_b_says_why, nothing_is_stray_or_missed, settled_once_and_the_session_goes_on,
 };
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
+use super::parts::{Client, Server};
+use super::play::Scenario;
 
 const CLIENT: Client = Client::AcpTypeScript;
 const AGENT: Server = Server::AcpTypeScript;

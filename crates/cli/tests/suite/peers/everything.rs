@@ -1,8 +1,8 @@
 //! server-everything, whose long operation ignores cancels: the recording shows what the client no longer hears.
 
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
-use crate::story::Story;
+use super::parts::{Client, Server};
+use super::play::Scenario;
+use super::story::Story;
 
 /// Steps of the operation, and those after which the client cancels it.
 const STEPS: u64 = 10;

@@ -1,6 +1,6 @@
 //! What every run through the shim has to show.
 
-use crate::story::Story;
+use super::story::Story;
 
 const SIGKILL: i32 = 9;
 

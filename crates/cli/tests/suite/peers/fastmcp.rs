@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::expect::settled_once_and_the_session_goes_on;
-use crate::parts::{Client, PROGRAMS, Server};
-use crate::play::Scenario;
-use crate::programs::{Bench, Program, Seen};
+use super::expect::settled_once_and_the_session_goes_on;
+use super::parts::{Client, PROGRAMS, Server};
+use super::play::Scenario;
+use super::programs::{Bench, Program, Seen};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"printf","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}

@@ -1,7 +1,7 @@
 //! The command line of the MCP Inspector, which drops `--` from the server's command.
 
-use crate::parts::{PROGRAMS, Server, programs};
-use crate::programs::{Bench, Program, Seen};
+use super::parts::{PROGRAMS, Server, programs};
+use super::programs::{Bench, Program, Seen};
 
 /// D46.
 #[test]

@@ -1,8 +1,8 @@
 //! LSP on vscode-jsonrpc: a cancelled request is always answered.
 
-use crate::expect::{both_failed_once_and_b_says_why, settled_once_and_the_session_goes_on};
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
+use super::expect::{both_failed_once_and_b_says_why, settled_once_and_the_session_goes_on};
+use super::parts::{Client, Server};
+use super::play::Scenario;
 
 const CLIENT: Client = Client::VscodeJsonrpc;
 const SERVER: Server = Server::VscodeJsonrpc;

@@ -1,9 +1,9 @@
 //! MCP: TypeScript 1.x (handshake era) and Python 2.x (2026-07-28, and legacy by flag).
 
-use crate::expect::{both_failed_once_and_b_says_why, settled_once_and_the_session_goes_on};
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
-use crate::story::Story;
+use super::expect::{both_failed_once_and_b_says_why, settled_once_and_the_session_goes_on};
+use super::parts::{Client, Server};
+use super::play::Scenario;
+use super::story::Story;
 
 const PAIRS: [(Client, Server); 2] =
     [(Client::McpTypeScript, Server::McpTypeScript), (Client::McpPython, Server::McpPython)];

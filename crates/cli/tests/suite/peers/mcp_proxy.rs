@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::parts::{PROGRAMS, Server, peers, programs, text};
-use crate::programs::{Bench, Program, Seen};
+use super::parts::{PROGRAMS, Server, peers, programs, text};
+use super::programs::{Bench, Program, Seen};
 
 /// D46.
 #[test]

@@ -1,7 +1,7 @@
 //! mcporter, which prints the stderr of a server that exits with a code of failure into its own results.
 
-use crate::parts::{PROGRAMS, Server, programs};
-use crate::programs::{Bench, Program, Seen};
+use super::parts::{PROGRAMS, Server, programs};
+use super::programs::{Bench, Program, Seen};
 
 /// D45. It closes the server's input, and sends SIGTERM where that does not suffice.
 #[test]

@@ -1,7 +1,7 @@
 //! neovim with a language server, which warns its user of a server that ends with a code of failure.
 
-use crate::parts::{Server, peers, text};
-use crate::programs::{Bench, Program, Seen};
+use super::parts::{Server, peers, text};
+use super::programs::{Bench, Program, Seen};
 
 const JSON: &str = "node/json/node_modules";
 const JSONRPC: &str = "node/lsp/node_modules";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::parts::{Client, Server, missing};
+use super::parts::{Client, Server, missing};
 
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 

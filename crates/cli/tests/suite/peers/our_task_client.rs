@@ -1,10 +1,10 @@
 //! MCP tasks (2025-11-25): a client of ours with the TypeScript SDK's server, directly and through the shim.
 
-use crate::expect::nothing_is_stray_or_missed;
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
-use crate::story::Story;
-use crate::tasks::{calls_of_tasks, results};
+use super::expect::nothing_is_stray_or_missed;
+use super::parts::{Client, Server};
+use super::play::Scenario;
+use super::story::Story;
+use super::tasks::{calls_of_tasks, results};
 
 /// Plays the scenario and checks both runs; the task is cancelled so often, and never by a notification (MCP-C13);
 /// a poll may be, being a request like any other (TASK-11).

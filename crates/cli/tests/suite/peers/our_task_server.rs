@@ -1,10 +1,10 @@
 //! MCP tasks (2025-11-25): the TypeScript SDK's client with a server of ours, on each store. What holds, holds without
 //! the shim and through it.
 
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
-use crate::story::Story;
-use crate::tasks::{code, nothing_crosses_but_polls, results};
+use super::parts::{Client, Server};
+use super::play::Scenario;
+use super::story::Story;
+use super::tasks::{code, nothing_crosses_but_polls, results};
 
 /// Plays the scenario on every store, checks each run, and gives those through the shim.
 fn play(name: &'static str, check: impl Fn(&Story)) -> Vec<Story> {

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::parts::{Client, Server, missing};
-use crate::recording::Recording;
-use crate::story::Story;
-use crate::table::table;
+use super::parts::{Client, Server, missing};
+use super::recording::Recording;
+use super::story::Story;
+use super::table::table;
 
 /// After this a run is killed, so that nothing hangs; no run that works comes near it.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::parts::{not_installed, text};
-use crate::play::{BOUND, PATIENCE_SHIM, kill_group, read, say, skip};
+use super::parts::{not_installed, text};
+use super::play::{BOUND, PATIENCE_SHIM, kill_group, read, say, skip};
 
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 

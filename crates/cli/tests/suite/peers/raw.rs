@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
+use super::parts::{Client, Server};
+use super::play::Scenario;
 
 const SERVERS: [(&str, Server); 4] = [
     ("mcp", Server::McpTypeScript),

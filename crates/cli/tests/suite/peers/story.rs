@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::recording::Recording;
+use super::recording::Recording;
 
 /// One run of a scenario; its `Debug` form is what a failed test prints.
 pub(crate) struct Story {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::parts::{PROGRAMS, Server, programs};
-use crate::play::read;
-use crate::programs::{Bench, Program, Seen};
+use super::parts::{PROGRAMS, Server, programs};
+use super::play::read;
+use super::programs::{Bench, Program, Seen};
 
 #[test]
 fn one_client_sees_the_same_and_its_cancel_stops_the_work() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::story::Story;
+use super::story::Story;
 
 const LABEL: usize = 20;
 const COLUMN: usize = 52;

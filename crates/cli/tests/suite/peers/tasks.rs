@@ -3,10 +3,10 @@
 use rescind_proto::error_code;
 use serde_json::Value;
 
-use crate::expect::nothing_is_stray_or_missed;
-use crate::parts::{Client, Server};
-use crate::play::Scenario;
-use crate::story::Story;
+use super::expect::nothing_is_stray_or_missed;
+use super::parts::{Client, Server};
+use super::play::Scenario;
+use super::story::Story;
 
 fn play(name: &'static str) -> Option<Story> {
     Scenario::new(name, Client::McpTypeScriptTasks, Server::McpTypeScriptTasks).play()

@@ -1,0 +1,24 @@
+//! The command from outside: real processes, both ends of a link in the test's hands or real SDKs.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod demo;
+mod floods;
+mod operator;
+mod page;
+mod peers;
+mod recordings;
+mod run_admin;
+mod run_admin_attacks;
+mod run_admin_cost;
+mod run_admin_socket;
+mod run_agent;
+mod run_bad_input;
+mod run_cancel;
+mod run_debt;
+mod run_flags;
+mod run_lifecycle;
+mod run_log;
+mod run_record;
+mod run_terminal;
+mod shim;
