@@ -52,7 +52,7 @@ peers:
 
 # The console's page in a real Chromium, and pictures of it in target/screenshots; needs chromium and chromedriver.
 page:
-    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-console --test browser
+    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-console --test suite browser::
     cargo build -p rescind-cli --examples
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test suite page::
 

@@ -1,7 +1,7 @@
 //! The console's page in a real Chromium over a real `rescind run`: what an operator stops there has stopped.
 
 #[expect(dead_code, reason = "made for the tests of the page, which need more of it")]
-#[path = "../../../console/tests/browser/driver.rs"]
+#[path = "../../../console/tests/suite/browser/driver.rs"]
 mod driver;
 
 use std::{

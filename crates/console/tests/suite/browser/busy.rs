@@ -8,7 +8,7 @@ use std::sync::{
 use rescind_feed::{Request, Settled, SettledHow, State};
 use rescind_testkit::fake_shim::{asked, request};
 
-use crate::{
+use super::{
     driver::Browser,
     stage::{SECOND, Stage, meanwhile, on_stage, row},
 };

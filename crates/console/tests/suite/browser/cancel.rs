@@ -3,7 +3,7 @@
 use rescind_feed::{Answer, Cancel, End, Late, Outcome, Request, Settled, SettledHow, State};
 use rescind_testkit::fake_shim::{asked, percent, request};
 
-use crate::{
+use super::{
     driver::{Browser, key},
     stage::{SECOND, cancel, on_stage, row, stopped},
 };

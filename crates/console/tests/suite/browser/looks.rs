@@ -3,7 +3,7 @@
 use rescind_feed::{Answer, FrameView, Late, Outcome, Request, Settled, SettledHow, Side, State};
 use rescind_testkit::fake_shim::{FakeShim, asked, percent, request, session};
 
-use crate::stage::{SECOND, Stage, on_stage, row, stopped};
+use super::stage::{SECOND, Stage, on_stage, row, stopped};
 
 /// A little of everything.
 fn everything(stage: &Stage) -> Vec<FakeShim> {

@@ -8,7 +8,7 @@ use rescind_testkit::fake_shim::{FakeShim, session};
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, sync::oneshot};
 
-use crate::driver::Browser;
+use super::driver::Browser;
 
 pub(crate) const SECOND: u64 = 1_000_000;
 

@@ -4,7 +4,7 @@ use rescind_console::Recording;
 use rescind_feed::{End, FrameView, Settled, SettledHow, Side, State};
 use rescind_testkit::fake_shim::{FakeShim, percent, request, session};
 
-use crate::{
+use super::{
     driver::{Browser, key},
     stage::{SECOND, Stage, bar, cancel, on_stage, row},
 };

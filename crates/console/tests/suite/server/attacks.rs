@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use rescind_testkit::fake_shim::request;
 
-use crate::rig::{Answer, Rig};
+use super::rig::{Answer, Rig};
 
 /// What every answer says to the browser, whoever asked for whatever.
 fn check_headers(answer: &Answer) {

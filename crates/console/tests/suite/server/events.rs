@@ -3,7 +3,7 @@
 use rescind_feed::End;
 use rescind_testkit::fake_shim::{percent, request};
 
-use crate::rig::{Piece, Rig};
+use super::rig::{Piece, Rig};
 
 fn session(piece: &Piece) -> &str {
     piece.data["session"].as_str().unwrap()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rescind_feed::{Counters, Histogram};
 use rescind_testkit::fake_shim::{FakeShim, session};
 
-use crate::rig::Rig;
+use super::rig::Rig;
 
 #[test]
 fn a_scraper_needs_the_key_and_gets_every_session() {
