@@ -10,6 +10,10 @@ check:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo test --workspace
 
+# The tests whose module or name has FILTER in it: `just test relay_cancel`, `just test peer::storm`.
+test FILTER:
+    cargo test --workspace --no-fail-fast -- {{FILTER}}
+
 # Everything, as it runs for each submission.
 ci:
     .ci/run
@@ -67,7 +71,7 @@ wrapped:
 
 # Writes the page of cases anew, from the comments of tests.
 pages:
-    RESCIND_WRITE_PAGES=1 cargo test -p rescind-testkit --test pages
+    RESCIND_WRITE_PAGES=1 cargo test -p rescind-testkit --test suite pages::
 
 # Licences, sources and duplicates of dependencies; needs cargo-deny.
 deny:

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs};
 
-use crate::sources::{self, Test};
+use super::sources::{self, Test};
 
 const WRITE: &str = "RESCIND_WRITE_PAGES";
 
@@ -137,7 +137,7 @@ fn the_page_of_cases_is_up_to_date() {
         let found = fs::read_to_string(path).unwrap_or_default();
         assert!(
             found == text,
-            "docs/cases.md is out of date: `just pages`, or {WRITE}=1 cargo test -p rescind-testkit --test pages"
+            "docs/cases.md is out of date: `just pages`, or {WRITE}=1 cargo test -p rescind-testkit --test suite pages::"
         );
     }
 }
@@ -184,7 +184,7 @@ fn page(tests: &[Test]) -> String {
         "# Cases, and the tests that show them\n\n\
          Behaviours collected from the test suites and bug trackers of the field. \
          Written by a test from the comments of tests, `Case 12, 22.`: \
-         `just pages`. Files are those of `crates/*/tests`: `rescind` observes \
+         `just pages`. Files are those of `crates/*/tests/suite`: `rescind` observes \
          handlers, tasks and processes of whole endpoints, `tasks` the stores and state machine of tasks, \
          `proto` the engine, `cli` the shim between real processes. \
          In brackets: the dialects that the test itself names, each of which it runs. \

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use rescind_proto::rule::Rule;
 
-use crate::sources;
+use super::sources;
 
 fn text() -> String {
     fs::read_to_string(sources::page("seeds.md")).unwrap()
