@@ -24,7 +24,7 @@ proptest! {
         scene in 0..scenes::relay().len(),
         steps in vec(any::<u8>(), 50..LONGEST),
     ) {
-        check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild().witnessed()), &steps)?;
+        check(&RelayWorld::new(scenes::relay().swap_remove(scene).adversarial().witnessed()), &steps)?;
     }
 
     /// With whole frames and few ids a walk comes deeper.

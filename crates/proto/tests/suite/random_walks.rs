@@ -35,28 +35,28 @@ proptest! {
 
     #[test]
     fn no_walk_through_a_relay_breaks_a_rule(scene in any_of(&scenes::relay()), steps in steps()) {
-        check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild()), &steps)?;
+        check(&RelayWorld::new(scenes::relay().swap_remove(scene).adversarial()), &steps)?;
     }
 
     /// Whoever is told what changes, and looks at that alone, knows all; and the counts add up.
     #[test]
     fn a_watcher_of_a_relay_knows_what_it_knows(scene in any_of(&scenes::relay()), steps in steps()) {
-        check(&RelayWorld::new(scenes::relay().swap_remove(scene).wild().watched()), &steps)?;
+        check(&RelayWorld::new(scenes::relay().swap_remove(scene).adversarial().watched()), &steps)?;
     }
 
     #[test]
     fn no_walk_through_a_chain_breaks_a_rule(scene in any_of(&scenes::chain()), steps in steps()) {
-        check(&ChainWorld::new(scenes::chain().swap_remove(scene).wild()), &steps)?;
+        check(&ChainWorld::new(scenes::chain().swap_remove(scene).adversarial()), &steps)?;
     }
 
     #[test]
     fn no_walk_of_a_pair_breaks_a_rule(scene in any_of(&scenes::endpoint()), steps in steps()) {
-        check(&PairWorld::new(scenes::endpoint().swap_remove(scene).wild()), &steps)?;
+        check(&PairWorld::new(scenes::endpoint().swap_remove(scene).adversarial()), &steps)?;
     }
 
     #[test]
     fn no_walk_before_an_adversarial_peer_breaks_a_rule(scene in any_of(&scenes::endpoint()), client in any::<bool>(), steps in steps()) {
         let role = if client { Side::Client } else { Side::Server };
-        check(&SoloWorld::new(scenes::endpoint().swap_remove(scene).wild(), role), &steps)?;
+        check(&SoloWorld::new(scenes::endpoint().swap_remove(scene).adversarial(), role), &steps)?;
     }
 }

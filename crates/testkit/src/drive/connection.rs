@@ -38,8 +38,8 @@ pub fn connection(bytes: &[u8]) {
     let mut scenes = scenes::endpoint();
     let (Some(world), Some(scene)) = (chooser.choose(5), chooser.choose(scenes.len())) else { return };
     let mut chains = scenes::chain();
-    let chain = chains.swap_remove(scene % chains.len()).wild();
-    let scene = scenes.swap_remove(scene).wild();
+    let chain = chains.swap_remove(scene % chains.len()).adversarial();
+    let scene = scenes.swap_remove(scene).adversarial();
     let broken = match world {
         0 => walk(&PairWorld::new(scene), &mut chooser, LONGEST).err().map(|found| text(&found)),
         1 => walk(&SoloWorld::new(scene, Side::Client), &mut chooser, LONGEST).err().map(|found| text(&found)),

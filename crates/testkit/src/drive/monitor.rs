@@ -33,7 +33,7 @@ pub fn monitor(bytes: &[u8]) {
         let _ = babble(&mut chooser);
         return;
     }
-    let world = RelayWorld::new(scenes.swap_remove(choice).wild().witnessed());
+    let world = RelayWorld::new(scenes.swap_remove(choice).adversarial().witnessed());
     if let Err(found) = walk(&world, &mut chooser, LONGEST) {
         panic!("{}", found.to_text());
     }

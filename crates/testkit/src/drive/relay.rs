@@ -36,7 +36,9 @@ pub fn relay(bytes: &[u8]) {
         let _ = babble(&mut chooser);
         return;
     }
-    if let Err(found) = walk(&RelayWorld::new(scenes.swap_remove(choice).wild().watched()), &mut chooser, LONGEST) {
+    if let Err(found) =
+        walk(&RelayWorld::new(scenes.swap_remove(choice).adversarial().watched()), &mut chooser, LONGEST)
+    {
         panic!("{}", found.to_text());
     }
 }

@@ -174,7 +174,7 @@ impl World for ChainWorld {
                     if Cut::Frame.len(pending) < pending.len() {
                         out.push(action(side, Cut::Frame));
                     }
-                    if self.scene.wild {
+                    if self.scene.adversarial {
                         out.extend(PIECES.map(|cut| action(side, cut)));
                     }
                 }

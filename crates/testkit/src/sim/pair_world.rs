@@ -150,7 +150,7 @@ impl World for PairWorld {
                 }
                 if self.scene.filtered {
                     // A driver with filters writes whole frames.
-                } else if self.scene.wild {
+                } else if self.scene.adversarial {
                     out.extend(PIECES.map(|cut| Action::Write(side, cut)));
                 } else if !self.ends[side].is_cut() {
                     out.push(Action::Write(side, Cut::Half));
@@ -158,7 +158,7 @@ impl World for PairWorld {
             }
             if !self.flight[side].is_empty() {
                 out.push(Action::Deliver(side, Cut::All));
-                if self.scene.wild {
+                if self.scene.adversarial {
                     out.extend(PIECES.map(|cut| Action::Deliver(side, cut)));
                 }
             }
@@ -169,7 +169,7 @@ impl World for PairWorld {
         if self.due().is_some() {
             out.push(Action::Timeout);
         }
-        if self.scene.wild {
+        if self.scene.adversarial {
             out.extend([Action::Wait(100), Action::Wait(3000)]);
         }
         if self.scene.ends && Side::BOTH.into_iter().any(|side| !self.ends[side].model.write_closed) {

@@ -131,7 +131,7 @@ impl RelayWorld {
     fn send(&mut self, from: Side, said: Said, frame: &str) {
         self.note(|| format!("{} -> {frame}", from.as_str()));
         self.flight[from].push_back((said, text::bytes(frame)));
-        if !self.scene.wild {
+        if !self.scene.adversarial {
             self.deliver(from, Cut::All);
         }
     }
@@ -390,7 +390,7 @@ impl RelayWorld {
         let again = self.model.asks[at].answers_said > 0;
         self.send(by, Said::Answer(at), &write(&id, at));
         // A second answer that is on its way while its id is used again could not be told from a first one.
-        if again && self.scene.wild {
+        if again && self.scene.adversarial {
             self.deliver(by, Cut::All);
         }
     }
@@ -412,7 +412,7 @@ impl World for RelayWorld {
                 if Cut::Frame.len(pending) < pending.len() {
                     out.push(Action::Write(side, Cut::Frame));
                 }
-                if scene.wild {
+                if scene.adversarial {
                     out.extend(PIECES.map(|cut| Action::Write(side, cut)));
                 } else if !self.hops[side].is_cut() {
                     out.push(Action::Write(side, Cut::Half));
@@ -439,14 +439,14 @@ impl World for RelayWorld {
                 }
             }
             for id in 0..scene.ids.len().min(fresh + 1) {
-                if self.cancels[side][id] < 2 || scene.wild {
+                if self.cancels[side][id] < 2 || scene.adversarial {
                     out.push(Action::Cancel(side, id as u8));
                 }
             }
             if self.model.plains < scene.plains {
                 out.push(Action::Plain(side));
             }
-            if scene.wild {
+            if scene.adversarial {
                 out.push(Action::Garbage(side));
             }
         }
@@ -458,7 +458,7 @@ impl World for RelayWorld {
                 {
                     out.push(Action::Answer(at as u8));
                 }
-                if ask.answers_said == 0 && (scene.mangled || scene.wild) && !scene.tasks {
+                if ask.answers_said == 0 && (scene.mangled || scene.adversarial) && !scene.tasks {
                     out.push(Action::AnswerMangled(at as u8));
                 }
                 if ask.answers_said == 0 && ask.cancels_seen > 0 && !scene.dialects[by].is_silent() {
@@ -473,16 +473,16 @@ impl World for RelayWorld {
                 out.push(Action::Stop(at as u8));
             }
         }
-        if scene.turn && self.may_say(Side::Client) && (self.model.turn_cancels_said < 2 || scene.wild) {
+        if scene.turn && self.may_say(Side::Client) && (self.model.turn_cancels_said < 2 || scene.adversarial) {
             out.push(Action::TurnCancel);
         }
-        if scene.turn && self.may_say(Side::Server) && (self.model.updates < 2 || scene.wild) {
+        if scene.turn && self.may_say(Side::Server) && (self.model.updates < 2 || scene.adversarial) {
             out.push(Action::Update);
         }
         if self.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
-        if scene.wild {
+        if scene.adversarial {
             out.extend([Action::Wait(100), Action::Wait(3000)]);
         }
         if scene.ends {

@@ -62,7 +62,7 @@ pub struct Scene {
     /// Whether answers may hold bytes that are not UTF-8.
     pub mangled: bool,
     /// Whether bytes arrive in pieces, garbage lies between messages, and time passes in small steps.
-    pub wild: bool,
+    pub adversarial: bool,
     /// Whether a monitor watches each link of a relay, and must see what the relay knows.
     pub witnessed: bool,
     /// Whether a copy of all that a relay shows is kept in step by its changes, and its counts must add up.
@@ -112,7 +112,7 @@ impl Scene {
             turn: false,
             tasks: false,
             mangled: false,
-            wild: false,
+            adversarial: false,
             witnessed: false,
             watched: false,
             filtered: false,
@@ -125,9 +125,9 @@ impl Scene {
 
     /// A scene for walks: many requests under odd ids, bytes in pieces, garbage between them.
     #[must_use]
-    pub fn wild(self) -> Self {
+    pub fn adversarial(self) -> Self {
         Self {
-            wild: true,
+            adversarial: true,
             ids: &["0", "\"\"", "5", "\"5\"", "9007199254740993", "\"\\u00e9\""],
             asks: Sides { client: 40, server: 20 },
             plains: 10,

@@ -113,7 +113,7 @@ impl SoloWorld {
             self.note(|| format!("peer -> {frame}"));
             self.flight.extend_from_slice(&text::bytes(frame));
         }
-        if self.scene.wild { Ok(()) } else { self.deliver(Cut::All) }
+        if self.scene.adversarial { Ok(()) } else { self.deliver(Cut::All) }
     }
 
     /// Some of what the peer has said arrives, in one read.
@@ -198,7 +198,7 @@ impl World for SoloWorld {
             }
             if self.scene.filtered {
                 out.push(Action::KeepBack);
-            } else if self.scene.wild {
+            } else if self.scene.adversarial {
                 out.extend(PIECES.map(Action::Write));
             } else if !self.end.is_cut() {
                 out.push(Action::Write(Cut::Half));
@@ -215,28 +215,28 @@ impl World for SoloWorld {
                     out.push(Action::Ask(id as u8));
                     out.push(Action::AskAndCancel(id as u8));
                 }
-                if self.cancels[id] < 2 || scene.wild {
+                if self.cancels[id] < 2 || scene.adversarial {
                     out.push(Action::Cancel(id as u8));
                 }
             }
             for (at, call) in model.calls.iter().enumerate().filter(|(_, call)| call.id.is_some()) {
                 if counted(&self.answers, at) < scene.answers {
                     out.push(Action::Answer(at as u8));
-                    if scene.mangled || scene.wild {
+                    if scene.mangled || scene.adversarial {
                         out.push(Action::AnswerMangled(at as u8));
                     }
                     if !scene.dialects[peer].is_silent() && call.cancels > 0 {
                         out.push(Action::AnswerCancelled(at as u8));
                     }
                 }
-                if scene.dialects[peer].progress.is_some() && (counted(&self.progress, at) < 2 || scene.wild) {
+                if scene.dialects[peer].progress.is_some() && (counted(&self.progress, at) < 2 || scene.adversarial) {
                     out.push(Action::Progress(at as u8));
                 }
             }
             if self.plains < scene.plains {
                 out.push(Action::Plain);
             }
-            if scene.wild {
+            if scene.adversarial {
                 out.push(Action::Garbage);
             }
             if scene.filtered && !self.end.vetoes {
@@ -246,7 +246,7 @@ impl World for SoloWorld {
                 out.push(Action::End);
             }
         }
-        if scene.wild {
+        if scene.adversarial {
             out.extend([Action::Wait(100), Action::Wait(3000)]);
         }
         if self.end.conn.poll_timeout().is_some() {
