@@ -10,7 +10,7 @@ use std::{
 };
 
 use rescind::relay::{Ending, Level, Link, LinkError, run};
-use rescind_proto::relay::{Config, End};
+use rescind_proto::relay::{End, RelayConfig};
 
 use crate::shim::{
     PROGRAM,

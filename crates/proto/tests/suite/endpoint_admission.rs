@@ -11,7 +11,7 @@ use rescind_proto::{
 
 use crate::endpoint_rig::*;
 
-fn bounded(running: usize, queued: usize) -> Config {
+fn bounded(running: usize, queued: usize) -> ConnectionConfig {
     let mut config = config(Side::Server, &mcp::LATEST_LEGACY);
     config.max_running = running;
     config.max_queued = queued;

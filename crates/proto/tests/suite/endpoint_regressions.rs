@@ -1,9 +1,6 @@
 //! What the explorer and the walks have found in an endpoint, each as the shortest way to it.
 
-use rescind_proto::{
-    connection::{Reply, Verdict},
-    dialect::mcp,
-};
+use rescind_proto::{connection::Reply, dialect::mcp, link::Verdict};
 
 use crate::endpoint_rig::{OK, client, mcp_cancel, server};
 
