@@ -360,7 +360,7 @@ pub(crate) fn event(shared: &Shared, event: &ConnectionEvent) {
         ConnectionEvent::Late { id, what } => {
             tracing::debug!(conn, id = %text(id), what = ?what, "something arrived late")
         }
-        ConnectionEvent::GivenUp { unsent } => tracing::warn!(conn, debt, "the peer does not read what it is owed"),
+        ConnectionEvent::GivenUp { unsent } => tracing::warn!(conn, unsent, "the peer does not read what it is owed"),
         ConnectionEvent::Request(_)
         | ConnectionEvent::Notification(_)
         | ConnectionEvent::Settled { .. }
