@@ -65,9 +65,10 @@ use crate::{
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
+    table::Bounds,
     time::Instant,
     timer_queue::{TimerKey, TimerQueue},
-    tombstones::{Bounds, Tombstones},
+    tombstones::{Tombstones, YOUNG},
 };
 use batch::Batch;
 use turn::Turns;
@@ -249,7 +250,7 @@ impl Connection {
     pub fn new(config: ConnectionConfig) -> Self {
         let seed = Seed::new(config.seed);
         let (least, longest) = config.remember;
-        let bounds = Bounds { most: config.remembered, least, longest };
+        let bounds = Bounds { most: config.remembered, hard: config.remembered.saturating_mul(YOUNG), least, longest };
         let bounds = if config.has(SeededBug::LeakedTombstone) { Bounds::ENDLESS } else { bounds };
         Self {
             negotiation: Negotiation::new(Sides { client: config.dialect, server: config.dialect }),

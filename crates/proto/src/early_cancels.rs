@@ -4,15 +4,12 @@
 //! that was never seen can only be ahead of its request.
 
 use core::time::Duration;
-use std::collections::VecDeque;
-
-use hashbrown::HashTable;
 
 use crate::{
     cause::MAX_REASON,
     hash::Seed,
     id::{IncomingId, RequestId},
-    slab::{Key, Slab},
+    table::{Bounds, Entry, Ring, Table},
     time::Instant,
 };
 
@@ -30,7 +27,7 @@ impl EarlyCancelLimits {
     pub const STRANGER: Self = Self { most: 64, hold: Duration::from_millis(250) };
 }
 
-/// A held cancel.
+/// An early cancel.
 #[derive(Clone, Debug)]
 pub(crate) struct EarlyCancel {
     pub(crate) id: IncomingId,
@@ -39,18 +36,26 @@ pub(crate) struct EarlyCancel {
     pub(crate) until: Instant,
 }
 
-/// Held cancels, found by id and given up oldest first.
+impl Entry for EarlyCancel {
+    type Id = IncomingId;
+
+    fn id(&self) -> &IncomingId {
+        &self.id
+    }
+}
+
+/// Early cancels, found by id and given up oldest first.
 #[derive(Clone, Debug)]
 pub(crate) struct EarlyCancels {
-    held: Slab<EarlyCancel>,
-    ids: HashTable<u32>,
-    /// Oldest first, with some that were taken.
-    order: VecDeque<Key>,
-    /// A timer is armed, perhaps for one that was taken since.
+    /// They lie in the ring [`RING`] from the start.
+    table: Table<EarlyCancel>,
+    /// A timer is armed, perhaps for one that was claimed since.
     is_armed: bool,
-    bounds: EarlyCancelLimits,
+    limits: EarlyCancelLimits,
     seed: Seed,
 }
+
+const RING: Ring = Ring::Over;
 
 /// What became of a cancel that was to be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,38 +68,40 @@ pub(crate) enum Hold {
 }
 
 impl EarlyCancels {
-    pub(crate) const fn new(bounds: EarlyCancelLimits, seed: Seed) -> Self {
-        Self { held: Slab::new(), ids: HashTable::new(), order: VecDeque::new(), is_armed: false, bounds, seed }
+    pub(crate) const fn new(limits: EarlyCancelLimits, seed: Seed) -> Self {
+        Self { table: Table::new(seed), is_armed: false, limits, seed }
     }
 
     pub(crate) fn hold(&mut self, now: Instant, id: RequestId, reason: Option<Box<str>>) -> Hold {
-        if self.find(&id).is_some() {
+        let id = IncomingId(id);
+        if self.table.by_id(&id).is_some() {
             return Hold::Repeated;
         }
-        if self.len() >= self.bounds.most || self.bounds.hold.is_zero() || id.heap_bytes() > MAX_REASON {
+        if self.len() >= self.limits.most || self.limits.hold.is_zero() || id.0.heap_bytes() > MAX_REASON {
             return Hold::Full;
         }
-        let Self { held, ids, order, bounds, seed, .. } = self;
-        let hash = seed.id(&id);
-        let key = held.insert(EarlyCancel { id: IncomingId(id), reason, until: now + bounds.hold });
-        ids.insert_unique(hash, key.index(), |&at| held.at(at).map_or(0, |other| seed.id(&other.id.0)));
-        order.push_back(key);
+        let until = now + self.limits.hold;
+        let key = self.table.insert(self.table.hash(&id), EarlyCancel { id, reason, until });
+        self.table.retire(key, now, RING);
         Hold::Held
     }
 
-    /// Takes the cancel held for a request that has arrived.
-    pub(crate) fn take(&mut self, id: &RequestId) -> Option<EarlyCancel> {
-        let key = self.find(id)?;
-        let taken = self.remove(key);
+    /// Removes the cancel held for a request that has arrived.
+    pub(crate) fn claim(&mut self, id: &RequestId) -> Option<EarlyCancel> {
+        // Nearly every request finds the table empty.
+        if self.is_empty() {
+            return None;
+        }
+        let key = self.table.find(self.seed.id(id), |held| held.id.0 == *id)?;
+        let claimed = self.table.remove(key, Some(RING));
         self.tidy();
-        taken
+        claimed
     }
 
-    /// Takes the next cancel that was held in vain.
+    /// Removes the next cancel that was held in vain.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<EarlyCancel> {
-        let oldest = *self.order.front()?;
-        self.held.get(oldest).filter(|held| held.until <= now)?;
-        let expired = self.remove(oldest);
+        let key = self.table.expired(RING, now, &self.bounds())?;
+        let expired = self.table.remove(key, None);
         self.tidy();
         expired
     }
@@ -102,13 +109,12 @@ impl EarlyCancels {
     /// Bytes of memory held, capacities included.
     pub(crate) fn held(&self) -> usize {
         let text = |held: &EarlyCancel| held.id.0.heap_bytes() + held.reason.as_ref().map_or(0, |reason| reason.len());
-        let texts = self.held.iter().map(|(_, held)| text(held)).sum::<usize>();
-        self.held.held() + self.ids.allocation_size() + self.order.capacity() * size_of::<Key>() + texts
+        self.table.held() + self.table.iter().map(|(_, held)| text(held)).sum::<usize>()
     }
 
     /// When the first is to be given up.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.held.get(*self.order.front()?).map(|held| held.until)
+        self.table.due(RING, &self.bounds())
     }
 
     /// When a timer is to be armed, unless one is: it calls [`expire`](Self::expire), and then this again.
@@ -124,45 +130,30 @@ impl EarlyCancels {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.held.len()
+        self.table.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Feeds ids and remaining times into a hasher.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        for held in self.order.iter().filter_map(|key| self.held.get(*key)) {
+        for held in self.table.tombstones().filter_map(|(key, _)| self.table.get(key)) {
             (&held.id, held.until.since(now)).hash(state);
         }
     }
 
-    fn find(&self, id: &RequestId) -> Option<Key> {
-        // Nearly every request finds the table empty.
-        if self.len() == 0 {
-            return None;
-        }
-        let is = |&at: &u32| self.held.at(at).is_some_and(|held| held.id.0 == *id);
-        self.held.key_at(*self.ids.find(self.seed.id(id), is)?)
+    const fn bounds(&self) -> Bounds {
+        Bounds { most: usize::MAX, hard: usize::MAX, least: Duration::MAX, longest: self.limits.hold }
     }
 
-    fn remove(&mut self, key: Key) -> Option<EarlyCancel> {
-        let taken = self.held.remove(key)?;
-        if let Ok(entry) = self.ids.find_entry(self.seed.id(&taken.id.0), |&at| at == key.index()) {
-            entry.remove();
-        }
-        Some(taken)
-    }
-
-    /// Keeps the oldest in front, so that [`due`](Self::due) sees it, and the order no longer than twice what is held.
+    /// A burst gives its room back.
     fn tidy(&mut self) {
-        if self.len() == 0 {
-            // A burst gives its room back.
-            *self = Self { is_armed: self.is_armed, ..Self::new(self.bounds, self.seed) };
-            return;
-        }
-        let Self { held, order, .. } = self;
-        while order.pop_front_if(|key| held.get(*key).is_none()).is_some() {}
-        if order.len() > 2 * held.len() + 32 {
-            order.retain(|key| held.get(*key).is_some());
+        if self.is_empty() {
+            self.table = Table::new(self.seed);
         }
     }
 }
@@ -181,39 +172,38 @@ mod tests {
 
     #[test]
     fn each_is_found_by_its_id_and_the_rest_expire_in_their_order() {
-        let mut sticky =
-            EarlyCancels::new(EarlyCancelLimits { most: 3, hold: Duration::from_millis(10) }, Seed::new(1));
+        let mut early = EarlyCancels::new(EarlyCancelLimits { most: 3, hold: Duration::from_millis(10) }, Seed::new(1));
         for value in 0..3 {
-            assert_eq!(sticky.hold(at(value as u64), id(value), None), Hold::Held);
+            assert_eq!(early.hold(at(value as u64), id(value), None), Hold::Held);
         }
-        assert_eq!(sticky.hold(at(3), id(1), None), Hold::Repeated);
-        assert_eq!(sticky.hold(at(3), id(9), None), Hold::Full);
-        assert_eq!(sticky.take(&id(0)).map(|held| held.id.0), Some(id(0)));
-        assert_eq!((sticky.len(), sticky.due()), (2, Some(at(11))), "the oldest that is left");
-        assert_eq!(sticky.take(&id(0)).map(|held| held.id.0), None);
-        assert_eq!(sticky.expire(at(11)).map(|held| held.id.0), Some(id(1)));
-        assert_eq!((sticky.expire(at(11)).map(|held| held.id.0), sticky.due()), (None, Some(at(12))));
-        assert_eq!(sticky.expire(at(12)).map(|held| held.id.0), Some(id(2)));
-        assert_eq!((sticky.len(), sticky.due(), sticky.ids.len()), (0, None, 0));
+        assert_eq!(early.hold(at(3), id(1), None), Hold::Repeated);
+        assert_eq!(early.hold(at(3), id(9), None), Hold::Full);
+        assert_eq!(early.claim(&id(0)).map(|held| held.id.0), Some(id(0)));
+        assert_eq!((early.len(), early.due()), (2, Some(at(11))), "the oldest that is left");
+        assert_eq!(early.claim(&id(0)).map(|held| held.id.0), None);
+        assert_eq!(early.expire(at(11)).map(|held| held.id.0), Some(id(1)));
+        assert_eq!((early.expire(at(11)).map(|held| held.id.0), early.due()), (None, Some(at(12))));
+        assert_eq!(early.expire(at(12)).map(|held| held.id.0), Some(id(2)));
+        assert_eq!((early.len(), early.due(), early.table.residue()), (0, None, 0));
     }
 
     #[test]
     fn requests_that_follow_their_cancels_leave_no_room_behind() {
-        let mut sticky =
+        let mut early =
             EarlyCancels::new(EarlyCancelLimits { most: 1000, hold: Duration::from_secs(10) }, Seed::new(1));
-        sticky.hold(at(0), id(0), None);
+        early.hold(at(0), id(0), None);
         for value in 1..10_000 {
-            sticky.hold(at(0), id(value), None);
-            assert!(sticky.take(&id(value)).is_some());
+            early.hold(at(0), id(value), None);
+            assert!(early.claim(&id(value)).is_some());
         }
-        assert!(sticky.order.capacity() <= 256, "{}", sticky.order.capacity());
-        sticky.take(&id(0));
-        assert_eq!((sticky.order.capacity(), sticky.ids.capacity()), (0, 0));
+        assert!(early.held() <= 16 << 10, "{}", early.held());
+        early.claim(&id(0));
+        assert_eq!(early.held(), 0);
     }
 
     #[test]
     fn an_id_that_would_fill_the_memory_is_not_held() {
-        let mut sticky = EarlyCancels::new(EarlyCancelLimits::STRANGER, Seed::new(1));
-        assert_eq!(sticky.hold(at(0), RequestId::string(&"x".repeat(2000)), None), Hold::Full);
+        let mut early = EarlyCancels::new(EarlyCancelLimits::STRANGER, Seed::new(1));
+        assert_eq!(early.hold(at(0), RequestId::string(&"x".repeat(2000)), None), Hold::Full);
     }
 }

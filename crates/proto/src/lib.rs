@@ -29,6 +29,7 @@ mod outbox;
 mod outgoing;
 mod slab;
 mod standstill;
+mod table;
 mod timer;
 mod timer_queue;
 mod tombstones;

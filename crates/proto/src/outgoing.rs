@@ -18,9 +18,9 @@ use crate::{
     receipt::Receipt,
     slab::{Key, Slab},
     standstill::Standstill,
+    table::Bounds,
     time::Instant,
     timer_queue::{NEVER, TimerKey},
-    tombstones::Bounds,
 };
 
 /// One of our requests, from the call until nothing more can be learnt of it.
@@ -318,8 +318,8 @@ impl Calls {
             let &(key, at) = self.tombstones.front()?;
             if self.slab.get(key).is_some() {
                 let age = now.since(at);
-                let Bounds { most, least, longest } = self.bounds;
-                let many = self.retired > most && age >= least || self.retired > self.bounds.hard();
+                let Bounds { most, least, longest, .. } = self.bounds;
+                let many = self.retired > most && age >= least || self.retired > self.bounds.hard;
                 if age < longest && !many {
                     return None;
                 }
@@ -332,7 +332,7 @@ impl Calls {
 
     /// When the oldest ghost may be forgotten.
     pub(crate) fn expired_due(&self) -> Option<Instant> {
-        let Bounds { most, least, longest } = self.bounds;
+        let Bounds { most, least, longest, .. } = self.bounds;
         let age = if self.retired > most { least.min(longest) } else { longest };
         self.tombstones.front().map(|(_, at)| *at + age)
     }

@@ -26,11 +26,11 @@ mod config;
 mod end;
 mod event;
 mod exchange;
+mod exchanges;
 mod pass;
 mod proof;
 mod settle;
 mod stop;
-mod table;
 mod tag;
 mod tally;
 mod task;
@@ -73,7 +73,7 @@ use crate::{
 };
 use changes::Changes;
 use exchange::{Down, Exchange, Up};
-use table::Table;
+use exchanges::Exchanges;
 use tag::{PackedTag, Tag};
 
 /// A relay between a client and a server.
@@ -84,7 +84,7 @@ pub struct Relay {
     framing: Framing,
     links: Sides<Link>,
     /// By who sent the requests.
-    tables: Sides<Table>,
+    tables: Sides<Exchanges>,
     methods: Methods,
     /// The tools and prompts that requests name, as JSON.
     names: Methods,
@@ -184,7 +184,7 @@ impl Relay {
                 write_closed: false,
                 stalled: None,
             }),
-            tables: Sides::from_fn(|_| Table::new(seed)),
+            tables: Sides::from_fn(|_| Exchanges::new(seed, config.remembered, config.remember)),
             methods: Methods::new(seed),
             held: Sides::from_fn(|side| EarlyCancels::new(config.early_cancels[side], seed)),
             muted: Vec::new(),
@@ -386,7 +386,7 @@ impl Relay {
     /// Settled requests of `side` that are still remembered.
     #[must_use]
     pub fn remembered(&self, side: Side) -> usize {
-        self.tables[side].tombstones().count()
+        self.tables[side].remembered()
     }
 
     /// The rules that `side` broke until now, by number, whether or not the driver hears of each

@@ -1,50 +1,28 @@
 //! Tombstones: ids and tokens that are settled, so that what comes late for them is recognised (D8).
 //!
-//! The way in is [`remember`](Memory::remember), the way out
-//! [`prune`](Memory::prune), called on every way in and when
-//! [`due`](Memory::due) has come: nothing outlives the longest age.
+//! The way in is [`remember`](Tombstones::remember), the way out [`prune`](Tombstones::prune), called on every way in and
+//! when [`due`](Tombstones::due) has come: nothing outlives the longest age.
 
-use core::time::Duration;
-use std::collections::VecDeque;
-
-use hashbrown::{HashTable, hash_table::Entry};
-
-use crate::{hash::Seed, id::RequestId, time::Instant};
+use crate::{
+    hash::Seed,
+    id::RequestId,
+    table::{Bounds, Entry, Ring, Table},
+    time::Instant,
+};
 
 /// How many times the usual bound may be remembered while it is young.
 pub(crate) const YOUNG: usize = 4;
 
-/// How much is remembered, and how long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// Beyond this many, one that is older than `least` is forgotten.
-    pub(crate) most: usize,
-    pub(crate) least: Duration,
-    pub(crate) longest: Duration,
-}
-
-impl Bounds {
-    /// What a leak amounts to; only for [`SeededBug::LeakedTombstone`](crate::bug::SeededBug).
-    pub(crate) const ENDLESS: Self = Self { most: usize::MAX, least: Duration::MAX, longest: Duration::MAX };
-
-    /// Beyond this many, the oldest is forgotten whatever its age: a peer must not choose our memory.
-    pub(crate) const fn hard(&self) -> usize {
-        self.most.saturating_mul(YOUNG)
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstones {
-    tombstones: VecDeque<Tombstone>,
-    /// The number of `tombstones[0]`; numbers wrap.
-    first: u32,
-    /// Numbers of the newest stone of each id.
-    index: HashTable<u32>,
+    /// They lie in the ring [`RING`] from the start; the newest of each id is found by it.
+    table: Table<Tombstone>,
     /// Bytes that long ids own.
     bytes: usize,
     bounds: Bounds,
-    seed: Seed,
 }
+
+const RING: Ring = Ring::Over;
 
 /// Bytes of long ids beyond which the oldest are forgotten whatever their age.
 const MAX_BYTES: usize = 1 << 20;
@@ -52,8 +30,15 @@ const MAX_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 struct Tombstone {
     id: RequestId,
-    at: Instant,
     settled_as: SettledAs,
+}
+
+impl Entry for Tombstone {
+    type Id = RequestId;
+
+    fn id(&self) -> &RequestId {
+        &self.id
+    }
 }
 
 /// What the other side was told of a remembered request.
@@ -66,98 +51,76 @@ pub(crate) enum SettledAs {
 
 impl Tombstones {
     pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
-        Self { tombstones: VecDeque::new(), first: 0, index: HashTable::new(), bytes: 0, bounds, seed }
+        Self { table: Table::new(seed), bytes: 0, bounds }
     }
 
     /// What became of the newest request with this id, if it is remembered.
     pub(crate) fn settled_as(&self, id: &RequestId) -> Option<SettledAs> {
-        if self.tombstones.is_empty() {
+        if self.len() == 0 {
             return None;
         }
-        let Self { tombstones, first, index, seed, .. } = self;
-        let number = index.find(seed.id(id), |&number| tombstone(tombstones, *first, number).id == *id)?;
-        Some(tombstone(tombstones, *first, *number).settled_as)
+        self.table.get(self.table.by_id(id)?).map(|tombstone| tombstone.settled_as)
     }
 
     /// Lays a tombstone; an older one of the same id is no longer found.
     pub(crate) fn remember(&mut self, now: Instant, id: RequestId, settled_as: SettledAs) {
-        self.bytes += id.heap_bytes();
-        let Self { tombstones, first, index, seed, .. } = self;
-        let number = first.wrapping_add(tombstones.len() as u32);
-        tombstones.push_back(Tombstone { id, at: now, settled_as });
-        let id = &tombstone(tombstones, *first, number).id;
-        let entry = index.entry(
-            seed.id(id),
-            |&other| tombstone(tombstones, *first, other).id == *id,
-            |&other| seed.id(&tombstone(tombstones, *first, other).id),
-        );
-        match entry {
-            Entry::Occupied(mut older) => *older.get_mut() = number,
-            Entry::Vacant(place) => {
-                place.insert(number);
-            }
+        let hash = self.table.hash(&id);
+        if let Some(older) = self.table.find(hash, |tombstone| tombstone.id == id) {
+            self.table.unlist(older);
         }
+        self.bytes += id.heap_bytes();
+        let key = self.table.insert(hash, Tombstone { id, settled_as });
+        self.table.retire(key, now, RING);
         self.prune(now);
     }
 
     /// Forgets what is too old, and what is too much.
     pub(crate) fn prune(&mut self, now: Instant) {
-        while let Some(oldest) = self.tombstones.front() {
-            let (age, len) = (now.since(oldest.at), self.tombstones.len());
-            let Bounds { most, least, longest } = self.bounds;
-            let is_small = len <= self.bounds.hard() && self.bytes <= MAX_BYTES;
-            if age < longest && (len <= most || age < least) && is_small {
-                return;
-            }
-            let Self { tombstones, first, index, seed, .. } = self;
-            let found = index.find_entry(seed.id(&tombstones[0].id), |&number| number == *first);
-            if let Ok(entry) = found {
-                entry.remove();
-            }
-            self.bytes -= tombstones.pop_front().map_or(0, |tombstone| tombstone.id.heap_bytes());
-            *first = first.wrapping_add(1);
+        let Self { table, bytes, bounds } = self;
+        table.prune(RING, now, bounds, |_, tombstone| *bytes -= tombstone.id.heap_bytes());
+        while *bytes > MAX_BYTES
+            && let Some(oldest) = table.pop_oldest(RING)
+        {
+            *bytes -= table.remove(oldest, None).map_or(0, |tombstone| tombstone.id.heap_bytes());
         }
     }
 
-    /// When the oldest stone may be forgotten.
+    /// When the oldest may be forgotten.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let Bounds { most, least, longest } = self.bounds;
-        let age = if self.tombstones.len() > most { least.min(longest) } else { longest };
-        self.tombstones.front().map(|oldest| oldest.at + age)
+        self.table.due(RING, &self.bounds)
     }
 
     /// Bytes of memory held, capacities included.
     pub(crate) fn held(&self) -> usize {
-        self.tombstones.capacity() * size_of::<Tombstone>() + self.index.allocation_size() + self.bytes
+        self.table.held() + self.bytes
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.tombstones.len()
+        self.table.len()
     }
 
-    /// When the oldest stone was laid.
+    /// When the oldest was laid.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.tombstones.front().map(|oldest| oldest.at)
+        self.table.oldest()
     }
 
-    /// Feeds ids, fates and ages into a hasher.
+    /// Feeds ids, what became of them and ages into a hasher.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        for tombstone in &self.tombstones {
-            (&tombstone.id, now.since(tombstone.at), tombstone.settled_as).hash(state);
+        for (key, at) in self.table.tombstones() {
+            self.table.get(key).map(|tombstone| (&tombstone.id, now.since(at), tombstone.settled_as)).hash(state);
         }
     }
 }
 
-fn tombstone(tombstones: &VecDeque<Tombstone>, first: u32, number: u32) -> &Tombstone {
-    &tombstones[number.wrapping_sub(first) as usize]
-}
-
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { most: 2, least: Duration::from_secs(5), longest: Duration::from_secs(600) };
+    const BOUNDS: Bounds =
+        Bounds { most: 2, hard: 8, least: Duration::from_secs(5), longest: Duration::from_secs(600) };
 
     fn at(seconds: u64) -> Instant {
         Instant::after_origin(Duration::from_secs(seconds))
@@ -192,8 +155,8 @@ mod tests {
         for value in 0..1000 {
             tombstones.remember(at(0), id(value), SettledAs::Answered);
         }
-        assert_eq!(tombstones.len(), BOUNDS.hard());
-        assert_eq!(tombstones.index.len(), BOUNDS.hard());
+        assert_eq!(tombstones.len(), BOUNDS.hard);
+        assert_eq!(tombstones.table.listed().0, BOUNDS.hard);
         assert_eq!(tombstones.settled_as(&id(999)), Some(SettledAs::Answered));
     }
 
@@ -206,6 +169,6 @@ mod tests {
         tombstones.prune(at(600));
         assert_eq!((tombstones.len(), tombstones.settled_as(&id(7))), (1, Some(SettledAs::Answered)));
         tombstones.prune(at(601));
-        assert_eq!((tombstones.len(), tombstones.index.len()), (0, 0));
+        assert_eq!((tombstones.len(), tombstones.table.listed().0), (0, 0));
     }
 }

@@ -88,7 +88,7 @@ impl Connection {
             Some(_) | None => NEVER,
         };
         let turn = self.turn_of_incoming(dialect, &method, params.session_id);
-        let held = self.early_cancels.take(&id);
+        let held = self.early_cancels.claim(&id);
         let payload = Payload::new(&method, &params);
         let may_start = held.is_none() && self.incoming.may_offer();
         let is_open_question = self.is_question(dialect, &method);

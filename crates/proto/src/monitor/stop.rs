@@ -145,13 +145,13 @@ impl Monitor {
 
     /// A cancel that was ahead of this request names it after all (D9).
     pub(super) fn take_held(&mut self, now: Instant, request: RequestKey) {
-        if self.held[request.from].len() == 0 {
+        if self.held[request.from].is_empty() {
             return;
         }
         let Some(observed) = self.tables[request.from].get(request.key) else { return };
         let forbidden = observed.dialect.uncancellable(self.methods.name(observed.method));
         let forbidden = forbidden.or_else(|| observed.is_task.then_some(Rule::McpC13));
-        let Some(held) = self.held[request.from].take(&observed.id) else { return };
+        let Some(held) = self.held[request.from].claim(&observed.id) else { return };
         self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from: request.from,
             request: Some(request),

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Relay, Settled, Tag, exchange::Down, table::Table};
+use super::{Relay, Settled, Tag, exchange::Down, exchanges::Exchanges};
 use crate::{
     link::RequestKey,
     side::{Side, Sides},
@@ -44,7 +44,7 @@ pub struct OwnMessage {
 
 impl Changes {
     /// A frame has left for `to`, whole.
-    pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, frame: &[u8], tables: &Sides<Table>) {
+    pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, frame: &[u8], tables: &Sides<Exchanges>) {
         let request = match tag {
             Tag::Cancel(request) => request,
             Tag::Answer(request) => {

@@ -229,11 +229,6 @@ impl Exchange {
         self.rare.as_deref()?.partial.as_ref()
     }
 
-    /// The tokens under which it may report: of progress, and of partial results.
-    pub(super) fn tokens(&self) -> impl Iterator<Item = &RequestId> {
-        self.token.iter().chain(self.partial())
-    }
-
     /// Its id on the other side.
     pub(super) fn upstream(&self) -> &RequestId {
         self.renamed.as_ref().unwrap_or(&self.id)

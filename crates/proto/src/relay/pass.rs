@@ -556,14 +556,14 @@ impl Relay {
 
     /// Cancels a request that a held cancel names, before the other side hears of it (D9).
     fn take_held(&mut self, now: Instant, request: RequestKey) -> bool {
-        if self.held[request.from].len() == 0 {
+        if self.held[request.from].is_empty() {
             return false;
         }
         let Some(exchange) = self.tables[request.from].get(request.key) else { return false };
         let method = self.methods.name(exchange.method).to_owned();
         let forbidden = exchange.dialect.uncancellable(&method);
         let is_task = exchange.is_task;
-        let Some(held) = self.held[request.from].take(&exchange.id) else { return false };
+        let Some(held) = self.held[request.from].claim(&exchange.id) else { return false };
         if let Some(rule) = forbidden.or_else(|| is_task.then_some(Rule::McpC13)) {
             self.report_violation(request.from, rule, Some(held.id.0));
             return false;

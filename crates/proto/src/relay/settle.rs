@@ -300,7 +300,7 @@ impl Relay {
     /// Forgets settled requests of which there are too many. Those that are too old have a timer.
     #[inline]
     pub(super) fn prune(&mut self, now: Instant, side: Side) {
-        let is_full = self.tables[side].has_too_many(self.config.remembered);
+        let is_full = self.tables[side].has_too_many();
         if is_full || self.tombstones_due.is_none() || !self.muted.is_empty() {
             self.forget(now, side);
         }
@@ -311,8 +311,8 @@ impl Relay {
         if self.config.has(SeededBug::LeakedTombstone) {
             return;
         }
-        let (least, longest) = self.config.remember;
-        self.tables[side].prune(now, self.config.remembered, (least, longest));
+        let (_, longest) = self.config.remember;
+        self.tables[side].prune(now);
         // One timer for both sides: the older of the two must not wait for the younger.
         if self.tombstones_due.is_none()
             && let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min()

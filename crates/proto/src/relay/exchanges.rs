@@ -1,0 +1,358 @@
+//! The requests of one side: those in flight, and those still remembered (D7, D8, D32).
+//!
+//! What only a relay needs stands here: the ids that requests have on the other side, where those differ, and the ids
+//! that must not be used there again.
+
+use core::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::{
+    Settled,
+    exchange::{Down, Exchange},
+};
+use crate::{
+    hash::Seed,
+    id::RequestId,
+    slab::Key,
+    table::{Bounds, Entry, Index, Ring, Table},
+    time::Instant,
+};
+
+/// Where replacement ids start; they count down (D32).
+const FIRST_OWN: i64 = (1 << 31) - 1;
+
+/// Forgotten ids that were cancelled and never answered, kept as hashes; past this many every
+/// id that is not provably new is replaced.
+const MAX_SPENT: usize = 65_536;
+
+/// How many more are remembered while they may still be answered (D8).
+const PATIENCE: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Exchanges {
+    table: Table<Exchange>,
+    upstream: Upstream,
+    /// Exchanges whose id is a string that a careless peer could take for an integer.
+    numeric_strings: usize,
+    /// Bytes that the ids, tokens and sessions of all of them own: the peer chooses how long those are.
+    kept: usize,
+    over: Bounds,
+    abandoned: Bounds,
+    seed: Seed,
+}
+
+/// The ids of requests on the other side.
+#[derive(Clone, Debug)]
+struct Upstream {
+    /// Exchanges that go by another id there, under that.
+    renamed: Index,
+    spent: HashTable<u64>,
+    /// `spent` has overflowed: only integers above `highest` are known to be new.
+    spent_lost: bool,
+    highest: i64,
+    next_own: i64,
+}
+
+impl Upstream {
+    const fn new() -> Self {
+        Self {
+            renamed: Index::new(),
+            spent: HashTable::new(),
+            spent_lost: false,
+            highest: i64::MIN,
+            next_own: FIRST_OWN,
+        }
+    }
+
+    fn is_spent(&self, hash: u64) -> bool {
+        !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
+    }
+
+    /// An id cancelled and never answered is not used again on this connection (D32).
+    fn spend(&mut self, hash: u64) {
+        if self.spent.len() >= MAX_SPENT {
+            self.spent_lost = true;
+            return;
+        }
+        if self.spent.find(hash, |&spent| spent == hash).is_none() {
+            self.spent.insert_unique(hash, hash, |&spent| spent);
+        }
+    }
+
+    /// Whether `id` was spent, or can no longer be told from one that was.
+    fn may_be_spent(&self, hash: u64, id: &RequestId) -> bool {
+        (self.spent_lost && id.as_integer().is_none_or(|value| value <= self.highest)) || self.is_spent(hash)
+    }
+}
+
+/// What is known under an id.
+pub(super) struct Probe {
+    /// The id's hash.
+    pub(super) hash: u64,
+    /// The newest request of the requester under it.
+    pub(super) previous: Option<Key>,
+    /// Whether the other side could confuse it with another request that it knows or may know.
+    pub(super) taken_upstream: bool,
+}
+
+impl Entry for Exchange {
+    type Id = RequestId;
+
+    #[inline]
+    fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    #[inline]
+    fn tokens(&self) -> impl Iterator<Item = &RequestId> {
+        self.token.iter().chain(self.partial())
+    }
+}
+
+impl Exchanges {
+    /// Settled requests are remembered as D8 says, `most` of them and as long as `least` and `longest`.
+    pub(super) const fn new(seed: Seed, most: usize, (least, longest): (Duration, Duration)) -> Self {
+        Self {
+            table: Table::new(seed),
+            upstream: Upstream::new(),
+            numeric_strings: 0,
+            kept: 0,
+            over: Bounds { most, hard: usize::MAX, least: Duration::ZERO, longest },
+            abandoned: Bounds { most, hard: most.saturating_mul(PATIENCE), least, longest },
+            seed,
+        }
+    }
+
+    /// Requests in flight.
+    #[inline]
+    pub(super) fn live(&self) -> usize {
+        self.table.live()
+    }
+
+    /// Settled requests that are remembered.
+    pub(super) fn remembered(&self) -> usize {
+        self.table.retired()
+    }
+
+    /// Bytes that the ids, tokens and sessions of all exchanges own.
+    pub(super) const fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Bytes of memory held, capacities included. Costs time in proportion to the entries.
+    pub(super) fn held(&self) -> usize {
+        let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
+        self.table.held() + self.kept + self.upstream.renamed.held() + self.upstream.spent.allocation_size() + boxes
+    }
+
+    /// The request in flight, if it is the only one.
+    pub(super) fn only_live(&self) -> Option<Key> {
+        self.table.only_live()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&Exchange> {
+        self.table.get(key)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
+        self.table.get_mut(key)
+    }
+
+    /// Forgets of every exchange that it waits among the changes.
+    pub(super) fn clear_changed(&mut self) {
+        self.table.iter_mut().for_each(|exchange| exchange.changed = false);
+    }
+
+    /// All exchanges, in the order of their places.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Exchange)> {
+        self.table.iter()
+    }
+
+    /// Keys of the exchanges that `wanted` chooses, oldest first.
+    pub(super) fn by_age(&self, wanted: impl Fn(&Exchange) -> bool) -> Vec<Key> {
+        self.table.keys_by(|exchange| wanted(exchange).then_some(exchange.asked))
+    }
+
+    /// What is known under `id` before a new request takes it, for the price of one look.
+    #[inline]
+    pub(super) fn probe(&self, id: &RequestId) -> Probe {
+        let hash = self.table.hash(id);
+        if self.table.find(hash, |ex| ex.id == *id).is_none() {
+            return Probe { hash, previous: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
+        }
+        let taken_upstream = self.is_open_upstream(hash, id) || self.is_taken_elsewhere(hash, id);
+        Probe { hash, previous: self.newest(hash, id), taken_upstream }
+    }
+
+    /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
+    /// it may still be working on: `0` and `""` are false in some languages, and `"5"` becomes 5 in others.
+    pub(super) fn is_ambiguous(&self, id: &RequestId) -> bool {
+        if id.is_falsy() {
+            return true;
+        }
+        let is_open = |id: &RequestId| self.is_open_upstream(self.seed.id(id), id);
+        match id.as_integer() {
+            Some(value) => self.numeric_strings > 0 && is_open(&RequestId::string(&value.to_string())),
+            None => id.loose().is_some_and(|value| is_open(&RequestId::integer(value))),
+        }
+    }
+
+    fn is_open_upstream(&self, hash: u64, id: &RequestId) -> bool {
+        self.known_upstream(hash, id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream))
+    }
+
+    /// Takes a request in, under the hash of its id that [`probe`](Self::probe) found.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, exchange: Exchange) -> Key {
+        if let Some(value) = exchange.upstream().as_integer() {
+            self.upstream.highest = self.upstream.highest.max(value);
+        }
+        self.numeric_strings += usize::from(is_numeric_string(&exchange.id));
+        self.kept += exchange.kept();
+        let renamed = exchange.renamed.as_ref().map(|id| self.seed.id(id));
+        let key = self.table.insert(hash, exchange);
+        if let Some(renamed) = renamed {
+            self.upstream.renamed.insert(renamed, key.index());
+        }
+        key
+    }
+
+    /// The newest exchange that its requester calls `id`.
+    pub(super) fn by_requester(&self, id: &RequestId) -> Option<Key> {
+        self.newest(self.table.hash(id), id)
+    }
+
+    fn newest(&self, hash: u64, id: &RequestId) -> Option<Key> {
+        self.table.find(hash, |ex| !ex.replaced && ex.id == *id)
+    }
+
+    /// The exchange that the other side calls `id`.
+    #[inline]
+    pub(super) fn by_upstream(&self, id: &RequestId) -> Option<Key> {
+        self.known_upstream(self.table.hash(id), id)
+    }
+
+    #[inline]
+    fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
+        // A replaced id that was answered belongs to its successor now.
+        let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.is_open_upstream());
+        self.own(hash, id).or_else(|| self.table.find(hash, is))
+    }
+
+    /// The exchange that goes by `id` upstream because we gave it that.
+    #[inline]
+    fn own(&self, hash: u64, id: &RequestId) -> Option<Key> {
+        if self.upstream.renamed.is_empty() {
+            return None;
+        }
+        self.table.look_up(&self.upstream.renamed, hash, |ex| ex.renamed.as_ref() == Some(id))
+    }
+
+    /// The exchange that asked for progress or partial results under `token`; one in flight before one that is over.
+    pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
+        self.table.by_token(token, Exchange::is_live)
+    }
+
+    /// A new request of the requester takes the id over from the settled exchange `key`.
+    pub(super) fn replace(&mut self, key: Key) {
+        let Some(exchange) = self.table.get_mut(key) else { return };
+        exchange.replaced = true;
+        // Nobody asks for it by its id any more, unless the other side may still answer it.
+        if !exchange.is_open_upstream() {
+            self.table.unlist(key);
+        }
+    }
+
+    /// Whether `id` is one of ours upstream, or was spent there, or can no longer be told from one that was.
+    fn is_taken_elsewhere(&self, hash: u64, id: &RequestId) -> bool {
+        self.own(hash, id).is_some() || self.upstream.may_be_spent(hash, id)
+    }
+
+    /// An id of ours for the other side, of the same JSON type as `like`, that it has never seen.
+    pub(super) fn own_id(&mut self, like: &RequestId) -> RequestId {
+        loop {
+            let number = self.upstream.next_own;
+            self.upstream.next_own -= 1;
+            let id = if like.is_string() {
+                RequestId::string(&format!("rescind-{number}"))
+            } else {
+                RequestId::integer(number)
+            };
+            if self.by_upstream(&id).is_none() && !self.has_spent(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Whether a forgotten request with this id on the other side was never answered there.
+    pub(super) fn has_spent(&self, id: &RequestId) -> bool {
+        self.upstream.is_spent(self.seed.id(id))
+    }
+
+    /// Settles an exchange that is in flight, and returns it for clean-up.
+    #[inline]
+    pub(super) fn settle(&mut self, key: Key, now: Instant, how: Settled) -> Option<&mut Exchange> {
+        let exchange = self.table.get(key).filter(|exchange| exchange.is_live())?;
+        let ring = if exchange.is_open_upstream() { Ring::Abandoned } else { Ring::Over };
+        let exchange = self.table.retire(key, now, ring)?;
+        exchange.down = Down::Done(how, now);
+        Some(exchange)
+    }
+
+    /// Whether there are so many tombstones that some have to go whatever their age, or may.
+    #[inline]
+    pub(super) fn has_too_many(&self) -> bool {
+        self.table.is_full(Ring::Over, &self.over) || self.table.is_full(Ring::Abandoned, &self.abandoned)
+    }
+
+    /// Forgets the oldest tombstones. A few more may stay until a batch is full.
+    pub(super) fn prune(&mut self, now: Instant) {
+        let Self { table, upstream, numeric_strings, kept, seed, .. } = self;
+        let mut forget = |key: Key, exchange: &Exchange| {
+            if let Some(id) = &exchange.renamed {
+                upstream.renamed.remove(seed.id(id), key.index());
+            }
+            if exchange.is_open_upstream() {
+                upstream.spend(seed.id(exchange.upstream()));
+            }
+            *numeric_strings -= usize::from(is_numeric_string(&exchange.id));
+            *kept -= exchange.kept();
+        };
+        table.prune(Ring::Over, now, &self.over, &mut forget);
+        table.prune(Ring::Abandoned, now, &self.abandoned, &mut forget);
+    }
+
+    /// When the oldest tombstone was laid.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.table.oldest()
+    }
+
+    /// Entries of every collection that must be empty once nothing is in flight or remembered.
+    pub(super) fn residue(&self) -> usize {
+        self.table.residue() + self.upstream.renamed.len()
+    }
+
+    /// Feeds what decides which ids are given out next into a hasher.
+    pub(super) fn hash_names(&self, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        let Upstream { next_own, spent, spent_lost, highest, .. } = &self.upstream;
+        (next_own, spent.len(), spent_lost, highest).hash(state);
+    }
+
+    /// Tombstones, for the state hash.
+    pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
+        self.table.tombstones()
+    }
+
+    /// Panics where counts, rings and entries do not agree.
+    pub(super) fn check(&self) {
+        self.table.check(Exchange::is_live);
+    }
+}
+
+fn is_numeric_string(id: &RequestId) -> bool {
+    id.is_string() && id.loose().is_some()
+}

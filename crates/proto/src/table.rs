@@ -1,0 +1,489 @@
+//! Entries found by key, by id and by token: what stands under every table of the machines.
+//!
+//! A table holds what has an id and may settle before it is forgotten. An entry that has settled stays in its place as
+//! its own tombstone, so there is one lifetime and one index per request. Each entry has one way in,
+//! [`insert`](Table::insert), and two ways out: [`remove`](Table::remove) at any time, or
+//! [`retire`](Table::retire), after which [`prune`](Table::prune) or [`expired`](Table::expired) forgets it when it is
+//! too old or one too many (D8).
+//!
+//! How a machine's own table stands on it:
+//!
+//! 1. Implement [`Entry`] for what it holds: the id (a received id, or a number of ours) and the tokens.
+//! 2. Wrap `Table<E>` and add what only that machine counts. Count on the way in, beside `insert`; undo it in the closure
+//!    that `prune` calls, or beside `remove`.
+//! 3. What is looked for among entries of the same id (the newest, one that may still be answered) is the predicate of
+//!    [`find`](Table::find). A predicate does not bound how many it passes over: [`unlist`](Table::unlist) an entry that
+//!    was replaced as soon as nobody asks for it by its id.
+//! 4. On settling, change the entry and `retire` it into the ring whose [`Bounds`] it is under. What is never a
+//!    tombstone is only ever removed.
+//! 5. [`check`](Table::check), [`held`](Table::held) and [`residue`](Table::residue) are parts of the machine's own.
+//!
+//! Nothing iterates an index: entries come in the order of their places, which is the same on every run.
+
+mod index;
+mod ring;
+
+use core::hint::black_box;
+
+pub(crate) use index::Index;
+pub(crate) use ring::Bounds;
+
+use crate::{
+    hash::Seed,
+    id::{IncomingId, RequestId},
+    slab::{Key, Slab},
+    time::Instant,
+};
+use ring::{BATCH, Tombstone, Tombstones};
+
+/// Something that a table holds.
+pub(crate) trait Entry {
+    /// The type of its id.
+    type Id: TableId;
+
+    /// What the id index finds it by; never changes.
+    fn id(&self) -> &Self::Id;
+
+    /// What the token index finds it by; never changes but by [`Table::unlist_tokens`].
+    fn tokens(&self) -> impl Iterator<Item = &RequestId> {
+        core::iter::empty()
+    }
+}
+
+/// An id of entries.
+pub(crate) trait TableId: PartialEq {
+    /// Its hash, the same on every run with the same seed.
+    fn hash(&self, seed: Seed) -> u64;
+}
+
+impl TableId for RequestId {
+    #[inline]
+    fn hash(&self, seed: Seed) -> u64 {
+        seed.id(self)
+    }
+}
+
+impl TableId for IncomingId {
+    #[inline]
+    fn hash(&self, seed: Seed) -> u64 {
+        seed.id(&self.0)
+    }
+}
+
+impl TableId for i64 {
+    #[inline]
+    fn hash(&self, seed: Seed) -> u64 {
+        seed.integer(*self)
+    }
+}
+
+/// Where a tombstone lies: each ring has bounds of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// Nothing is owed for it any more.
+    Over,
+    /// It may still be answered.
+    Abandoned,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Table<E> {
+    slab: Slab<E>,
+    /// Entries by their id, but for those that were [unlisted](Table::unlist).
+    ids: Index,
+    tokens: Index,
+    over: Tombstones,
+    abandoned: Tombstones,
+    /// The places of all entries in flight, combined by exclusive or: the place of the only one, if there is one.
+    live_places: u32,
+    seed: Seed,
+}
+
+/// Entries that a processor's caches hold for certain.
+const CACHED: usize = 8192;
+
+impl<E: Entry> Table<E> {
+    pub(crate) const fn new(seed: Seed) -> Self {
+        Self {
+            slab: Slab::new(),
+            ids: Index::new(),
+            tokens: Index::new(),
+            over: Tombstones::new(),
+            abandoned: Tombstones::new(),
+            live_places: 0,
+            seed,
+        }
+    }
+
+    /// Everything in the table.
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Entries in flight: those that were not retired.
+    pub(crate) fn live(&self) -> usize {
+        self.slab.len() - self.retired()
+    }
+
+    /// Tombstones.
+    pub(crate) fn retired(&self) -> usize {
+        self.over.len() + self.abandoned.len()
+    }
+
+    /// The entry in flight, if it is the only one.
+    pub(crate) fn only_live(&self) -> Option<Key> {
+        if self.live() == 1 { self.slab.key_at(self.live_places) } else { None }
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&E> {
+        self.slab.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut E> {
+        self.slab.get_mut(key)
+    }
+
+    /// All entries, in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &E)> {
+        self.slab.iter()
+    }
+
+    /// All entries, to be changed, in the order of their places.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+        self.slab.iter_mut()
+    }
+
+    /// Keys of the entries to which `order` gives a place, in that order.
+    pub(crate) fn keys_by<O: Ord>(&self, order: impl Fn(&E) -> Option<O>) -> Vec<Key> {
+        let mut found: Vec<_> = self.iter().filter_map(|(key, entry)| Some((order(entry)?, key))).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// The hash of an id, for [`find`](Self::find) and [`insert`](Self::insert).
+    #[inline]
+    pub(crate) fn hash(&self, id: &E::Id) -> u64 {
+        id.hash(self.seed)
+    }
+
+    /// Takes an entry in under the hash of its id.
+    #[inline]
+    pub(crate) fn insert(&mut self, hash: u64, entry: E) -> Key {
+        let key = self.slab.insert(entry);
+        self.ids.insert(hash, key.index());
+        self.live_places ^= key.index();
+        for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
+            self.tokens.insert(self.seed.id(token), key.index());
+        }
+        key
+    }
+
+    /// The entry that `is` confirms among those whose id has this hash.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
+        self.look_up(&self.ids, hash, is)
+    }
+
+    /// The entry that `is` confirms under a hash of an index of the caller's own.
+    #[inline]
+    pub(crate) fn look_up(&self, index: &Index, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
+        self.slab.key_at(index.find(hash, |at| self.slab.at(at).is_some_and(&is))?)
+    }
+
+    /// The entry with this id, where no two have the same.
+    #[inline]
+    pub(crate) fn by_id(&self, id: &E::Id) -> Option<Key> {
+        self.find(self.hash(id), |entry| entry.id() == id)
+    }
+
+    /// The entry that reports under `token`; one that is `wanted` before others.
+    pub(crate) fn by_token(&self, token: &RequestId, wanted: impl Fn(&E) -> bool) -> Option<Key> {
+        if self.tokens.is_empty() {
+            return None;
+        }
+        let hash = self.seed.id(token);
+        let is = |entry: &E| entry.tokens().any(|own| own == token);
+        let found = self.look_up(&self.tokens, hash, |entry| is(entry) && wanted(entry));
+        found.or_else(|| self.look_up(&self.tokens, hash, is))
+    }
+
+    /// No id finds this entry any more.
+    pub(crate) fn unlist(&mut self, key: Key) {
+        let Some(entry) = self.slab.get(key) else { return };
+        self.ids.remove(entry.id().hash(self.seed), key.index());
+    }
+
+    /// No token finds this entry any more.
+    pub(crate) fn unlist_tokens(&mut self, key: Key) {
+        for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
+            self.tokens.remove(self.seed.id(token), key.index());
+        }
+    }
+
+    /// Makes a tombstone of an entry in flight. What says so in the entry itself is the caller's to change.
+    #[inline]
+    pub(crate) fn retire(&mut self, key: Key, now: Instant, ring: Ring) -> Option<&mut E> {
+        let entry = self.slab.get_mut(key)?;
+        self.live_places ^= key.index();
+        let tombstone = Tombstone { key, at: now, hash: entry.id().hash(self.seed) };
+        let ring = match ring {
+            Ring::Over => &mut self.over,
+            Ring::Abandoned => &mut self.abandoned,
+        };
+        ring.queue.push_back(tombstone);
+        Some(entry)
+    }
+
+    /// Removes an entry, in flight or from the `ring` in which it lies.
+    pub(crate) fn remove(&mut self, key: Key, ring: Option<Ring>) -> Option<E> {
+        self.unlist(key);
+        self.unlist_tokens(key);
+        let entry = self.slab.remove(key)?;
+        let Self { slab, over, abandoned, live_places, .. } = self;
+        let is_there = |key| slab.get(key).is_some();
+        match ring {
+            None => *live_places ^= key.index(),
+            Some(Ring::Over) => over.note_gone(is_there),
+            Some(Ring::Abandoned) => abandoned.note_gone(is_there),
+        }
+        Some(entry)
+    }
+
+    /// Whether a ring has so many that some have to go, or may.
+    #[inline]
+    pub(crate) fn is_full(&self, ring: Ring, bounds: &Bounds) -> bool {
+        self.ring(ring).is_full(bounds)
+    }
+
+    /// Forgets the oldest of a ring, a batch at a time: those that are too old, and those that are too many. A few more
+    /// may stay until a batch is full. `forget` sees each before it goes.
+    #[inline]
+    pub(crate) fn prune(&mut self, ring: Ring, now: Instant, bounds: &Bounds, mut forget: impl FnMut(Key, &E)) {
+        while let count @ 1.. = self.ring(ring).expired(now, bounds) {
+            self.forget(ring, count, &mut forget);
+        }
+    }
+
+    /// Forgets the oldest `count` of a ring.
+    ///
+    /// They were settled long ago and have left the caches. Looking at all of them before removing the first lets their
+    /// memory arrive together instead of one after the other: at a million requests a third of the time.
+    #[inline(never)]
+    fn forget(&mut self, ring: Ring, count: usize, forget: &mut impl FnMut(Key, &E)) {
+        let mut batch = [None; BATCH];
+        for (place, tombstone) in batch.iter_mut().zip(self.ring_mut(ring).queue.drain(..count)) {
+            *place = Some(tombstone);
+        }
+        if self.slab.len() > CACHED {
+            let mut seen = 0;
+            for tombstone in batch.iter().flatten() {
+                let found = self.ids.find(tombstone.hash, |at| at == tombstone.key.index());
+                seen += usize::from(found.is_some()) + usize::from(self.slab.get(tombstone.key).is_some());
+            }
+            black_box(seen);
+        }
+        for Tombstone { key, hash, .. } in batch.into_iter().flatten() {
+            let Some(entry) = self.slab.get(key) else {
+                self.ring_mut(ring).forget_gone();
+                continue;
+            };
+            forget(key, entry);
+            self.ids.remove(hash, key.index());
+            for token in entry.tokens() {
+                self.tokens.remove(self.seed.id(token), key.index());
+            }
+            self.slab.discard(key);
+        }
+        self.keep_oldest(ring);
+    }
+
+    /// The next of a ring that is too old or one too many. It has left the ring: the caller removes it, as one in flight.
+    pub(crate) fn expired(&mut self, ring: Ring, now: Instant, bounds: &Bounds) -> Option<Key> {
+        if self.ring(ring).expired(now, bounds) == 0 { None } else { self.pop_oldest(ring) }
+    }
+
+    /// The oldest of a ring, which leaves it, as with [`expired`](Self::expired).
+    pub(crate) fn pop_oldest(&mut self, ring: Ring) -> Option<Key> {
+        let key = self.ring_mut(ring).queue.pop_front()?.key;
+        self.live_places ^= key.index();
+        self.keep_oldest(ring);
+        Some(key)
+    }
+
+    fn keep_oldest(&mut self, ring: Ring) {
+        let Self { slab, over, abandoned, .. } = self;
+        let ring = match ring {
+            Ring::Over => over,
+            Ring::Abandoned => abandoned,
+        };
+        ring.keep_oldest(|key| slab.get(key).is_some());
+    }
+
+    /// When the oldest of a ring may be forgotten.
+    pub(crate) fn due(&self, ring: Ring, bounds: &Bounds) -> Option<Instant> {
+        self.ring(ring).due(bounds)
+    }
+
+    /// When the oldest tombstone was laid.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        [self.over.oldest(), self.abandoned.oldest()].into_iter().flatten().min()
+    }
+
+    /// Tombstones with the time since which they are, oldest first in each ring.
+    pub(crate) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
+        let all = self.over.queue.iter().chain(&self.abandoned.queue);
+        all.filter(|tombstone| self.slab.get(tombstone.key).is_some()).map(|tombstone| (tombstone.key, tombstone.at))
+    }
+
+    /// Bytes of memory held, capacities included, without what entries own.
+    pub(crate) fn held(&self) -> usize {
+        self.slab.held() + self.ids.held() + self.tokens.held() + self.over.held() + self.abandoned.held()
+    }
+
+    /// Entries of every collection: zero once nothing is in flight or remembered (invariant 6).
+    pub(crate) fn residue(&self) -> usize {
+        self.slab.len() + self.ids.len() + self.tokens.len() + self.over.queue.len() + self.abandoned.queue.len()
+    }
+
+    /// Entries of the id index and of the token index, for the invariants.
+    pub(crate) fn listed(&self) -> (usize, usize) {
+        (self.ids.len(), self.tokens.len())
+    }
+
+    /// Panics where counts, rings and entries do not agree; `is_live` says which entries were not retired.
+    pub(crate) fn check(&self, is_live: impl Fn(&E) -> bool) {
+        let live = self.iter().filter(|(_, entry)| is_live(entry));
+        let (count, places) = live.fold((0, 0), |(count, places), (key, _)| (count + 1, places ^ key.index()));
+        assert_eq!((count, places), (self.live(), self.live_places), "invariant 8: the count is off");
+        let buried = self.tombstones().filter(|(key, _)| self.get(*key).is_some_and(|entry| !is_live(entry))).count();
+        assert_eq!(buried, self.retired(), "invariant 6: a settled request is in no ring and will never be forgotten");
+        let (ids, tokens) = self.listed();
+        let known: usize = self.iter().map(|(_, entry)| entry.tokens().count()).sum();
+        assert!(ids <= self.len(), "invariant 6: an entry is in the index twice");
+        assert!(tokens <= known, "invariant 6: a token of nobody is in the index");
+    }
+
+    const fn ring(&self, ring: Ring) -> &Tombstones {
+        match ring {
+            Ring::Over => &self.over,
+            Ring::Abandoned => &self.abandoned,
+        }
+    }
+
+    const fn ring_mut(&mut self, ring: Ring) -> &mut Tombstones {
+        match ring {
+            Ring::Over => &mut self.over,
+            Ring::Abandoned => &mut self.abandoned,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    const BOUNDS: Bounds =
+        Bounds { most: 3, hard: 12, least: Duration::from_secs(5), longest: Duration::from_secs(60) };
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Numbered {
+        id: i64,
+        token: Option<RequestId>,
+        ring: Option<Ring>,
+    }
+
+    impl Entry for Numbered {
+        type Id = i64;
+
+        fn id(&self) -> &i64 {
+            &self.id
+        }
+
+        fn tokens(&self) -> impl Iterator<Item = &RequestId> {
+            self.token.iter()
+        }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::after_origin(Duration::from_secs(seconds))
+    }
+
+    fn insert(table: &mut Table<Numbered>, id: i64) -> Key {
+        let token = (id % 2 == 0).then(|| RequestId::integer(id));
+        table.insert(table.hash(&id), Numbered { id, token, ring: None })
+    }
+
+    fn retire(table: &mut Table<Numbered>, key: Key, now: u64, ring: Ring) {
+        table.retire(key, at(now), ring).unwrap().ring = Some(ring);
+    }
+
+    #[test]
+    fn an_entry_is_found_by_all_its_names_until_it_is_forgotten() {
+        let mut table = Table::new(Seed::new(1));
+        let key = insert(&mut table, 2);
+        assert_eq!((table.by_id(&2), table.only_live()), (Some(key), Some(key)));
+        retire(&mut table, key, 0, Ring::Over);
+        assert_eq!((table.by_token(&RequestId::integer(2), |_| true), table.only_live()), (Some(key), None));
+        table.prune(Ring::Over, at(59), &BOUNDS, |_, _| panic!("its time has not come"));
+        let mut forgotten = Vec::new();
+        table.prune(Ring::Over, at(60), &BOUNDS, |key, entry| forgotten.push((key, entry.id)));
+        assert_eq!((forgotten, table.residue()), (vec![(key, 2)], 0));
+    }
+
+    #[test]
+    fn the_least_age_protects_what_is_too_much_but_not_from_the_hard_bound() {
+        let mut table = Table::new(Seed::new(1));
+        for id in 0..20 {
+            let key = insert(&mut table, id);
+            retire(&mut table, key, 0, Ring::Abandoned);
+        }
+        table.prune(Ring::Abandoned, at(0), &BOUNDS, |_, _| ());
+        assert_eq!((table.len(), table.by_id(&7), table.due(Ring::Abandoned, &BOUNDS)), (12, None, Some(at(5))));
+        table.prune(Ring::Abandoned, at(5), &BOUNDS, |_, _| ());
+        assert_eq!((table.len(), table.due(Ring::Abandoned, &BOUNDS)), (3, Some(at(60))));
+    }
+
+    #[test]
+    fn any_mixture_of_ways_in_and_out_leaves_nothing_behind() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: usize| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (dice >> 33) as usize % sides
+        };
+        let mut table = Table::new(Seed::new(1));
+        let mut keys = Vec::new();
+        for now in 0..20_000 {
+            match roll(6) {
+                0..=2 => keys.push(insert(&mut table, now as i64)),
+                3 if !keys.is_empty() => {
+                    let key = keys[roll(keys.len())];
+                    let ring = if roll(2) == 0 { Ring::Over } else { Ring::Abandoned };
+                    if table.get(key).is_some_and(|entry| entry.ring.is_none()) {
+                        retire(&mut table, key, now, ring);
+                    }
+                }
+                4 if !keys.is_empty() => {
+                    let key = keys.swap_remove(roll(keys.len()));
+                    let ring = table.get(key).and_then(|entry| entry.ring);
+                    table.remove(key, ring);
+                    assert_eq!(table.get(key), None);
+                }
+                _ => {
+                    table.prune(Ring::Over, at(now), &BOUNDS, |_, entry| assert_eq!(entry.ring, Some(Ring::Over)));
+                    if let Some(key) = table.expired(Ring::Abandoned, at(now), &BOUNDS) {
+                        assert!(table.remove(key, None).is_some());
+                    }
+                    keys.retain(|key| table.get(*key).is_some());
+                }
+            }
+            table.check(|entry| entry.ring.is_none());
+        }
+        keys.into_iter().for_each(|key| {
+            let ring = table.get(key).and_then(|entry| entry.ring);
+            table.remove(key, ring);
+        });
+        assert_eq!((table.residue(), table.live_places), (0, 0));
+    }
+}
