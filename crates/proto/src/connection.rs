@@ -41,13 +41,13 @@ use std::collections::VecDeque;
 pub use call::{CallOptions, Limit, Misuse};
 pub use config::ConnectionConfig;
 pub use counters::Counters;
-pub use event::{ConnectionEvent, IncomingRequest, Payload, ReceiptNotice, Settlement, Stopped};
+pub use event::{ConnectionEvent, IncomingRequest, ReceiptNotice, Settlement, Stopped};
 pub use serve::{HandlerEnd, Reply};
 pub use trace_context::TraceContext;
 pub use veto::Taken;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
-pub use crate::incoming::Grace;
+pub use crate::{incoming::Grace, payload::Payload};
 
 use crate::{
     bug::SeededBug,

@@ -27,6 +27,7 @@ mod incoming;
 mod method;
 mod outbox;
 mod outgoing;
+mod payload;
 mod slab;
 mod standstill;
 mod table;

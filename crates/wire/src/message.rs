@@ -42,6 +42,17 @@ pub fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut V
     out.extend_from_slice(b"}}");
 }
 
+/// A notification whose params are given as JSON; empty for none.
+pub fn raw_notification(method: &str, params: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
+    json::write_string(out, method);
+    if !params.is_empty() {
+        out.extend_from_slice(br#","params":"#);
+        out.extend_from_slice(params);
+    }
+    out.push(b'}');
+}
+
 /// A result, given as JSON.
 pub fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);

@@ -216,7 +216,7 @@ impl Connection {
             return Err(Misuse::Closed);
         }
         if !self.notify_turn_cancel(now, method, params) {
-            self.say(Tag::Plain, |out| write_notification(method, params, out));
+            self.say(Tag::Plain, |out| message::raw_notification(method, params, out));
         }
         self.finish(now);
         Ok(())
@@ -545,14 +545,4 @@ struct Token {
 
 fn parent_cause(root: Option<CauseCode>) -> Cause {
     root.map_or_else(|| Cause::new(CauseCode::Parent), Cause::parent)
-}
-
-pub(super) fn write_notification(method: &str, params: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
-    json::write_string(out, method);
-    if !params.is_empty() {
-        out.extend_from_slice(br#","params":"#);
-        out.extend_from_slice(params);
-    }
-    out.push(b'}');
 }

@@ -6,10 +6,10 @@ use super::{IncomingKey, OutgoingKey, TraceContext};
 use crate::{
     cause::Cause,
     dialect::Dialect,
-    frame::Params,
     id::{IncomingId, OutgoingId, RequestId},
     json,
     link::{CancelNotice, Clock, LateKind, Rejected},
+    payload::Payload,
     receipt::{Ending, Receipt},
     rule::Rule,
     time::Instant,
@@ -117,7 +117,7 @@ impl IncomingRequest {
         let params = self.payload.params()?;
         match self.dialect.progress.as_ref()?.asked_at {
             // Most requests have no metadata, and need not be searched for it again.
-            ["_meta", ..] if !self.payload.has_meta => None,
+            ["_meta", ..] if !self.payload.has_meta() => None,
             path => json::lookup(params, path),
         }
     }
@@ -125,54 +125,10 @@ impl IncomingRequest {
     /// The trace that it belongs to, where its dialect has a place for that.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        if !self.payload.has_meta || !self.dialect.meta {
+        if !self.payload.has_meta() || !self.dialect.meta {
             return None;
         }
         TraceContext::of(self.payload.params()?)
-    }
-}
-
-/// A method and its raw params, in one allocation.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Payload {
-    bytes: Box<[u8]>,
-    method: u32,
-    has_params: bool,
-    has_meta: bool,
-}
-
-impl Payload {
-    pub(crate) fn new(method: &str, params: &Params<'_>) -> Self {
-        let has_meta = params.meta.is_some();
-        let params = params.raw;
-        let mut bytes = Vec::with_capacity(method.len() + params.map_or(0, <[u8]>::len));
-        bytes.extend_from_slice(method.as_bytes());
-        bytes.extend_from_slice(params.unwrap_or_default());
-        Self { bytes: bytes.into(), method: method.len() as u32, has_params: params.is_some(), has_meta }
-    }
-
-    /// Bytes that it holds.
-    pub(crate) const fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// The method.
-    #[must_use]
-    pub fn method(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.method as usize]).unwrap_or_default()
-    }
-
-    /// The raw params, if there are any.
-    #[must_use]
-    pub fn params(&self) -> Option<&[u8]> {
-        self.has_params.then(|| &self.bytes[self.method as usize..])
-    }
-}
-
-impl core::fmt::Debug for Payload {
-    /// Params may hold secrets: only their length is shown.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}({} bytes)", self.method(), self.bytes.len() - self.method as usize)
     }
 }
 

@@ -1,12 +1,19 @@
-//! The params of our own requests: what the engine reads in them, and what it adds.
+//! The params of requests: the deadline in the peer's, and what the engine reads in our own and adds to them.
 
-use super::serve::DEADLINE;
 use crate::{
     dialect::Dialect,
     frame::span_of,
     id::RequestId,
     json::{self, Members},
+    time::Instant,
+    timer_queue::NEVER,
 };
+
+/// Where a request says how many milliseconds it has left (D17).
+const DEADLINE: &str = "dev.rescind/deadlineMs";
+
+/// A deadline further away than this is none: about 24 days, so that no peer can overflow a clock.
+const FARTHEST: u64 = 1 << 31;
 
 /// The params of a request of ours, walked once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,6 +130,15 @@ impl MetaInsert {
         out.extend_from_slice(&params[..self.at]);
         out.extend_from_slice(added);
         out.extend_from_slice(&params[self.at..]);
+    }
+}
+
+/// Reads the deadline in the `_meta` of a request that arrives now; [`NEVER`] without one.
+pub(super) fn deadline(now: Instant, meta: &[u8]) -> Instant {
+    let left = json::member(meta, DEADLINE).and_then(RequestId::from_json).and_then(|left| left.as_integer());
+    match left.map(u64::try_from) {
+        Some(Ok(left)) if left <= FARTHEST => now + core::time::Duration::from_millis(left),
+        Some(_) | None => NEVER,
     }
 }
 

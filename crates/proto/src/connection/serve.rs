@@ -1,6 +1,6 @@
 //! The peer's requests: taken in, started, answered, ended.
 
-use super::{Connection, ConnectionEvent, IncomingKey, IncomingRequest, Item, Payload, Tag};
+use super::{Connection, ConnectionEvent, IncomingKey, IncomingRequest, Item, Payload, Tag, params};
 use crate::{
     bug::SeededBug,
     cause::CauseCode,
@@ -19,12 +19,6 @@ use crate::{
     timer_queue::{NEVER, TimerKey},
     tombstones::SettledAs,
 };
-
-/// Where a request says how many milliseconds it has left (D17).
-pub(super) const DEADLINE: &str = "dev.rescind/deadlineMs";
-
-/// A deadline further away than this is none: about 24 days, so that no peer can overflow a clock.
-const FARTHEST: u64 = 1 << 31;
 
 /// What a handler answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +78,7 @@ impl Connection {
             && self.negotiation.takes_tasks(self.config.role, &method);
         let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
-            Some(meta) if dialect.meta && uncancellable.is_none() => deadline_in(self.asking.reading(now), meta),
+            Some(meta) if dialect.meta && uncancellable.is_none() => params::deadline(self.asking.reading(now), meta),
             Some(_) | None => NEVER,
         };
         let turn = self.turn_of_incoming(dialect, &method, params.session_id);
@@ -296,7 +290,7 @@ impl Connection {
         if !owed || self.phase.write_closed {
             return false;
         }
-        let ticket = self.say(Tag::Owed, |out| super::call::write_notification(method, params, out));
+        let ticket = self.say(Tag::Owed, |out| message::raw_notification(method, params, out));
         let outbox = &self.outbox;
         if let Some(request) = self.incoming.get_mut(key.0) {
             let frames = &mut request.rare().frames;
@@ -531,13 +525,5 @@ fn says_cancelled(request: &Incoming, reply: &Reply<'_>) -> bool {
         Reply::Result(result) => request
             .own()
             .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
-    }
-}
-
-fn deadline_in(now: Instant, meta: &[u8]) -> Instant {
-    let left = json::member(meta, DEADLINE).and_then(RequestId::from_json).and_then(|left| left.as_integer());
-    match left.map(u64::try_from) {
-        Some(Ok(left)) if left <= FARTHEST => now + core::time::Duration::from_millis(left),
-        Some(_) | None => NEVER,
     }
 }
