@@ -277,6 +277,24 @@ fn memory_of_the_settled_is_bounded_and_ends() {
     assert_eq!(rig.relay.poll_timeout(), None, "nothing is left to do");
 }
 
+// A batch is a sixty-fourth of the bound, and 32 at most.
+#[test]
+fn the_settled_exceed_their_bound_by_less_than_one_batch() {
+    for (remembered, most) in [(0, 0), (63, 63), (64, 65), (640, 650), (2112, 2144)] {
+        let config = RelayConfig { remembered, ..RelayConfig::default() };
+        let mut rig = speaking(&mcp::REVISION_2025_06_18, config);
+        let mut peak = 0;
+        for id in 0..remembered + 100 {
+            rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":{id}")));
+            rig.at_server();
+            rig.from_server(&RESULT.replace("\"id\":1", &format!("\"id\":{id}")));
+            rig.at_client();
+            peak = peak.max(rig.relay.remembered(Side::Client));
+        }
+        assert_eq!(peak, most, "{remembered} are to be remembered");
+    }
+}
+
 /// An answer to request 1 whose text holds one byte that is not UTF-8, as programs write it that read files in Latin-1.
 const LATIN_1: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"text\":\"caf\xe9\"}}\n";
 
@@ -374,6 +392,24 @@ fn an_unreadable_request_under_the_id_of_one_in_flight_ends_neither() {
     assert!(refusals.iter().all(|refusal| refusal.contains("\"id\":null")), "{refusals:?}");
     rig.from_server(RESULT);
     assert_eq!(rig.at_client(), [RESULT]);
+}
+
+#[test]
+fn an_unreadable_request_under_the_id_of_the_other_sides_request_answers_nothing() {
+    for (broken, code) in [
+        (&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"text\":\"\xe9\"}}\n"[..], "-32700"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}\n", "-32600"),
+    ] {
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        rig.bytes(Side::Server, broken);
+        assert_eq!(rig.at_client(), [""; 0], "the client's request is still open");
+        let refusals = rig.at_server();
+        assert!(refusals.len() == 1 && refusals[0].contains(code), "{refusals:?}");
+        rig.from_server(RESULT);
+        assert_eq!(rig.at_client(), [RESULT]);
+    }
 }
 
 #[test]

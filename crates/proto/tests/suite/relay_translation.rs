@@ -67,6 +67,29 @@ fn an_answering_server_under_a_silent_dialect_is_swallowed() {
 }
 
 #[test]
+fn a_server_that_owes_an_answer_to_a_cancel_is_watched_until_the_grace_ends() {
+    let watched = |client: &'static Dialect, server: &'static Dialect, cancel: &str| {
+        let mut rig = between(client, server);
+        rig.from_client(CALL);
+        rig.at_server();
+        let idle = rig.relay.poll_timeout();
+        assert_eq!(idle, None, "no clock runs yet");
+        rig.from_client(cancel);
+        rig.at_server();
+        rig.at_client();
+        let in_flight = rig.relay.in_flight(Side::Client);
+        let grace = rig.relay.poll_timeout() == Some(rig.now + Duration::from_secs(5));
+        rig.pass(Duration::from_secs(5));
+        let stuck = |event: &RelayEvent| matches!(event, RelayEvent::Stuck { sign: StuckSign::NoAnswer, .. });
+        (in_flight, grace, rig.events.iter().any(stuck))
+    };
+    assert_eq!(watched(&mcp::LATEST_LEGACY, &lsp::LSP, MCP_CANCEL), (0, true, true), "its requester waits no more");
+    assert_eq!(watched(&lsp::LSP, &lsp::LSP, LSP_CANCEL), (1, true, true));
+    assert_eq!(watched(&acp::V1, &SILENT_ACP, ACP_CANCEL), (1, true, false), "it is answered for");
+    assert_eq!(watched(&mcp::LATEST_LEGACY, &mcp::LATEST_LEGACY, MCP_CANCEL), (0, false, false), "nobody waits");
+}
+
+#[test]
 fn an_answered_server_answers_an_answered_client() {
     for (dialect, cancel) in [(&acp::V1, ACP_CANCEL), (&lsp::LSP, LSP_CANCEL)] {
         for answer in [CANCELLED, RESULT] {

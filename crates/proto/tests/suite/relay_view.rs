@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use rescind_proto::{
-    dialect::Reading,
+    dialect::{Dialect, Reading, acp, mcp},
     link::{Clock, RequestKey},
     receipt::{Answer, Outcome},
     relay::{ClockRule, End, RelayConfig, RequestState, RequestView, Settled},
-    side::Side,
+    side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
 
@@ -352,4 +352,48 @@ fn a_glimpse_tells_what_the_view_tells() {
     rig.at_server();
     rig.at_client();
     assert_eq!(agrees(&rig), (false, true));
+}
+
+#[test]
+fn a_request_is_uneventful_if_a_result_is_all_that_came_of_it() {
+    let ends = |mut rig: RelayRig, end: fn(&mut RelayRig)| {
+        rig.from_client(CALL);
+        let key = rig.key(Side::Client, "1").expect("it was opened");
+        rig.at_server();
+        end(&mut rig);
+        rig.at_server();
+        rig.at_client();
+        rig.relay.is_uneventful(key)
+    };
+    let speaking = |dialect: &'static Dialect| {
+        let dialects = Sides { client: Some(dialect), server: Some(dialect) };
+        RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() })
+    };
+    assert_eq!(ends(mcp(), |rig| rig.from_server(RESULT)), Some(true));
+    assert_eq!(ends(mcp(), |_| {}), Some(false), "it is in flight");
+    assert_eq!(ends(mcp(), |rig| rig.from_client(CANCEL)), Some(false), "silence is not a result");
+    let error = |rig: &mut RelayRig| rig.from_server(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#);
+    assert_eq!(ends(mcp(), error), Some(false), "an error is not a result");
+    let cancelled_and_answered = |rig: &mut RelayRig| {
+        rig.from_client(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
+        rig.at_server();
+        rig.from_server(RESULT);
+    };
+    assert_eq!(ends(speaking(&acp::V1), cancelled_and_answered), Some(false), "it was cancelled");
+    let answered_late = |rig: &mut RelayRig| {
+        rig.from_server(RESULT);
+        rig.at_client();
+        rig.from_server(RESULT);
+    };
+    assert_eq!(ends(mcp(), answered_late), Some(false), "something came late");
+    let became_a_task = |rig: &mut RelayRig| {
+        rig.from_server(r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"t"}}"#);
+    };
+    assert_eq!(ends(speaking(&mcp::REVISION_2026_07_28), became_a_task), Some(false), "a task came of it");
+    let forgotten = |rig: &mut RelayRig| {
+        rig.from_server(RESULT);
+        rig.at_client();
+        rig.pass(Duration::from_secs(600));
+    };
+    assert_eq!(ends(mcp(), forgotten), None);
 }
