@@ -26,6 +26,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
     Peer,
+    background::Background,
     call::Progress,
     error::ErrorObject,
     extract::OnRequest,
@@ -82,6 +83,7 @@ pub struct Driver {
     error: Option<io::Error>,
     turn: Turn,
     filtered: Filtered,
+    background: Vec<Background>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +155,7 @@ impl Driver {
             error: None,
             turn: Turn::default(),
             filtered: Filtered::new(config),
+            background: Vec::new(),
         }
     }
 
@@ -213,11 +216,13 @@ impl Driver {
             if is_due {
                 self.turn.forget(&state);
             }
+            self.background.extend(state.background.iter_mut().flat_map(|waiting| waiting.drain(..)));
         }
         if moved {
             self.spare.has_read(now);
         }
         self.deliver();
+        self.background.retain_mut(Background::poll);
         self.poll_write(cx) || moved
     }
 
@@ -483,6 +488,10 @@ impl Driver {
             self.turn.wakers.extend(slip.forget());
         }
         self.turn.wake();
+        let waiting = shared.lock().background.take();
+        for background in std::mem::take(&mut self.background).into_iter().chain(waiting.into_iter().flatten()) {
+            background.poll_last();
+        }
     }
 }
 

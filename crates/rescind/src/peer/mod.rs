@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+mod background;
 mod builder;
 mod call;
 #[cfg(unix)]

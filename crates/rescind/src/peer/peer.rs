@@ -113,6 +113,17 @@ impl Peer {
         self.shared.ring();
     }
 
+    /// Runs `work` on the connection's driver, for a caller that does not wait for it, such as a `drop` that has to send
+    /// a request and see its answer.
+    ///
+    /// It is polled once before this returns, on any thread and without a runtime, so that its first call is queued by
+    /// then. The driver polls it whenever it is woken. At the end of the connection it is polled once more, when its
+    /// calls have failed, and dropped. It should wait for calls only: what it does delays the connection. A [`Peer`] that
+    /// it holds keeps the connection open.
+    pub fn drive(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.drive(work);
+    }
+
     /// Ends the connection in order: nothing new is taken in, our requests are cancelled, handlers are told to stop
     /// and get the short grace. [`closed`](Self::closed) waits for it.
     pub fn shutdown(&self) {

@@ -29,6 +29,7 @@ use tokio::{
 };
 
 use super::{
+    background::Background,
     current,
     handler::Service,
     receipt::Slip,
@@ -63,6 +64,8 @@ pub(crate) struct State {
     pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
     /// What the engine emitted before there was a driver.
     pub(crate) undelivered: Vec<ConnectionEvent>,
+    /// Work that the driver has not taken over yet; `None` once the driver has dropped all of it.
+    pub(crate) background: Option<Vec<Background>>,
     /// Those who wait for the end.
     pub(crate) closing: Vec<Waker>,
     /// A shutdown was asked for.
@@ -80,6 +83,7 @@ impl Shared {
             slips: HashMap::new(),
             deliveries: HashMap::new(),
             undelivered: Vec::new(),
+            background: Some(Vec::new()),
             closing: Vec::new(),
             is_ending: false,
             is_over: false,
@@ -136,6 +140,25 @@ impl Shared {
     pub(crate) fn has_room(&self) -> bool {
         let state = self.lock();
         state.conn.has_room() || state.is_over
+    }
+
+    /// Polls `work` once, and leaves the rest to the driver.
+    pub(crate) fn drive(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = Background::new(self, work);
+        if !background.poll() {
+            return;
+        }
+        let late = match &mut self.lock().background {
+            Some(waiting) => {
+                waiting.push(background);
+                None
+            }
+            None => Some(background),
+        };
+        match late {
+            Some(late) => late.poll_last(),
+            None => self.ring(),
+        }
     }
 
     /// Ends the connection in order.
