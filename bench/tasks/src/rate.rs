@@ -3,7 +3,7 @@
 use std::{error::Error, path::Path, rc::Rc, time::Instant};
 
 use rescind_tasks::{
-    Access, Cause, CauseCode, Dialect, Json, Limits, MemoryStore, NewTask, Owner, Request, SqliteOptions, SqliteStore,
+    Access, Cause, CauseCode, TaskDialect, Json, StoreLimits, MemoryStore, NewTask, Owner, TaskRequest, SqliteOptions, SqliteStore,
     TaskStore,
 };
 use rusqlite::Connection;
@@ -34,7 +34,7 @@ impl Contender {
 
     /// Pairs of create and cancel per second.
     pub(crate) fn rate(self, folder: &Path, callers: usize, tasks: usize) -> Result<f64, Box<dyn Error>> {
-        let limits = Limits { tasks_per_owner: u32::MAX, ..Limits::default() };
+        let limits = StoreLimits { tasks_per_owner: u32::MAX, ..StoreLimits::default() };
         let file = folder.join("tasks.db");
         let options = SqliteOptions { limits, ..SqliteOptions::default() };
         // In memory it takes a while until there is something to be measured.
@@ -110,10 +110,10 @@ const fn scatter(n: usize) -> u128 {
 const PARAMS: &str = r#"{"name":"build","arguments":{"target":"all","features":["one","two"],"profile":"release"}}"#;
 
 pub(crate) fn task() -> Result<NewTask, serde_json::Error> {
-    let request = Request { method: "tools/call".into(), params: Some(Json::parse(PARAMS)?), meta: None };
+    let request = TaskRequest { method: "tools/call".into(), params: Some(Json::parse(PARAMS)?), meta: None };
     Ok(NewTask {
         owner: Owner::NONE,
-        dialect: Dialect::November2025,
+        dialect: TaskDialect::November2025,
         request,
         ttl: None,
         poll_interval: None,

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use rescind_tasks::{Access, Cause, CauseCode, Json, Limits, Outcome, SqliteOptions, SqliteStore, TaskId, TaskStore};
+use rescind_tasks::{Access, Cause, CauseCode, Json, StoreLimits, TaskOutcome, SqliteOptions, SqliteStore, TaskId, TaskStore};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::rate::task;
@@ -56,7 +56,7 @@ impl Signal {
 
 /// Works on one task after the other; says its id, and when its token fired.
 pub(crate) fn work(file: &Path, busy: bool) -> Result<(), Box<dyn Error>> {
-    let limits = Limits { tasks_per_owner: u32::MAX, ..Limits::default() };
+    let limits = StoreLimits { tasks_per_owner: u32::MAX, ..StoreLimits::default() };
     let store = SqliteStore::open(file, SqliteOptions { limits, ..SqliteOptions::default() })?;
     for _ in 0..if busy { 16 } else { 0 } {
         let store = store.clone();
@@ -68,7 +68,7 @@ pub(crate) fn work(file: &Path, busy: bool) -> Result<(), Box<dyn Error>> {
         writeln!(io::stdout(), "{}", run.task().summary.id)?;
         runtime.block_on(run.cancelled());
         let fired = now();
-        runtime.block_on(run.finish(Outcome::Stopped, None))?;
+        runtime.block_on(run.finish(TaskOutcome::Stopped, None))?;
         writeln!(io::stdout(), "{fired}")?;
     }
 }
@@ -78,7 +78,7 @@ fn make_busy(store: &SqliteStore) -> Result<(), Box<dyn Error + Send + Sync>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     loop {
         let mut run = runtime.block_on(store.create(task()?))?;
-        runtime.block_on(run.finish(Outcome::Result(Json::parse("{}")?), None))?;
+        runtime.block_on(run.finish(TaskOutcome::Result(Json::parse("{}")?), None))?;
     }
 }
 

@@ -1,126 +1,127 @@
-//! Why something was not done.
+//! Errors of stores and of steps.
 
 use std::{error::Error, fmt};
 
-use crate::{status::Status, task::Revision};
+use crate::{status::Status, task::TaskRevision};
 
-/// Why a store did not do what it was asked; nothing was changed.
+/// Why a store rejected an operation. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// The caller's: no such task, or one of another owner, or one whose ttl is over; they cannot be told apart
-    /// (TASK-07, TASK-08). -32602 in both dialects.
+    /// The caller's fault: the task does not exist, has another owner, or its ttl has expired; the error is the same
+    /// for all three (TASK-07, TASK-08). -32602 in both dialects.
     #[error("no such task")]
     NotFound,
-    /// The caller's: a cursor that no list gave (TASK-07). -32602.
-    #[error("not a cursor of this list")]
+    /// The caller's fault: no list returned this cursor (TASK-07). -32602.
+    #[error("invalid cursor")]
     BadCursor,
-    /// The caller's: its owner has as many tasks as it may.
-    #[error("the owner has {limit} tasks, which is the most it may have")]
+    /// The caller's fault: the owner has as many tasks as allowed.
+    #[error("the owner already has {limit} tasks, the most allowed")]
     TooMany {
-        /// [`Limits::tasks_per_owner`](crate::Limits::tasks_per_owner).
+        /// [`StoreLimits::tasks_per_owner`](crate::StoreLimits::tasks_per_owner).
         limit: u32,
     },
-    /// Whoever made it: a request, an outcome or a question that is larger than a store keeps.
-    #[error("{bytes} bytes are more than the {limit} that are kept")]
+    /// The fault of its producer: a request, an outcome or a question exceeds the store's limit.
+    #[error("{bytes} bytes exceed the limit of {limit}")]
     TooLarge {
-        /// What it has.
+        /// Its size.
         bytes: usize,
-        /// What it may have.
+        /// The limit.
         limit: usize,
     },
-    /// The calling code's: a step that is [not theirs](crate::Access::may), a client's end of somebody's work say.
-    #[error("such a step is not theirs to take")]
-    NotTheirs,
-    /// Somebody else changed the task first: look at it again.
+    /// The calling code's fault: [`Access::permits`](crate::Access::permits) rejects the step, such as a client that
+    /// finishes the work.
+    #[error("this caller may not perform this step")]
+    NotPermitted,
+    /// The task was changed meanwhile. Load it again.
     #[error("the task has changed: it is at revision {}", found.0)]
     Conflict {
-        /// Where it is.
-        found: Revision,
+        /// Its present revision.
+        found: TaskRevision,
     },
     /// The task has ended, and a terminal status is never left (TASK-01).
     #[error("the task has ended: it is {}", status.as_str())]
     Ended {
-        /// How it ended.
+        /// Its terminal status.
         status: Status,
     },
-    /// The work's: it says that it ended by a cancel, and no cancel is on record (D25).
-    #[error("nobody has cancelled the task")]
+    /// The work's fault: it reports an end by a cancel, and no cancel is recorded (D25).
+    #[error("the task has not been cancelled")]
     NotCancelled,
-    /// The work's: the task was handed to somebody else meanwhile, or has ended already; this run of it is void.
-    #[error("the task is run by somebody else, or by nobody any more")]
-    Lost,
-    /// The store's: it could not read or write.
+    /// This run is void: another run has taken the task over, or the work has ended.
+    #[error("this run was superseded or has ended")]
+    Superseded,
+    /// The store's fault: it could not read or write.
     #[error(transparent)]
-    Store(#[from] Fault),
+    Store(#[from] StoreFault),
 }
 
-/// A store could not read or write. What it held before, it still holds.
+/// A store could not read or write. It has lost nothing.
 #[derive(Debug)]
-pub struct Fault {
-    kind: FaultKind,
+pub struct StoreFault {
+    kind: StoreFaultKind,
     source: Box<dyn Error + Send + Sync>,
 }
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum FaultKind {
-    /// Another program held the database for too long; trying again may help.
+pub enum StoreFaultKind {
+    /// Another program held the database for too long. A retry may succeed.
     Busy,
-    /// The disk, or the space allowed, is full.
+    /// The disk is full, or the file has reached its limit.
     Full,
-    /// The database cannot be written to: a file or file system that is read-only, or permissions.
+    /// The file or its file system is read-only, or permissions forbid writing.
     ReadOnly,
-    /// The file is damaged, or no database at all.
+    /// The file is damaged, or is not a database.
     Corrupt,
-    /// A database of something else.
+    /// The file is the database of another program.
     Foreign,
-    /// Written by a later version of this library, which this one cannot read.
+    /// A later version of this library wrote the file.
     Newer,
     /// The file or its folder cannot be opened, read or written.
     Io,
     /// The store is closed.
     Closed,
-    /// None of these: a fault of this library.
+    /// A bug of this library.
     Internal,
 }
 
-impl Fault {
-    pub(crate) fn new(kind: FaultKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+impl StoreFault {
+    pub(crate) fn new(kind: StoreFaultKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, source: source.into() }
     }
 
     /// What is wrong.
     #[must_use]
-    pub const fn kind(&self) -> FaultKind {
+    pub const fn kind(&self) -> StoreFaultKind {
         self.kind
     }
 }
 
-impl FaultKind {
-    const fn words(self) -> &'static str {
+impl StoreFaultKind {
+    const fn phrase(self) -> &'static str {
         match self {
-            Self::Busy => "the task store is held by another program",
-            Self::Full => "the task store has no room left",
-            Self::ReadOnly => "the task store cannot be written to",
-            Self::Corrupt => "the task store is damaged, or is no database",
-            Self::Foreign => "the file is the database of something else",
+            Self::Busy => "another program holds the task store",
+            Self::Full => "the task store is full",
+            Self::ReadOnly => "the task store is read-only",
+            Self::Corrupt => "the task store is damaged or is not a database",
+            Self::Foreign => "the file is the database of another program",
             Self::Newer => "the task store was written by a later version",
-            Self::Io => "the task store cannot be reached",
+            Self::Io => "the task store cannot be opened, read or written",
             Self::Closed => "the task store is closed",
             Self::Internal => "the task store failed",
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind.words(), self.source)
+        write!(f, "{}: {}", self.kind.phrase(), self.source)
     }
 }
 
-impl Error for Fault {
+impl Error for StoreFault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.source)
     }

@@ -1,33 +1,33 @@
-//! What names a task.
+//! The name of a task.
 
 use std::{fmt, fmt::Write as _, sync::Arc};
 
-use crate::error::{Fault, FaultKind};
+use crate::error::{StoreFault, StoreFaultKind};
 
-/// The name of a task: for a task without an owner, whoever knows it may see and cancel it (TASK-08).
+/// The name of a task. If the task has no owner, every client that knows its name may see and cancel it (TASK-08).
 ///
-/// One that we make cannot be guessed: 128 bits from the operating system, as 32 hexadecimal digits. One that was
-/// received may be any text; it names a task or none.
+/// A [random](Self::random) id cannot be guessed: 128 bits from the operating system, as 32 hexadecimal digits. A
+/// [received](Self::received) one may be any text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(Arc<str>);
 
 impl TaskId {
-    /// A new id, unlike any other.
+    /// Generates a new id.
     ///
     /// # Errors
     ///
-    /// The operating system gives no random bytes.
-    pub fn random() -> Result<Self, Fault> {
+    /// The operating system provides no random bytes.
+    pub fn random() -> Result<Self, StoreFault> {
         random_hex().map(|text| Self(text.into()))
     }
 
-    /// An id as it was received.
+    /// Wraps an id that was received.
     #[must_use]
     pub fn received(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The id as it stands on the wire.
+    /// Returns the id as on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -40,10 +40,10 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// 128 bits that cannot be guessed, as hexadecimal digits.
-pub(crate) fn random_hex() -> Result<String, Fault> {
+/// Returns 128 random bits as hexadecimal digits.
+pub(crate) fn random_hex() -> Result<String, StoreFault> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Fault::new(FaultKind::Io, error))?;
+    getrandom::fill(&mut bytes).map_err(|error| StoreFault::new(StoreFaultKind::Io, error))?;
     Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

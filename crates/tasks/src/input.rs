@@ -1,4 +1,4 @@
-//! What a task asks its client for.
+//! The questions of a task to its client.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
-/// One question of a task, and its answer once there is one.
+/// A question of a task, with its answer once there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// The request that the client is to answer, raw.
+    /// The request to the client, raw.
     pub request: Json,
     /// Its answer, raw.
     pub response: Option<Json>,
 }
 
-/// The questions of a task by their keys. Answered ones stay until the task ends: its work may not have read them yet.
+/// The questions of a task by key. Answered ones stay until the task ends, since its work may not have read them yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Inputs(BTreeMap<String, Input>);
 
 impl Inputs {
-    /// Every question, by key.
+    /// Iterates over all questions, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Input)> {
         self.0.iter().map(|(key, input)| (&**key, input))
     }
 
-    /// Those that wait for an answer.
+    /// Iterates over the questions without an answer.
     pub fn pending(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.iter().filter(|(_, input)| input.response.is_none()).map(|(key, input)| (key, &input.request))
     }
 
-    /// The answer to the question of that key.
+    /// Returns the answer to the question of that key.
     #[must_use]
     pub fn response(&self, key: &str) -> Option<&Json> {
         self.0.get(key)?.response.as_ref()
@@ -43,21 +43,20 @@ impl Inputs {
         self.0.is_empty()
     }
 
-    /// Bytes of questions and answers.
+    /// Returns the bytes of all questions and answers.
     #[must_use]
     pub fn size(&self) -> usize {
         let of = |input: &Input| input.request.size() + input.response.as_ref().map_or(0, Json::size);
         self.0.iter().map(|(key, input)| key.len() + of(input)).sum()
     }
 
-    /// Asks those besides; a key that was used before asks anew.
+    /// Adds questions. One with a known key replaces the earlier one.
     pub(crate) fn ask(&mut self, requests: &[(String, Json)]) {
         let asked = requests.iter().cloned().map(|(key, request)| (key, Input { request, response: None }));
         self.0.extend(asked);
     }
 
-    /// Answers what waits for an answer, and says whether that was anything: unknown keys, and second answers, are
-    /// ignored.
+    /// Adds answers and returns whether any was accepted. Unknown keys and second answers are ignored.
     pub(crate) fn answer(&mut self, responses: &[(String, Json)]) -> bool {
         let mut answered = false;
         for (key, response) in responses {

@@ -1,37 +1,37 @@
-//! JSON that is kept as it came.
+//! JSON that is kept byte for byte.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// One JSON value, byte for byte as it was received or made. Cheap to clone.
+/// One JSON value, byte for byte as received or written. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Json(Arc<str>);
 
 impl Json {
-    /// The value that `text` is.
+    /// Parses one value.
     ///
     /// # Errors
     ///
-    /// It is not JSON, or more than one value.
+    /// The text is not JSON, or has more than one value.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<&RawValue>(text).map(Self::from)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Bytes of text.
+    /// Returns the bytes of the text.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.len()
     }
 
-    /// Text that a store wrote as JSON.
+    /// Wraps text that a store wrote as JSON.
     #[cfg(feature = "sqlite")]
     pub(crate) fn stored(text: String) -> Self {
         Self(text.into())

@@ -1,8 +1,8 @@
 //! MCP tasks: work that outlives its request, and that can be cancelled, in both dialects.
 //!
-//! A task is cancelled by `tasks/cancel`, from whatever connection or process; the work runs in one of them. So a
-//! [`TaskStore`] keeps more than a status: it keeps the **cancel itself**, as a lasting record with its cause, and
-//! brings it to the process that runs the work ([`Run::cancelled`]).
+//! `tasks/cancel` may come from any connection and to any process that shares the tasks; the work runs in one of them.
+//! So a [`TaskStore`] keeps more than a status: it keeps the **cancel itself**, as a durable record with its cause, and
+//! delivers it to the process that runs the work ([`Run::cancelled`]).
 //!
 //! ```text
 //!             ask_input            finish                        finish, a cancel
@@ -10,18 +10,19 @@
 //!             answer
 //! ```
 //!
-//! What happens to a task is decided by values without I/O ([`Task::apply`]); a store loads a task, applies a step and
-//! saves it, as one transaction. So every store obeys the same rules:
+//! A state machine without I/O decides what a step does ([`Task::apply`]). A store loads a task, applies a step and saves
+//! it, as one transaction. So every store follows the same rules:
 //!
 //! - A terminal status is never left (TASK-01, TASK-04). Of a cancel and the end of the work, one wins.
-//! - In the dialect of 2025-11-25 a cancel is the end of the status, at once (TASK-03); what the work still produced
-//!   is kept beside it (D38). In the extension a cancel is a wish, and the status says how the work ended (TASK-21).
-//! - A cancel of a task that has ended is told apart, since the dialects answer it differently (TASK-02, TASK-22).
-//! - A task of somebody else does not exist (TASK-07, TASK-08), nor does one whose ttl is over (TASK-09).
-//! - Whoever runs the work holds a [`Run`]: dropped before its end, the task has failed; if the process dies, the task
-//!   is handed out again, once, by [`TaskStore::recover`].
+//! - In the dialect of 2025-11-25 a cancel sets the terminal status at once (TASK-03), and what the work still produces is
+//!   kept beside it (D38). In the extension a cancel is a request, and the status shows how the work ended (TASK-21).
+//! - The cancel of a task that has ended is reported as such, since the dialects answer it differently (TASK-02,
+//!   TASK-22).
+//! - A client cannot see a task of another owner (TASK-07, TASK-08), nor one whose ttl has expired (TASK-09).
+//! - The process that runs the work holds a [`Run`]. If the run is dropped early, the task fails. If the process dies,
+//!   [`TaskStore::recover`] hands the task out again, once.
 //!
-//! With the feature `server`, [`Tasks`] makes tasks of the tools of an MCP server:
+//! With the feature `server`, [`Tasks`] turns calls of an MCP server's tools into tasks:
 //!
 //! ```no_run
 //! # #[cfg(feature = "server")]
@@ -46,9 +47,8 @@
 //! # }
 //! ```
 //!
-//! Two stores: [`MemoryStore`], which ends with its process, and [`SqliteStore`], one file shared by the processes of
-//! a machine.
-
+//! There are two stores: [`MemoryStore`], which ends with its process, and [`SqliteStore`], a file that the processes of a
+//! machine share.
 //!
 //! ```
 //! use rescind_tasks::*;
@@ -56,22 +56,22 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = MemoryStore::default();
-//! let request = Request { method: "tools/call".into(), params: Some(Json::parse(r#"{"name":"build"}"#)?), meta: None };
-//! let (owner, dialect) = (Owner::named("ada"), Dialect::November2025);
+//! let request = TaskRequest { method: "tools/call".into(), params: Some(Json::parse(r#"{"name":"build"}"#)?), meta: None };
+//! let (owner, dialect) = (Owner::named("ada"), TaskDialect::November2025);
 //! let new = NewTask { owner: owner.clone(), dialect, request, ttl: None, poll_interval: None, message: None };
 //!
-//! // The server's side: the work has a run, its client the id.
+//! // The server: its work holds the run, its client knows the id.
 //! let mut run = store.create(new).await?;
 //! let id = run.task().summary.id.clone();
 //!
-//! // `tasks/cancel`, from whatever connection or process.
+//! // `tasks/cancel`, from any connection or process.
 //! let cancelled = store.cancel(Access::Owner(owner.clone()), &id, Cause::new(CauseCode::Caller)).await?;
-//! assert!(matches!(cancelled, Cancelled::Recorded(task) if task.summary.status == Status::Cancelled));
+//! assert!(matches!(cancelled, CancelEffect::Recorded(task) if task.summary.status == Status::Cancelled));
 //!
-//! // The work hears of it, and ends; what it still made is kept, and the status stays.
+//! // The work receives the cancel and ends. Its outcome is kept; the status stays.
 //! let cancel = run.cancelled().await;
 //! assert_eq!(cancel.cause.code, CauseCode::Caller);
-//! assert_eq!(run.finish(Outcome::Result(Json::parse("{}")?), None).await?, Finished::Kept);
+//! assert_eq!(run.finish(TaskOutcome::Result(Json::parse("{}")?), None).await?, FinishEffect::Kept);
 //! assert_eq!(store.task(&owner, &id).await?.summary.status, Status::Cancelled);
 //! # Ok(())
 //! # }
@@ -83,7 +83,6 @@
 pub mod client;
 mod cursor;
 mod error;
-mod hub;
 mod id;
 mod input;
 mod json;
@@ -99,6 +98,7 @@ mod sqlite;
 mod status;
 mod step;
 mod store;
+mod subscribers;
 mod task;
 mod time;
 
@@ -107,19 +107,19 @@ pub use crate::server::{AsTask, TaskSupport, TaskTool, Tasks, TasksBuilder};
 #[cfg(feature = "sqlite")]
 pub use crate::sqlite::{SqliteOptions, SqliteStore};
 pub use crate::{
-    error::{Fault, FaultKind, TaskError},
+    error::{StoreFault, StoreFaultKind, TaskError},
     id::TaskId,
     input::{Input, Inputs},
     json::Json,
-    limits::Limits,
+    limits::StoreLimits,
     memory::MemoryStore,
-    outcome::Outcome,
+    outcome::TaskOutcome,
     owner::Owner,
     run::Run,
     status::Status,
     step::{Access, Effect, Step},
-    store::{Cancelled, Finished, Page, Reply, Swept, TaskStore},
-    task::{Cancel, Dialect, NewTask, Request, Revision, Summary, Task},
-    time::{Clock, SystemClock, Timestamp},
+    store::{CancelEffect, FinishEffect, StoreFuture, SummaryPage, Swept, TaskStore},
+    task::{CancelRecord, NewTask, Task, TaskDialect, TaskRequest, TaskRevision, TaskSummary},
+    time::{SystemClock, Timestamp, WallClock},
 };
 pub use rescind_proto::cause::{Cause, CauseCode};

@@ -1,26 +1,25 @@
-//! What a store holds at most.
+//! The limits of a store.
 
 use std::time::Duration;
 
-/// The bounds of a store (invariant 8: memory is bounded whatever the peer sends).
+/// The limits of a store. They bound its memory whatever the peer sends (invariant 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Tasks of one owner; those without an owner count together. By default 1,000.
+pub struct StoreLimits {
+    /// Most tasks of one owner; all tasks without an owner count together. By default 1,000.
     pub tasks_per_owner: u32,
-    /// Bytes of a task's request: method, params and metadata together. By default 4 MiB.
+    /// Most bytes of a task's request: method, params and metadata together. By default 4 MiB.
     pub request_bytes: usize,
-    /// Bytes of an outcome, and of what a task asks for with its answers. By default 16 MiB.
+    /// Most bytes of an outcome, and of a task's questions and answers. By default 16 MiB.
     pub outcome_bytes: usize,
-    /// How long a task is kept, from its creation, if the client does not say. By default one hour.
+    /// How long a task is kept after its creation if the client does not say. By default one hour.
     pub default_ttl: Duration,
-    /// How long a task is kept at most, whatever the client asks. By default seven days; with `None` a client may ask
-    /// for ever.
+    /// How long a task may be kept, whatever the client asks. By default seven days; `None` is unlimited.
     pub max_ttl: Option<Duration>,
-    /// Tasks on a page of a list at most. By default 100.
+    /// Most tasks on a page of a list. By default 100.
     pub page: usize,
 }
 
-impl Default for Limits {
+impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             tasks_per_owner: 1000,

@@ -1,4 +1,4 @@
-//! Tasks that end with their process.
+//! A store in memory.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,55 +9,55 @@ use std::{
 use crate::{
     cursor,
     error::TaskError,
-    hub::{Hub, News, lock},
     id::TaskId,
-    limits::Limits,
+    limits::StoreLimits,
     owner::Owner,
     run::Run,
-    step::{Access, Claim, Effect, Step},
-    store::{Page, Reply, Swept, TaskStore},
-    task::{Dialect, NewTask, Revision, Task},
-    time::{Clock, SystemClock},
+    step::{Access, Acquired, Effect, Step},
+    store::{StoreFuture, SummaryPage, Swept, TaskStore},
+    subscribers::{Subscribers, TaskUpdate, lock},
+    task::{NewTask, Task, TaskDialect, TaskRevision},
+    time::{SystemClock, WallClock},
 };
 
-/// A store in memory: as lasting as its process. Clones are the same store.
+/// A store in memory, which ends with its process. Clones share the same store.
 ///
-/// Dropping the last clone drops every task; runs hold one each.
+/// Dropping the last clone drops every task. Each run holds a clone.
 #[derive(Clone)]
 pub struct MemoryStore(Arc<Shared>);
 
 struct Shared {
     tables: Mutex<Tables>,
-    hub: Arc<Hub>,
-    limits: Limits,
-    clock: Arc<dyn Clock>,
+    subscribers: Arc<Subscribers>,
+    limits: StoreLimits,
+    clock: Arc<dyn WallClock>,
     name: Arc<str>,
 }
 
 #[derive(Default)]
 struct Tables {
     tasks: HashMap<TaskId, (u64, Task)>,
-    /// Each owner's tasks in the order of creation; no entry is empty.
+    /// The tasks of each owner in the order of creation. No entry is empty.
     owners: HashMap<Owner, BTreeMap<u64, TaskId>>,
     created: u64,
 }
 
 impl MemoryStore {
-    /// An empty store with those bounds, by the clock of the machine.
+    /// Creates an empty store that uses the clock of the machine.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: StoreLimits) -> Self {
         Self::with_clock(limits, Arc::new(SystemClock))
     }
 
-    /// An empty store with those bounds, by that clock.
+    /// Creates an empty store that uses this clock.
     #[must_use]
-    pub fn with_clock(limits: Limits, clock: Arc<dyn Clock>) -> Self {
-        let (tables, hub) = (Mutex::default(), Arc::default());
-        Self(Arc::new(Shared { tables, hub, limits, clock, name: "memory".into() }))
+    pub fn with_clock(limits: StoreLimits, clock: Arc<dyn WallClock>) -> Self {
+        let (tables, subscribers) = (Mutex::default(), Arc::default());
+        Self(Arc::new(Shared { tables, subscribers, limits, clock, name: "memory".into() }))
     }
 
     fn run(&self, task: Task) -> Run {
-        let signal = self.0.hub.run(&task.summary.id, task.attempt);
+        let signal = self.0.subscribers.add_run(&task.summary.id, task.attempt);
         Run::new(task, Arc::new(self.clone()), signal)
     }
 
@@ -65,7 +65,7 @@ impl MemoryStore {
         &self,
         access: &Access,
         id: &TaskId,
-        expected: Option<Revision>,
+        expected: Option<TaskRevision>,
         step: &Step,
     ) -> Result<(Task, Effect), TaskError> {
         let shared = &*self.0;
@@ -73,20 +73,20 @@ impl MemoryStore {
         let mut tables = lock(&shared.tables);
         let (_, task) = tables.tasks.get_mut(id).ok_or(TaskError::NotFound)?;
         let effect = task.apply(access, expected, step, now, &shared.limits)?;
-        // Told under the lock: so news of one task come in the order of its changes.
-        shared.hub.tell(&News::from(&*task));
+        // Under the lock, so that the updates of a task keep the order of its changes.
+        shared.subscribers.publish(&TaskUpdate::from(&*task));
         Ok((task.clone(), effect))
     }
 }
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self::new(Limits::default())
+        Self::new(StoreLimits::default())
     }
 }
 
 impl TaskStore for MemoryStore {
-    fn create(&self, new: NewTask) -> Reply<'_, Run> {
+    fn create(&self, new: NewTask) -> StoreFuture<'_, Run> {
         Box::pin(async move {
             let shared = &*self.0;
             let (limits, now) = (&shared.limits, shared.clock.now());
@@ -100,14 +100,14 @@ impl TaskStore for MemoryStore {
                     return Err(TaskError::TooMany { limit: limits.tasks_per_owner });
                 }
             }
-            // Before anybody else can find the task, so that no cancel is missed.
+            // Before the task can be found, so that no cancel is missed.
             let run = self.run(task.clone());
             tables.insert(task);
             Ok(run)
         })
     }
 
-    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> Reply<'a, Task> {
+    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> StoreFuture<'a, Task> {
         Box::pin(async move {
             let now = self.0.clock.now();
             let tables = lock(&self.0.tables);
@@ -119,10 +119,10 @@ impl TaskStore for MemoryStore {
     fn list<'a>(
         &'a self,
         owner: &'a Owner,
-        dialect: Dialect,
+        dialect: TaskDialect,
         cursor: Option<&'a str>,
         at_most: usize,
-    ) -> Reply<'a, Page> {
+    ) -> StoreFuture<'a, SummaryPage> {
         Box::pin(async move {
             let after = cursor::read(cursor)?;
             let (now, at_most) = (self.0.clock.now(), at_most.clamp(1, self.0.limits.page.max(1)));
@@ -135,7 +135,7 @@ impl TaskStore for MemoryStore {
             let first: Vec<_> = found.by_ref().take(at_most).collect();
             let last = first.last().map(|(number, _)| *number);
             let next = last.filter(|_| found.next().is_some()).map(cursor::write);
-            Ok(Page { tasks: first.into_iter().map(|(_, summary)| summary.clone()).collect(), next })
+            Ok(SummaryPage { tasks: first.into_iter().map(|(_, summary)| summary.clone()).collect(), next })
         })
     }
 
@@ -143,44 +143,44 @@ impl TaskStore for MemoryStore {
         &'a self,
         access: Access,
         id: &'a TaskId,
-        expected: Option<Revision>,
+        expected: Option<TaskRevision>,
         step: Step,
-    ) -> Reply<'a, (Task, Effect)> {
+    ) -> StoreFuture<'a, (Task, Effect)> {
         Box::pin(async move { self.apply_now(&access, id, expected, &step) })
     }
 
-    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: Revision) -> Reply<'a, Task> {
+    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: TaskRevision) -> StoreFuture<'a, Task> {
         Box::pin(async move {
-            let listener = self.0.hub.listen(id);
-            listener.change(|| self.task(owner, id), seen).await
+            let subscription = self.0.subscribers.subscribe(id);
+            subscription.change(|| self.task(owner, id), seen).await
         })
     }
 
-    fn recover(&self) -> Reply<'_, Vec<Run>> {
+    fn recover(&self) -> StoreFuture<'_, Vec<Run>> {
         Box::pin(async move {
             let shared = &*self.0;
             let now = shared.clock.now();
             let mut tables = lock(&shared.tables);
             let mut resumed = Vec::new();
             for (_, task) in tables.tasks.values_mut().filter(|(_, task)| task.runner.is_none() && !task.is_settled()) {
-                match task.claim(&shared.name, now) {
-                    Claim::Resumed => resumed.push(task.clone()),
-                    Claim::Settled => shared.hub.tell(&News::from(&*task)),
+                match task.acquire(&shared.name, now) {
+                    Acquired::Resumed => resumed.push(task.clone()),
+                    Acquired::Settled => shared.subscribers.publish(&TaskUpdate::from(&*task)),
                 }
             }
             Ok(resumed
                 .into_iter()
                 .map(|task| {
-                    let news = News::from(&task);
+                    let update = TaskUpdate::from(&task);
                     let run = self.run(task);
-                    shared.hub.tell(&news);
+                    shared.subscribers.publish(&update);
                     run
                 })
                 .collect())
         })
     }
 
-    fn sweep(&self) -> Reply<'_, Swept> {
+    fn sweep(&self) -> StoreFuture<'_, Swept> {
         Box::pin(async move {
             let shared = &*self.0;
             let now = shared.clock.now();
@@ -193,7 +193,7 @@ impl TaskStore for MemoryStore {
                     Ok(Effect::Changed)
                 ) {
                     swept.cancelled += 1;
-                    shared.hub.tell(&News::from(&*task));
+                    shared.subscribers.publish(&TaskUpdate::from(&*task));
                 }
                 let expires = task.summary.expires().filter(|expires| *expires > now);
                 swept.next = [swept.next, expires].into_iter().flatten().min();
@@ -202,15 +202,15 @@ impl TaskStore for MemoryStore {
         })
     }
 
-    fn abandon(&self, id: &TaskId, attempt: u32) {
-        self.0.hub.over(id, attempt);
-        // Refused only where the run is void already.
-        let _ = self.apply_now(&Access::Run(attempt), id, None, &Step::Abandon);
+    fn fail(&self, id: &TaskId, attempt: u32) {
+        self.0.subscribers.remove_run(id, attempt);
+        // Rejected only if the run is void already.
+        let _ = self.apply_now(&Access::Run(attempt), id, None, &Step::Fail);
     }
 }
 
 impl Tables {
-    fn is_full(&self, owner: &Owner, limits: &Limits) -> bool {
+    fn is_full(&self, owner: &Owner, limits: &StoreLimits) -> bool {
         let has = self.owners.get(owner).map_or(0, BTreeMap::len);
         has >= usize::try_from(limits.tasks_per_owner).unwrap_or(usize::MAX)
     }
@@ -222,7 +222,7 @@ impl Tables {
         self.tasks.insert(id, (self.created, task));
     }
 
-    /// Deletes what is settled of those that `is_old` names, and says how many.
+    /// Deletes the settled tasks that `is_old` selects, and returns how many.
     fn delete(&mut self, is_old: impl Fn(&Task) -> bool) -> usize {
         let Self { tasks, owners, .. } = self;
         let before = tasks.len();

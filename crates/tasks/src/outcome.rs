@@ -1,34 +1,34 @@
-//! What the work came to.
+//! The outcome of a task's work.
 
-use crate::{json::Json, status::Status, task::Dialect};
+use crate::{json::Json, status::Status, task::TaskDialect};
 
-/// How the work of a task ended: what `tasks/result`, or the extension's `tasks/get`, gives of it.
+/// How the work of a task ended, as `tasks/result` or the extension's `tasks/get` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TaskOutcome {
     /// The result of the underlying request.
     Result(Json),
-    /// The result of a tool that says `isError: true`: failed in 2025-11-25 (TASK-12), completed in the extension
+    /// A tool's result with `isError: true`. The task has failed in 2025-11-25 (TASK-12), is completed in the extension
     /// (TASK-25).
     ToolError(Json),
     /// The error object of the underlying request.
     Error(Json),
-    /// It ended by the cancel and produced nothing. Only for a task whose cancel is on record: who cancelled is never
-    /// inferred (D25).
+    /// The cancel ended the work, without a result. Only valid if a cancel is recorded: a cancel is never inferred
+    /// (D25).
     Stopped,
 }
 
-impl Outcome {
-    /// The status that it means, where no cancel has won.
+impl TaskOutcome {
+    /// Returns the status of a task with this outcome, unless a cancel has won.
     #[must_use]
-    pub const fn status(&self, dialect: Dialect) -> Status {
+    pub const fn status(&self, dialect: TaskDialect) -> Status {
         match (self, dialect) {
-            (Self::Result(_), _) | (Self::ToolError(_), Dialect::Extension) => Status::Completed,
-            (Self::Error(_), _) | (Self::ToolError(_), Dialect::November2025) => Status::Failed,
+            (Self::Result(_), _) | (Self::ToolError(_), TaskDialect::Extension) => Status::Completed,
+            (Self::Error(_), _) | (Self::ToolError(_), TaskDialect::November2025) => Status::Failed,
             (Self::Stopped, _) => Status::Cancelled,
         }
     }
 
-    /// The result or error object, if there is one.
+    /// Returns the result or error object, if there is one.
     #[must_use]
     pub const fn json(&self) -> Option<&Json> {
         match self {

@@ -7,65 +7,65 @@ use tokio::sync::watch;
 use crate::{
     error::TaskError,
     json::Json,
-    outcome::Outcome,
+    outcome::TaskOutcome,
     step::{Access, Effect, Step},
-    store::{Finished, TaskStore},
-    task::{Cancel, Revision, Task},
+    store::{FinishEffect, TaskStore},
+    task::{CancelRecord, Task, TaskRevision},
 };
 
-/// Held by whoever runs the work of a task: hears of its cancel, says how far it is and how it ended.
+/// The right to run the work of a task, and the way to it: receives the cancel, reports status and outcome.
 ///
-/// There is one for each [`attempt`](Task::attempt); once the task was handed to somebody else, every step of an
-/// earlier one is refused as [`Lost`](TaskError::Lost), and the earlier one hears a cancel.
+/// There is one run for each [`attempt`](Task::attempt). Once a later run has taken the task over, the earlier one
+/// receives a cancel, and each of its steps is rejected as [`Superseded`](TaskError::Superseded).
 ///
 /// # Dropping it
 ///
-/// before its end gives the work up: the task has failed, or, if it was cancelled, is `cancelled`. That is written
-/// without anybody waiting for it. If the process dies instead, see [`TaskStore::recover`].
+/// A run that is dropped before its end fails the task; a cancelled task becomes `cancelled`. The store records that in
+/// the background. For a process that dies, see [`TaskStore::recover`].
 pub struct Run {
     task: Task,
     store: Arc<dyn TaskStore>,
-    signal: watch::Receiver<Option<Cancel>>,
-    over: bool,
+    signal: watch::Receiver<Option<CancelRecord>>,
+    is_over: bool,
 }
 
 impl Run {
-    /// For stores: the run of `task` by whoever will hold it; `signal` carries its cancel.
+    /// Creates the run of `task`, for stores. `signal` carries the cancel.
     #[must_use]
-    pub fn new(task: Task, store: Arc<dyn TaskStore>, signal: watch::Receiver<Option<Cancel>>) -> Self {
-        Self { task, store, signal, over: false }
+    pub fn new(task: Task, store: Arc<dyn TaskStore>, signal: watch::Receiver<Option<CancelRecord>>) -> Self {
+        Self { task, store, signal, is_over: false }
     }
 
-    /// The task as it was after the last step of this run.
+    /// Returns the task as of the last step of this run.
     #[must_use]
     pub const fn task(&self) -> &Task {
         &self.task
     }
 
-    /// Whether the work is to stop.
+    /// Whether the work was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.signal.borrow().is_some()
     }
 
-    /// The cancel, once there is one.
+    /// Returns the cancel, if there is one.
     #[must_use]
-    pub fn cancel(&self) -> Option<Cancel> {
+    pub fn cancel(&self) -> Option<CancelRecord> {
         self.signal.borrow().clone()
     }
 
-    /// Carries the cancel to whoever holds no run.
+    /// Returns a receiver of the cancel that does not hold the run.
     #[cfg(feature = "server")]
-    pub(crate) fn signal(&self) -> watch::Receiver<Option<Cancel>> {
+    pub(crate) fn signal(&self) -> watch::Receiver<Option<CancelRecord>> {
         self.signal.clone()
     }
 
-    /// Waits for the cancel, from whatever process; at once, if it came before. Never ends if none comes, nor if the
-    /// run ends before it: to be raced against the work.
+    /// Waits for the cancel, from any process. Returns at once if it has come, and never if the run ends without one:
+    /// race it against the work.
     ///
-    /// A cause [`Disconnect`](crate::CauseCode::Disconnect) at time 0 is on no record: this process was taken for dead,
-    /// and the task was handed to another.
-    pub fn cancelled(&self) -> impl Future<Output = Cancel> + Send + use<> {
+    /// The cause [`Disconnect`](crate::CauseCode::Disconnect) at time 0 means that another process took this one for
+    /// dead and runs the task now. No cancel is recorded then.
+    pub fn cancelled(&self) -> impl Future<Output = CancelRecord> + Send + use<> {
         let mut signal = self.signal.clone();
         async move {
             loop {
@@ -79,73 +79,75 @@ impl Run {
         }
     }
 
-    /// Says in words how far the work is; the task is `working`.
+    /// Sets the status to `working`, with a status message.
     ///
     /// # Errors
     ///
-    /// [`Ended`](TaskError::Ended) if it was cancelled (2025-11-25), [`Lost`](TaskError::Lost),
+    /// [`Ended`](TaskError::Ended) if it was cancelled (2025-11-25), [`Superseded`](TaskError::Superseded),
     /// [`Store`](TaskError::Store).
-    pub async fn work(&mut self, message: Option<&str>) -> Result<(), TaskError> {
-        self.step(Step::Work { message: message.map(Arc::from) }).await.map(drop)
+    pub async fn set_working(&mut self, message: Option<&str>) -> Result<(), TaskError> {
+        self.step(Step::SetWorking { message: message.map(Arc::from) }).await.map(drop)
     }
 
-    /// Asks the client: the task is `input_required`, until all is answered or the work [goes on](Self::work).
+    /// Asks the client. The task is `input_required` until every question is answered, or until
+    /// [`set_working`](Self::set_working).
     ///
     /// # Errors
     ///
-    /// Those of [`work`](Self::work), and [`TooLarge`](TaskError::TooLarge).
+    /// Those of [`set_working`](Self::set_working), and [`TooLarge`](TaskError::TooLarge).
     pub async fn ask_input(&mut self, message: Option<&str>, inputs: Vec<(String, Json)>) -> Result<(), TaskError> {
         self.step(Step::AskInput { message: message.map(Arc::from), inputs }).await.map(drop)
     }
 
-    /// Waits until the task has changed since the last step of this run, by an answer say; then
-    /// [`task`](Self::task) shows it.
+    /// Waits until the task has changed since the last step of this run, for example by an answer. Then
+    /// [`task`](Self::task) returns the changed task.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TaskError::NotFound) once its ttl is over, [`Store`](TaskError::Store).
+    /// [`NotFound`](TaskError::NotFound) once its ttl has expired, [`Store`](TaskError::Store).
     pub async fn changed(&mut self) -> Result<&Task, TaskError> {
-        let seen: Revision = self.task.revision;
+        let seen: TaskRevision = self.task.revision;
         self.task = self.store.changed(&self.task.owner, &self.task.summary.id, seen).await?;
         Ok(&self.task)
     }
 
-    /// Ends the task with that, unless a cancel has won; after a refusal the run goes on, and can end otherwise.
+    /// Ends the work with this outcome, and the task unless a cancel has won. After an error the run goes on, and can
+    /// finish otherwise.
     ///
     /// # Errors
     ///
-    /// [`TooLarge`](TaskError::TooLarge), [`NotCancelled`](TaskError::NotCancelled), [`Lost`](TaskError::Lost),
+    /// [`TooLarge`](TaskError::TooLarge), [`NotCancelled`](TaskError::NotCancelled), [`Superseded`](TaskError::Superseded),
     /// [`Store`](TaskError::Store).
-    pub async fn finish(&mut self, outcome: Outcome, message: Option<&str>) -> Result<Finished, TaskError> {
+    pub async fn finish(&mut self, outcome: TaskOutcome, message: Option<&str>) -> Result<FinishEffect, TaskError> {
         let effect = self.step(Step::Finish { outcome, message: message.map(Arc::from) }).await?;
-        self.over = true;
+        self.is_over = true;
         Ok(match effect {
-            Effect::Changed | Effect::Unchanged => Finished::Won(self.task.summary.status),
-            Effect::Kept | Effect::TooLate => Finished::Kept,
+            Effect::Changed | Effect::Unchanged => FinishEffect::Won(self.task.summary.status),
+            Effect::Kept | Effect::TooLate => FinishEffect::Kept,
         })
     }
 
-    /// Leaves the work to whoever [recovers](TaskStore::recover) it: at an orderly shutdown, say.
+    /// Releases the work to a process that [recovers](TaskStore::recover) it, at an orderly shutdown for example.
     ///
     /// # Errors
     ///
-    /// [`Lost`](TaskError::Lost), [`Store`](TaskError::Store); the work is given up then.
-    pub async fn leave(mut self) -> Result<(), TaskError> {
-        self.step(Step::Leave).await?;
-        self.over = true;
+    /// [`Superseded`](TaskError::Superseded), [`Store`](TaskError::Store). The run is dropped then.
+    pub async fn release(mut self) -> Result<(), TaskError> {
+        self.step(Step::Release).await?;
+        self.is_over = true;
         Ok(())
     }
 
-    /// For stores: the task was never made, or as it is now; no step follows from dropping this.
+    /// Makes dropping the run do nothing, for stores that did not create the task.
     pub fn disarm(&mut self) {
-        self.over = true;
+        self.is_over = true;
     }
 
     async fn step(&mut self, step: Step) -> Result<Effect, TaskError> {
         let access = Access::Run(self.task.attempt);
         let done = self.store.apply(access, &self.task.summary.id, None, step).await;
-        if matches!(done, Err(TaskError::Lost)) {
-            self.over = true;
+        if matches!(done, Err(TaskError::Superseded)) {
+            self.is_over = true;
         }
         let (task, effect) = done?;
         self.task = task;
@@ -155,14 +157,14 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if !self.over {
-            self.store.abandon(&self.task.summary.id, self.task.attempt);
+        if !self.is_over {
+            self.store.fail(&self.task.summary.id, self.task.attempt);
         }
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("task", &self.task).field("over", &self.over).finish_non_exhaustive()
+        f.debug_struct("Run").field("task", &self.task).field("is_over", &self.is_over).finish_non_exhaustive()
     }
 }

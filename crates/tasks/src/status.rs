@@ -1,11 +1,11 @@
-//! How far a task is.
+//! The status of a task.
 
 /// The status of a task, as both dialects name it (TASK-01).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// The work goes on. Every task begins here.
+    /// The work is running. Every task begins here.
     Working,
-    /// The work waits for an answer of the client's.
+    /// The work is waiting for an answer from the client.
     InputRequired,
     /// Terminal: the work ended with a result.
     Completed,
@@ -16,10 +16,10 @@ pub enum Status {
 }
 
 impl Status {
-    /// All of them.
+    /// Every status.
     pub const ALL: [Self; 5] = [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Status {
         }
     }
 
-    /// The status of that name.
+    /// Returns the status of that name.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
@@ -46,7 +46,7 @@ impl Status {
         }
     }
 
-    /// Whether a task may go from this status to `next`, which is another (TASK-01).
+    /// Whether a task may change from this status to `next` (TASK-01).
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {

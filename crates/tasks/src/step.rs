@@ -1,7 +1,7 @@
-//! What can happen to a task: the one place that decides it, without I/O.
+//! The state machine of a task, without I/O.
 //!
-//! The race of a cancel and the end of the work is decided here by order alone: a store applies one step at a time to
-//! one task, and whichever comes second meets a terminal status.
+//! A store applies the steps of a task one at a time. So the order of a cancel and the end of the work decides their
+//! race: the second meets a terminal status.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use crate::{
     error::TaskError,
     input::Inputs,
     json::Json,
-    limits::Limits,
-    outcome::Outcome,
+    limits::StoreLimits,
+    outcome::TaskOutcome,
     owner::Owner,
     status::Status,
-    task::{Cancel, Dialect, Revision, Task},
+    task::{CancelRecord, Task, TaskDialect, TaskRevision},
     time::Timestamp,
 };
 
-/// In whose name a step is taken.
+/// The caller of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A client's, who finds its own tasks only (TASK-08).
+    /// A client, which finds only its own tasks (TASK-08).
     Owner(Owner),
-    /// That of the work's: of the run with this [`attempt`](Task::attempt), and void once there is a later one.
+    /// The run with this [`attempt`](Task::attempt). It is void once there is a later one.
     Run(u32),
-    /// That of whoever runs the machine: an operator, the expiry.
+    /// The host of the store: an operator, or the expiry of the ttl.
     Operator,
 }
 
 impl Access {
-    /// Whether such a step is theirs to take.
+    /// Whether this caller may perform the step.
     #[must_use]
-    pub const fn may(&self, step: &Step) -> bool {
+    pub const fn permits(&self, step: &Step) -> bool {
         match step {
-            Step::Work { .. } | Step::AskInput { .. } | Step::Finish { .. } | Step::Abandon | Step::Leave => {
+            Step::SetWorking { .. } | Step::AskInput { .. } | Step::Finish { .. } | Step::Fail | Step::Release => {
                 matches!(self, Self::Run(_))
             }
             Step::Answer { .. } => matches!(self, Self::Owner(_)),
@@ -48,133 +48,135 @@ impl Access {
 /// Something that happens to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The work goes on, and says so in words.
-    Work {
-        /// The status in words.
+    /// The work sets the status to `working`.
+    SetWorking {
+        /// The status message.
         message: Option<Arc<str>>,
     },
-    /// The work asks the client, besides what it asked already.
+    /// The work asks the client, in addition to its open questions.
     AskInput {
-        /// The status in words.
+        /// The status message.
         message: Option<Arc<str>>,
-        /// The questions; none, where they travel as requests of their own (2025-11-25).
+        /// The questions by key. Empty in 2025-11-25, where each is a request of its own.
         inputs: Vec<(String, Json)>,
     },
-    /// The client answers. Unknown and answered keys are ignored; with the last answer the task is `working` again.
+    /// The client answers. Unknown and answered keys are ignored. After the last answer the task is `working` again.
     Answer {
         /// The answers by key, raw.
         responses: Vec<(String, Json)>,
     },
-    /// Somebody cancels: TASK-03 in 2025-11-25, TASK-21 in the extension.
+    /// A client or operator cancels: TASK-03 in 2025-11-25, TASK-21 in the extension.
     Cancel {
-        /// Who and why.
+        /// Who asked, and why.
         cause: Cause,
     },
     /// The work has ended.
     Finish {
-        /// With what.
-        outcome: Outcome,
-        /// The status in words.
+        /// Its outcome.
+        outcome: TaskOutcome,
+        /// The status message.
         message: Option<Arc<str>>,
     },
-    /// The work was given up without an end: the task has failed.
-    Abandon,
-    /// The work is left for somebody else to take up: the task stays as it is.
-    Leave,
-    /// Its ttl is over: what has not ended is cancelled, in both dialects.
+    /// The work was dropped without an outcome. The task fails.
+    Fail,
+    /// The work is released for another run. The status does not change.
+    Release,
+    /// The ttl has expired. A task that has not ended is cancelled, in both dialects.
     Expire,
 }
 
-/// What a step did.
+/// The effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The task has changed.
     Changed,
-    /// Nothing: what was asked was so already.
+    /// None: the task was already in that state.
     Unchanged,
-    /// Nothing: a cancel of a task that has ended (TASK-02, TASK-22).
+    /// None: the cancelled task had ended (TASK-02, TASK-22).
     TooLate,
-    /// A cancel had won; what the work came to is kept beside it (TASK-04, D38).
+    /// A cancel had won. The outcome of the work is kept beside it (TASK-04, D38).
     Kept,
 }
 
-/// What became of a task that was found without a runner.
+/// The result of acquiring a task without a living runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// Its work is to be taken up, or given up, by the one who claimed it.
+pub(crate) enum Acquired {
+    /// The new runner has to resume or fail the work.
     Resumed,
-    /// Nothing is left to do: it was cancelled, or its ttl is over.
+    /// Nothing is left to do: the task was cancelled, or its ttl has expired.
     Settled,
 }
 
 impl Task {
-    /// Takes one step, or refuses it and changes nothing.
+    /// Performs one step, or rejects it and changes nothing.
     ///
-    /// With `expected`, only if the task has not changed since that revision.
+    /// With `expected`, it is rejected if the task has changed since that revision.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TaskError::NotFound) for an owner who has no such task, [`Lost`](TaskError::Lost) for a run that
-    /// is void, [`NotTheirs`](TaskError::NotTheirs), [`Conflict`](TaskError::Conflict), [`Ended`](TaskError::Ended),
+    /// [`NotFound`](TaskError::NotFound) for a task of another owner, [`Superseded`](TaskError::Superseded) for a run that
+    /// is void, [`NotPermitted`](TaskError::NotPermitted), [`Conflict`](TaskError::Conflict), [`Ended`](TaskError::Ended),
     /// [`NotCancelled`](TaskError::NotCancelled), [`TooLarge`](TaskError::TooLarge).
     pub fn apply(
         &mut self,
         access: &Access,
-        expected: Option<Revision>,
+        expected: Option<TaskRevision>,
         step: &Step,
         now: Timestamp,
-        limits: &Limits,
+        limits: &StoreLimits,
     ) -> Result<Effect, TaskError> {
         match access {
             Access::Owner(owner) if !self.is_found_by(owner, now) => return Err(TaskError::NotFound),
-            Access::Run(attempt) if self.runner.is_none() || self.attempt != *attempt => return Err(TaskError::Lost),
+            Access::Run(attempt) if self.runner.is_none() || self.attempt != *attempt => {
+                return Err(TaskError::Superseded);
+            }
             Access::Owner(_) | Access::Run(_) | Access::Operator => {}
         }
-        if !access.may(step) {
-            return Err(TaskError::NotTheirs);
+        if !access.permits(step) {
+            return Err(TaskError::NotPermitted);
         }
         if expected.is_some_and(|expected| expected != self.revision) {
             return Err(TaskError::Conflict { found: self.revision });
         }
         let effect = match step {
-            Step::Work { message } => self.work(message.clone())?,
+            Step::SetWorking { message } => self.set_working(message.clone())?,
             Step::AskInput { message, inputs } => self.ask(message.clone(), inputs, limits)?,
             Step::Answer { responses } => self.answer(responses, limits)?,
             Step::Cancel { cause } => self.cancel(cause, now),
             Step::Finish { outcome, message } => self.finish(outcome, message.clone(), limits)?,
-            Step::Abandon => self.abandon(),
-            Step::Leave => self.leave(),
+            Step::Fail => self.fail(),
+            Step::Release => self.release(),
             Step::Expire => self.expire(now),
         };
         match effect {
-            Effect::Changed | Effect::Kept => self.touch(now),
+            Effect::Changed | Effect::Kept => self.mark_changed(now),
             Effect::Unchanged | Effect::TooLate => {}
         }
         Ok(effect)
     }
 
-    /// Hands the task to `runner`, since whoever ran it is gone.
-    pub(crate) fn claim(&mut self, runner: &Arc<str>, now: Timestamp) -> Claim {
+    /// Acquires a task, whose runner is gone, for `runner`.
+    pub(crate) fn acquire(&mut self, runner: &Arc<str>, now: Timestamp) -> Acquired {
         let expired = self.summary.is_expired(now);
         if expired {
             self.expire(now);
         }
         if self.cancel.is_some() && !self.summary.status.is_terminal() {
-            self.enter(Status::Cancelled);
+            self.set_status(Status::Cancelled);
         }
-        self.touch(now);
+        self.mark_changed(now);
         if self.summary.status.is_terminal() {
             self.runner = None;
-            return Claim::Settled;
+            return Acquired::Settled;
         }
         self.runner = Some(Arc::clone(runner));
         self.attempt = self.attempt.saturating_add(1);
-        Claim::Resumed
+        Acquired::Resumed
     }
 
-    fn work(&mut self, message: Option<Arc<str>>) -> Result<Effect, TaskError> {
-        self.go_on()?;
-        self.enter(Status::Working);
+    fn set_working(&mut self, message: Option<Arc<str>>) -> Result<Effect, TaskError> {
+        self.check_not_ended()?;
+        self.set_status(Status::Working);
         self.summary.message = message;
         Ok(Effect::Changed)
     }
@@ -183,28 +185,28 @@ impl Task {
         &mut self,
         message: Option<Arc<str>>,
         asked: &[(String, Json)],
-        limits: &Limits,
+        limits: &StoreLimits,
     ) -> Result<Effect, TaskError> {
-        self.go_on()?;
+        self.check_not_ended()?;
         let mut inputs = self.inputs.clone();
         inputs.ask(asked);
-        within(inputs.size(), limits)?;
+        check_size(inputs.size(), limits)?;
         self.inputs = inputs;
-        self.enter(Status::InputRequired);
+        self.set_status(Status::InputRequired);
         self.summary.message = message;
         Ok(Effect::Changed)
     }
 
-    fn answer(&mut self, responses: &[(String, Json)], limits: &Limits) -> Result<Effect, TaskError> {
-        self.go_on()?;
+    fn answer(&mut self, responses: &[(String, Json)], limits: &StoreLimits) -> Result<Effect, TaskError> {
+        self.check_not_ended()?;
         let mut inputs = self.inputs.clone();
         if !inputs.answer(responses) {
             return Ok(Effect::Unchanged);
         }
-        within(inputs.size(), limits)?;
+        check_size(inputs.size(), limits)?;
         self.inputs = inputs;
         if self.inputs.pending().next().is_none() {
-            self.enter(Status::Working);
+            self.set_status(Status::Working);
         }
         Ok(Effect::Changed)
     }
@@ -216,52 +218,57 @@ impl Task {
         if self.cancel.is_some() {
             return Effect::Unchanged;
         }
-        self.cancel = Some(Cancel { cause: cause.clone(), at: now });
-        // Without anybody who runs it there is no work that could end otherwise.
+        self.cancel = Some(CancelRecord { cause: cause.clone(), at: now });
+        // Without a runner no work can end otherwise.
         match self.summary.dialect {
-            Dialect::November2025 => self.enter(Status::Cancelled), // TASK-03
-            Dialect::Extension if self.runner.is_none() => self.enter(Status::Cancelled),
-            Dialect::Extension => {} // TASK-21
+            TaskDialect::November2025 => self.set_status(Status::Cancelled), // TASK-03
+            TaskDialect::Extension if self.runner.is_none() => self.set_status(Status::Cancelled),
+            TaskDialect::Extension => {} // TASK-21
         }
         Effect::Changed
     }
 
-    fn finish(&mut self, outcome: &Outcome, message: Option<Arc<str>>, limits: &Limits) -> Result<Effect, TaskError> {
-        if *outcome == Outcome::Stopped && self.cancel.is_none() {
+    fn finish(
+        &mut self,
+        outcome: &TaskOutcome,
+        message: Option<Arc<str>>,
+        limits: &StoreLimits,
+    ) -> Result<Effect, TaskError> {
+        if *outcome == TaskOutcome::Stopped && self.cancel.is_none() {
             return Err(TaskError::NotCancelled); // D25
         }
-        within(outcome.json().map_or(0, Json::size), limits)?;
+        check_size(outcome.json().map_or(0, Json::size), limits)?;
         let effect = match self.summary.status {
             Status::Working | Status::InputRequired => {
-                self.enter(outcome.status(self.summary.dialect));
+                self.set_status(outcome.status(self.summary.dialect));
                 self.summary.message = message;
                 Effect::Changed
             }
             Status::Cancelled => Effect::Kept, // TASK-04
-            Status::Completed | Status::Failed => return Err(TaskError::Lost),
+            Status::Completed | Status::Failed => return Err(TaskError::Superseded),
         };
         self.outcome = Some(outcome.clone());
         self.runner = None;
         Ok(effect)
     }
 
-    fn abandon(&mut self) -> Effect {
+    fn fail(&mut self) -> Effect {
         self.runner = None;
         match self.summary.status {
-            Status::Working | Status::InputRequired if self.cancel.is_some() => self.enter(Status::Cancelled),
+            Status::Working | Status::InputRequired if self.cancel.is_some() => self.set_status(Status::Cancelled),
             Status::Working | Status::InputRequired => {
-                self.enter(Status::Failed);
-                self.summary.message = Some("its work was given up".into());
+                self.set_status(Status::Failed);
+                self.summary.message = Some("the work ended without a result".into());
             }
             Status::Completed | Status::Failed | Status::Cancelled => {}
         }
         Effect::Changed
     }
 
-    fn leave(&mut self) -> Effect {
+    fn release(&mut self) -> Effect {
         self.runner = None;
         if self.cancel.is_some() && !self.summary.status.is_terminal() {
-            self.enter(Status::Cancelled);
+            self.set_status(Status::Cancelled);
         }
         Effect::Changed
     }
@@ -270,19 +277,18 @@ impl Task {
         if !self.summary.is_expired(now) || self.summary.status.is_terminal() {
             return Effect::Unchanged;
         }
-        self.cancel.get_or_insert_with(|| Cancel { cause: Cause::new(CauseCode::Timeout), at: now });
-        self.enter(Status::Cancelled);
+        self.cancel.get_or_insert_with(|| CancelRecord { cause: Cause::new(CauseCode::Timeout), at: now });
+        self.set_status(Status::Cancelled);
         Effect::Changed
     }
 
-    /// Steps of the work go only on from a status that is not terminal.
-    const fn go_on(&self) -> Result<(), TaskError> {
+    const fn check_not_ended(&self) -> Result<(), TaskError> {
         let status = self.summary.status;
         if status.is_terminal() { Err(TaskError::Ended { status }) } else { Ok(()) }
     }
 
-    /// The one place where a status changes (TASK-01).
-    fn enter(&mut self, next: Status) {
+    /// Changes the status: the only place that does (TASK-01).
+    fn set_status(&mut self, next: Status) {
         let status = self.summary.status;
         debug_assert!(status == next || status.may_become(next), "{status:?} to {next:?}");
         self.summary.status = next;
@@ -292,13 +298,13 @@ impl Task {
         }
     }
 
-    fn touch(&mut self, now: Timestamp) {
+    fn mark_changed(&mut self, now: Timestamp) {
         self.revision.0 += 1;
         self.summary.updated = self.summary.updated.max(now);
     }
 }
 
-const fn within(bytes: usize, limits: &Limits) -> Result<(), TaskError> {
+const fn check_size(bytes: usize, limits: &StoreLimits) -> Result<(), TaskError> {
     let limit = limits.outcome_bytes;
     if bytes > limit { Err(TaskError::TooLarge { bytes, limit }) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! What a store of tasks does.
+//! The interface of task stores.
 
 use std::{future::Future, pin::Pin};
 
@@ -12,38 +12,38 @@ use crate::{
     run::Run,
     status::Status,
     step::{Access, Effect, Step},
-    task::{Dialect, NewTask, Revision, Summary, Task},
+    task::{NewTask, Task, TaskDialect, TaskRevision, TaskSummary},
     time::Timestamp,
 };
 
-/// What a store will answer. Boxed, so that a server holds any store as `Arc<dyn TaskStore>` and is compiled once; the
-/// allocation is nothing beside what a lasting store does.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskError>> + Send + 'a>>;
+/// The future of a store's answer. Boxed, so that a server can hold any store as `Arc<dyn TaskStore>`; the allocation is
+/// cheap beside the work of a durable store.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskError>> + Send + 'a>>;
 
-/// Keeps tasks. Cheap to share; every answer may be awaited in any runtime, and none needs one.
+/// A store of tasks. Its futures can be awaited in any runtime, or without one.
 ///
-/// A reply that is dropped is not a step undone: what was asked may have happened. A dropped
-/// [`create`](Self::create) leaves no orphan: the [`Run`] in it is dropped too, and so its task has failed.
+/// Dropping a future does not undo its step, which may have happened. A dropped [`create`](Self::create) leaves no
+/// orphan: it drops the [`Run`] too, and so fails the task.
 ///
-/// An implementation stores and notifies; what a step does is decided by [`Task::apply`].
+/// An implementation stores and notifies. [`Task::apply`] decides what a step does.
 pub trait TaskStore: Send + Sync {
-    /// Makes a task, `working`, and gives its work to the caller. The task lasts as long as the store does **before**
-    /// the reply (TASK-23).
+    /// Creates a task, `working`, and gives the caller the right to run it. The task is durable **before** the future is
+    /// ready (TASK-23).
     ///
     /// # Errors
     ///
     /// [`TooMany`](TaskError::TooMany), [`TooLarge`](TaskError::TooLarge), [`Store`](TaskError::Store).
-    fn create(&self, new: NewTask) -> Reply<'_, Run>;
+    fn create(&self, new: NewTask) -> StoreFuture<'_, Run>;
 
-    /// The task of that id, if it is that owner's (TASK-07, TASK-08).
+    /// Returns a task of that owner (TASK-07, TASK-08).
     ///
     /// # Errors
     ///
     /// [`NotFound`](TaskError::NotFound), [`Store`](TaskError::Store).
-    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> Reply<'a, Task>;
+    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> StoreFuture<'a, Task>;
 
-    /// A page of that owner's tasks, oldest first, made in that dialect: at most `at_most`, and at most
-    /// [`Limits::page`](crate::Limits::page); after `cursor`, which an earlier page gave.
+    /// Returns a page of that owner's tasks in that dialect, oldest first: at most `at_most`, and at most
+    /// [`StoreLimits::page`](crate::StoreLimits::page). `cursor` is the [`next`](SummaryPage::next) of an earlier page.
     ///
     /// # Errors
     ///
@@ -51,13 +51,13 @@ pub trait TaskStore: Send + Sync {
     fn list<'a>(
         &'a self,
         owner: &'a Owner,
-        dialect: Dialect,
+        dialect: TaskDialect,
         cursor: Option<&'a str>,
         at_most: usize,
-    ) -> Reply<'a, Page>;
+    ) -> StoreFuture<'a, SummaryPage>;
 
-    /// Takes one step with a task, as one transaction; with `expected`, only from that revision. Lasting before the
-    /// reply, and told to whoever waits for it or runs it, in whatever process.
+    /// Performs one step of a task, as one transaction; with `expected`, only from that revision. The change is durable
+    /// before the future is ready, and reaches every process that waits for the task or runs it.
     ///
     /// # Errors
     ///
@@ -66,67 +66,68 @@ pub trait TaskStore: Send + Sync {
         &'a self,
         access: Access,
         id: &'a TaskId,
-        expected: Option<Revision>,
+        expected: Option<TaskRevision>,
         step: Step,
-    ) -> Reply<'a, (Task, Effect)>;
+    ) -> StoreFuture<'a, (Task, Effect)>;
 
-    /// The task, once it has a later revision than `seen`, or at once if it [is settled](Task::is_settled). Waits
-    /// without polling, wherever the change is made; dropping the reply ends the wait and nothing else (TASK-06).
+    /// Waits until the task has a later revision than `seen`, or [is settled](Task::is_settled), and returns it. Changes
+    /// of other processes count. Dropping the future only ends the wait (TASK-06).
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TaskError::NotFound), also when its ttl ends while it is waited for;
+    /// [`NotFound`](TaskError::NotFound), also when its ttl expires during the wait;
     /// [`Store`](TaskError::Store).
-    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: Revision) -> Reply<'a, Task>;
+    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: TaskRevision) -> StoreFuture<'a, Task>;
 
-    /// Takes over the tasks that nobody runs although they have not ended: those of processes that have died, and
-    /// those that were [left](Run::leave). Each is handed out once; what was cancelled meanwhile is settled as
-    /// `cancelled` instead. To be called after opening, and from time to time, since nothing else tells that another
-    /// process has died, and whoever [waits](Self::changed) for its tasks waits on; it costs little.
+    /// Acquires the unfinished tasks without a runner: those of dead processes, and those that were
+    /// [released](Run::release). Each is handed out once. One that was cancelled meanwhile becomes `cancelled` instead.
     ///
-    /// # Errors
-    ///
-    /// [`Store`](TaskError::Store).
-    fn recover(&self) -> Reply<'_, Vec<Run>>;
-
-    /// Cancels what has not ended and deletes what has, of the tasks whose ttl is over (TASK-09). Nobody finds those
-    /// anyway; this stops their work, and makes room.
+    /// Call it after opening, and from time to time: nothing else detects that another process has died, and callers
+    /// that [wait](Self::changed) for its tasks would wait on. It costs little.
     ///
     /// # Errors
     ///
     /// [`Store`](TaskError::Store).
-    fn sweep(&self) -> Reply<'_, Swept>;
+    fn recover(&self) -> StoreFuture<'_, Vec<Run>>;
 
-    /// Has [`Step::Abandon`] taken by that run, without waiting for it: for [`Run`], when it is dropped.
-    fn abandon(&self, id: &TaskId, attempt: u32);
-
-    /// Records a cancel, with its cause, and brings it to the process that runs the work.
-    ///
-    /// In 2025-11-25 the task is `cancelled` in the same transaction (TASK-03); in the extension the work has the last
-    /// word (TASK-21), unless nobody runs it.
+    /// Cancels the unfinished tasks whose ttl has expired, and deletes the others (TASK-09). No client can find them
+    /// already; this stops their work and frees their space.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TaskError::NotFound), [`Store`](TaskError::Store). A task that has ended is no error here, since
-    /// it is one in only one dialect: [`Cancelled::TooLate`].
-    fn cancel<'a>(&'a self, access: Access, id: &'a TaskId, cause: Cause) -> Reply<'a, Cancelled> {
+    /// [`Store`](TaskError::Store).
+    fn sweep(&self) -> StoreFuture<'_, Swept>;
+
+    /// Performs [`Step::Fail`] for that run in the background, when the [`Run`] is dropped.
+    fn fail(&self, id: &TaskId, attempt: u32);
+
+    /// Records a cancel, with its cause, and delivers it to the process that runs the work.
+    ///
+    /// In 2025-11-25 the task is `cancelled` in the same transaction (TASK-03). In the extension the work decides the
+    /// status (TASK-21), unless it has no runner.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TaskError::NotFound), [`Store`](TaskError::Store). A task that has ended is
+    /// [`CancelEffect::TooLate`], since only one dialect calls that an error.
+    fn cancel<'a>(&'a self, access: Access, id: &'a TaskId, cause: Cause) -> StoreFuture<'a, CancelEffect> {
         Box::pin(async move {
             let (task, effect) = self.apply(access, id, None, Step::Cancel { cause }).await?;
             Ok(match effect {
-                Effect::Changed => Cancelled::Recorded(task),
-                Effect::Unchanged => Cancelled::Already(task),
-                Effect::TooLate | Effect::Kept => Cancelled::TooLate(task),
+                Effect::Changed => CancelEffect::Recorded(task),
+                Effect::Unchanged => CancelEffect::Already(task),
+                Effect::TooLate | Effect::Kept => CancelEffect::TooLate(task),
             })
         })
     }
 
-    /// Answers questions of a task (`tasks/update`); unknown and answered keys are ignored.
+    /// Answers questions of a task (`tasks/update`). Unknown and answered keys are ignored.
     ///
     /// # Errors
     ///
     /// [`NotFound`](TaskError::NotFound), [`Ended`](TaskError::Ended), [`TooLarge`](TaskError::TooLarge),
     /// [`Store`](TaskError::Store).
-    fn answer<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, responses: Vec<(String, Json)>) -> Reply<'a, Task> {
+    fn answer<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, responses: Vec<(String, Json)>) -> StoreFuture<'a, Task> {
         Box::pin(async move {
             let access = Access::Owner(owner.clone());
             self.apply(access, id, None, Step::Answer { responses }).await.map(|(task, _)| task)
@@ -136,40 +137,40 @@ pub trait TaskStore: Send + Sync {
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct SummaryPage {
     /// The tasks, oldest first.
-    pub tasks: Vec<Summary>,
-    /// Where the next page begins; `None` if this was the last. Opaque, and good as long as the store.
+    pub tasks: Vec<TaskSummary>,
+    /// The cursor of the next page; `None` if this was the last. Opaque, and valid as long as the store.
     pub next: Option<String>,
 }
 
-/// What came of a cancel.
+/// The effect of a cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cancelled {
-    /// It is on record, and on its way to the work.
+pub enum CancelEffect {
+    /// It is recorded, and on its way to the work.
     Recorded(Task),
-    /// An earlier one is, whose cause stands; the task has not ended yet (extension).
+    /// An earlier cancel is recorded, whose cause stands. The task has not ended yet (extension).
     Already(Task),
     /// The task had ended: -32602 in 2025-11-25 (TASK-02), the usual acknowledgement in the extension (TASK-22).
     TooLate(Task),
 }
 
-/// What came of the end of a run.
+/// The effect of the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finished {
-    /// It is how the task ended.
+pub enum FinishEffect {
+    /// It decided the status of the task.
     Won(Status),
-    /// A cancel had won: the status stays `cancelled`, the outcome is kept beside it (TASK-04, D38).
+    /// A cancel had won. The status stays `cancelled`, and the outcome is kept beside it (TASK-04, D38).
     Kept,
 }
 
-/// What a sweep did.
+/// The effect of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Tasks that had not ended and are cancelled now; they are deleted once their work has ended.
+    /// Tasks that were cancelled. They are deleted once their work has ended.
     pub cancelled: usize,
-    /// Tasks that are gone.
+    /// Tasks that were deleted.
     pub deleted: usize,
-    /// When the next ttl is over.
+    /// When the next ttl expires.
     pub next: Option<Timestamp>,
 }

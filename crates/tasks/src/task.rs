@@ -1,138 +1,139 @@
-//! One task, as a store keeps it.
+//! A task as a store keeps it.
 
 use std::{sync::Arc, time::Duration};
 
 use rescind_proto::cause::Cause;
 
 use crate::{
-    error::TaskError, id::TaskId, input::Inputs, json::Json, limits::Limits, outcome::Outcome, owner::Owner,
+    error::TaskError, id::TaskId, input::Inputs, json::Json, limits::StoreLimits, outcome::TaskOutcome, owner::Owner,
     status::Status, time::Timestamp,
 };
 
-/// Under which text a task was made; for its whole life.
+/// The specification that a task follows, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dialect {
+pub enum TaskDialect {
     /// MCP 2025-11-25: TASK-01 to TASK-12.
     November2025,
     /// The extension `io.modelcontextprotocol/tasks` of 2026: TASK-20 to TASK-27.
     Extension,
 }
 
-/// Counts the changes of one task, for compare-and-set and for waiting.
+/// The number of changes of one task, for compare-and-set and for waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Revision(pub u64);
+pub struct TaskRevision(pub u64);
 
-/// The request that became a task, kept so that interrupted work can be taken up again.
+/// The request that became a task, kept so that interrupted work can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct TaskRequest {
     /// Its method.
     pub method: Arc<str>,
     /// Its params, raw.
     pub params: Option<Json>,
-    /// What its messages carry besides: progress token, related metadata; raw, and nothing to a store.
+    /// Other data of its messages, raw; opaque to a store.
     pub meta: Option<Json>,
 }
 
-impl Request {
+impl TaskRequest {
     fn size(&self) -> usize {
         self.method.len() + [&self.params, &self.meta].into_iter().flatten().map(Json::size).sum::<usize>()
     }
 }
 
-/// A task to be made.
+/// A task to create.
 #[derive(Clone, Debug)]
 pub struct NewTask {
-    /// Whose it will be.
+    /// Its owner.
     pub owner: Owner,
-    /// Under which text it is asked for.
-    pub dialect: Dialect,
-    /// What it is to do.
-    pub request: Request,
-    /// How long it is to be kept, if the client says; the actual ttl is the task's (TASK-09).
+    /// The dialect of the request for it.
+    pub dialect: TaskDialect,
+    /// The request that becomes the task.
+    pub request: TaskRequest,
+    /// How long the client wants it kept, if it says. The actual ttl is the task's (TASK-09).
     pub ttl: Option<Duration>,
-    /// How often its client should ask.
+    /// How often its client should poll.
     pub poll_interval: Option<Duration>,
-    /// What its status says in words, to begin with.
+    /// The first status message.
     pub message: Option<Arc<str>>,
 }
 
-/// What the wire shows of a task: `tasks/get`, `tasks/list`, status notifications.
+/// The part of a task that clients see: in `tasks/get`, `tasks/list` and status notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct TaskSummary {
     /// Its name.
     pub id: TaskId,
-    /// Under which text it was made.
-    pub dialect: Dialect,
-    /// How far it is.
+    /// Its dialect.
+    pub dialect: TaskDialect,
+    /// Its status.
     pub status: Status,
-    /// The status in words, for people.
+    /// The status message, for people.
     pub message: Option<Arc<str>>,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
-    /// When it last changed; it never goes back.
+    /// When it last changed. Never decreases.
     pub updated: Timestamp,
-    /// How long it is kept, from `created`; `None`: for ever (TASK-09).
+    /// How long it is kept after `created`; `None` is unlimited (TASK-09).
     pub ttl: Option<Duration>,
-    /// How often its client should ask.
+    /// How often its client should poll.
     pub poll_interval: Option<Duration>,
 }
 
-impl Summary {
-    /// When its ttl is over, if ever.
+impl TaskSummary {
+    /// Returns when its ttl expires, if ever.
     #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
         self.ttl.map(|ttl| self.created.after(ttl))
     }
 
-    /// Whether its ttl is over: from then on nobody finds it (TASK-09).
+    /// Whether its ttl has expired. No client finds it then (TASK-09).
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires().is_some_and(|expires| expires <= now)
     }
 }
 
-/// A cancel that is on record: who asked, why, when. There is at most one, the first.
+/// The recorded cancel of a task. There is at most one, the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
-    /// Who and why (D20).
+pub struct CancelRecord {
+    /// Who asked, and why (D20).
     pub cause: Cause,
-    /// When it was asked for.
+    /// When.
     pub at: Timestamp,
 }
 
-/// A task. Its steps are in [`apply`](Self::apply).
+/// A task. [`apply`](Self::apply) changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What the wire shows.
-    pub summary: Summary,
-    /// Whose it is.
+    /// The part that clients see.
+    pub summary: TaskSummary,
+    /// Its owner.
     pub owner: Owner,
-    /// What it is to do.
-    pub request: Request,
-    /// What it asks its client for; nothing once it has ended.
+    /// The request that becomes the task.
+    pub request: TaskRequest,
+    /// Its questions to the client. Empty once it has ended.
     pub inputs: Inputs,
-    /// What the work came to. A cancelled task may have one too: what it still produced (D38). One that failed without
-    /// was given up: [`Run`](crate::Run) was dropped.
-    pub outcome: Option<Outcome>,
-    /// Who cancelled it, if anybody did; in the extension the work may have ended otherwise all the same (TASK-21).
-    pub cancel: Option<Cancel>,
-    /// Which store, of which process, runs its work; nobody, once it has ended or was left.
+    /// The outcome of the work. A cancelled task may have one too (D38). A failed task without one lost its work: the
+    /// [`Run`](crate::Run) was dropped.
+    pub outcome: Option<TaskOutcome>,
+    /// The cancel, if there was one. In the extension the work may still have ended otherwise (TASK-21).
+    pub cancel: Option<CancelRecord>,
+    /// The process that runs its work, by the name that its store gave it. `None` once the work has ended or was
+    /// released.
     pub runner: Option<Arc<str>>,
-    /// How often its work was begun: 1 at first, one more for each time it was interrupted and handed out again.
+    /// The number of runs so far: 1, and one more for each time the task was acquired anew.
     pub attempt: u32,
-    /// How often it has changed.
-    pub revision: Revision,
+    /// Its revision.
+    pub revision: TaskRevision,
 }
 
 impl Task {
-    /// A task that `runner` begins now, `working` (TASK-01), with its ttl within the limits.
-    pub(crate) fn begun(new: NewTask, id: TaskId, runner: Arc<str>, now: Timestamp, limits: &Limits) -> Self {
+    /// Creates a task that `runner` begins now, `working` (TASK-01), with its ttl within the limits.
+    pub(crate) fn begun(new: NewTask, id: TaskId, runner: Arc<str>, now: Timestamp, limits: &StoreLimits) -> Self {
         let ttl = match (new.ttl, limits.max_ttl) {
             (asked, Some(most)) => Some(asked.unwrap_or(limits.default_ttl).min(most)),
             (asked, None) => asked,
         };
         Self {
-            summary: Summary {
+            summary: TaskSummary {
                 id,
                 dialect: new.dialect,
                 status: Status::Working,
@@ -149,18 +150,17 @@ impl Task {
             cancel: None,
             runner: Some(runner),
             attempt: 1,
-            revision: Revision(1),
+            revision: TaskRevision(1),
         }
     }
 
-    /// Whether nothing of it will change any more: it has ended, and so has its work. Of a cancelled task the work may
-    /// still be winding up.
+    /// Whether neither the task nor its outcome can change any more. The work of a cancelled task may still be running.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.summary.status.is_terminal() && self.runner.is_none()
     }
 
-    /// Whether that owner finds it (TASK-08, TASK-09).
+    /// Whether that owner can find it (TASK-08, TASK-09).
     #[must_use]
     pub fn is_found_by(&self, owner: &Owner, now: Timestamp) -> bool {
         self.owner == *owner && !self.summary.is_expired(now)
@@ -168,8 +168,8 @@ impl Task {
 }
 
 impl NewTask {
-    /// Refuses a request that is larger than a store keeps.
-    pub(crate) fn check(&self, limits: &Limits) -> Result<(), TaskError> {
+    /// Rejects a request that exceeds the limit.
+    pub(crate) fn check(&self, limits: &StoreLimits) -> Result<(), TaskError> {
         let (bytes, limit) = (self.request.size(), limits.request_bytes);
         if bytes > limit { Err(TaskError::TooLarge { bytes, limit }) } else { Ok(()) }
     }

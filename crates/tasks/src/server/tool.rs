@@ -7,11 +7,10 @@ use rescind::mcp::{Revision, Tool, ToolHandler};
 /// Whether calls of a tool become tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskSupport {
-    /// They do where the client can have it: in 2025-11-25 if it asks for one, with the extension always. Any other
-    /// call is answered as usual.
+    /// Where the client supports it: in 2025-11-25 if the call asks for a task, in the extension always. Other calls are
+    /// answered as usual.
     Optional,
-    /// They do always, and a client that cannot have it is refused: -32601 in 2025-11-25 (TASK-11), -32021 in
-    /// 2026-07-28 (TASK-24).
+    /// Always. Other calls are rejected: with -32601 in 2025-11-25 (TASK-11), with -32021 in 2026-07-28 (TASK-24).
     Required,
 }
 
@@ -26,7 +25,7 @@ impl TaskSupport {
 
 /// Makes tasks of a tool's calls.
 pub trait AsTask {
-    /// The same tool, whose calls are tasks: for [`TasksBuilder::tool`](super::TasksBuilder::tool).
+    /// Returns the tool for [`TasksBuilder::tool`](super::TasksBuilder::tool).
     fn task(self, support: TaskSupport) -> TaskTool;
 }
 
@@ -38,12 +37,12 @@ impl AsTask for Tool {
     }
 }
 
-/// A tool whose calls are tasks; made by [`AsTask::task`].
+/// A tool whose calls are tasks; created with [`AsTask::task`].
 ///
-/// The tool's [route](Tool::route) counts for the work of its tasks: grace, shield and time limit (D22). A shield
-/// protects the work, never the status of its task.
+/// The settings of the tool's [route](Tool::route) apply to the work of its tasks: grace, shield and time limit (D22). A
+/// shield protects the work, never the status of its task.
 #[derive(Clone, Debug)]
-#[must_use = "a tool is nothing until a server has it"]
+#[must_use = "a tool must be added to `Tasks`"]
 pub struct TaskTool {
     pub(super) tool: Tool,
     pub(super) support: TaskSupport,
@@ -52,20 +51,20 @@ pub struct TaskTool {
 }
 
 impl TaskTool {
-    /// How long its tasks are kept if the client does not say, from their creation; within the limits of the store.
+    /// Sets how long its tasks are kept after their creation if the client does not say. The store's limits apply.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Interrupted work is taken up again by `handler`, which is given the arguments of the call. Without one, a task
-    /// whose process died has failed.
+    /// Resumes interrupted work with `handler`, which receives the arguments of the call. Without one, a task whose
+    /// process died fails.
     pub fn resumed_by<Args>(mut self, handler: impl ToolHandler<Args>) -> Self {
         self.resumed_by = Some(self.tool.clone().handled_by(handler));
         self
     }
 
-    /// Interrupted work is done again from its beginning: for work that may be done twice.
+    /// Starts interrupted work anew, for work that may be done twice.
     pub fn repeatable(mut self) -> Self {
         self.resumed_by = Some(self.tool.clone());
         self

@@ -1,4 +1,4 @@
-//! What nobody asks for and has to be done: interrupted work taken up, tasks whose ttl is over stopped and deleted.
+//! Upkeep of the store: interrupted work is resumed; tasks whose ttl has expired are stopped and deleted.
 
 use std::sync::{Arc, Weak};
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::run::Run;
 
-/// Looks after the tasks: once, and again from time to time as long as there is anything to look after. A server that
-/// nobody asks for tasks, and whose store holds none that end by themselves, has no timer.
-pub(super) async fn keep(shared: Weak<Shared>) {
+/// Runs upkeep once, and again at intervals while the store holds a task that may need it. Without such a task there is
+/// no timer, and the next request for a task restarts it.
+pub(super) async fn run(shared: Weak<Shared>) {
     while let Some(tasks) = shared.upgrade() {
-        let is_calm = look(&tasks).await;
-        let (stirred, every) = (Arc::clone(&tasks.stirred), tasks.upkeep);
+        let is_idle = check(&tasks).await;
+        let (activity, every) = (Arc::clone(&tasks.activity), tasks.upkeep);
         let closed = tasks.closed();
         drop(tasks);
         let again = async {
-            if is_calm {
-                stirred.notified().await;
+            if is_idle {
+                activity.notified().await;
             }
             tokio::time::sleep(every).await;
         };
@@ -31,25 +31,25 @@ pub(super) async fn keep(shared: Weak<Shared>) {
     }
 }
 
-/// Whether there is nothing to come back for unless something happens.
-async fn look(tasks: &Arc<Shared>) -> bool {
+/// Returns whether no task will need upkeep by itself.
+async fn check(tasks: &Arc<Shared>) -> bool {
     let (swept, found) = (tasks.store.sweep().await, tasks.store.recover().await);
-    // A store that fails now may not fail later.
-    let is_calm = matches!((&swept, &found), (Ok(swept), Ok(found)) if swept.next.is_none() && found.is_empty());
+    // A store that fails now may work at the next check.
+    let is_idle = matches!((&swept, &found), (Ok(swept), Ok(found)) if swept.next.is_none() && found.is_empty());
     for run in found.unwrap_or_default() {
         resume(tasks, run);
     }
-    is_calm && *tasks.running.borrow() == 0
+    is_idle && *tasks.running.borrow() == 0
 }
 
-/// Hands interrupted work to whoever can take it up, or says why it has failed (case 60).
+/// Hands interrupted work to the handler that can resume it. Without one the task fails (case 60).
 fn resume(shared: &Arc<Shared>, mut run: Run) {
     let tool = shared.tool_of(run.task()).and_then(|tool| tool.resumed_by.clone());
     match tool {
         Some(tool) => begin(shared, run, tool),
         None => {
             tokio::spawn(async move {
-                let error = ErrorObject::internal("the work was interrupted, and cannot be taken up again");
+                let error = ErrorObject::internal("the work was interrupted and cannot be resumed");
                 let _ = run.finish(error_outcome(&error), Some(&error.message)).await;
             });
         }

@@ -1,7 +1,7 @@
-//! How tasks look on the wire, in each dialect.
+//! Tasks on the wire, in each dialect.
 //!
-//! 2025-11-25 wraps a new task in `task` and counts its life in `ttl`; the extension puts its members beside
-//! `resultType` and counts in `ttlMs`, and its `tasks/get` carries the questions and the end as well.
+//! 2025-11-25 wraps a new task in `task` and names its life `ttl`. The extension puts the members of the task beside
+//! `resultType`, names its life `ttlMs`, and its `tasks/get` carries the questions and the result as well.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use crate::{
     error::TaskError,
     id::TaskId,
     json::Json,
-    outcome::Outcome,
+    outcome::TaskOutcome,
     status::Status,
-    store::Page,
-    task::{Dialect, Summary, Task},
+    store::SummaryPage,
+    task::{Task, TaskDialect, TaskSummary},
     time::millis,
 };
 
-/// The extension's name, in capabilities of both sides.
+/// The name of the extension in the capabilities of both sides.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Which task a message of 2025-11-25 belongs to (TASK-10).
+/// The metadata that names the task of a message in 2025-11-25 (TASK-10).
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// An answer as it leaves.
-pub(super) type Answer = Result<Box<RawValue>, ErrorObject>;
+/// The answer to a request: a raw result, or an error.
+pub(super) type Response = Result<Box<RawValue>, ErrorObject>;
 
-/// A task, as answers and notifications say it (TASK-09).
+/// A task in answers and notifications (TASK-09).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WireTask<'a> {
@@ -44,7 +44,7 @@ pub(super) struct WireTask<'a> {
     status_message: Option<&'a str>,
     created_at: String,
     last_updated_at: String,
-    /// `null` is for ever.
+    /// `null` means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<Option<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,9 +68,9 @@ enum WireError<'a> {
     Made(ErrorObject),
 }
 
-impl<'a> From<&'a Summary> for WireTask<'a> {
-    fn from(summary: &'a Summary) -> Self {
-        let is_extension = summary.dialect == Dialect::Extension;
+impl<'a> From<&'a TaskSummary> for WireTask<'a> {
+    fn from(summary: &'a TaskSummary) -> Self {
+        let is_extension = summary.dialect == TaskDialect::Extension;
         let (ttl, poll) = (summary.ttl.map(millis), summary.poll_interval.map(millis));
         Self {
             result_type: None,
@@ -91,57 +91,59 @@ impl<'a> From<&'a Summary> for WireTask<'a> {
 }
 
 /// The answer to a request that became a task.
-pub(super) fn created(summary: &Summary) -> Answer {
+pub(super) fn created(summary: &TaskSummary) -> Response {
     let task = WireTask::from(summary);
     Ok(match summary.dialect {
-        Dialect::November2025 => to_raw_value(&BTreeMap::from([("task", task)]))?,
-        Dialect::Extension => to_raw_value(&WireTask { result_type: Some("task"), ..task })?,
+        TaskDialect::November2025 => to_raw_value(&BTreeMap::from([("task", task)]))?,
+        TaskDialect::Extension => to_raw_value(&WireTask { result_type: Some("task"), ..task })?,
     })
 }
 
 /// The answer to `tasks/get`.
-pub(super) fn got(task: &Task) -> Answer {
-    let mut told = WireTask::from(&task.summary);
-    if task.summary.dialect == Dialect::Extension {
-        told.result_type = Some("complete");
+pub(super) fn got(task: &Task) -> Response {
+    let mut shown = WireTask::from(&task.summary);
+    if task.summary.dialect == TaskDialect::Extension {
+        shown.result_type = Some("complete");
         match task.summary.status {
-            Status::InputRequired => told.input_requests = Some(task.inputs.pending().collect()),
-            Status::Completed => told.result = task.outcome.as_ref().and_then(Outcome::json),
+            Status::InputRequired => shown.input_requests = Some(task.inputs.pending().collect()),
+            Status::Completed => shown.result = task.outcome.as_ref().and_then(TaskOutcome::json),
             Status::Failed => {
-                told.error = Some(match &task.outcome {
-                    Some(Outcome::Error(error)) => WireError::Kept(error),
-                    Some(Outcome::Result(_) | Outcome::ToolError(_) | Outcome::Stopped) | None => {
-                        WireError::Made(given_up(task))
+                shown.error = Some(match &task.outcome {
+                    Some(TaskOutcome::Error(error)) => WireError::Kept(error),
+                    Some(TaskOutcome::Result(_) | TaskOutcome::ToolError(_) | TaskOutcome::Stopped) | None => {
+                        WireError::Made(no_outcome(task))
                     }
                 });
             }
             Status::Working | Status::Cancelled => {}
         }
     }
-    Ok(to_raw_value(&told)?)
+    Ok(to_raw_value(&shown)?)
 }
 
-/// The answer to `tasks/cancel` of 2025-11-25, and what its status notifications say.
-pub(super) fn summary(summary: &Summary) -> Answer {
+/// The answer to `tasks/cancel`, and the params of status notifications, in 2025-11-25.
+pub(super) fn summary(summary: &TaskSummary) -> Response {
     Ok(to_raw_value(&WireTask::from(summary))?)
 }
 
 /// The answer to `tasks/result`, of a task that is settled (TASK-06, D38).
-pub(super) fn result(found: &Task) -> Answer {
+pub(super) fn result(found: &Task) -> Response {
     match &found.outcome {
-        Some(Outcome::Result(result) | Outcome::ToolError(result)) => related(result.as_str(), &found.summary.id)
-            .map_err(|_| ErrorObject::internal("the result of the task cannot be read")),
-        Some(Outcome::Error(error)) => Err(serde_json::from_str(error.as_str())
+        Some(TaskOutcome::Result(result) | TaskOutcome::ToolError(result)) => {
+            related(result.as_str(), &found.summary.id)
+                .map_err(|_| ErrorObject::internal("the result of the task cannot be read"))
+        }
+        Some(TaskOutcome::Error(error)) => Err(serde_json::from_str(error.as_str())
             .unwrap_or_else(|_| ErrorObject::internal("the error of the task cannot be read"))),
-        Some(Outcome::Stopped) | None if found.summary.status == Status::Cancelled => {
+        Some(TaskOutcome::Stopped) | None if found.summary.status == Status::Cancelled => {
             Err(ErrorObject::new(error_code::REQUEST_CANCELLED, "Task cancelled"))
         }
-        Some(Outcome::Stopped) | None => Err(given_up(found)),
+        Some(TaskOutcome::Stopped) | None => Err(no_outcome(found)),
     }
 }
 
 /// The answer to `tasks/list`.
-pub(super) fn listed(page: &Page) -> Answer {
+pub(super) fn listed(page: &SummaryPage) -> Response {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct List<'a> {
@@ -153,12 +155,12 @@ pub(super) fn listed(page: &Page) -> Answer {
     Ok(to_raw_value(&List { tasks, next_cursor: page.next.as_deref() })?)
 }
 
-/// The answer that only says that a request was taken in (TASK-21).
-pub(super) fn acknowledged() -> Answer {
+/// The answer that only acknowledges a request (TASK-21).
+pub(super) fn acknowledged() -> Response {
     Ok(to_raw_value(&json!({ "resultType": "complete" }))?)
 }
 
-/// An object with the task that it belongs to in its metadata; all else stays byte for byte (TASK-10).
+/// Adds the task to an object's metadata; all else stays byte for byte (TASK-10).
 pub(crate) fn related(object: &str, id: &TaskId) -> Result<Box<RawValue>, serde_json::Error> {
     let mut members: Members = serde_json::from_str(object)?;
     let mut meta: Members = members.get("_meta").map_or_else(|| Ok(Members::new()), |meta| meta_of(meta))?;
@@ -167,16 +169,16 @@ pub(crate) fn related(object: &str, id: &TaskId) -> Result<Box<RawValue>, serde_
     to_raw_value(&members)
 }
 
-/// The members of an object, each as it came.
+/// The members of an object, each raw.
 pub(super) type Members = BTreeMap<String, Box<RawValue>>;
 
-/// Absent metadata may be written as null.
+/// Parses metadata, which may be null.
 pub(super) fn meta_of(meta: &RawValue) -> Result<Members, serde_json::Error> {
     serde_json::from_str::<Option<Members>>(meta.get()).map(Option::unwrap_or_default)
 }
 
-/// What its requester is told when a store refuses; what is wrong inside is said in a fixed phrase (D20).
-pub(super) fn refusal(error: &TaskError) -> ErrorObject {
+/// The answer for an error of the store. Internal causes become a fixed phrase (D20).
+pub(super) fn store_error(error: &TaskError) -> ErrorObject {
     match error {
         TaskError::NotFound | TaskError::BadCursor | TaskError::Ended { .. } => {
             ErrorObject::invalid_params(error.to_string())
@@ -184,19 +186,19 @@ pub(super) fn refusal(error: &TaskError) -> ErrorObject {
         TaskError::TooMany { .. } => ErrorObject::new(error_code::OVERLOADED, error.to_string()),
         TaskError::TooLarge { .. } => ErrorObject::new(error_code::TOO_LARGE, error.to_string()),
         TaskError::Store(_) => ErrorObject::internal("the task store failed"),
-        TaskError::NotTheirs | TaskError::Conflict { .. } | TaskError::NotCancelled | TaskError::Lost => {
+        TaskError::NotPermitted | TaskError::Conflict { .. } | TaskError::NotCancelled | TaskError::Superseded => {
             ErrorObject::internal("the task could not be changed")
         }
     }
 }
 
-/// A client that has to declare the extension first (TASK-24).
+/// The answer to a client that has to declare the extension first (TASK-24).
 pub(super) fn undeclared() -> ErrorObject {
     let needed = json!({ "requiredCapabilities": { "extensions": { EXTENSION: {} } } });
     ErrorObject::new(error_code::MISSING_CLIENT_CAPABILITY, "the client did not declare the tasks extension")
         .with_data(&needed)
 }
 
-fn given_up(found: &Task) -> ErrorObject {
-    ErrorObject::internal(found.summary.message.as_deref().unwrap_or("the work of the task was given up"))
+fn no_outcome(found: &Task) -> ErrorObject {
+    ErrorObject::internal(found.summary.message.as_deref().unwrap_or("the work of the task ended without a result"))
 }

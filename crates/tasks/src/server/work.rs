@@ -1,9 +1,9 @@
 //! The work of a task: a tool's function, on a connection of its own.
 //!
-//! A task outlives the request that made it and the connection on which that came. So its work is handled as a request
-//! of another connection, in memory, whose client is this module: the function has a [`Context`](rescind::peer::Context) as ever, and is
-//! stopped by the same ladder (D22), its linked tasks, threads and processes included. What it asks its client, and
-//! the progress that it reports, arrive here, and go on to whoever follows the task.
+//! A task outlives its request and that request's connection. So its work is handled as a request on a second
+//! connection, in memory, whose client is this module. The function has a [`Context`](rescind::peer::Context) as any
+//! handler has, and is stopped in the same stages (D22), its linked tasks, threads and processes included. Its requests
+//! and its progress arrive here and are forwarded to the client that follows the task.
 
 use std::{
     collections::BTreeMap,
@@ -17,8 +17,8 @@ use std::{
 use rescind::{
     mcp::{Server, Tool},
     peer::{
-        Call, CallError, Cause, CauseCode, Dialect as Spoken, ErrorObject, Method, Peer, Progress, RawParams,
-        error_code, transport::memory,
+        Call, CallError, Cause, CauseCode, Dialect, ErrorObject, Method, Peer, Progress, RawParams, error_code,
+        transport::memory,
     },
 };
 use rescind_proto::dialect::{CancelReply, Cancellers, ErrorText, mcp};
@@ -30,30 +30,30 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Shared,
-    line::{Line, Place},
+    running::{CurrentClient, RunningTask},
     wire,
 };
 use crate::{
     error::TaskError,
     id::TaskId,
     json::Json,
-    outcome::Outcome,
+    outcome::TaskOutcome,
     run::Run,
     status::Status,
     step::Access,
-    store::Finished,
-    task::{Cancel, Dialect},
+    store::FinishEffect,
+    task::{CancelRecord, TaskDialect},
 };
 
-/// What work says that was stopped: nothing else on its connection says it, so that it cannot be mistaken (D25).
+/// The answer of stopped work. Nothing else on its connection has this code, so an end by the cancel is certain (D25).
 const STOPPED: ErrorText =
     ErrorText { code: error_code::REQUEST_CANCELLED, message: "the server cancelled this request" };
 
-/// What the work of a task hears: its revision, except that a stopped request is answered, and that whoever asked may
-/// take a question back.
-static NOVEMBER_2025: Spoken =
-    Spoken { settlement: CancelReply::Answered(STOPPED), gave_up: STOPPED, tasks: None, ..mcp::REVISION_2025_11_25 };
-static EXTENSION: Spoken = Spoken {
+/// The dialects of the work's connection: the task's revision, except that a stopped request is answered, and that the
+/// work may cancel its questions.
+static NOVEMBER_2025: Dialect =
+    Dialect { settlement: CancelReply::Answered(STOPPED), gave_up: STOPPED, tasks: None, ..mcp::REVISION_2025_11_25 };
+static EXTENSION: Dialect = Dialect {
     settlement: CancelReply::Answered(STOPPED),
     gave_up: STOPPED,
     cancellers: Cancellers::Both,
@@ -61,8 +61,8 @@ static EXTENSION: Spoken = Spoken {
     ..mcp::REVISION_2026_07_28
 };
 
-/// Begins the work of a task once `delivered` says that somebody has its handle; else nobody could ever name it, and
-/// the task is cancelled (D38, case 59).
+/// Begins the work of a task once its handle was `delivered`. If the handle was not, no client can name the task, and
+/// it is cancelled (D38, case 59).
 pub(super) fn begin(
     shared: &Arc<Shared>,
     mut run: Run,
@@ -70,278 +70,283 @@ pub(super) fn begin(
     client: Option<Peer>,
     delivered: impl Future<Output = bool> + Send + 'static,
 ) {
-    let place = Place::enter(shared, &run.task().summary.id, client);
+    let task = RunningTask::register(shared, &run.task().summary.id, client);
     tokio::spawn(async move {
         if delivered.await {
-            Work::of(run, place).run_to_end(&tool).await;
+            Work::of(run, task).run_to_end(&tool).await;
         } else {
             let id = run.task().summary.id.clone();
-            let recorded = place.store().cancel(Access::Operator, &id, Cause::new(CauseCode::Disconnect)).await;
-            // Without a record the run says that it was given up, when it is dropped.
+            let recorded = task.store().cancel(Access::Operator, &id, Cause::new(CauseCode::Disconnect)).await;
+            // If the cancel was not recorded, dropping the run fails the task.
             if recorded.is_ok() {
-                let _ = run.finish(Outcome::Stopped, None).await;
+                let _ = run.finish(TaskOutcome::Stopped, None).await;
             }
         }
     });
 }
 
-/// Work that goes on.
+/// The work of one task, and what its task needs to show of it.
 struct Work {
     run: Run,
-    place: Place,
-    /// Questions that wait for an answer; of one whose client is asked directly there is nobody to be told.
-    open: BTreeMap<String, Option<oneshot::Sender<Go>>>,
-    /// What it said last of how far it is.
-    words: watch::Receiver<Option<String>>,
-    stopped: Option<Stopped>,
+    task: RunningTask,
+    /// Questions without an answer. `None` where the client is asked directly, not through the task.
+    open: BTreeMap<String, Option<oneshot::Sender<QuestionReply>>>,
+    /// The work's last progress message.
+    message: watch::Receiver<Option<String>>,
+    stopped: Option<StopReason>,
 }
 
 /// Why the work was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stopped {
+enum StopReason {
     /// Its task was cancelled.
     Cancelled,
-    /// This process ends: somebody else may take the work up.
+    /// This process is shutting down; another may resume the work.
     Closing,
 }
 
 /// How the work ended.
-enum End {
-    With(Outcome),
-    /// For whoever takes it up.
-    Left,
+enum WorkEnd {
+    Finished(TaskOutcome),
+    /// Not at all: another process may resume it.
+    Released,
 }
 
-/// What the work's end of its connection tells this end.
-enum Ask {
-    Put {
+/// What the work's side of its connection reports to this side.
+enum QuestionEvent {
+    Asked {
         key: String,
         question: Json,
-        reply: oneshot::Sender<Go>,
+        reply: oneshot::Sender<QuestionReply>,
     },
-    /// Whoever asked has its answer, or wants none any more.
-    Over {
+    /// The question was answered or withdrawn.
+    Closed {
         key: String,
     },
 }
 
-/// How a question goes on.
-enum Go {
-    /// By asking whoever follows the task (2025-11-25).
-    ToClient,
+/// Where the answer to a question comes from.
+enum QuestionReply {
+    /// From the client, by a request of its own (2025-11-25).
+    AskClient,
     Answered(Json),
 }
 
 impl Work {
-    fn of(run: Run, place: Place) -> Self {
-        let (_, words) = watch::channel(None);
-        Self { run, place, open: BTreeMap::new(), words, stopped: None }
+    fn of(run: Run, task: RunningTask) -> Self {
+        let (_, message) = watch::channel(None);
+        Self { run, task, open: BTreeMap::new(), message, stopped: None }
     }
 
     async fn run_to_end(mut self, tool: &Tool) {
         if self.run.is_cancelled() {
-            return self.finish(Outcome::Stopped).await;
+            return self.finish(TaskOutcome::Stopped).await;
         }
         let params = self.run.task().request.params.clone();
         let dialect = match self.run.task().summary.dialect {
-            Dialect::November2025 => &NOVEMBER_2025,
-            Dialect::Extension => &EXTENSION,
+            TaskDialect::November2025 => &NOVEMBER_2025,
+            TaskDialect::Extension => &EXTENSION,
         };
         let (near, far) = memory();
-        let change = Arc::clone(&self.place.shared().change);
+        let change = Arc::clone(&self.task.shared().change);
         let served = Server::new(tool.name(), "").with_tool(tool.clone());
         let served = served.with(|builder| change(builder).configure(|config| config.dialect = Some(dialect)));
-        let (inner, driver) = served.accept(far);
+        let (server, driver) = served.accept(far);
         driver.spawn();
-        let (asks, asked) = mpsc::unbounded_channel();
-        let asker = Arc::new(Asker::of(&self.run, self.place.line(), asks));
-        let (teller, words) = (Arc::clone(&asker), Arc::clone(&asker));
-        self.words = asker.words.subscribe();
-        let outer = Peer::builder(dialect)
-            .fallback(move |Method(method), RawParams(params)| Arc::clone(&asker).ask(method, params))
-            .other_notifications(move |Method(method), RawParams(params)| teller.tell(&method, &params));
-        let (outer, driver) = outer.connect(near);
+        let (events, questions) = mpsc::unbounded_channel();
+        let proxy = Arc::new(ClientProxy::of(&self.run, self.task.client(), events));
+        let (notifier, reporter) = (Arc::clone(&proxy), Arc::clone(&proxy));
+        self.message = proxy.message.subscribe();
+        let client = Peer::builder(dialect)
+            .fallback(move |Method(method), RawParams(params)| Arc::clone(&proxy).request(method, params))
+            .other_notifications(move |Method(method), RawParams(params)| notifier.notify(&method, &params));
+        let (client, driver) = client.connect(near);
         driver.spawn();
         let has_token = params.as_ref().is_some_and(|params| asks_for_progress(params.as_str()));
-        let call = outer
+        let call = client
             .request::<Box<RawValue>>("tools/call", &params)
             .without_timeouts()
-            .progress(move |progress| words.progress(&progress, has_token))
+            .progress(move |progress| reporter.progress(&progress, has_token))
             .send();
-        match self.follow(call, asked, &Ends { inner, outer }).await {
-            End::With(outcome) => self.finish(outcome).await,
-            // What cannot be left is given up.
-            End::Left => drop(self.run.leave().await),
+        match self.follow(call, questions, &WorkConnection { server, client }).await {
+            WorkEnd::Finished(outcome) => self.finish(outcome).await,
+            // If the release fails, dropping the run fails the task.
+            WorkEnd::Released => drop(self.run.release().await),
         }
     }
 
-    /// Until the work has ended: what it asks, what it is told.
-    async fn follow(&mut self, call: Call<Box<RawValue>>, mut asked: mpsc::UnboundedReceiver<Ask>, ends: &Ends) -> End {
+    /// Follows the work to its end: forwards its questions and messages, stops it, delivers answers.
+    async fn follow(
+        &mut self,
+        call: Call<Box<RawValue>>,
+        mut questions: mpsc::UnboundedReceiver<QuestionEvent>,
+        connection: &WorkConnection,
+    ) -> WorkEnd {
         let (mut call, mut cancelled) = (pin!(call), pin!(self.run.cancelled()));
-        let mut closed = pin!(self.place.shared().closed());
+        let mut closed = pin!(self.task.shared().closed());
         let mut is_lost = false;
         loop {
             let awaits_answers = !is_lost && self.open.values().any(Option::is_some);
             tokio::select! {
                 biased;
-                answer = &mut call => return end(answer, self.stopped),
-                Cancel { cause, .. } = &mut cancelled, if self.stopped.is_none() => {
-                    self.stopped = Some(Stopped::Cancelled);
-                    ends.stop(cause).await;
-                    self.tell_status().await;
+                answer = &mut call => return end_of(answer, self.stopped),
+                CancelRecord { cause, .. } = &mut cancelled, if self.stopped.is_none() => {
+                    self.stopped = Some(StopReason::Cancelled);
+                    connection.stop(cause).await;
+                    self.notify_status().await;
                 }
                 () = &mut closed, if self.stopped.is_none() => {
-                    self.stopped = Some(Stopped::Closing);
-                    ends.stop(Cause::new(CauseCode::Shutdown)).await;
+                    self.stopped = Some(StopReason::Closing);
+                    connection.stop(Cause::new(CauseCode::Shutdown)).await;
                 }
-                Some(ask) = asked.recv() => self.take(ask).await,
-                Ok(()) = self.words.changed() => self.say().await,
+                Some(event) = questions.recv() => self.handle_question(event).await,
+                Ok(()) = self.message.changed() => self.update_message().await,
                 changed = self.run.changed(), if awaits_answers => {
                     is_lost = changed.is_err();
-                    self.hand_over_answers();
+                    self.deliver_answers();
                 }
             }
         }
     }
 
-    async fn take(&mut self, ask: Ask) {
-        match ask {
-            Ask::Put { key, question, reply } => {
-                let is_extension = self.run.task().summary.dialect == Dialect::Extension;
+    async fn handle_question(&mut self, event: QuestionEvent) {
+        match event {
+            QuestionEvent::Asked { key, question, reply } => {
+                let is_extension = self.run.task().summary.dialect == TaskDialect::Extension;
                 let inputs = if is_extension { vec![(key.clone(), question)] } else { Vec::new() };
-                let words = self.words.borrow().clone();
-                // Refused, the asker hears it by the reply that is dropped here.
-                if self.run.ask_input(words.as_deref(), inputs).await.is_err() {
+                let message = self.message.borrow().clone();
+                // If this fails, dropping `reply` fails the question.
+                if self.run.ask_input(message.as_deref(), inputs).await.is_err() {
                     return;
                 }
-                // The client knows the status before it is asked.
-                self.tell_status().await;
-                let waits = if is_extension {
+                // The client learns the status before it is asked.
+                self.notify_status().await;
+                let waiting = if is_extension {
                     Some(reply)
                 } else {
-                    let _ = reply.send(Go::ToClient);
+                    let _ = reply.send(QuestionReply::AskClient);
                     None
                 };
-                self.open.insert(key, waits);
+                self.open.insert(key, waiting);
             }
-            Ask::Over { key } => {
+            QuestionEvent::Closed { key } => {
                 let was_open = self.open.remove(&key).is_some();
                 let still_asks = self.run.task().summary.status == Status::InputRequired;
                 if was_open && self.open.is_empty() && still_asks {
-                    let words = self.words.borrow().clone();
-                    if self.run.work(words.as_deref()).await.is_ok() {
-                        self.tell_status().await;
+                    let message = self.message.borrow().clone();
+                    if self.run.set_working(message.as_deref()).await.is_ok() {
+                        self.notify_status().await;
                     }
                 }
             }
         }
     }
 
-    /// Gives answers that came by `tasks/update` to those who asked.
-    fn hand_over_answers(&mut self) {
+    /// Delivers answers that came by `tasks/update`.
+    fn deliver_answers(&mut self) {
         let inputs = &self.run.task().inputs;
-        for (key, waits) in &mut self.open {
+        for (key, waiting) in &mut self.open {
             if let Some(answer) = inputs.response(key)
-                && let Some(reply) = waits.take()
+                && let Some(reply) = waiting.take()
             {
-                let _ = reply.send(Go::Answered(answer.clone()));
+                let _ = reply.send(QuestionReply::Answered(answer.clone()));
             }
         }
     }
 
-    /// Says in the task's status what the work said last.
-    async fn say(&mut self) {
-        let words = self.words.borrow_and_update().clone();
-        // A task that has ended, or that somebody else runs now, says nothing more.
+    /// Shows the work's last progress message as the task's status message.
+    async fn update_message(&mut self) {
+        let message = self.message.borrow_and_update().clone();
+        // Fails for a task that has ended, or that another process runs now: it has no message of this run.
         let _ = match self.run.task().summary.status {
-            Status::InputRequired => self.run.ask_input(words.as_deref(), Vec::new()).await,
+            Status::InputRequired => self.run.ask_input(message.as_deref(), Vec::new()).await,
             Status::Working | Status::Completed | Status::Failed | Status::Cancelled => {
-                self.run.work(words.as_deref()).await
+                self.run.set_working(message.as_deref()).await
             }
         };
     }
 
-    async fn finish(mut self, outcome: Outcome) {
-        let words = match &outcome {
-            Outcome::Error(error) => {
+    async fn finish(mut self, outcome: TaskOutcome) {
+        let message = match &outcome {
+            TaskOutcome::Error(error) => {
                 serde_json::from_str::<ErrorObject>(error.as_str()).ok().map(|error| error.message)
             }
-            Outcome::Result(_) | Outcome::ToolError(_) | Outcome::Stopped => None,
+            TaskOutcome::Result(_) | TaskOutcome::ToolError(_) | TaskOutcome::Stopped => None,
         };
-        let mut finished = self.run.finish(outcome, words.as_deref()).await;
+        let mut finished = self.run.finish(outcome, message.as_deref()).await;
         if let Err(TaskError::TooLarge { .. }) = &finished {
             let error = ErrorObject::new(error_code::TOO_LARGE, "the result is larger than a task keeps");
             finished = self.run.finish(error_outcome(&error), Some(&error.message)).await;
         }
-        // Of a task that was cancelled the end was told before.
-        if matches!(finished, Ok(Finished::Won(_))) {
-            self.tell_status().await;
+        // The end of a cancelled task was notified when it was cancelled.
+        if matches!(finished, Ok(FinishEffect::Won(_))) {
+            self.notify_status().await;
         }
     }
 
-    /// Notifies the followers of the task of its status, where that is offered to all of them (2025-11-25); not one that
-    /// leaves too much unread.
-    async fn tell_status(&self) {
-        let Some(client) = self.place.line().client() else { return };
+    /// Notifies the client of the status in 2025-11-25, which offers that to every client. Skipped for one that leaves
+    /// too much unread.
+    async fn notify_status(&self) {
+        let Some(client) = self.task.client().get() else { return };
         let task = self.run.task();
-        if task.summary.dialect == Dialect::Extension {
+        if task.summary.dialect == TaskDialect::Extension {
             return;
         }
-        // A cancel changes a task behind the back of its run.
-        let Ok(task) = self.place.store().task(&task.owner, &task.summary.id).await else { return };
+        // Loaded anew: a cancel changes the task without its run.
+        let Ok(task) = self.task.store().task(&task.owner, &task.summary.id).await else { return };
         if let Ok(status) = wire::summary(&task.summary) {
             let _ = client.try_notify("notifications/tasks/status", &status);
         }
     }
 }
 
-/// Both ends of the work's connection: it lives as long as this.
-struct Ends {
-    inner: Peer,
-    outer: Peer,
+/// Both ends of the work's connection, which stays open as long as this.
+struct WorkConnection {
+    server: Peer,
+    client: Peer,
 }
 
-impl Ends {
-    /// Stops the work; it is answered once it has ended.
+impl WorkConnection {
+    /// Stops the work, which is answered once it has ended.
     async fn stop(&self, cause: Cause) {
-        // A round trip: the call was taken in before.
-        let _ = self.outer.request::<Box<RawValue>>("ping", &()).without_timeouts().await;
-        for request in self.inner.in_flight().theirs {
-            self.inner.stop(request.key, cause.clone());
+        // After a round trip the server has received the call.
+        let _ = self.client.request::<Box<RawValue>>("ping", &()).without_timeouts().await;
+        for request in self.server.in_flight().theirs {
+            self.server.stop(request.key, cause.clone());
         }
     }
 }
 
-/// The client of the work, as the work sees it.
-struct Asker {
+/// The client that the work sees: it forwards to the client of the task.
+struct ClientProxy {
     id: TaskId,
-    dialect: Dialect,
+    dialect: TaskDialect,
     attempt: u32,
     asked: AtomicU64,
-    asks: mpsc::UnboundedSender<Ask>,
-    words: watch::Sender<Option<String>>,
-    line: Line,
-    signal: watch::Receiver<Option<Cancel>>,
+    events: mpsc::UnboundedSender<QuestionEvent>,
+    message: watch::Sender<Option<String>>,
+    client: CurrentClient,
+    signal: watch::Receiver<Option<CancelRecord>>,
 }
 
-impl Asker {
-    fn of(run: &Run, line: Line, asks: mpsc::UnboundedSender<Ask>) -> Self {
+impl ClientProxy {
+    fn of(run: &Run, client: CurrentClient, events: mpsc::UnboundedSender<QuestionEvent>) -> Self {
         let task = run.task();
         let (id, dialect, attempt) = (task.summary.id.clone(), task.summary.dialect, task.attempt);
-        let (asked, words) = (AtomicU64::new(0), watch::Sender::new(None));
-        Self { id, dialect, attempt, asked, asks, words, line, signal: run.signal() }
+        let (asked, message) = (AtomicU64::new(0), watch::Sender::new(None));
+        Self { id, dialect, attempt, asked, events, message, client, signal: run.signal() }
     }
 
-    /// Asks whoever follows the task, and moves its status meanwhile.
-    async fn ask(self: Arc<Self>, method: String, params: Box<RawValue>) -> Result<Box<RawValue>, ErrorObject> {
+    /// Forwards a request of the work. While a question is open, the task is `input_required`.
+    async fn request(self: Arc<Self>, method: String, params: Box<RawValue>) -> Result<Box<RawValue>, ErrorObject> {
         let is_question = matches!(&*method, "elicitation/create" | "sampling/createMessage" | "roots/list");
         if !is_question {
             return match self.dialect {
-                Dialect::November2025 => self.ask_client(method, &params).await,
-                Dialect::Extension => Err(ErrorObject::method_not_found(&method)),
+                TaskDialect::November2025 => self.ask_client(method, &params).await,
+                TaskDialect::Extension => Err(ErrorObject::method_not_found(&method)),
             };
         }
-        // No key is used twice, whoever ran the work before.
+        // Unique among all runs of the task.
         let key = format!("{}-{}", self.attempt, self.asked.fetch_add(1, Ordering::Relaxed));
         let question = if params.get() == "null" {
             to_raw_value(&json!({ "method": method }))?
@@ -349,21 +354,21 @@ impl Asker {
             to_raw_value(&BTreeMap::from([("method", to_raw_value(&method)?), ("params", params.clone())]))?
         };
         let (reply, replied) = oneshot::channel();
-        let _over = Over { asks: &self.asks, key: key.clone() };
-        let _ = self.asks.send(Ask::Put { key, question: Json::from(&*question), reply });
+        let _open = OpenQuestion { events: &self.events, key: key.clone() };
+        let _ = self.events.send(QuestionEvent::Asked { key, question: Json::from(&*question), reply });
         match replied.await {
-            Ok(Go::ToClient) => self.ask_client(method, &params).await,
-            Ok(Go::Answered(answer)) => Ok(to_raw_value(&answer)?),
+            Ok(QuestionReply::AskClient) => self.ask_client(method, &params).await,
+            Ok(QuestionReply::Answered(answer)) => Ok(to_raw_value(&answer)?),
             Err(_) => Err(ErrorObject::cancelled()),
         }
     }
 
-    /// Asks by a request of its own; when its connection has ended, whoever follows the task next.
+    /// Sends the client a request; when its connection has ended, sends it to the next client that follows the task.
     async fn ask_client(&self, method: String, params: &RawValue) -> Result<Box<RawValue>, ErrorObject> {
         let params = self.related(params)?;
-        let mut line = self.line.clone();
+        let mut current = self.client.clone();
         loop {
-            let client = line.next_client().await.ok_or_else(ErrorObject::cancelled)?;
+            let client = current.next().await.ok_or_else(ErrorObject::cancelled)?;
             match client.request(method.clone(), &params).await {
                 Err(CallError::Closed) => {}
                 Err(error) => return Err(error.into()),
@@ -372,23 +377,24 @@ impl Asker {
         }
     }
 
-    /// Passes a notification on, if the task may have any (the extension has none).
-    fn tell(&self, method: &str, params: &RawValue) {
-        if self.dialect == Dialect::Extension || self.signal.borrow().is_some() {
+    /// Forwards a notification, except in the extension, which has none, and after a cancel.
+    fn notify(&self, method: &str, params: &RawValue) {
+        if self.dialect == TaskDialect::Extension || self.signal.borrow().is_some() {
             return;
         }
-        if let (Some(client), Ok(params)) = (self.line.client(), self.related(params)) {
+        if let (Some(client), Ok(params)) = (self.client.get(), self.related(params)) {
             let _ = client.try_notify(method, &params);
         }
     }
 
-    /// Progress is the task's until its terminal status (MCP-P01, MCP-P03); its words are the status in words.
+    /// Forwards progress, which the task has until its terminal status (MCP-P01, MCP-P03). Its message becomes the
+    /// task's status message.
     fn progress(&self, progress: &Progress, has_token: bool) {
-        if let Some(words) = progress.message() {
-            self.words.send_replace(Some(words));
+        if let Some(message) = progress.message() {
+            self.message.send_replace(Some(message));
         }
         if has_token && let Ok(params) = progress.params::<Box<RawValue>>() {
-            self.tell("notifications/progress", &params);
+            self.notify("notifications/progress", &params);
         }
     }
 
@@ -398,15 +404,15 @@ impl Asker {
     }
 }
 
-/// Says that a question is over, whichever way it ends.
-struct Over<'a> {
-    asks: &'a mpsc::UnboundedSender<Ask>,
+/// Reports that its question is closed when it is dropped, however the question ends.
+struct OpenQuestion<'a> {
+    events: &'a mpsc::UnboundedSender<QuestionEvent>,
     key: String,
 }
 
-impl Drop for Over<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        let _ = self.asks.send(Ask::Over { key: std::mem::take(&mut self.key) });
+        let _ = self.events.send(QuestionEvent::Closed { key: std::mem::take(&mut self.key) });
     }
 }
 
@@ -414,18 +420,17 @@ fn asks_for_progress(params: &str) -> bool {
     rescind_proto::json::lookup(params.as_bytes(), &["_meta", "progressToken"]).is_some()
 }
 
-/// What the answer of the work means.
-fn end(answer: Result<Box<RawValue>, CallError>, stopped: Option<Stopped>) -> End {
-    End::With(match answer {
+fn end_of(answer: Result<Box<RawValue>, CallError>, stopped: Option<StopReason>) -> WorkEnd {
+    WorkEnd::Finished(match answer {
         Ok(result) => {
             let json = Json::from(&*result);
             let is_error = rescind_proto::json::member(result.get().as_bytes(), "isError") == Some(b"true");
-            if is_error { Outcome::ToolError(json) } else { Outcome::Result(json) }
+            if is_error { TaskOutcome::ToolError(json) } else { TaskOutcome::Result(json) }
         }
         Err(CallError::Peer(error)) if error.code == STOPPED.code => match stopped {
-            Some(Stopped::Cancelled) => Outcome::Stopped,
-            Some(Stopped::Closing) => return End::Left,
-            // It cancelled itself, or took longer than its route allows (D24).
+            Some(StopReason::Cancelled) => TaskOutcome::Stopped,
+            Some(StopReason::Closing) => return WorkEnd::Released,
+            // The work cancelled itself, or exceeded its route's time limit (D24).
             None => error_outcome(&ErrorObject::internal(error.message)),
         },
         Err(CallError::Peer(error)) => error_outcome(&error),
@@ -433,7 +438,7 @@ fn end(answer: Result<Box<RawValue>, CallError>, stopped: Option<Stopped>) -> En
     })
 }
 
-pub(super) fn error_outcome(error: &ErrorObject) -> Outcome {
+pub(super) fn error_outcome(error: &ErrorObject) -> TaskOutcome {
     let raw = to_raw_value(error).expect("an error object is JSON");
-    Outcome::Error(Json::from(&*raw))
+    TaskOutcome::Error(Json::from(&*raw))
 }

@@ -1,4 +1,4 @@
-//! Tasks that outlive their process, in one file shared by the processes of a machine.
+//! A store in a SQLite file that processes share.
 
 mod database;
 mod reader;
@@ -29,40 +29,40 @@ use self::{
 };
 use crate::{
     cursor,
-    error::{Fault, TaskError},
-    hub::{Hub, lock},
+    error::{StoreFault, TaskError},
     id::TaskId,
-    limits::Limits,
+    limits::StoreLimits,
     owner::Owner,
     run::Run,
     step::{Access, Effect, Step},
-    store::{Page, Reply, Swept, TaskStore},
-    task::{Dialect, NewTask, Revision, Task},
-    time::{Clock, SystemClock},
+    store::{StoreFuture, SummaryPage, Swept, TaskStore},
+    subscribers::{Subscribers, lock},
+    task::{NewTask, Task, TaskDialect, TaskRevision},
+    time::{SystemClock, WallClock},
 };
 
 /// How a [`SqliteStore`] is opened.
 #[derive(Clone)]
 pub struct SqliteOptions {
-    /// What the store holds at most; processes that share a file should agree on them.
-    pub limits: Limits,
-    /// Where it learns the time on the wall.
-    pub clock: Arc<dyn Clock>,
-    /// How long another program may hold the database before a step is refused as
-    /// [`Busy`](crate::FaultKind::Busy). By default 5 s.
+    /// The limits of the store. Processes that share a file should agree on them.
+    pub limits: StoreLimits,
+    /// The wall clock.
+    pub clock: Arc<dyn WallClock>,
+    /// How long another program may hold the database before a step fails as
+    /// [`Busy`](crate::StoreFaultKind::Busy). By default 5 s.
     pub busy_timeout: Duration,
-    /// Bytes of the file at most, the write-ahead log apart; a step that needs more is refused as
-    /// [`Full`](crate::FaultKind::Full). By default 4 GiB.
+    /// Most bytes of the file, without the write-ahead log. A step that needs more fails as
+    /// [`Full`](crate::StoreFaultKind::Full). By default 4 GiB.
     pub file_bytes: u64,
-    /// How often it looks by itself for what other processes did, as long as a task is run or waited for here. Only a
-    /// lost doorbell makes anybody wait for that. By default 1 s.
+    /// How often to check for changes of other processes while a task is run or waited for here. It only matters when a
+    /// doorbell message is lost. By default 1 s.
     pub slow_check: Duration,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
-            limits: Limits::default(),
+            limits: StoreLimits::default(),
             clock: Arc::new(SystemClock),
             busy_timeout: Duration::from_secs(5),
             file_bytes: 4 << 30,
@@ -71,70 +71,70 @@ impl Default for SqliteOptions {
     }
 }
 
-/// A store in a SQLite file, for any number of processes of one user on one machine. Clones are the same store.
+/// A store in a SQLite file, for any number of processes of one user on one machine. Clones share the same store.
 ///
-/// # What lasts
+/// # Durability
 ///
-/// Every reply is of something that is on the disk (write-ahead log, synchronised at each commit), and survives a
-/// `kill -9` and a power cut. Callers that come together share one commit. A step that is refused has changed nothing.
+/// A result is returned once its change is on the disk (write-ahead log, synchronised at each commit), and survives
+/// `kill -9` and a power cut. Concurrent callers share one commit. A rejected step has changed nothing.
 ///
 /// # Other processes
 ///
-/// Beside the file stands a folder, `NAME.runners`, which only its user can enter: a locked file for each process, by
-/// which the others know that it lives, and a socket by which they wake it. So a cancel reaches the process that runs
-/// the work at once, and a process that waits for nothing does nothing. A file system of the network will not do.
+/// Beside the file is a folder, `NAME.runners`, that only its user can enter. In it each process has a locked file, by
+/// which the others see that it is alive, and a socket, by which they wake it. So a cancel reaches the process that runs
+/// the work at once, and a process that waits for nothing does nothing. Network file systems are not supported.
 ///
 /// # Dropping it
 ///
-/// The last clone (runs hold one each) waits until all that was asked is written, which takes as long as the disk
-/// does, and ends three threads.
+/// Each [`Run`] holds a clone. Dropping the last clone waits until every step is written, as long as the disk takes, and
+/// ends three threads.
 #[derive(Clone)]
 pub struct SqliteStore(Arc<Shared>);
 
 struct Shared {
     core: Arc<Core>,
-    /// Present until the end.
-    doors: Option<Doors>,
+    /// `None` once the store is being dropped.
+    queues: Option<Queues>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Doors {
+struct Queues {
     jobs: mpsc::Sender<Job>,
     reads: mpsc::Sender<Read>,
 }
 
 /// What the threads share.
 struct Core {
-    hub: Arc<Hub>,
+    subscribers: Arc<Subscribers>,
     runners: Runners,
-    limits: Limits,
-    clock: Arc<dyn Clock>,
+    limits: StoreLimits,
+    clock: Arc<dyn WallClock>,
     busy_timeout: Duration,
     slow_check: Duration,
     path: PathBuf,
-    /// The watcher sleeps until its doorbell rings: there was nobody to be told of anything.
+    /// The watcher sleeps until it is woken, since there are no subscribers.
     asleep: AtomicBool,
     closing: AtomicBool,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, or makes it; its folder must exist. Blocks for as long as the disk does.
+    /// Opens the store at `path`, and creates it if needed; its folder must exist. Blocks while the disk is read.
     ///
-    /// Interrupted tasks are left alone until [`recover`](TaskStore::recover).
+    /// Interrupted tasks stay as they are until [`recover`](TaskStore::recover).
     ///
     /// # Errors
     ///
-    /// The file or its folder cannot be reached or written, is damaged, of something else, or was written by a later
-    /// version: the [kind](Fault::kind) says which. Nothing is changed then.
-    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, Fault> {
+    /// The [kind](StoreFault::kind) says what is wrong with the file or its folder. Nothing is changed then.
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreFault> {
         let SqliteOptions { limits, clock, busy_timeout, file_bytes, slow_check } = options;
-        let path = database::settle(path.as_ref())?;
+        let path = database::locate(path.as_ref())?;
         let connect = || database::open(&path, busy_timeout, file_bytes);
         let (runners, connections) = Runners::join(&path, || Ok([connect()?, connect()?, connect()?]))?;
         let [for_writing, for_reading, for_watching] = connections;
-        let hub = Arc::<Hub>::default();
+        let subscribers = Arc::<Subscribers>::default();
         let (asleep, closing) = (AtomicBool::new(false), AtomicBool::new(false));
-        let core = Arc::new(Core { hub, runners, limits, clock, busy_timeout, slow_check, path, asleep, closing });
+        let core =
+            Arc::new(Core { subscribers, runners, limits, clock, busy_timeout, slow_check, path, asleep, closing });
 
         let writer = Writer::new(Arc::clone(&core), for_writing).map_err(database::fault)?;
         let watcher = Watcher::new(Arc::clone(&core), for_watching).map_err(database::fault)?;
@@ -145,51 +145,51 @@ impl SqliteStore {
             start("tasks-read", move || reader::read(&for_reading, &wanted))?,
             start("tasks-watch", move || watcher.watch())?,
         ];
-        Ok(Self(Arc::new(Shared { core, doors: Some(Doors { jobs, reads }), threads: Mutex::new(threads) })))
+        Ok(Self(Arc::new(Shared { core, queues: Some(Queues { jobs, reads }), threads: Mutex::new(threads) })))
     }
 
-    /// The file, by its one true path.
+    /// Returns the canonical path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.core.path
     }
 
     fn ask(&self, job: Job) {
-        if let Some(doors) = &self.0.doors {
-            // Refused only after a panic of the writer: then the reply is dropped, which says so.
-            let _ = doors.jobs.send(job);
+        if let Some(queues) = &self.0.queues {
+            // Fails only after a panic of the writer. Then the reply is dropped, which reports it.
+            let _ = queues.jobs.send(job);
         }
     }
 
     async fn read<T>(&self, read: impl FnOnce(oneshot::Sender<Result<T, TaskError>>) -> Read) -> Result<T, TaskError> {
         let (reply, answer) = oneshot::channel();
-        if let Some(doors) = &self.0.doors {
-            let _ = doors.reads.send(read(reply));
+        if let Some(queues) = &self.0.queues {
+            let _ = queues.reads.send(read(reply));
         }
         answer.await.map_err(closed)?
     }
 }
 
 impl Core {
-    /// Somebody came to wait or to work: the watcher is not to sleep through it.
-    fn stir(&self) {
+    /// Wakes the watcher for a new subscriber.
+    fn wake_watcher(&self) {
         if self.asleep.swap(false, Ordering::SeqCst) {
-            self.runners.ring_own();
+            self.runners.wake_self();
         }
     }
 }
 
 impl TaskStore for SqliteStore {
-    fn create(&self, new: NewTask) -> Reply<'_, Run> {
+    fn create(&self, new: NewTask) -> StoreFuture<'_, Run> {
         Box::pin(async move {
             let core = &self.0.core;
             new.check(&core.limits)?;
             let id = TaskId::random()?;
             let runner = Arc::clone(core.runners.name());
             let task = Task::begun(new, id.clone(), runner, core.clock.now(), &core.limits);
-            // Before anybody else can find the task, so that no cancel is missed.
-            let signal = core.hub.run(&id, task.attempt);
-            core.stir();
+            // Before the task can be found, so that no cancel is missed.
+            let signal = core.subscribers.add_run(&id, task.attempt);
+            core.wake_watcher();
             let run = Run::new(task, Arc::new(self.clone()), signal);
             let (reply, answer) = oneshot::channel();
             self.ask(Job::Create { run, reply });
@@ -197,7 +197,7 @@ impl TaskStore for SqliteStore {
         })
     }
 
-    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> Reply<'a, Task> {
+    fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> StoreFuture<'a, Task> {
         let now = self.0.core.clock.now();
         Box::pin(self.read(move |reply| Read::Task { owner: owner.clone(), id: id.clone(), now, reply }))
     }
@@ -205,10 +205,10 @@ impl TaskStore for SqliteStore {
     fn list<'a>(
         &'a self,
         owner: &'a Owner,
-        dialect: Dialect,
+        dialect: TaskDialect,
         cursor: Option<&'a str>,
         at_most: usize,
-    ) -> Reply<'a, Page> {
+    ) -> StoreFuture<'a, SummaryPage> {
         Box::pin(async move {
             let after = cursor::read(cursor)?;
             let Core { limits, clock, .. } = &*self.0.core;
@@ -221,9 +221,9 @@ impl TaskStore for SqliteStore {
         &'a self,
         access: Access,
         id: &'a TaskId,
-        expected: Option<Revision>,
+        expected: Option<TaskRevision>,
         step: Step,
-    ) -> Reply<'a, (Task, Effect)> {
+    ) -> StoreFuture<'a, (Task, Effect)> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             self.ask(Job::Apply { access, id: id.clone(), expected, step, reply: Some(reply) });
@@ -231,15 +231,15 @@ impl TaskStore for SqliteStore {
         })
     }
 
-    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: Revision) -> Reply<'a, Task> {
+    fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: TaskRevision) -> StoreFuture<'a, Task> {
         Box::pin(async move {
-            let listener = self.0.core.hub.listen(id);
-            self.0.core.stir();
-            listener.change(|| self.task(owner, id), seen).await
+            let subscription = self.0.core.subscribers.subscribe(id);
+            self.0.core.wake_watcher();
+            subscription.change(|| self.task(owner, id), seen).await
         })
     }
 
-    fn recover(&self) -> Reply<'_, Vec<Run>> {
+    fn recover(&self) -> StoreFuture<'_, Vec<Run>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             self.ask(Job::Recover { store: self.clone(), reply });
@@ -247,7 +247,7 @@ impl TaskStore for SqliteStore {
         })
     }
 
-    fn sweep(&self) -> Reply<'_, Swept> {
+    fn sweep(&self) -> StoreFuture<'_, Swept> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             self.ask(Job::Sweep { reply });
@@ -255,32 +255,32 @@ impl TaskStore for SqliteStore {
         })
     }
 
-    fn abandon(&self, id: &TaskId, attempt: u32) {
-        self.0.core.hub.over(id, attempt);
+    fn fail(&self, id: &TaskId, attempt: u32) {
+        self.0.core.subscribers.remove_run(id, attempt);
         let access = Access::Run(attempt);
-        self.ask(Job::Apply { access, id: id.clone(), expected: None, step: Step::Abandon, reply: None });
+        self.ask(Job::Apply { access, id: id.clone(), expected: None, step: Step::Fail, reply: None });
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Without its doors the writer and the reader end once all that was asked is done.
-        self.doors = None;
+        // Without their queues the writer and the reader end after the last job.
+        self.queues = None;
         self.core.closing.store(true, Ordering::SeqCst);
-        self.core.runners.ring_own();
+        self.core.runners.wake_self();
         for thread in lock(&self.threads).drain(..) {
-            // The last clone may have been in a job of the writer's own.
+            // The writer itself may drop the last clone, which a job held.
             if thread.thread().id() != thread::current().id() {
-                // A panic of theirs was told to whoever asked for something.
+                // A panic was reported to the callers that it concerned.
                 let _ = thread.join();
             }
         }
     }
 }
 
-fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Fault> {
+fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreFault> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(body);
-    started.map_err(|error| Fault::new(crate::error::FaultKind::Io, error))
+    started.map_err(|error| StoreFault::new(crate::error::StoreFaultKind::Io, error))
 }
 
 impl fmt::Debug for SqliteOptions {

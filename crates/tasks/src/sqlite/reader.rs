@@ -1,4 +1,4 @@
-//! The thread that reads, so that no look at a task waits for a write.
+//! The thread that reads, so that reads do not wait for writes.
 
 use std::sync::mpsc::Receiver;
 
@@ -11,12 +11,12 @@ use crate::{
     id::TaskId,
     owner::Owner,
     sqlite::{database::fault, rows},
-    store::Page,
-    task::{Dialect, Task},
+    store::SummaryPage,
+    task::{Task, TaskDialect},
     time::Timestamp,
 };
 
-/// Something to be read, and who wants it.
+/// A query and where its result goes.
 pub(super) enum Read {
     Task {
         owner: Owner,
@@ -26,18 +26,18 @@ pub(super) enum Read {
     },
     List {
         owner: Owner,
-        dialect: Dialect,
+        dialect: TaskDialect,
         after: u64,
         at_most: usize,
         now: Timestamp,
-        reply: oneshot::Sender<Result<Page, TaskError>>,
+        reply: oneshot::Sender<Result<SummaryPage, TaskError>>,
     },
 }
 
-/// Reads until nobody can ask any more.
+/// Reads until the store is dropped.
 pub(super) fn read(database: &Connection, wanted: &Receiver<Read>) {
     while let Ok(read) = wanted.recv() {
-        // Who has gone away wants nothing.
+        // A caller may have gone.
         match read {
             Read::Task { owner, id, now, reply } => {
                 let _ = reply.send(task(database, &owner, &id, now));
@@ -57,16 +57,16 @@ fn task(database: &Connection, owner: &Owner, id: &TaskId, now: Timestamp) -> Re
 fn list(
     database: &Connection,
     owner: &Owner,
-    dialect: Dialect,
+    dialect: TaskDialect,
     after: u64,
     at_most: usize,
     now: Timestamp,
-) -> Result<Page, TaskError> {
-    // One more than asked for tells whether there is a next page.
+) -> Result<SummaryPage, TaskError> {
+    // One more than asked for shows whether there is a next page.
     let wanted = rows::whole(u64::try_from(at_most).unwrap_or(u64::MAX).saturating_add(1));
     let mut found = rows::list(database, owner, dialect, rows::whole(after), now, wanted).map_err(fault)?;
     let has_more = found.len() > at_most;
     found.truncate(at_most);
     let next = found.last().filter(|_| has_more).map(|(number, _)| cursor::write(number.unsigned_abs()));
-    Ok(Page { tasks: found.into_iter().map(|(_, summary)| summary).collect(), next })
+    Ok(SummaryPage { tasks: found.into_iter().map(|(_, summary)| summary).collect(), next })
 }

@@ -9,20 +9,20 @@ use rusqlite::{
 };
 
 use crate::{
-    hub::News,
     id::TaskId,
     input::Inputs,
     json::Json,
-    outcome::Outcome,
+    outcome::TaskOutcome,
     owner::Owner,
     status::Status,
-    task::{Cancel, Dialect, Request, Revision, Summary, Task},
+    subscribers::TaskUpdate,
+    task::{CancelRecord, Task, TaskDialect, TaskRequest, TaskRevision, TaskSummary},
     time::{Timestamp, millis},
 };
 
 const SUMMARY: &str = "id, dialect, status, message, created, updated, ttl, poll";
 
-/// The number, in the order of creation, and the task.
+/// Loads a task and its number.
 pub(super) fn load(database: &Connection, id: &TaskId) -> rusqlite::Result<Option<(i64, Task)>> {
     let mut select = database.prepare_cached("SELECT * FROM task JOIN request USING (number) WHERE id = ?1")?;
     select.query_row([id.as_str()], |row| Ok((row.get("number")?, task(row)?))).optional()
@@ -62,7 +62,7 @@ pub(super) fn insert(database: &Connection, change: i64, task: &Task) -> rusqlit
     Ok(())
 }
 
-/// Writes what can change of a task.
+/// Writes the columns that can change.
 pub(super) fn update(database: &Connection, number: i64, change: i64, task: &Task) -> rusqlite::Result<()> {
     let (cause, at) = task.cancel.as_ref().map(|cancel| (&cancel.cause, cancel.at)).unzip();
     let inputs = if task.inputs.is_empty() { None } else { Some(inputs_text(&task.inputs)?) };
@@ -88,20 +88,20 @@ pub(super) fn update(database: &Connection, number: i64, change: i64, task: &Tas
             ":cancelled": at.map(|at| whole(at.0)),
             ":inputs": inputs,
             ":kind": task.outcome.as_ref().map(outcome_number),
-            ":outcome": task.outcome.as_ref().and_then(Outcome::json).map(Json::as_str),
+            ":outcome": task.outcome.as_ref().and_then(TaskOutcome::json).map(Json::as_str),
         })?;
     Ok(())
 }
 
-/// At most `at_most` of an owner's tasks after `after`, with their numbers.
+/// Loads at most `at_most` of an owner's tasks after the number `after`.
 pub(super) fn list(
     database: &Connection,
     owner: &Owner,
-    dialect: Dialect,
+    dialect: TaskDialect,
     after: i64,
     now: Timestamp,
     at_most: i64,
-) -> rusqlite::Result<Vec<(i64, Summary)>> {
+) -> rusqlite::Result<Vec<(i64, TaskSummary)>> {
     let mut select = database.prepare_cached(&format!(
         "SELECT number, {SUMMARY} FROM task
          WHERE owner = ?1 AND dialect = ?2 AND number > ?3 AND (expires IS NULL OR expires > ?4)
@@ -114,17 +114,17 @@ pub(super) fn list(
     found.collect()
 }
 
-/// The news after `change`, and the last change of the file.
-pub(super) fn news(database: &Connection, change: i64) -> rusqlite::Result<(i64, Vec<News>)> {
+/// Loads the updates after `change`, and the last change of the file.
+pub(super) fn updates_after(database: &Connection, change: i64) -> rusqlite::Result<(i64, Vec<TaskUpdate>)> {
     let last = last_change(database)?;
     let mut select =
         database.prepare_cached("SELECT * FROM task WHERE change > ?1 AND change <= ?2 ORDER BY change")?;
     let found = select.query_map([change, last], |row| {
-        Ok(News {
+        Ok(TaskUpdate {
             id: TaskId::received(row.get_ref("id")?.as_str()?),
-            revision: Revision(count(row, "revision")?),
+            revision: TaskRevision(count(row, "revision")?),
             attempt: row.get("attempt")?,
-            runs: row.get::<_, Option<String>>("runner")?.is_some(),
+            has_runner: row.get::<_, Option<String>>("runner")?.is_some(),
             cancel: cancel(row)?,
         })
     })?;
@@ -144,33 +144,33 @@ fn task(row: &Row<'_>) -> rusqlite::Result<Task> {
             Some(name) => Owner::named(name),
             None => Owner::NONE,
         },
-        request: Request { method: row.get("method")?, params: json("params")?, meta: json("meta")? },
+        request: TaskRequest { method: row.get("method")?, params: json("params")?, meta: json("meta")? },
         inputs: inputs.map(|text| inputs_of(&text)).transpose()?.unwrap_or_default(),
         outcome: match (row.get::<_, Option<i64>>("outcome_kind")?, json("outcome")?) {
             (None, None) => None,
-            (Some(0), Some(json)) => Some(Outcome::Result(json)),
-            (Some(1), Some(json)) => Some(Outcome::ToolError(json)),
-            (Some(2), Some(json)) => Some(Outcome::Error(json)),
-            (Some(3), None) => Some(Outcome::Stopped),
-            (_, _) => return Err(unreadable("no such outcome")),
+            (Some(0), Some(json)) => Some(TaskOutcome::Result(json)),
+            (Some(1), Some(json)) => Some(TaskOutcome::ToolError(json)),
+            (Some(2), Some(json)) => Some(TaskOutcome::Error(json)),
+            (Some(3), None) => Some(TaskOutcome::Stopped),
+            (_, _) => return Err(unreadable("unknown kind of outcome")),
         },
         cancel: cancel(row)?,
         runner: row.get("runner")?,
         attempt: row.get("attempt")?,
-        revision: Revision(count(row, "revision")?),
+        revision: TaskRevision(count(row, "revision")?),
     })
 }
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+fn summary(row: &Row<'_>) -> rusqlite::Result<TaskSummary> {
     let span = |column| optional::<i64>(row, column).map(|it| it.map(|it| Duration::from_millis(it.unsigned_abs())));
-    Ok(Summary {
+    Ok(TaskSummary {
         id: TaskId::received(row.get_ref("id")?.as_str()?),
         dialect: match row.get("dialect")? {
-            0 => Dialect::November2025,
-            1 => Dialect::Extension,
-            other => return Err(unreadable(&format!("no such dialect: {other}"))),
+            0 => TaskDialect::November2025,
+            1 => TaskDialect::Extension,
+            other => return Err(unreadable(&format!("unknown dialect {other}"))),
         },
-        status: Status::named(row.get_ref("status")?.as_str()?).ok_or_else(|| unreadable("no such status"))?,
+        status: Status::named(row.get_ref("status")?.as_str()?).ok_or_else(|| unreadable("unknown status"))?,
         message: row.get::<_, Option<Arc<str>>>("message")?,
         created: Timestamp(count(row, "created")?),
         updated: Timestamp(count(row, "updated")?),
@@ -179,7 +179,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-fn cancel(row: &Row<'_>) -> rusqlite::Result<Option<Cancel>> {
+fn cancel(row: &Row<'_>) -> rusqlite::Result<Option<CancelRecord>> {
     let Some(code) = optional::<String>(row, "cancel_code")? else { return Ok(None) };
     let root: Option<String> = row.get("cancel_root")?;
     let text: Option<String> = row.get("cancel_text")?;
@@ -188,7 +188,7 @@ fn cancel(row: &Row<'_>) -> rusqlite::Result<Option<Cancel>> {
     if let Some(text) = text {
         cause = cause.with_text(&text);
     }
-    Ok(Some(Cancel { cause, at: Timestamp(count(row, "cancelled")?) }))
+    Ok(Some(CancelRecord { cause, at: Timestamp(count(row, "cancelled")?) }))
 }
 
 fn cause_code(word: &str) -> rusqlite::Result<CauseCode> {
@@ -196,29 +196,29 @@ fn cause_code(word: &str) -> rusqlite::Result<CauseCode> {
     [C::Caller, C::Timeout, C::Parent, C::Disconnect, C::Shutdown, C::Operator, C::Policy]
         .into_iter()
         .find(|code| code.as_str() == word)
-        .ok_or_else(|| unreadable("no such cause"))
+        .ok_or_else(|| unreadable("unknown cause"))
 }
 
-/// A named owner begins with this, so that the empty name is not the absence of one.
+/// The prefix of a named owner. It tells an empty name from no owner.
 const NAMED: char = '=';
 
 pub(super) fn owner_text(owner: &Owner) -> String {
     owner.name().map_or_else(String::new, |name| format!("{NAMED}{name}"))
 }
 
-const fn dialect_number(dialect: Dialect) -> i64 {
+const fn dialect_number(dialect: TaskDialect) -> i64 {
     match dialect {
-        Dialect::November2025 => 0,
-        Dialect::Extension => 1,
+        TaskDialect::November2025 => 0,
+        TaskDialect::Extension => 1,
     }
 }
 
-const fn outcome_number(outcome: &Outcome) -> i64 {
+const fn outcome_number(outcome: &TaskOutcome) -> i64 {
     match outcome {
-        Outcome::Result(_) => 0,
-        Outcome::ToolError(_) => 1,
-        Outcome::Error(_) => 2,
-        Outcome::Stopped => 3,
+        TaskOutcome::Result(_) => 0,
+        TaskOutcome::ToolError(_) => 1,
+        TaskOutcome::Error(_) => 2,
+        TaskOutcome::Stopped => 3,
     }
 }
 
@@ -238,12 +238,12 @@ fn count(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::unsigned_abs)
 }
 
-/// As the file counts; what is more is as good as for ever.
+/// Converts to SQLite's integers. Larger times are as good as unlimited.
 pub(super) fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A row that we would not have written.
+/// The error for a row that this library did not write.
 fn unreadable(what: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, FromSqlError::Other(what.into()).into())
 }

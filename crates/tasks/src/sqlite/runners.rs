@@ -1,8 +1,8 @@
-//! The processes that share a file: who is alive, and how to wake them.
+//! The processes that share a file: which are alive, and how to wake them.
 //!
-//! Each has two files of its own in a folder beside the database: one that it holds locked as long as it lives, which
-//! the operating system ends however the process dies, and a socket that is its doorbell. No process id is trusted. A
-//! doorbell carries nothing: whoever hears it looks into the database.
+//! Each process has two files in a folder beside the database. One is locked as long as the process lives: the operating
+//! system unlocks it however the process dies, so no process id has to be trusted. The other is a socket, its doorbell.
+//! A doorbell message carries no data; the receiver reads the database.
 
 use std::{
     fs::{self, DirBuilder, File, Permissions, TryLockError},
@@ -20,42 +20,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{error::Fault, id::random_hex, sqlite::database};
+use crate::{error::StoreFault, id::random_hex, sqlite::database};
 
-/// Held while a process opens the database, so that none is taken for dead before it has locked its file.
+/// Locked while a process opens the database, so that it is not taken for dead before it has locked its own file.
 const OPENING: &str = "opening";
-/// Held by the process that is next to write.
+/// Locked by the process that writes next.
 const NEXT: &str = "next";
 const LOCK: &str = "lock";
 const BELL: &str = "bell";
 
-/// How long a process waits for its turn, and how often it looks.
-const COURTESY: Duration = Duration::from_millis(100);
-pub(super) const TURN: Duration = Duration::from_micros(300);
+/// How long a process waits for its turn to write, and how often it tries.
+const TURN_LIMIT: Duration = Duration::from_millis(100);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_micros(300);
 
-/// What fits into the address of a socket everywhere.
+/// A length that every system allows in a socket address.
 const MAX_ADDRESS: usize = 100;
 
 /// This process among those that share the file. Dropping it removes its files.
 #[derive(Debug)]
 pub(super) struct Runners {
     folder: PathBuf,
-    /// Holds the folder open, for addresses that would be too long.
+    /// A descriptor of the folder, for addresses that would be too long.
     open_folder: File,
     name: Arc<str>,
-    /// Locked as long as the process lives.
+    /// Locked as long as this process lives.
     _alive: File,
     next: File,
     bell: UnixDatagram,
-    /// Sends to our own doorbell, even if its file is gone.
+    /// Sends to our own doorbell, even if its file was deleted.
     own: UnixDatagram,
-    /// Sends to those of others.
+    /// Sends to other processes.
     others: UnixDatagram,
 }
 
 impl Runners {
-    /// Joins those that share the database at `path`, while `open` opens it; clears away what dead ones left.
-    pub(super) fn join<T>(path: &Path, open: impl FnOnce() -> Result<T, Fault>) -> Result<(Self, T), Fault> {
+    /// Joins the processes that share the database at `path`: opens it with `open`, and removes the files of dead
+    /// processes.
+    pub(super) fn join<T>(path: &Path, open: impl FnOnce() -> Result<T, StoreFault>) -> Result<(Self, T), StoreFault> {
         let mut folder = path.as_os_str().to_owned();
         folder.push(".runners");
         let folder = PathBuf::from(folder);
@@ -78,19 +79,19 @@ impl Runners {
         let alive = File::create_new(folder.join(format!("{name}.{LOCK}"))).map_err(in_folder)?;
         alive.lock().map_err(in_folder)?;
         let open_folder = File::open(&folder).map_err(in_folder)?;
-        let (bell, own) = hang(&reach(&folder, &open_folder, &name)).map_err(in_folder)?;
+        let (bell, own) = bind_doorbell(&doorbell_address(&folder, &open_folder, &name)).map_err(in_folder)?;
         own.set_nonblocking(true).map_err(in_folder)?;
         let others = UnixDatagram::unbound().map_err(in_folder)?;
         others.set_nonblocking(true).map_err(in_folder)?;
         Ok((Self { folder, open_folder, name, _alive: alive, next, bell, own, others }, opened))
     }
 
-    /// This process's name, unlike any other's before.
+    /// Returns the name of this process, which no other ever had.
     pub(super) const fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Whether the process of that name has ended. In doubt it lives.
+    /// Whether the process of that name is dead. In doubt it is not.
     pub(super) fn is_dead(&self, name: &str) -> bool {
         if *name == *self.name || !is_name(name) {
             return false;
@@ -101,8 +102,8 @@ impl Runners {
         }
     }
 
-    /// Wakes every other process; one that is awake, or gone, is none the worse.
-    pub(super) fn ring_others(&self) {
+    /// Wakes every other process.
+    pub(super) fn wake_others(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
             let path = entry.path();
@@ -110,38 +111,38 @@ impl Runners {
             if path.extension().is_some_and(|kind| kind == BELL)
                 && let Some(name) = name.filter(|name| **name != *self.name)
             {
-                // Full: it has been rung and not looked yet. Refused: it is dead.
-                let _ = self.others.send_to(&[0], reach(&self.folder, &self.open_folder, name));
+                // Full: it has messages that it has not read. Refused: it is dead.
+                let _ = self.others.send_to(&[0], doorbell_address(&self.folder, &self.open_folder, name));
             }
         }
     }
 
-    /// Wakes this process's own watcher.
-    pub(super) fn ring_own(&self) {
+    /// Wakes the watcher of this process.
+    pub(super) fn wake_self(&self) {
         let _ = self.own.send(&[0]);
     }
 
-    /// Has a transaction begin once it is this process's turn, so that one that writes without a pause cannot keep the others
-    /// out: SQLite itself gives its lock to whoever happens to ask at the right moment. A courtesy, not a lock: it is
-    /// waited for no longer than a while, since whoever is next may be stopped by a debugger.
+    /// Begins a transaction when it is this process's turn. SQLite's own lock is not fair: without turns, a process that
+    /// writes without a pause would keep the others out. The wait is short, since the process whose turn it is may be
+    /// stopped in a debugger.
     pub(super) fn in_turn<T>(&self, begin: impl FnOnce() -> T) -> T {
-        let until = Instant::now() + COURTESY;
+        let until = Instant::now() + TURN_LIMIT;
         let is_next = loop {
             match self.next.try_lock() {
                 Ok(()) => break true,
-                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(TURN),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(RETRY_INTERVAL),
                 Err(_) => break false,
             }
         };
         let begun = begin();
         if is_next {
-            // The end of this process unlocks it as well.
+            // If this fails, the end of the process unlocks it.
             let _ = self.next.unlock();
         }
         begun
     }
 
-    /// Waits for the doorbell, so long at most; says whether it rang.
+    /// Waits for the doorbell, with a limit. Returns whether it rang.
     pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<bool> {
         self.bell.set_nonblocking(false)?;
         self.bell.set_read_timeout(at_most)?;
@@ -151,7 +152,7 @@ impl Runners {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
             Err(error) => return Err(error),
         };
-        // One look answers every ring up to now.
+        // One check of the database answers every message so far.
         self.bell.set_nonblocking(true)?;
         while rang && self.bell.recv(&mut [0]).is_ok() {}
         Ok(rang)
@@ -160,26 +161,26 @@ impl Runners {
 
 impl Drop for Runners {
     fn drop(&mut self) {
-        // What remains is cleared away by the next who opens the database.
+        // The next process that opens the database removes what remains.
         for kind in [BELL, LOCK] {
             let _ = fs::remove_file(self.folder.join(format!("{}.{kind}", self.name)));
         }
     }
 }
 
-/// A doorbell at that address and a sender to it; one that only this process can ring, if there can be no socket.
-fn hang(address: &Path) -> io::Result<(UnixDatagram, UnixDatagram)> {
+/// Binds a doorbell and a sender to it. Without sockets in the file system, only this process can ring it.
+fn bind_doorbell(address: &Path) -> io::Result<(UnixDatagram, UnixDatagram)> {
     let bound = UnixDatagram::bind(address).and_then(|bell| {
         let own = UnixDatagram::unbound()?;
         own.connect(address)?;
         Ok((bell, own))
     });
-    // Where the file system has no sockets the slow check remains.
+    // Then the slow check finds changes of other processes.
     bound.or_else(|_| UnixDatagram::pair())
 }
 
-/// The address of a doorbell: its path, or a shorter way to the same file.
-fn reach(folder: &Path, open_folder: &File, name: &str) -> PathBuf {
+/// Returns the address of a doorbell: its path, or a shorter path to the same file.
+fn doorbell_address(folder: &Path, open_folder: &File, name: &str) -> PathBuf {
     let path = folder.join(format!("{name}.{BELL}"));
     if cfg!(target_os = "linux") && path.as_os_str().len() > MAX_ADDRESS {
         return PathBuf::from(format!("/proc/self/fd/{}/{name}.{BELL}", open_folder.as_raw_fd()));
@@ -207,7 +208,7 @@ fn clear(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What [`random_hex`] gives; a name from the file is not to lead out of the folder.
+/// Whether the text is a result of [`random_hex`]. A name from the database must not lead out of the folder.
 fn is_name(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,8 +1,7 @@
-//! The thread that learns what other processes did.
+//! The thread that watches the file for changes of other processes.
 //!
-//! It sleeps until the doorbell rings. As long as somebody here waits or works it also looks now and then by itself,
-//! at a number that SQLite keeps for that: a doorbell may be lost, and a process that wrote may have died before it
-//! rang.
+//! It sleeps until the doorbell rings. While there are subscribers it also checks at intervals the change counter that
+//! SQLite keeps: a doorbell message may be lost, and a process may die between its write and its message.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -13,9 +12,9 @@ use crate::sqlite::{Core, rows};
 pub(super) struct Watcher {
     core: Arc<Core>,
     database: Connection,
-    /// The last change that was told.
+    /// The last change that was published.
     seen: i64,
-    /// SQLite's own count of what others committed.
+    /// SQLite's `data_version`, which the commits of others change.
     version: i64,
 }
 
@@ -25,28 +24,28 @@ impl Watcher {
         Ok(Self { core, database, seen, version })
     }
 
-    /// Ends when the store does.
+    /// Runs until the store is dropped.
     pub(super) fn watch(mut self) {
         while !self.core.closing.load(Ordering::SeqCst) {
             let rang = match self.sleep() {
                 Ok(rang) => rang,
                 Err(_) => {
-                    // Without a doorbell: by the slow check alone.
+                    // The doorbell is broken: only the slow check is left.
                     std::thread::sleep(self.core.slow_check);
                     false
                 }
             };
-            // What could not be read is read next time: nothing counts as seen before it was told.
-            let _ = self.look(rang);
+            // After an error the next check reads the same updates: `seen` moves only when they are published.
+            let _ = self.check(rang);
         }
     }
 
-    /// Sleeps; says whether the doorbell rang.
+    /// Sleeps, and returns whether the doorbell rang.
     fn sleep(&self) -> std::io::Result<bool> {
-        let Core { asleep, hub, runners, slow_check, .. } = &*self.core;
-        // Whoever comes to wait looks at `asleep` after being in the hub: either is seen by the other.
+        let Core { asleep, subscribers, runners, slow_check, .. } = &*self.core;
+        // A new subscriber registers before it reads `asleep`. So either it is seen here, or it sees `asleep`.
         asleep.store(true, Ordering::SeqCst);
-        let at_most = if hub.is_idle() { None } else { Some(*slow_check) };
+        let at_most = if subscribers.is_empty() { None } else { Some(*slow_check) };
         if at_most.is_some() {
             asleep.store(false, Ordering::SeqCst);
         }
@@ -56,19 +55,19 @@ impl Watcher {
         runners.wait(at_most)
     }
 
-    fn look(&mut self, rang: bool) -> rusqlite::Result<()> {
+    fn check(&mut self, rang: bool) -> rusqlite::Result<()> {
         let version = version(&self.database)?;
         if version == self.version && !rang {
             return Ok(());
         }
-        // The order matters: who comes to the hub after it was found idle looks at the file after this change.
+        // Read before the check for subscribers: one that comes later loads its task after this change.
         let last = rows::last_change(&self.database)?;
-        if self.core.hub.is_idle() {
+        if self.core.subscribers.is_empty() {
             self.seen = last;
         } else {
-            let (last, news) = rows::news(&self.database, self.seen)?;
-            for news in &news {
-                self.core.hub.tell(news);
+            let (last, updates) = rows::updates_after(&self.database, self.seen)?;
+            for update in &updates {
+                self.core.subscribers.publish(update);
             }
             self.seen = last;
         }

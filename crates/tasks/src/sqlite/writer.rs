@@ -1,7 +1,7 @@
-//! The thread that writes, and what it is asked.
+//! The thread that writes, and its jobs.
 //!
-//! It takes whatever waits, writes it as one transaction, and only then answers: so many callers share one wait for
-//! the disk, and every answer is of something that lasts (TASK-23).
+//! It writes all waiting jobs as one transaction and then answers them. So callers share the wait for the disk, and an
+//! answered change is durable (TASK-23).
 
 use std::{
     sync::{Arc, mpsc::Receiver},
@@ -13,21 +13,21 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    error::{Fault, FaultKind, TaskError},
-    hub::News,
+    error::{StoreFault, StoreFaultKind, TaskError},
     id::TaskId,
     run::Run,
-    sqlite::{Core, SqliteStore, database::kind, rows, runners::TURN},
-    step::{Access, Claim, Effect, Step},
+    sqlite::{Core, SqliteStore, database::kind, rows, runners::RETRY_INTERVAL},
+    step::{Access, Acquired, Effect, Step},
     store::{Swept, TaskStore},
-    task::{Cancel, Revision, Task},
+    subscribers::TaskUpdate,
+    task::{CancelRecord, Task, TaskRevision},
     time::Timestamp,
 };
 
-/// Jobs of one transaction at most: what a caller may have to wait for besides his own.
+/// The most jobs in one transaction. It bounds a caller's wait for the jobs of others.
 const BATCH: usize = 256;
 
-/// Something to be written, and who wants to know.
+/// A change to write, and where its result goes.
 pub(super) enum Job {
     Create {
         run: Run,
@@ -36,9 +36,9 @@ pub(super) enum Job {
     Apply {
         access: Access,
         id: TaskId,
-        expected: Option<Revision>,
+        expected: Option<TaskRevision>,
         step: Step,
-        /// Nobody, where a run was dropped.
+        /// `None` for a dropped run.
         reply: Option<oneshot::Sender<Result<(Task, Effect), TaskError>>>,
     },
     Recover {
@@ -50,11 +50,11 @@ pub(super) enum Job {
     },
 }
 
-/// What a job came to; told only once it lasts.
-enum Done {
+/// The result of a job, sent once it is durable.
+enum JobResult {
     Created,
     Applied(Box<(Task, Effect)>),
-    Recovered(Vec<(Task, watch::Receiver<Option<Cancel>>)>),
+    Recovered(Vec<(Task, watch::Receiver<Option<CancelRecord>>)>),
     Swept(Swept),
     Refused(TaskError),
 }
@@ -64,23 +64,23 @@ pub(super) struct Writer {
     database: Connection,
 }
 
-/// What a transaction has gathered beside its rows.
+/// The effects of a transaction beside its rows.
 #[derive(Default)]
-struct Gathered {
-    change: i64,
-    news: Vec<News>,
-    /// Runs that begin with it, and never do if it fails.
-    begun: Vec<(TaskId, u32)>,
+struct Changes {
+    last: i64,
+    updates: Vec<TaskUpdate>,
+    /// Runs that begin if it commits.
+    new_runs: Vec<(TaskId, u32)>,
 }
 
 impl Writer {
     pub(super) fn new(core: Arc<Core>, database: Connection) -> rusqlite::Result<Self> {
-        // It waits by itself.
+        // `begin` waits instead.
         database.busy_timeout(Duration::ZERO)?;
         Ok(Self { core, database })
     }
 
-    /// Writes until nobody can ask any more, and all that was asked is done.
+    /// Writes until the store is dropped and every job is done.
     pub(super) fn write(self, jobs: &Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let mut batch = vec![first];
@@ -92,8 +92,8 @@ impl Writer {
     fn write_batch(&self, batch: Vec<Job>) {
         match self.commit(&batch) {
             Ok(done) => batch.into_iter().zip(done).for_each(|(job, done)| self.answer(job, done)),
-            // One of them, or all together, were too much: each for itself, so that none pays for another.
-            Err(error) if batch.len() > 1 && kind(&error) != FaultKind::Busy => {
+            // One of them failed, or all were too much together: each gets a transaction of its own.
+            Err(error) if batch.len() > 1 && kind(&error) != StoreFaultKind::Busy => {
                 for job in batch {
                     self.write_batch(vec![job]);
                 }
@@ -101,79 +101,86 @@ impl Writer {
             Err(error) => {
                 let (kind, words) = (kind(&error), error.to_string());
                 for job in batch {
-                    self.answer(job, Done::Refused(Fault::new(kind, words.clone()).into()));
+                    self.answer(job, JobResult::Refused(StoreFault::new(kind, words.clone()).into()));
                 }
             }
         }
     }
 
-    /// All of it, or nothing.
-    fn commit(&self, batch: &[Job]) -> rusqlite::Result<Vec<Done>> {
-        let mut gathered = Gathered::default();
-        let done = self.transact(batch, &mut gathered);
+    /// Writes all jobs or none.
+    fn commit(&self, batch: &[Job]) -> rusqlite::Result<Vec<JobResult>> {
+        let mut changes = Changes::default();
+        let done = self.transact(batch, &mut changes);
         if done.is_err() {
-            for (id, attempt) in &gathered.begun {
-                self.core.hub.over(id, *attempt);
+            for (id, attempt) in &changes.new_runs {
+                self.core.subscribers.remove_run(id, *attempt);
             }
             return done;
         }
-        for news in &gathered.news {
-            self.core.hub.tell(news);
+        for update in &changes.updates {
+            self.core.subscribers.publish(update);
         }
-        if !gathered.news.is_empty() {
-            self.core.runners.ring_others();
+        if !changes.updates.is_empty() {
+            self.core.runners.wake_others();
         }
         done
     }
 
-    fn transact(&self, batch: &[Job], gathered: &mut Gathered) -> rusqlite::Result<Vec<Done>> {
+    fn transact(&self, batch: &[Job], changes: &mut Changes) -> rusqlite::Result<Vec<JobResult>> {
         let now = self.core.clock.now();
         let transaction = self.core.runners.in_turn(|| self.begin())?;
         let before = rows::last_change(&transaction)?;
-        gathered.change = before;
-        let done = batch.iter().map(|job| self.core.execute(&transaction, job, now, gathered));
+        changes.last = before;
+        let done = batch.iter().map(|job| self.core.execute(&transaction, job, now, changes));
         let done = done.collect::<rusqlite::Result<Vec<_>>>()?;
-        if gathered.change > before {
-            transaction.prepare_cached("UPDATE counter SET change = ?1")?.execute([gathered.change])?;
+        if changes.last > before {
+            transaction.prepare_cached("UPDATE counter SET change = ?1")?.execute([changes.last])?;
         }
         transaction.commit()?;
         Ok(done)
     }
 
-    /// A transaction that holds the lock of the file; waited for at short intervals, for SQLite's own become long.
+    /// Begins a transaction that holds the lock of the file. Retries at short intervals, since SQLite's own grow long.
     fn begin(&self) -> rusqlite::Result<Transaction<'_>> {
         let until = Instant::now() + self.core.busy_timeout;
         loop {
             match Transaction::new_unchecked(&self.database, TransactionBehavior::Immediate) {
-                Err(error) if kind(&error) == FaultKind::Busy && Instant::now() < until => thread::sleep(TURN),
-                begun => return begun,
+                Err(error) if kind(&error) == StoreFaultKind::Busy && Instant::now() < until => {
+                    thread::sleep(RETRY_INTERVAL)
+                }
+                result => return result,
             }
         }
     }
 
-    /// Tells what lasts now. A run that nobody takes any more is dropped, and so its task is not left behind.
-    fn answer(&self, job: Job, done: Done) {
+    /// Sends the result of a job. A run whose caller has gone is dropped, which fails its task.
+    fn answer(&self, job: Job, done: JobResult) {
         match (job, done) {
-            (Job::Create { run, reply }, Done::Created) => drop(reply.send(Ok(run))),
-            (Job::Create { mut run, reply }, Done::Refused(error)) => {
+            (Job::Create { run, reply }, JobResult::Created) => drop(reply.send(Ok(run))),
+            (Job::Create { mut run, reply }, JobResult::Refused(error)) => {
                 run.disarm();
-                self.core.hub.over(&run.task().summary.id, run.task().attempt);
+                self.core.subscribers.remove_run(&run.task().summary.id, run.task().attempt);
                 drop(reply.send(Err(error)));
             }
-            (Job::Apply { reply: Some(reply), .. }, Done::Applied(done)) => drop(reply.send(Ok(*done))),
-            (Job::Apply { reply: Some(reply), .. }, Done::Refused(error)) => drop(reply.send(Err(error))),
-            (Job::Recover { store, reply }, Done::Recovered(begun)) => {
+            (Job::Apply { reply: Some(reply), .. }, JobResult::Applied(done)) => drop(reply.send(Ok(*done))),
+            (Job::Apply { reply: Some(reply), .. }, JobResult::Refused(error)) => drop(reply.send(Err(error))),
+            (Job::Recover { store, reply }, JobResult::Recovered(acquired)) => {
                 let store: Arc<dyn TaskStore> = Arc::new(store);
-                let runs = begun.into_iter().map(|(task, signal)| Run::new(task, Arc::clone(&store), signal)).collect();
+                let runs =
+                    acquired.into_iter().map(|(task, signal)| Run::new(task, Arc::clone(&store), signal)).collect();
                 drop(reply.send(Ok(runs)));
             }
-            (Job::Recover { reply, .. }, Done::Refused(error)) => drop(reply.send(Err(error))),
-            (Job::Sweep { reply }, Done::Swept(swept)) => drop(reply.send(Ok(swept))),
-            (Job::Sweep { reply }, Done::Refused(error)) => drop(reply.send(Err(error))),
-            // Nobody asked, or another job's: there are none.
+            (Job::Recover { reply, .. }, JobResult::Refused(error)) => drop(reply.send(Err(error))),
+            (Job::Sweep { reply }, JobResult::Swept(swept)) => drop(reply.send(Ok(swept))),
+            (Job::Sweep { reply }, JobResult::Refused(error)) => drop(reply.send(Err(error))),
+            // No reply wanted. Other pairs do not occur.
             (
                 Job::Create { .. } | Job::Apply { .. } | Job::Recover { .. } | Job::Sweep { .. },
-                Done::Created | Done::Applied(_) | Done::Recovered(_) | Done::Swept(_) | Done::Refused(_),
+                JobResult::Created
+                | JobResult::Applied(_)
+                | JobResult::Recovered(_)
+                | JobResult::Swept(_)
+                | JobResult::Refused(_),
             ) => {}
         }
     }
@@ -185,29 +192,29 @@ impl Core {
         database: &Connection,
         job: &Job,
         now: Timestamp,
-        gathered: &mut Gathered,
-    ) -> rusqlite::Result<Done> {
+        changes: &mut Changes,
+    ) -> rusqlite::Result<JobResult> {
         match job {
-            // Who has gone away before anything was written made nothing.
-            Job::Create { reply, .. } if reply.is_closed() => Ok(Done::Refused(TaskError::NotFound)),
-            Job::Create { run, .. } => self.create(database, run.task(), now, gathered),
+            // The caller has gone: nothing is created.
+            Job::Create { reply, .. } if reply.is_closed() => Ok(JobResult::Refused(TaskError::NotFound)),
+            Job::Create { run, .. } => self.create(database, run.task(), now, changes),
             Job::Apply { access, id, expected, step, .. } => {
                 let Some((number, mut task)) = rows::load(database, id)? else {
-                    return Ok(Done::Refused(TaskError::NotFound));
+                    return Ok(JobResult::Refused(TaskError::NotFound));
                 };
                 match task.apply(access, *expected, step, now, &self.limits) {
                     Ok(effect) => {
                         match effect {
-                            Effect::Changed | Effect::Kept => gathered.save(database, number, &task)?,
+                            Effect::Changed | Effect::Kept => changes.save(database, number, &task)?,
                             Effect::Unchanged | Effect::TooLate => {}
                         }
-                        Ok(Done::Applied(Box::new((task, effect))))
+                        Ok(JobResult::Applied(Box::new((task, effect))))
                     }
-                    Err(error) => Ok(Done::Refused(error)),
+                    Err(error) => Ok(JobResult::Refused(error)),
                 }
             }
-            Job::Recover { .. } => self.recover(database, now, gathered),
-            Job::Sweep { .. } => self.sweep(database, now, gathered),
+            Job::Recover { .. } => self.recover(database, now, changes),
+            Job::Sweep { .. } => self.sweep(database, now, changes),
         }
     }
 
@@ -216,8 +223,8 @@ impl Core {
         database: &Connection,
         task: &Task,
         now: Timestamp,
-        gathered: &mut Gathered,
-    ) -> rusqlite::Result<Done> {
+        changes: &mut Changes,
+    ) -> rusqlite::Result<JobResult> {
         let (owner, limit) = (rows::owner_text(&task.owner), self.limits.tasks_per_owner);
         let has = || {
             let mut select = database.prepare_cached("SELECT tasks FROM owner WHERE name = ?1")?;
@@ -226,18 +233,18 @@ impl Core {
         if has()?.unwrap_or(0) >= i64::from(limit) {
             delete(database, now)?;
             if has()?.unwrap_or(0) >= i64::from(limit) {
-                return Ok(Done::Refused(TaskError::TooMany { limit }));
+                return Ok(JobResult::Refused(TaskError::TooMany { limit }));
             }
         }
-        gathered.change += 1;
-        rows::insert(database, gathered.change, task)?;
+        changes.last += 1;
+        rows::insert(database, changes.last, task)?;
         database
             .prepare_cached("INSERT INTO owner VALUES (?1, 1) ON CONFLICT DO UPDATE SET tasks = tasks + 1")?
             .execute([&owner])?;
-        Ok(Done::Created)
+        Ok(JobResult::Created)
     }
 
-    fn recover(&self, database: &Connection, now: Timestamp, gathered: &mut Gathered) -> rusqlite::Result<Done> {
+    fn recover(&self, database: &Connection, now: Timestamp, changes: &mut Changes) -> rusqlite::Result<JobResult> {
         let mut select = database.prepare_cached("SELECT DISTINCT runner FROM task WHERE runner IS NOT NULL")?;
         let runners = select.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
         let mut found = ids(
@@ -251,23 +258,23 @@ impl Core {
         let mut resumed = Vec::new();
         for id in &found {
             let Some((number, mut task)) = rows::load(database, id)? else { continue };
-            let claim = task.claim(self.runners.name(), now);
-            gathered.save(database, number, &task)?;
-            match claim {
-                Claim::Resumed => {
-                    // Before anybody else can know of the run, so that no cancel is missed.
-                    let signal = self.hub.run(id, task.attempt);
-                    self.stir();
-                    gathered.begun.push((id.clone(), task.attempt));
+            let acquired = task.acquire(self.runners.name(), now);
+            changes.save(database, number, &task)?;
+            match acquired {
+                Acquired::Resumed => {
+                    // Before the run can be found elsewhere, so that no cancel is missed.
+                    let signal = self.subscribers.add_run(id, task.attempt);
+                    self.wake_watcher();
+                    changes.new_runs.push((id.clone(), task.attempt));
                     resumed.push((task, signal));
                 }
-                Claim::Settled => {}
+                Acquired::Settled => {}
             }
         }
-        Ok(Done::Recovered(resumed))
+        Ok(JobResult::Recovered(resumed))
     }
 
-    fn sweep(&self, database: &Connection, now: Timestamp, gathered: &mut Gathered) -> rusqlite::Result<Done> {
+    fn sweep(&self, database: &Connection, now: Timestamp, changes: &mut Changes) -> rusqlite::Result<JobResult> {
         let deleted = delete(database, now)?;
         let late = ids(
             database,
@@ -278,22 +285,22 @@ impl Core {
         for id in &late {
             let Some((number, mut task)) = rows::load(database, id)? else { continue };
             if let Ok(Effect::Changed) = task.apply(&Access::Operator, None, &Step::Expire, now, &self.limits) {
-                gathered.save(database, number, &task)?;
+                changes.save(database, number, &task)?;
                 cancelled += 1;
             }
         }
         let mut select = database.prepare_cached("SELECT min(expires) FROM task WHERE expires > ?1")?;
         let next: Option<i64> = select.query_row([rows::whole(now.0)], |row| row.get(0))?;
         let next = next.map(|next| Timestamp(next.unsigned_abs()));
-        Ok(Done::Swept(Swept { cancelled, deleted, next }))
+        Ok(JobResult::Swept(Swept { cancelled, deleted, next }))
     }
 }
 
-impl Gathered {
+impl Changes {
     fn save(&mut self, database: &Connection, number: i64, task: &Task) -> rusqlite::Result<()> {
-        self.change += 1;
-        rows::update(database, number, self.change, task)?;
-        self.news.push(News::from(task));
+        self.last += 1;
+        rows::update(database, number, self.last, task)?;
+        self.updates.push(TaskUpdate::from(task));
         Ok(())
     }
 }
@@ -304,7 +311,7 @@ fn ids(database: &Connection, select: &str, params: impl rusqlite::Params) -> ru
     found.collect()
 }
 
-/// Deletes the settled tasks whose ttl is over, and says how many.
+/// Deletes the settled tasks whose ttl has expired, and returns how many.
 fn delete(database: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
     let mut delete = database.prepare_cached(
         "DELETE FROM task
@@ -323,7 +330,7 @@ fn delete(database: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
     Ok(gone.len())
 }
 
-/// What is said when the threads of a store are gone, which only a panic of theirs brings about.
+/// The error when a thread of the store has ended, which only a panic causes.
 pub(super) fn closed<E>(_: E) -> TaskError {
-    Fault::new(FaultKind::Closed, "its threads have ended").into()
+    StoreFault::new(StoreFaultKind::Closed, "a thread of the store has ended").into()
 }

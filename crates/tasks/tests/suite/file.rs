@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use rescind_tasks::{
-    CauseCode, Dialect, FaultKind, Json, NewTask, Outcome, Owner, Request, SqliteOptions, SqliteStore, Status,
-    TaskError, TaskStore,
+    CauseCode, Json, NewTask, Owner, SqliteOptions, SqliteStore, Status, StoreFaultKind, TaskDialect, TaskError,
+    TaskOutcome, TaskRequest, TaskStore,
 };
 use rusqlite::Connection;
 
@@ -12,13 +12,13 @@ fn open(file: &Path) -> SqliteStore {
     SqliteStore::open(file, SqliteOptions::default()).unwrap()
 }
 
-fn refusal(file: &Path) -> (FaultKind, String) {
+fn refusal(file: &Path) -> (StoreFaultKind, String) {
     let fault = SqliteStore::open(file, SqliteOptions::default()).unwrap_err();
     assert!(fault.to_string().contains(file.file_name().unwrap().to_str().unwrap()), "{fault}");
     (fault.kind(), fault.to_string())
 }
 
-fn kind<T>(refused: Result<T, TaskError>) -> Option<FaultKind> {
+fn kind<T>(refused: Result<T, TaskError>) -> Option<StoreFaultKind> {
     match refused {
         Err(TaskError::Store(fault)) => Some(fault.kind()),
         Err(_) | Ok(_) => None,
@@ -29,16 +29,16 @@ fn new(bytes: usize) -> NewTask {
     let params = Json::parse(&format!("\"{}\"", "x".repeat(bytes))).unwrap();
     NewTask {
         owner: Owner::NONE,
-        dialect: Dialect::November2025,
-        request: Request { method: "tools/call".into(), params: Some(params), meta: None },
+        dialect: TaskDialect::November2025,
+        request: TaskRequest { method: "tools/call".into(), params: Some(params), meta: None },
         ttl: None,
         poll_interval: None,
         message: None,
     }
 }
 
-fn result() -> Outcome {
-    Outcome::Result(Json::parse("{}").unwrap())
+fn result() -> TaskOutcome {
+    TaskOutcome::Result(Json::parse("{}").unwrap())
 }
 
 /// Case 60, TASK-23: an orderly end is no loss either.
@@ -52,7 +52,7 @@ async fn what_was_answered_is_there_when_the_file_is_opened_again() {
     let before = run.task().clone();
     let left = store.create(new(10)).await.unwrap();
     let left_id = left.task().summary.id.clone();
-    left.leave().await.unwrap();
+    left.release().await.unwrap();
     drop((store, run));
     assert_eq!(fs::read_dir(folder.path().join("tasks.db.runners")).unwrap().count(), 2, "its own files are gone");
 
@@ -80,7 +80,7 @@ async fn whoever_is_taken_for_dead_stops_and_can_write_nothing_more() {
     let other = open(&file);
     let mut next = other.recover().await.unwrap().remove(0);
     assert_eq!(run.cancelled().await.cause.code, CauseCode::Disconnect);
-    assert!(matches!(run.finish(result(), None).await, Err(TaskError::Lost)));
+    assert!(matches!(run.finish(result(), None).await, Err(TaskError::Superseded)));
     assert!(!next.is_cancelled());
     drop(run);
     next.finish(result(), None).await.unwrap();
@@ -122,8 +122,8 @@ fn a_later_schema_is_refused_and_left_alone() {
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 2).unwrap();
     let before = fs::read(&file).unwrap();
     let (kind, words) = refusal(&file);
-    assert_eq!(kind, FaultKind::Newer);
-    assert!(words.contains("schema 2, and 1 is known"), "{words}");
+    assert_eq!(kind, StoreFaultKind::Newer);
+    assert!(words.contains("schema 2, but this version reads 1"), "{words}");
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
@@ -133,7 +133,7 @@ fn the_database_of_something_else_is_refused_and_left_alone() {
     let file = folder.path().join("notes.db");
     Connection::open(&file).unwrap().execute_batch("CREATE TABLE note (words TEXT)").unwrap();
     let before = fs::read(&file).unwrap();
-    assert_eq!(refusal(&file).0, FaultKind::Foreign);
+    assert_eq!(refusal(&file).0, StoreFaultKind::Foreign);
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
@@ -143,15 +143,15 @@ fn what_is_no_database_is_refused_and_left_alone() {
     let file = folder.path().join("letter.txt");
     let letter = "no database at all, ".repeat(1000);
     fs::write(&file, &letter).unwrap();
-    assert_eq!(refusal(&file).0, FaultKind::Corrupt);
+    assert_eq!(refusal(&file).0, StoreFaultKind::Corrupt);
     assert_eq!(fs::read_to_string(&file).unwrap(), letter);
 }
 
 #[test]
 fn a_folder_that_does_not_exist_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(refusal(&folder.path().join("none/tasks.db")).0, FaultKind::Io);
-    assert_eq!(refusal(folder.path()).0, FaultKind::Io);
+    assert_eq!(refusal(&folder.path().join("none/tasks.db")).0, StoreFaultKind::Io);
+    assert_eq!(refusal(folder.path()).0, StoreFaultKind::Io);
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn a_damaged_page_is_told_and_the_other_tasks_stay() {
     drop(raw);
     let store = open(&file);
     let odd = rescind_tasks::TaskId::received("odd");
-    assert_eq!(kind(store.task(&Owner::NONE, &odd).await), Some(FaultKind::Corrupt));
+    assert_eq!(kind(store.task(&Owner::NONE, &odd).await), Some(StoreFaultKind::Corrupt));
     assert_eq!(store.task(&Owner::NONE, &id).await.unwrap().summary.status, Status::Completed);
 }
 
@@ -188,12 +188,12 @@ async fn while_another_program_holds_the_file_steps_are_refused_and_reading_goes
     let id = run.task().summary.id.clone();
     let other = Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    assert_eq!(kind(store.create(new(10)).await), Some(FaultKind::Busy));
-    assert_eq!(kind(run.finish(result(), None).await), Some(FaultKind::Busy));
+    assert_eq!(kind(store.create(new(10)).await), Some(StoreFaultKind::Busy));
+    assert_eq!(kind(run.finish(result(), None).await), Some(StoreFaultKind::Busy));
     assert_eq!(store.task(&Owner::NONE, &id).await.unwrap().summary.status, Status::Working);
     other.execute_batch("ROLLBACK").unwrap();
     run.finish(result(), None).await.unwrap();
-    let page = store.list(&Owner::NONE, Dialect::November2025, None, 10).await.unwrap();
+    let page = store.list(&Owner::NONE, TaskDialect::November2025, None, 10).await.unwrap();
     assert_eq!(page.tasks.len(), 1, "what was refused was not made");
 }
 
@@ -210,14 +210,14 @@ async fn a_full_file_refuses_what_is_too_much_and_keeps_the_rest() {
             refused => break kind(refused),
         }
     };
-    assert_eq!(full, Some(FaultKind::Full));
+    assert_eq!(full, Some(StoreFaultKind::Full));
     assert!(runs.len() > 10);
     // Of those that come together each is judged by itself.
     let (small, large) = tokio::join!(store.create(new(1)), store.create(new(100_000)));
-    assert_eq!(kind(large), Some(FaultKind::Full));
+    assert_eq!(kind(large), Some(StoreFaultKind::Full));
     runs.extend(small);
     for store in [&store, &open(&file)] {
-        let page = store.list(&Owner::NONE, Dialect::November2025, None, 100).await.unwrap();
+        let page = store.list(&Owner::NONE, TaskDialect::November2025, None, 100).await.unwrap();
         assert_eq!(page.tasks.len(), runs.len());
     }
     for mut run in runs {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rescind_tasks::{
-    Access, Cause, CauseCode, Dialect, Effect, Json, Limits, MemoryStore, NewTask, Outcome, Owner, Request, Status,
-    Step, Task, TaskError, TaskStore, Timestamp,
+    Access, Cause, CauseCode, Effect, Json, MemoryStore, NewTask, Owner, Status, Step, StoreLimits, Task, TaskDialect,
+    TaskError, TaskOutcome, TaskRequest, TaskStore, Timestamp,
 };
 
 const DEPTH: usize = 8;
@@ -16,16 +16,16 @@ fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-fn begun(dialect: Dialect) -> Task {
+fn begun(dialect: TaskDialect) -> Task {
     let new = NewTask {
         owner: Owner::NONE,
         dialect,
-        request: Request { method: "tools/call".into(), params: None, meta: None },
+        request: TaskRequest { method: "tools/call".into(), params: None, meta: None },
         ttl: Some(Duration::MAX),
         poll_interval: None,
         message: None,
     };
-    let store = MemoryStore::new(Limits { max_ttl: None, ..Limits::default() });
+    let store = MemoryStore::new(StoreLimits { max_ttl: None, ..StoreLimits::default() });
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(store.create(new)).unwrap().task().clone()
 }
@@ -35,18 +35,18 @@ fn every_step() -> Vec<(Access, Step)> {
     let finish = |outcome| (work.clone(), Step::Finish { outcome, message: None });
     let cancel = || Step::Cancel { cause: Cause::new(CauseCode::Caller) };
     vec![
-        (work.clone(), Step::Work { message: None }),
+        (work.clone(), Step::SetWorking { message: None }),
         (work.clone(), Step::AskInput { message: None, inputs: vec![("a".to_owned(), json("1"))] }),
         (client.clone(), Step::Answer { responses: vec![("a".to_owned(), json("2"))] }),
         (client.clone(), cancel()),
         (stranger, cancel()),
-        (client, Step::Finish { outcome: Outcome::Stopped, message: None }),
-        finish(Outcome::Result(json("3"))),
-        finish(Outcome::ToolError(json("4"))),
-        finish(Outcome::Error(json("5"))),
-        finish(Outcome::Stopped),
-        (work.clone(), Step::Abandon),
-        (work, Step::Leave),
+        (client, Step::Finish { outcome: TaskOutcome::Stopped, message: None }),
+        finish(TaskOutcome::Result(json("3"))),
+        finish(TaskOutcome::ToolError(json("4"))),
+        finish(TaskOutcome::Error(json("5"))),
+        finish(TaskOutcome::Stopped),
+        (work.clone(), Step::Fail),
+        (work, Step::Release),
         (Access::Operator, Step::Expire),
     ]
 }
@@ -56,7 +56,7 @@ fn every_step() -> Vec<(Access, Step)> {
 fn no_sequence_of_steps_breaks_a_rule() {
     let steps = every_step();
     let mut judged = 0;
-    for dialect in [Dialect::November2025, Dialect::Extension] {
+    for dialect in [TaskDialect::November2025, TaskDialect::Extension] {
         walk(&begun(dialect), &steps, DEPTH, &mut judged);
     }
     assert!(judged > 100_000, "{judged} steps");
@@ -69,7 +69,7 @@ fn walk(task: &Task, steps: &[(Access, Step)], depth: usize, judged: &mut usize)
     for (access, step) in steps {
         for now in if *step == Step::Expire { &TIMES[..] } else { &TIMES[..1] } {
             let mut after = task.clone();
-            let effect = after.apply(access, None, step, *now, &Limits::default());
+            let effect = after.apply(access, None, step, *now, &StoreLimits::default());
             judge(task, access, step, &effect, &after);
             *judged += 1;
             // What changed nothing leads nowhere new.
@@ -106,7 +106,7 @@ fn judge(before: &Task, access: &Access, step: &Step, effect: &Result<Effect, Ta
         assert_eq!(before.cancel, after.cancel, "the first cause stands: {said}");
     }
     if let (Step::Cancel { .. }, Ok(Effect::Changed)) = (step, effect) {
-        let at_once = before.summary.dialect == Dialect::November2025 || before.runner.is_none();
+        let at_once = before.summary.dialect == TaskDialect::November2025 || before.runner.is_none();
         assert_eq!(is == Status::Cancelled, at_once, "TASK-03, TASK-21: {said}");
         assert_eq!(after.runner, before.runner, "the work has the last word on its outcome: {said}");
     }
@@ -114,9 +114,9 @@ fn judge(before: &Task, access: &Access, step: &Step, effect: &Result<Effect, Ta
         assert_eq!(after.outcome.as_ref(), Some(outcome), "D38: {said}");
         assert!(after.is_settled(), "{said}");
         let expected = match (outcome, before.summary.dialect) {
-            (Outcome::Result(_), _) | (Outcome::ToolError(_), Dialect::Extension) => Status::Completed,
-            (Outcome::Error(_), _) | (Outcome::ToolError(_), Dialect::November2025) => Status::Failed,
-            (Outcome::Stopped, _) => Status::Cancelled,
+            (TaskOutcome::Result(_), _) | (TaskOutcome::ToolError(_), TaskDialect::Extension) => Status::Completed,
+            (TaskOutcome::Error(_), _) | (TaskOutcome::ToolError(_), TaskDialect::November2025) => Status::Failed,
+            (TaskOutcome::Stopped, _) => Status::Cancelled,
         };
         match effect {
             Effect::Changed => assert_eq!(is, expected, "TASK-12, TASK-25: {said}"),
@@ -126,5 +126,5 @@ fn judge(before: &Task, access: &Access, step: &Step, effect: &Result<Effect, Ta
     }
     assert!(!ended(is) || after.inputs.is_empty(), "nobody is asked any more: {said}");
     // Nobody runs what has not ended only because it was left.
-    assert!(after.runner.is_some() || ended(is) || *step == Step::Leave || before.runner.is_none(), "{said}");
+    assert!(after.runner.is_some() || ended(is) || *step == Step::Release || before.runner.is_none(), "{said}");
 }

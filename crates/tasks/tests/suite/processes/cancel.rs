@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use rescind_tasks::{
-    Access, Cancelled, Cause, CauseCode, Dialect, Owner, SqliteOptions, SqliteStore, Status, TaskId, TaskStore,
+    Access, CancelEffect, Cause, CauseCode, Owner, SqliteOptions, SqliteStore, Status, TaskDialect, TaskId, TaskStore,
 };
 
 use super::child::{Process, Role, block_on};
@@ -38,15 +38,15 @@ fn a_cancel_reaches_another_process_whatever_the_length_of_the_path() {
     cancel_elsewhere(&deep.join("tasks.db"), Role::Worker, || {});
 }
 
-fn cancel_elsewhere(file: &Path, role: fn(Dialect) -> Role, before: impl Fn()) {
+fn cancel_elsewhere(file: &Path, role: fn(TaskDialect) -> Role, before: impl Fn()) {
     let store = SqliteStore::open(file, SqliteOptions::default()).unwrap();
-    for dialect in [Dialect::November2025, Dialect::Extension] {
+    for dialect in [TaskDialect::November2025, TaskDialect::Extension] {
         let mut worker = Process::start(role(dialect), file);
         let made = worker.says().unwrap();
         let id = TaskId::received(&made[1]);
         before();
         let cause = Cause::new(CauseCode::Operator).with_text("enough");
-        assert!(matches!(block_on(store.cancel(Access::Operator, &id, cause)).unwrap(), Cancelled::Recorded(_)));
+        assert!(matches!(block_on(store.cancel(Access::Operator, &id, cause)).unwrap(), CancelEffect::Recorded(_)));
         assert_eq!(worker.says().unwrap(), ["stopped", "operator", "enough"]);
         assert_eq!(worker.says().unwrap(), ["ended"]);
         let task = block_on(store.task(&Owner::NONE, &id)).unwrap();

@@ -10,8 +10,8 @@ use std::{
 };
 
 use rescind_tasks::{
-    Access, Cause, CauseCode, Dialect, Finished, Json, NewTask, Outcome, Owner, Request, SqliteOptions, SqliteStore,
-    TaskStore,
+    Access, Cause, CauseCode, FinishEffect, Json, NewTask, Owner, SqliteOptions, SqliteStore, TaskDialect, TaskOutcome,
+    TaskRequest, TaskStore,
 };
 
 const ROLE: &str = "RESCIND_TASKS_CHILD_ROLE";
@@ -21,9 +21,9 @@ const FILE: &str = "RESCIND_TASKS_CHILD_FILE";
 #[derive(Clone, Copy)]
 pub(crate) enum Role {
     /// Works on one task until it is cancelled; hears of that by its doorbell alone.
-    Worker(Dialect),
+    Worker(TaskDialect),
     /// The same, and looks by itself as well.
-    SlowWorker(Dialect),
+    SlowWorker(TaskDialect),
     /// Begins three tasks and works on them for ever.
     Busy,
     /// Does everything at random, of its own owner, until it is killed.
@@ -39,10 +39,10 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn start(role: Role, file: &Path) -> Self {
         let role = match role {
-            Role::Worker(Dialect::November2025) => "worker".to_owned(),
-            Role::Worker(Dialect::Extension) => "worker-extension".to_owned(),
-            Role::SlowWorker(Dialect::November2025) => "slow-worker".to_owned(),
-            Role::SlowWorker(Dialect::Extension) => "slow-worker-extension".to_owned(),
+            Role::Worker(TaskDialect::November2025) => "worker".to_owned(),
+            Role::Worker(TaskDialect::Extension) => "worker-extension".to_owned(),
+            Role::SlowWorker(TaskDialect::November2025) => "slow-worker".to_owned(),
+            Role::SlowWorker(TaskDialect::Extension) => "slow-worker-extension".to_owned(),
             Role::Busy => "busy".to_owned(),
             Role::Storm(seed) => seed.to_string(),
         };
@@ -97,10 +97,11 @@ pub(crate) fn be() {
     }
     let store = SqliteStore::open(file, options).unwrap();
     match &*role {
-        "worker" | "slow-worker" => work(&store, Dialect::November2025),
-        "worker-extension" | "slow-worker-extension" => work(&store, Dialect::Extension),
+        "worker" | "slow-worker" => work(&store, TaskDialect::November2025),
+        "worker-extension" | "slow-worker-extension" => work(&store, TaskDialect::Extension),
         "busy" => {
-            let runs: Vec<_> = (0..3).map(|_| block_on(store.create(new(Owner::NONE, Dialect::Extension)))).collect();
+            let runs: Vec<_> =
+                (0..3).map(|_| block_on(store.create(new(Owner::NONE, TaskDialect::Extension)))).collect();
             for run in &runs {
                 say(&format!("made {}", run.as_ref().unwrap().task().summary.id));
             }
@@ -110,7 +111,7 @@ pub(crate) fn be() {
     }
 }
 
-fn work(store: &SqliteStore, dialect: Dialect) {
+fn work(store: &SqliteStore, dialect: TaskDialect) {
     let mut run = block_on(store.create(new(Owner::NONE, dialect))).unwrap();
     say(&format!("made {}", run.task().summary.id));
     // The work itself, on a thread of its own: nothing but the cancel ends it.
@@ -121,7 +122,7 @@ fn work(store: &SqliteStore, dialect: Dialect) {
         cancel
     });
     cancel.join().unwrap();
-    block_on(run.finish(Outcome::Stopped, None)).unwrap();
+    block_on(run.finish(TaskOutcome::Stopped, None)).unwrap();
     say("ended");
     rest();
 }
@@ -134,26 +135,26 @@ fn storm(store: &SqliteStore, seed: u64) {
                 let (mut dice, owner) = (Dice(seed.wrapping_mul(3).wrapping_add(n)), Owner::named(&seed.to_string()));
                 let mut runs = Vec::new();
                 loop {
-                    let dialect = if dice.roll(2) == 0 { Dialect::November2025 } else { Dialect::Extension };
+                    let dialect = if dice.roll(2) == 0 { TaskDialect::November2025 } else { TaskDialect::Extension };
                     let mut run = block_on(store.create(new(owner.clone(), dialect))).unwrap();
                     let id = run.task().summary.id.clone();
                     say(&format!("made {id}"));
                     for _ in 0..dice.roll(3) {
                         match dice.roll(3) {
-                            0 => drop(block_on(run.work(Some("on it")))),
+                            0 => drop(block_on(run.set_working(Some("on it")))),
                             1 => drop(block_on(run.ask_input(None, vec![("a".to_owned(), json("{}"))]))),
                             _ => {
                                 let cause = Cause::new(CauseCode::Caller);
                                 block_on(store.cancel(Access::Owner(owner.clone()), &id, cause)).unwrap();
-                                if dialect == Dialect::November2025 {
+                                if dialect == TaskDialect::November2025 {
                                     say(&format!("ended {id} cancelled"));
                                 }
                             }
                         }
                     }
                     if dice.roll(2) == 0 {
-                        let done = block_on(run.finish(Outcome::Result(json("[]")), None)).unwrap();
-                        if let Finished::Won(status) = done {
+                        let done = block_on(run.finish(TaskOutcome::Result(json("[]")), None)).unwrap();
+                        if let FinishEffect::Won(status) = done {
                             say(&format!("ended {id} {}", status.as_str()));
                         }
                     } else {
@@ -186,8 +187,8 @@ impl Dice {
     }
 }
 
-pub(crate) fn new(owner: Owner, dialect: Dialect) -> NewTask {
-    let request = Request { method: "tools/call".into(), params: Some(json(r#"{"name":"build"}"#)), meta: None };
+pub(crate) fn new(owner: Owner, dialect: TaskDialect) -> NewTask {
+    let request = TaskRequest { method: "tools/call".into(), params: Some(json(r#"{"name":"build"}"#)), meta: None };
     NewTask { owner, dialect, request, ttl: None, poll_interval: None, message: None }
 }
 

@@ -8,7 +8,9 @@ use std::{
     thread,
 };
 
-use rescind_tasks::{Dialect, Limits, Outcome, Owner, SqliteOptions, SqliteStore, Status, Summary, TaskId, TaskStore};
+use rescind_tasks::{
+    Owner, SqliteOptions, SqliteStore, Status, StoreLimits, TaskDialect, TaskId, TaskOutcome, TaskStore, TaskSummary,
+};
 
 use super::child::{Dice, Process, Role, block_on, json};
 
@@ -79,7 +81,7 @@ fn kill_once(store: &SqliteStore, file: &Path, seed: u64, lines: u64) -> usize {
     }
     let interrupted = resumed.len();
     for (_, mut run) in resumed {
-        block_on(run.finish(Outcome::Error(json(r#"{"code":-32603,"message":"interrupted"}"#)), None)).unwrap();
+        block_on(run.finish(TaskOutcome::Error(json(r#"{"code":-32603,"message":"interrupted"}"#)), None)).unwrap();
     }
     for task in tasks(store, &owner) {
         let task = block_on(store.task(&owner, &task.id)).unwrap();
@@ -106,11 +108,11 @@ fn of_two_who_recover_the_same_dead_each_task_goes_to_one() {
 }
 
 fn open(file: &Path) -> SqliteStore {
-    let limits = Limits { tasks_per_owner: u32::MAX, ..Limits::default() };
+    let limits = StoreLimits { tasks_per_owner: u32::MAX, ..StoreLimits::default() };
     SqliteStore::open(file, SqliteOptions { limits, ..SqliteOptions::default() }).unwrap()
 }
 
-fn tasks(store: &SqliteStore, owner: &Owner) -> Vec<Summary> {
+fn tasks(store: &SqliteStore, owner: &Owner) -> Vec<TaskSummary> {
     let of = |dialect| {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
@@ -122,5 +124,5 @@ fn tasks(store: &SqliteStore, owner: &Owner) -> Vec<Summary> {
             }
         }
     };
-    [of(Dialect::November2025), of(Dialect::Extension)].concat()
+    [of(TaskDialect::November2025), of(TaskDialect::Extension)].concat()
 }

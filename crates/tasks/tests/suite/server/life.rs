@@ -7,7 +7,8 @@ use rescind::{
     peer::{CauseCode, Context, ErrorObject},
 };
 use rescind_tasks::{
-    AsTask, Clock, Limits, MemoryStore, Owner, Status, TaskError, TaskId, TaskStore, TaskSupport, Tasks, Timestamp,
+    AsTask, MemoryStore, Owner, Status, StoreLimits, TaskError, TaskId, TaskStore, TaskSupport, Tasks, Timestamp,
+    WallClock,
 };
 use serde_json::{Value, json};
 
@@ -205,7 +206,7 @@ fn owners_list_their_own_tasks_by_pages_and_find_no_others() {
 #[tokio::test]
 async fn a_long_list_has_pages() {
     let (watch, witness) = watch();
-    let store = Arc::new(MemoryStore::new(Limits { page: 2, ..Limits::default() }));
+    let store = Arc::new(MemoryStore::new(StoreLimits { page: 2, ..StoreLimits::default() }));
     let tasks = with_tools(Tasks::builder(store), tools(&witness)).owned_by(|_| Owner::named("ada")).start();
     let mut client = Client::of(&tasks, Style::November).await;
     (0..5).for_each(|_| watch.release());
@@ -240,7 +241,7 @@ fn a_task_is_there_before_its_handle_is() {
 
 struct Tokio(tokio::time::Instant);
 
-impl Clock for Tokio {
+impl WallClock for Tokio {
     fn now(&self) -> Timestamp {
         Timestamp(1_764_000_000_000).after(self.0.elapsed())
     }
@@ -251,7 +252,8 @@ impl Clock for Tokio {
 async fn a_task_whose_ttl_is_over_is_stopped_and_forgotten() {
     for style in STYLES {
         let (mut watch, witness) = watch();
-        let store = Arc::new(MemoryStore::with_clock(Limits::default(), Arc::new(Tokio(tokio::time::Instant::now()))));
+        let store =
+            Arc::new(MemoryStore::with_clock(StoreLimits::default(), Arc::new(Tokio(tokio::time::Instant::now()))));
         let short = super::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
         let tasks = Tasks::builder(Arc::clone(&store) as _).tool(short).start();
         let mut client = Client::of(&tasks, style).await;
@@ -275,7 +277,8 @@ async fn a_change_of_a_task_moves_its_last_update_and_not_its_making() {
     const MADE: &str = "2025-11-24T16:00:00.000Z";
     for style in STYLES {
         let (mut watch, witness) = watch();
-        let store = Arc::new(MemoryStore::with_clock(Limits::default(), Arc::new(Tokio(tokio::time::Instant::now()))));
+        let store =
+            Arc::new(MemoryStore::with_clock(StoreLimits::default(), Arc::new(Tokio(tokio::time::Instant::now()))));
         let tasks = with_tools(Tasks::builder(store), tools(&witness)).start();
         let mut client = Client::of(&tasks, style).await;
         let id = client.begin("patient", "work").await;
@@ -297,7 +300,7 @@ async fn a_change_of_a_task_moves_its_last_update_and_not_its_making() {
 async fn a_task_that_has_ended_is_deleted_when_its_ttl_is_over() {
     let (mut watch, witness) = watch();
     let clock = Arc::new(Tokio(tokio::time::Instant::now()));
-    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::with_clock(Limits::default(), clock));
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::with_clock(StoreLimits::default(), clock));
     let short = super::rig::patient(&witness).task(TaskSupport::Optional).ttl(Duration::from_secs(60));
     let tasks = Tasks::builder(Arc::clone(&store)).tool(short).start();
     let mut client = Client::of(&tasks, Style::November).await;

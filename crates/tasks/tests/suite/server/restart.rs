@@ -64,7 +64,7 @@ fn interrupted_work_that_nobody_can_resume_has_failed_with_a_reason() {
             assert_eq!(settled(&*rig.store, &id).await.summary.status, Status::Failed);
             let mut next = Client::of(&second, style).await;
             let task = next.about("tasks/get", &id).await["result"].clone();
-            assert_eq!(task["statusMessage"], "the work was interrupted, and cannot be taken up again");
+            assert_eq!(task["statusMessage"], "the work was interrupted and cannot be resumed");
             match style {
                 Style::November => {
                     assert_eq!(next.about("tasks/result", &id).await["error"]["code"], -32603);

@@ -1,13 +1,13 @@
 //! Questions of a task and the client's answers, from whatever process.
 
-use rescind_tasks::{Dialect, Outcome, Owner, Status, TaskError};
+use rescind_tasks::{Owner, Status, TaskDialect, TaskError, TaskOutcome};
 
 use super::rig::{DIALECTS, json, on_every_store, result};
 
 #[test]
 fn the_work_wakes_when_its_question_is_answered_elsewhere() {
     on_every_store(async |rig| {
-        let mut run = rig.begin(Dialect::Extension).await;
+        let mut run = rig.begin(TaskDialect::Extension).await;
         let id = run.task().summary.id.clone();
         run.ask_input(None, vec![("a".to_owned(), json("1")), ("b".to_owned(), json("2"))]).await.unwrap();
         let work = tokio::spawn(async move {
@@ -42,7 +42,7 @@ fn answers_to_nothing_change_nothing() {
             let answers = || vec![("a".to_owned(), json("1"))];
             let task = rig.store.answer(&Owner::NONE, &id, answers()).await.unwrap();
             assert_eq!(task, *run.task());
-            run.finish(Outcome::Error(json("{}")), None).await.unwrap();
+            run.finish(TaskOutcome::Error(json("{}")), None).await.unwrap();
             let ended = rig.store.answer(&Owner::NONE, &id, answers()).await;
             assert!(matches!(ended, Err(TaskError::Ended { status: Status::Failed })));
         }

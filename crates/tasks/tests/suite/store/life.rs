@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use rescind_tasks::{
-    Access, Cancelled, Dialect, Effect, Finished, NewTask, Outcome, Owner, Revision, Status, Step, TaskError, TaskId,
+    Access, CancelEffect, Effect, FinishEffect, NewTask, Owner, Status, Step, TaskDialect, TaskError, TaskId,
+    TaskOutcome, TaskRevision,
 };
 
 use super::rig::{ANYBODY, DIALECTS, START, is_missing, json, new, on_every_store, result, stop};
@@ -19,10 +20,10 @@ fn a_task_begins_as_working_and_alternates_until_it_ends() {
             for _ in 0..2 {
                 run.ask_input(Some("which?"), vec![]).await.unwrap();
                 assert_eq!(rig.status(&id).await, Status::InputRequired);
-                run.work(None).await.unwrap();
+                run.set_working(None).await.unwrap();
                 assert_eq!(rig.status(&id).await, Status::Working);
             }
-            assert_eq!(run.finish(result(), Some("done")).await.unwrap(), Finished::Won(Status::Completed));
+            assert_eq!(run.finish(result(), Some("done")).await.unwrap(), FinishEffect::Won(Status::Completed));
             let task = rig.task(&id).await;
             assert_eq!((task.summary.status, task.outcome), (Status::Completed, Some(result())));
             assert_eq!(task.summary.message.as_deref(), Some("done"));
@@ -35,10 +36,10 @@ fn a_task_begins_as_working_and_alternates_until_it_ends() {
 fn a_terminal_status_is_never_left() {
     on_every_store(async |rig| {
         for dialect in DIALECTS {
-            for ended in [result(), Outcome::Error(json("{}")), Outcome::Stopped] {
+            for ended in [result(), TaskOutcome::Error(json("{}")), TaskOutcome::Stopped] {
                 let mut run = rig.begin(dialect).await;
                 let id = run.task().summary.id.clone();
-                if ended == Outcome::Stopped {
+                if ended == TaskOutcome::Stopped {
                     rig.store.cancel(ANYBODY, &id, stop()).await.unwrap();
                 }
                 run.finish(ended, None).await.unwrap();
@@ -58,13 +59,13 @@ fn a_terminal_status_is_never_left() {
 
 fn every_step() -> [Step; 8] {
     [
-        Step::Work { message: None },
+        Step::SetWorking { message: None },
         Step::AskInput { message: None, inputs: vec![("a".to_owned(), json("{}"))] },
         Step::Answer { responses: vec![("a".to_owned(), json("{}"))] },
         Step::Cancel { cause: stop() },
-        Step::Finish { outcome: Outcome::Error(json("{}")), message: None },
-        Step::Abandon,
-        Step::Leave,
+        Step::Finish { outcome: TaskOutcome::Error(json("{}")), message: None },
+        Step::Fail,
+        Step::Release,
         Step::Expire,
     ]
 }
@@ -73,10 +74,12 @@ fn every_step() -> [Step; 8] {
 #[test]
 fn a_tool_that_reports_an_error_fails_in_one_dialect_and_completes_in_the_other() {
     on_every_store(async |rig| {
-        for (dialect, status) in [(Dialect::November2025, Status::Failed), (Dialect::Extension, Status::Completed)] {
+        for (dialect, status) in
+            [(TaskDialect::November2025, Status::Failed), (TaskDialect::Extension, Status::Completed)]
+        {
             let mut run = rig.begin(dialect).await;
-            let outcome = Outcome::ToolError(json(r#"{"isError":true}"#));
-            assert_eq!(run.finish(outcome.clone(), None).await.unwrap(), Finished::Won(status));
+            let outcome = TaskOutcome::ToolError(json(r#"{"isError":true}"#));
+            assert_eq!(run.finish(outcome.clone(), None).await.unwrap(), FinishEffect::Won(status));
             assert_eq!(rig.task(&run.task().summary.id).await.outcome, Some(outcome));
         }
     });
@@ -87,20 +90,20 @@ fn a_tool_that_reports_an_error_fails_in_one_dialect_and_completes_in_the_other(
 fn unknown_tasks_and_those_of_others_are_not_found() {
     on_every_store(async |rig| {
         let (ours, theirs) = (Owner::named("a"), Owner::named("b"));
-        let run = rig.store.create(NewTask { owner: ours.clone(), ..new(Dialect::November2025) }).await.unwrap();
+        let run = rig.store.create(NewTask { owner: ours.clone(), ..new(TaskDialect::November2025) }).await.unwrap();
         let id = run.task().summary.id.clone();
         for (owner, id) in [(&theirs, &id), (&Owner::NONE, &id), (&ours, &TaskId::received("no such"))] {
             let access = || Access::Owner(owner.clone());
             assert!(is_missing(rig.store.task(owner, id).await));
-            assert!(is_missing(rig.store.changed(owner, id, Revision(0)).await));
+            assert!(is_missing(rig.store.changed(owner, id, TaskRevision(0)).await));
             assert!(is_missing(rig.store.cancel(access(), id, stop()).await));
             assert!(is_missing(rig.store.answer(owner, id, vec![]).await));
         }
         for owner in [&theirs, &Owner::NONE, &Owner::named("")] {
-            assert!(rig.store.list(owner, Dialect::November2025, None, 10).await.unwrap().tasks.is_empty());
+            assert!(rig.store.list(owner, TaskDialect::November2025, None, 10).await.unwrap().tasks.is_empty());
         }
         let task = rig.store.task(&ours, &id).await.unwrap();
-        assert_eq!((task.summary.status, task.revision, run.is_cancelled()), (Status::Working, Revision(1), false));
+        assert_eq!((task.summary.status, task.revision, run.is_cancelled()), (Status::Working, TaskRevision(1), false));
     });
 }
 
@@ -110,7 +113,7 @@ fn ids_are_long_and_never_alike() {
     on_every_store(async |rig| {
         let mut seen = BTreeSet::new();
         for _ in 0..100 {
-            let run = rig.begin(Dialect::Extension).await;
+            let run = rig.begin(TaskDialect::Extension).await;
             assert_eq!(run.task().summary.id.as_str().len() * 4, 128);
             assert!(seen.insert(run.task().summary.id.clone()));
         }
@@ -121,10 +124,10 @@ fn ids_are_long_and_never_alike() {
 #[test]
 fn times_and_the_actual_ttl_are_told() {
     on_every_store(async |rig| {
-        let asked = NewTask { ttl: Some(Duration::from_secs(600)), ..new(Dialect::November2025) };
+        let asked = NewTask { ttl: Some(Duration::from_secs(600)), ..new(TaskDialect::November2025) };
         let mut run = rig.store.create(asked).await.unwrap();
         rig.pass(Duration::from_millis(1500));
-        run.work(Some("half")).await.unwrap();
+        run.set_working(Some("half")).await.unwrap();
         let told = rig.task(&run.task().summary.id).await.summary;
         assert_eq!((told.created, told.updated), (START, START.after(Duration::from_millis(1500))));
         assert_eq!(told.ttl, Some(Duration::from_secs(600)));
@@ -132,10 +135,10 @@ fn times_and_the_actual_ttl_are_told() {
         assert_eq!(told.message.as_deref(), Some("half"));
 
         // Nobody asked: the store's own.
-        let run = rig.begin(Dialect::November2025).await;
+        let run = rig.begin(TaskDialect::November2025).await;
         assert_eq!(run.task().summary.ttl, Some(Duration::from_secs(3600)));
         // More than is given.
-        let asked = NewTask { ttl: Some(Duration::MAX), ..new(Dialect::November2025) };
+        let asked = NewTask { ttl: Some(Duration::MAX), ..new(TaskDialect::November2025) };
         let run = rig.store.create(asked).await.unwrap();
         assert_eq!(run.task().summary.ttl, Some(Duration::from_secs(7 * 24 * 3600)));
     });
@@ -144,7 +147,7 @@ fn times_and_the_actual_ttl_are_told() {
 #[test]
 fn everything_of_a_task_is_kept_as_it_was_given() {
     on_every_store(async |rig| {
-        let mut asked = new(Dialect::Extension);
+        let mut asked = new(TaskDialect::Extension);
         asked.owner = Owner::named("tenant/ünïcode");
         asked.request.params = Some(json("{ \"n\": 12345678901234567890123, \"s\":\"\\u00e9\" }"));
         asked.request.meta = Some(json(r#"{"progressToken":7}"#));
@@ -159,7 +162,7 @@ fn everything_of_a_task_is_kept_as_it_was_given() {
             assert_eq!((&task.request, &task.owner), (&asked.request, &asked.owner));
             assert_eq!(task.cancel.as_ref().unwrap().cause, cause);
             assert_eq!(task.inputs.pending().next(), Some(("k", &json("{\"q\" : 1}"))));
-            assert_eq!((task.attempt, task.revision), (1, Revision(3)));
+            assert_eq!((task.attempt, task.revision), (1, TaskRevision(3)));
         }
     });
 }
@@ -171,18 +174,18 @@ fn a_list_goes_on_where_its_cursor_says() {
         let owner = Owner::named("a");
         let (mut runs, mut made) = (Vec::new(), Vec::new());
         for n in 0..10 {
-            let dialect = if n % 5 == 4 { Dialect::Extension } else { Dialect::November2025 };
+            let dialect = if n % 5 == 4 { TaskDialect::Extension } else { TaskDialect::November2025 };
             let run = rig.store.create(NewTask { owner: owner.clone(), ..new(dialect) }).await.unwrap();
-            if dialect == Dialect::November2025 {
+            if dialect == TaskDialect::November2025 {
                 made.push(run.task().summary.id.clone());
             }
             runs.push(run);
-            runs.push(rig.begin(Dialect::November2025).await);
+            runs.push(rig.begin(TaskDialect::November2025).await);
         }
         for at_most in [1, 3, 8, 100, 0] {
             let (mut found, mut cursor) = (Vec::new(), None);
             loop {
-                let page = rig.store.list(&owner, Dialect::November2025, cursor.as_deref(), at_most).await.unwrap();
+                let page = rig.store.list(&owner, TaskDialect::November2025, cursor.as_deref(), at_most).await.unwrap();
                 assert!(page.tasks.len() <= at_most.max(1));
                 found.extend(page.tasks.into_iter().map(|task| task.id));
                 cursor = page.next;
@@ -193,7 +196,7 @@ fn a_list_goes_on_where_its_cursor_says() {
             assert_eq!(found, made, "{at_most} a page");
         }
         for bad in ["", "1", "t1", "{}", "tffffffffffffffff"] {
-            let page = rig.store.list(&owner, Dialect::November2025, Some(bad), 3).await;
+            let page = rig.store.list(&owner, TaskDialect::November2025, Some(bad), 3).await;
             assert!(matches!(page, Err(TaskError::BadCursor)), "{bad}");
         }
     });
@@ -202,9 +205,9 @@ fn a_list_goes_on_where_its_cursor_says() {
 #[test]
 fn of_two_who_saw_the_same_revision_one_changes_it() {
     on_every_store(async |rig| {
-        let run = rig.begin(Dialect::November2025).await;
+        let run = rig.begin(TaskDialect::November2025).await;
         let (id, seen) = (run.task().summary.id.clone(), run.task().revision);
-        let say = |words: &str| Step::Work { message: Some(words.into()) };
+        let say = |words: &str| Step::SetWorking { message: Some(words.into()) };
         let (task, effect) = rig.store.apply(Access::Run(1), &id, Some(seen), say("first")).await.unwrap();
         assert_eq!(effect, Effect::Changed);
         let second = rig.store.apply(Access::Run(1), &id, Some(seen), say("second")).await;
@@ -219,7 +222,7 @@ fn a_wait_ends_when_the_task_does() {
     on_every_store(async |rig| {
         let elsewhere = rig.elsewhere();
         for cancels in [false, true] {
-            let mut run = rig.begin(Dialect::November2025).await;
+            let mut run = rig.begin(TaskDialect::November2025).await;
             let id = run.task().summary.id.clone();
             let (waiter, waited) = (rig.elsewhere(), id.clone());
             let wait = tokio::spawn(async move {
@@ -229,9 +232,9 @@ fn a_wait_ends_when_the_task_does() {
                 }
                 task.summary.status
             });
-            run.work(Some("half")).await.unwrap();
+            run.set_working(Some("half")).await.unwrap();
             if cancels {
-                assert!(matches!(elsewhere.cancel(ANYBODY, &id, stop()).await.unwrap(), Cancelled::Recorded(_)));
+                assert!(matches!(elsewhere.cancel(ANYBODY, &id, stop()).await.unwrap(), CancelEffect::Recorded(_)));
             } else {
                 run.finish(result(), None).await.unwrap();
             }
@@ -245,7 +248,7 @@ fn a_wait_ends_when_the_task_does() {
 #[test]
 fn giving_up_a_wait_cancels_no_task() {
     on_every_store(async |rig| {
-        let mut run = rig.begin(Dialect::November2025).await;
+        let mut run = rig.begin(TaskDialect::November2025).await;
         let id = run.task().summary.id.clone();
         let store = rig.elsewhere();
         let (waited, seen) = (id.clone(), run.task().revision);
@@ -254,7 +257,7 @@ fn giving_up_a_wait_cancels_no_task() {
         wait.abort();
         assert!(wait.await.unwrap_err().is_cancelled());
         assert!(!run.is_cancelled());
-        assert_eq!(run.finish(result(), None).await.unwrap(), Finished::Won(Status::Completed));
+        assert_eq!(run.finish(result(), None).await.unwrap(), FinishEffect::Won(Status::Completed));
         assert_eq!(rig.task(&id).await.cancel, None);
     });
 }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use rescind_tasks::{
-    Cancelled, Dialect, Finished, Limits, MemoryStore, Owner, Run, SqliteOptions, SqliteStore, Status, TaskStore,
+    CancelEffect, FinishEffect, MemoryStore, Owner, Run, SqliteOptions, SqliteStore, Status, StoreLimits, TaskDialect,
+    TaskStore,
 };
 
 use super::rig::{ANYBODY, new, result, stop};
@@ -17,7 +18,7 @@ use super::rig::{ANYBODY, new, result, stop};
 /// Case 57: 100,000 times, one winner each.
 #[test]
 fn of_cancel_and_completion_exactly_one_wins_in_memory() {
-    let store = MemoryStore::new(Limits { tasks_per_owner: u32::MAX, ..Limits::default() });
+    let store = MemoryStore::new(StoreLimits { tasks_per_owner: u32::MAX, ..StoreLimits::default() });
     let wins = race(&store, &store, 100_000);
     assert!(wins.0 > 100 && wins.1 > 100, "both orders were met: {wins:?}");
 }
@@ -26,7 +27,7 @@ fn of_cancel_and_completion_exactly_one_wins_in_memory() {
 #[test]
 fn of_cancel_and_completion_exactly_one_wins_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = Limits { tasks_per_owner: u32::MAX, ..Limits::default() };
+    let limits = StoreLimits { tasks_per_owner: u32::MAX, ..StoreLimits::default() };
     let open = || {
         let options = SqliteOptions { limits, ..SqliteOptions::default() };
         SqliteStore::open(folder.path().join("tasks.db"), options).unwrap()
@@ -54,7 +55,7 @@ fn race<S: TaskStore + Clone + 'static>(runner: &S, canceller: &S, rounds: u32) 
     };
     let mut wins = (0, 0);
     for round in 0..rounds {
-        let run = wait(runner.create(new(Dialect::November2025))).unwrap();
+        let run = wait(runner.create(new(TaskDialect::November2025))).unwrap();
         let (id, cancelled) = (run.task().summary.id.clone(), run.cancelled());
         start.send(run).unwrap();
         barrier.wait();
@@ -64,13 +65,13 @@ fn race<S: TaskStore + Clone + 'static>(runner: &S, canceller: &S, rounds: u32) 
         let task = wait(runner.task(&Owner::NONE, &id)).unwrap();
         assert_eq!(task.outcome, Some(result()), "kept, whoever won");
         match (cancel, finish) {
-            (Cancelled::Recorded(_), Finished::Kept) => {
+            (CancelEffect::Recorded(_), FinishEffect::Kept) => {
                 wins.0 += 1;
                 assert_eq!(task.summary.status, Status::Cancelled);
                 // The work itself has heard of it.
                 assert_eq!(wait(cancelled).cause, stop());
             }
-            (Cancelled::TooLate(_), Finished::Won(Status::Completed)) => {
+            (CancelEffect::TooLate(_), FinishEffect::Won(Status::Completed)) => {
                 wins.1 += 1;
                 assert_eq!((task.summary.status, task.cancel), (Status::Completed, None));
             }

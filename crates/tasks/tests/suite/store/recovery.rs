@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rescind_tasks::{Access, Cancelled, Dialect, Finished, NewTask, Outcome, Owner, Status, TaskError};
+use rescind_tasks::{Access, CancelEffect, FinishEffect, NewTask, Owner, Status, TaskDialect, TaskError, TaskOutcome};
 
 use super::rig::{ANYBODY, DIALECTS, Work, new, on_every_store, result, stop};
 
@@ -13,7 +13,7 @@ fn work_that_was_left_is_handed_out_once() {
         for dialect in DIALECTS {
             let run = rig.begin(dialect).await;
             let (id, request) = (run.task().summary.id.clone(), run.task().request.clone());
-            run.leave().await.unwrap();
+            run.release().await.unwrap();
             assert_eq!(rig.status(&id).await, Status::Working);
             let elsewhere = rig.elsewhere();
             let mut found = elsewhere.recover().await.unwrap();
@@ -21,7 +21,7 @@ fn work_that_was_left_is_handed_out_once() {
             assert_eq!(found.len(), 1);
             let run = found.remove(0);
             assert_eq!((&run.task().summary.id, &run.task().request, run.task().attempt), (&id, &request, 2));
-            let work = Work::begin(run, Outcome::Stopped);
+            let work = Work::begin(run, TaskOutcome::Stopped);
             rig.store.cancel(ANYBODY, &id, stop()).await.unwrap();
             assert_eq!(work.stopped().await.cause, stop());
             assert_eq!(rig.status(&id).await, Status::Cancelled);
@@ -39,10 +39,10 @@ fn interrupted_work_that_was_cancelled_is_settled_and_not_handed_out() {
                 let id = run.task().summary.id.clone();
                 if cancelled_first {
                     rig.store.cancel(ANYBODY, &id, stop()).await.unwrap();
-                    run.leave().await.unwrap();
+                    run.release().await.unwrap();
                 } else {
-                    run.leave().await.unwrap();
-                    let Cancelled::Recorded(task) = rig.store.cancel(ANYBODY, &id, stop()).await.unwrap() else {
+                    run.release().await.unwrap();
+                    let CancelEffect::Recorded(task) = rig.store.cancel(ANYBODY, &id, stop()).await.unwrap() else {
                         panic!()
                     };
                     assert_eq!(task.summary.status, Status::Cancelled);
@@ -59,24 +59,24 @@ fn interrupted_work_that_was_cancelled_is_settled_and_not_handed_out() {
 #[test]
 fn a_step_of_an_earlier_attempt_is_refused() {
     on_every_store(async |rig| {
-        let run = rig.begin(Dialect::Extension).await;
+        let run = rig.begin(TaskDialect::Extension).await;
         let id = run.task().summary.id.clone();
-        run.leave().await.unwrap();
+        run.release().await.unwrap();
         let mut next = rig.elsewhere().recover().await.unwrap().remove(0);
-        let late = rescind_tasks::Step::Finish { outcome: Outcome::Error(super::rig::json("{}")), message: None };
-        assert!(matches!(rig.store.apply(Access::Run(1), &id, None, late).await, Err(TaskError::Lost)));
-        assert_eq!(next.finish(result(), None).await.unwrap(), Finished::Won(Status::Completed));
+        let late = rescind_tasks::Step::Finish { outcome: TaskOutcome::Error(super::rig::json("{}")), message: None };
+        assert!(matches!(rig.store.apply(Access::Run(1), &id, None, late).await, Err(TaskError::Superseded)));
+        assert_eq!(next.finish(result(), None).await.unwrap(), FinishEffect::Won(Status::Completed));
     });
 }
 
 #[test]
 fn interrupted_work_whose_ttl_is_over_is_not_taken_up() {
     on_every_store(async |rig| {
-        let asked = NewTask { ttl: Some(Duration::from_secs(1)), ..new(Dialect::Extension) };
-        rig.store.create(asked).await.unwrap().leave().await.unwrap();
+        let asked = NewTask { ttl: Some(Duration::from_secs(1)), ..new(TaskDialect::Extension) };
+        rig.store.create(asked).await.unwrap().release().await.unwrap();
         rig.pass(Duration::from_secs(1));
         assert!(rig.store.recover().await.unwrap().is_empty());
         assert_eq!(rig.store.sweep().await.unwrap().deleted, 1);
-        assert!(rig.store.list(&Owner::NONE, Dialect::Extension, None, 1).await.unwrap().tasks.is_empty());
+        assert!(rig.store.list(&Owner::NONE, TaskDialect::Extension, None, 1).await.unwrap().tasks.is_empty());
     });
 }

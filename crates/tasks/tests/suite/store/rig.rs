@@ -9,20 +9,20 @@ use std::{
 };
 
 use rescind_tasks::{
-    Access, Cancel, Cause, CauseCode, Clock, Dialect, Json, Limits, MemoryStore, NewTask, Outcome, Owner, Request, Run,
-    SqliteOptions, SqliteStore, Status, Task, TaskError, TaskId, TaskStore, Timestamp,
+    Access, CancelRecord, Cause, CauseCode, Json, MemoryStore, NewTask, Owner, Run, SqliteOptions, SqliteStore, Status,
+    StoreLimits, Task, TaskDialect, TaskError, TaskId, TaskOutcome, TaskRequest, TaskStore, Timestamp, WallClock,
 };
 use tokio::sync::oneshot;
 
 /// When every test begins.
 pub(crate) const START: Timestamp = Timestamp(1_764_000_000_000);
 
-pub(crate) const DIALECTS: [Dialect; 2] = [Dialect::November2025, Dialect::Extension];
+pub(crate) const DIALECTS: [TaskDialect; 2] = [TaskDialect::November2025, TaskDialect::Extension];
 
 #[derive(Default)]
 pub(crate) struct HandClock(AtomicU64);
 
-impl Clock for HandClock {
+impl WallClock for HandClock {
     fn now(&self) -> Timestamp {
         START.after(Duration::from_millis(self.0.load(Ordering::SeqCst)))
     }
@@ -31,7 +31,7 @@ impl Clock for HandClock {
 pub(crate) struct Rig {
     pub(crate) store: Arc<dyn TaskStore>,
     pub(crate) clock: Arc<HandClock>,
-    limits: Limits,
+    limits: StoreLimits,
     folder: Option<tempfile::TempDir>,
 }
 
@@ -48,7 +48,7 @@ impl Rig {
         }
     }
 
-    pub(crate) async fn begin(&self, dialect: Dialect) -> Run {
+    pub(crate) async fn begin(&self, dialect: TaskDialect) -> Run {
         self.store.create(new(dialect)).await.unwrap()
     }
 
@@ -63,10 +63,10 @@ impl Rig {
 
 /// Runs a test on a store of each kind.
 pub(crate) fn on_every_store(test: impl AsyncFn(Rig)) {
-    with_limits(Limits::default(), test);
+    with_limits(StoreLimits::default(), test);
 }
 
-pub(crate) fn with_limits(limits: Limits, test: impl AsyncFn(Rig)) {
+pub(crate) fn with_limits(limits: StoreLimits, test: impl AsyncFn(Rig)) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let clock = Arc::<HandClock>::default();
     let store = Arc::new(MemoryStore::with_clock(limits, Arc::clone(&clock) as _));
@@ -77,19 +77,19 @@ pub(crate) fn with_limits(limits: Limits, test: impl AsyncFn(Rig)) {
     runtime.block_on(test(Rig { store, clock, limits, folder: Some(folder) }));
 }
 
-fn open(folder: &tempfile::TempDir, limits: Limits, clock: &Arc<HandClock>) -> SqliteStore {
+fn open(folder: &tempfile::TempDir, limits: StoreLimits, clock: &Arc<HandClock>) -> SqliteStore {
     // Whoever has to wake does by the doorbell, or never.
     let slow_check = Duration::from_secs(3600);
     let options = SqliteOptions { limits, clock: Arc::clone(clock) as _, slow_check, ..SqliteOptions::default() };
     SqliteStore::open(folder.path().join("tasks.db"), options).unwrap()
 }
 
-pub(crate) fn new(dialect: Dialect) -> NewTask {
+pub(crate) fn new(dialect: TaskDialect) -> NewTask {
     let params = Json::parse(r#"{"name":"build","arguments":{"target":"all"}}"#).unwrap();
     NewTask {
         owner: Owner::NONE,
         dialect,
-        request: Request { method: "tools/call".into(), params: Some(params), meta: None },
+        request: TaskRequest { method: "tools/call".into(), params: Some(params), meta: None },
         ttl: None,
         poll_interval: Some(Duration::from_secs(2)),
         message: Some("begun".into()),
@@ -100,8 +100,8 @@ pub(crate) fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-pub(crate) fn result() -> Outcome {
-    Outcome::Result(json(r#"{"content":[]}"#))
+pub(crate) fn result() -> TaskOutcome {
+    TaskOutcome::Result(json(r#"{"content":[]}"#))
 }
 
 pub(crate) fn stop() -> Cause {
@@ -113,12 +113,12 @@ pub(crate) const ANYBODY: Access = Access::Owner(Owner::NONE);
 /// Work that goes on until it is cancelled, and says so by its own word.
 pub(crate) struct Work {
     pub(crate) id: TaskId,
-    stopped: oneshot::Receiver<Cancel>,
+    stopped: oneshot::Receiver<CancelRecord>,
 }
 
 impl Work {
     /// Work that ends its task as `outcome` says, once it has stopped.
-    pub(crate) fn begin(mut run: Run, outcome: Outcome) -> Self {
+    pub(crate) fn begin(mut run: Run, outcome: TaskOutcome) -> Self {
         let (tell, stopped) = oneshot::channel();
         let id = run.task().summary.id.clone();
         tokio::spawn(async move {
@@ -130,7 +130,7 @@ impl Work {
     }
 
     /// Until it has stopped; why.
-    pub(crate) async fn stopped(self) -> Cancel {
+    pub(crate) async fn stopped(self) -> CancelRecord {
         self.stopped.await.unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! What a request says of tasks: its dialect, its owner, its params.
+//! What a request shows of tasks: which its client supports, and its params.
 
 use rescind::{
     mcp::Revision,
@@ -9,23 +9,23 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::wire;
-use crate::task::Dialect;
+use crate::task::TaskDialect;
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// Which tasks a request can have.
+/// The tasks that the sender of a request supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Era {
-    /// A revision without any.
+pub(super) enum ClientSupport {
+    /// None: its revision has no tasks.
     None,
     November2025,
-    /// 2026-07-28, of a client that declared the extension with this request.
+    /// Those of the extension, which this request of 2026-07-28 declares.
     Extension,
-    /// 2026-07-28, of one that did not.
+    /// None: a request of 2026-07-28 that does not declare the extension.
     Undeclared,
 }
 
-impl Era {
+impl ClientSupport {
     pub(super) fn of(cx: &Context, params: Option<&[u8]>) -> Self {
         let revision = Revision::of(cx.dialect());
         match (revision.is_modern(), revision == Revision::V2025_11_25) {
@@ -36,26 +36,26 @@ impl Era {
         }
     }
 
-    /// The dialect of a `tasks/*` method that both know.
-    pub(super) fn dialect(self, method: &str) -> Result<Dialect, ErrorObject> {
+    /// Returns the dialect of a `tasks/*` method that both dialects have.
+    pub(super) fn dialect(self, method: &str) -> Result<TaskDialect, ErrorObject> {
         match self {
             Self::None => Err(ErrorObject::method_not_found(method)),
-            Self::November2025 => Ok(Dialect::November2025),
-            Self::Extension => Ok(Dialect::Extension),
+            Self::November2025 => Ok(TaskDialect::November2025),
+            Self::Extension => Ok(TaskDialect::Extension),
             Self::Undeclared => Err(wire::undeclared()),
         }
     }
 
-    /// Refuses a method that only 2025-11-25 has (TASK-20).
-    pub(super) fn only_november(self, method: &str) -> Result<(), ErrorObject> {
+    /// Rejects a method that only 2025-11-25 has (TASK-20).
+    pub(super) fn require_november(self, method: &str) -> Result<(), ErrorObject> {
         match self {
             Self::November2025 => Ok(()),
             Self::None | Self::Extension | Self::Undeclared => Err(ErrorObject::method_not_found(method)),
         }
     }
 
-    /// Refuses a method that only the extension has.
-    pub(super) fn only_extension(self, method: &str) -> Result<(), ErrorObject> {
+    /// Rejects a method that only the extension has.
+    pub(super) fn require_extension(self, method: &str) -> Result<(), ErrorObject> {
         match self {
             Self::Extension => Ok(()),
             Self::Undeclared => Err(wire::undeclared()),
@@ -73,8 +73,8 @@ pub(super) fn params<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ErrorObje
     serde_json::from_str(raw.get()).map_err(|error| ErrorObject::invalid_params(error.to_string()))
 }
 
-/// The params of a call as its work is to have them: without the request for a task, and without the time that the
-/// request had, which the task outlives.
+/// Returns the params of a call as its work receives them: without the request for a task, and without the deadline of
+/// the request, which the task outlives.
 pub(super) fn for_work(params: &[u8]) -> Result<Box<RawValue>, serde_json::Error> {
     let mut members: wire::Members = serde_json::from_slice(params)?;
     members.remove("task");
