@@ -21,7 +21,7 @@ use rescind::{
 };
 use rescind_tasks::{
     TaskId,
-    client::{TaskCall, TaskCallError, TaskClient, TaskStop},
+    client::{TaskCall, TaskCallError, TaskClient, TaskStopHandle},
 };
 use serde_json::{Value, json};
 use tokio::{process::Command, time::sleep};
@@ -154,7 +154,7 @@ impl Stage {
     }
 
     /// Cancels, and says what the receipt says in the end.
-    async fn cancel(&self, label: &str, stop: &TaskStop) -> Result<TaskId, Box<dyn Error>> {
+    async fn cancel(&self, label: &str, stop: &TaskStopHandle) -> Result<TaskId, Box<dyn Error>> {
         self.log.did("cancel", label);
         let receipt = stop.cancel("user pressed Stop").await;
         self.log.result(label, receipt.outcome.as_str());

@@ -1,8 +1,8 @@
-//! Why a task has no result.
+//! Errors of calls that may be tasks.
 
 use std::time::Duration;
 
-use rescind::peer::{CallError, Cause, Clock, ErrorObject};
+use rescind::peer::{CallError, Cause, Clock, ErrorObject, Outcome};
 
 use crate::TaskId;
 
@@ -10,42 +10,43 @@ use crate::TaskId;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskCallError {
-    /// Our side cancelled it: the cause says who and why. What came of it at the server is in the receipt.
+    /// Our side cancelled the call. The cause says who asked and why; the receipt says what came of it at the server.
     #[error("cancelled: {}", .0.code.phrase())]
     Cancelled(Cause),
-    /// A clock of the call ran out, here (D16); the server was told to cancel the task.
+    /// A clock of the call ran out on our side (D16). The server was asked to cancel the task.
     #[error("the {} clock ran out after {after:?}", .clock.as_str())]
     TimedOut {
         /// Which clock.
         clock: Clock,
-        /// After how long.
+        /// The limit.
         after: Duration,
     },
-    /// The request came to an error, as a task or at once.
+    /// The request failed, as a task or at once.
     #[error("the peer answered: {0}")]
     Peer(#[source] ErrorObject),
-    /// Somebody else cancelled the task.
-    #[error("the task was cancelled by somebody else")]
+    /// The task was cancelled, and not by this call.
+    #[error("the task was cancelled by another caller or by the server")]
     CancelledElsewhere {
         /// The task.
         task: TaskId,
-        /// Its last words, in those of the server: untrusted.
+        /// Its last status message, from the server: untrusted.
         message: Option<String>,
     },
-    /// The server has no such task: it never had, its ttl is over, or it is somebody else's (TASK-07, TASK-08).
-    #[error("the server knows no such task: {error}")]
+    /// The server does not know the task: it never existed, its ttl has expired, or it has another owner (TASK-07,
+    /// TASK-08).
+    #[error("the server does not know the task: {error}")]
     Unknown {
         /// The task.
         task: TaskId,
-        /// What the server said.
+        /// The server's answer.
         error: ErrorObject,
     },
-    /// The task asked a question that nobody answers: there is no [`on_input`](super::TaskCall::on_input), or it
-    /// failed. The task was cancelled.
-    #[error("the task asks what nobody here answers: {0}")]
+    /// The task asked a question without an answer: [`on_input`](super::TaskCall::on_input) is missing or failed. The
+    /// task was cancelled.
+    #[error("a question of the task was not answered: {0}")]
     Unanswered(#[source] ErrorObject),
-    /// A call about the task failed, its making included. After [`CallError::Closed`] the task goes on: it can be
-    /// [followed](super::TaskClient::follow) by its id from another connection.
+    /// A call about the task failed, or the request itself. After [`CallError::Closed`] the task goes on. It can be
+    /// [followed](super::TaskClient::follow) by its id on another connection.
     #[error("a call about the task failed: {error}")]
     Call {
         /// The task, if it is known.
@@ -54,27 +55,41 @@ pub enum TaskCallError {
         #[source]
         error: CallError,
     },
-    /// The server's answer is no answer to that.
-    #[error("the peer's answer cannot be read: {0}")]
+    /// The server's answer could not be parsed.
+    #[error("the peer's answer could not be parsed: {0}")]
     Unreadable(#[source] serde_json::Error),
-    /// The params are no object, or cannot be written as JSON; nothing was sent.
-    #[error("its params are no JSON object: {0}")]
+    /// The params are not a JSON object. Nothing was sent.
+    #[error("the params are not a JSON object: {0}")]
     Params(#[source] serde_json::Error),
-    /// It was awaited after it had ended.
-    #[error("it had ended before")]
-    Over,
+    /// The call was polled after it had ended.
+    #[error("the call has already ended")]
+    AlreadyEnded,
 }
 
 impl TaskCallError {
-    /// Whether our side cancelled it.
+    /// Whether our side cancelled the call.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled(_))
     }
+
+    /// Returns the outcome of a stop that comes after this error.
+    pub(super) const fn outcome_of_stop(&self) -> Outcome {
+        match self {
+            Self::Peer(_) | Self::Unreadable(_) | Self::CancelledElsewhere { .. } => Outcome::CompletedFirst,
+            Self::Params(_) | Self::AlreadyEnded => Outcome::NeverSent,
+            Self::Call { error: CallError::Misuse(_) | CallError::Overloaded, task: None } => Outcome::NeverSent,
+            Self::Call { .. }
+            | Self::Unknown { .. }
+            | Self::Cancelled(_)
+            | Self::TimedOut { .. }
+            | Self::Unanswered(_) => Outcome::Unknown,
+        }
+    }
 }
 
 impl From<TaskCallError> for ErrorObject {
-    /// A handler whose task failed fails with it, as with a call of its own.
+    /// The answer of a handler whose task failed.
     fn from(error: TaskCallError) -> Self {
         match error {
             TaskCallError::Cancelled(_) => Self::cancelled(),
@@ -86,7 +101,7 @@ impl From<TaskCallError> for ErrorObject {
             | TaskCallError::Unanswered(_)
             | TaskCallError::Unreadable(_)
             | TaskCallError::Params(_)
-            | TaskCallError::Over) => Self::internal(error.to_string()),
+            | TaskCallError::AlreadyEnded) => Self::internal(error.to_string()),
         }
     }
 }

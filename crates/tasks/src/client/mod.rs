@@ -2,17 +2,17 @@
 //!
 //! ```no_run
 //! use rescind::mcp::Client;
-//! use rescind_tasks::client::{TaskWatch, TaskClient};
+//! use rescind_tasks::client::{TaskClient, TaskNotifications};
 //!
 //! # async fn run(transport: rescind::peer::Transport) -> Result<(), Box<dyn std::error::Error>> {
-//! let watch = TaskWatch::new();
-//! let (peer, driver) = watch.listen(Client::builder()).connect(transport);
+//! let notifications = TaskNotifications::new();
+//! let (peer, driver) = notifications.register(Client::builder()).connect(transport);
 //! driver.spawn();
 //! let client = Client::new(peer, "builder", "1.0.0");
 //! client.open().await?;
 //!
-//! // One future, whether the server makes a task of it or not.
-//! let tasks = TaskClient::of(&client).watching(&watch);
+//! // One future, whether the call becomes a task or not.
+//! let tasks = TaskClient::of(&client).notified_by(&notifications);
 //! let build = tasks.call_tool("build", &serde_json::json!({ "target": "all" }));
 //! let stop = build.handle();
 //! tokio::spawn(async move {
@@ -27,22 +27,21 @@
 //! # }
 //! ```
 //!
-//! A task outlives its connection. Whoever keeps the id ([`TaskStop::task`]) can [follow](TaskClient::follow) it from
-//! another.
+//! A task outlives its connection. Another connection can [follow](TaskClient::follow) it by its id
+//! ([`TaskStopHandle::task`]).
 
 mod call;
-mod course;
 mod error;
-mod slip;
+mod flow;
+mod notifications;
 mod state;
+mod stop;
 mod tasks;
-mod unattended;
-mod watch;
 
 pub use call::TaskCall;
-pub use course::Question;
 pub use error::TaskCallError;
-pub use slip::{TaskReceipt, TaskReceiptFuture, TaskStop};
+pub use flow::Question;
+pub use notifications::TaskNotifications;
 pub use state::TaskState;
+pub use stop::{TaskReceipt, TaskReceiptFuture, TaskStopHandle};
 pub use tasks::{TaskClient, TaskPage};
-pub use watch::TaskWatch;

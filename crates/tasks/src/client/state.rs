@@ -1,4 +1,4 @@
-//! A task as its server shows it.
+//! The state of a task, as its server shows it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,28 +8,28 @@ use serde_json::value::RawValue;
 
 use crate::{Status, TaskId};
 
-/// A task as its server shows it, in either dialect: untrusted.
+/// The state of a task, as its server shows it in either dialect: untrusted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskState {
-    /// Its name, by which it can be [followed](super::TaskClient::follow) from any connection.
+    /// Its id, by which any connection can [follow](super::TaskClient::follow) it.
     pub id: TaskId,
-    /// How far it is.
+    /// Its status.
     pub status: Status,
-    /// The status in words, for people.
+    /// The status message, for people.
     pub message: Option<String>,
-    /// When it was made, in the server's words (TASK-09).
+    /// When it was created, as the server wrote it (TASK-09).
     pub created: Option<String>,
-    /// When it last changed, in the server's words (TASK-09).
+    /// When it last changed, as the server wrote it (TASK-09).
     pub updated: Option<String>,
-    /// How long the server keeps it, from `created`; `None`: for ever, or not said (TASK-09).
+    /// How long the server keeps it after `created`; `None` is unlimited or unknown (TASK-09).
     pub ttl: Option<Duration>,
-    /// How often to ask, if the server said.
+    /// How often to poll, if the server said.
     pub poll_interval: Option<Duration>,
-    /// What it came to, where it is shown with it (extension).
+    /// Its result, or `error` its error (extension).
     pub(super) result: Option<Box<RawValue>>,
     pub(super) error: Option<ErrorObject>,
-    /// What it asks for, by key (extension).
+    /// Its questions, by key (extension).
     pub(super) questions: BTreeMap<String, Box<RawValue>>,
 }
 
@@ -54,7 +54,7 @@ struct Wire {
 impl<'de> Deserialize<'de> for TaskState {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = Wire::deserialize(deserializer)?;
-        let status = Status::named(&wire.status).ok_or_else(|| D::Error::custom("no status of a task"))?;
+        let status = Status::named(&wire.status).ok_or_else(|| D::Error::custom("unknown status of a task"))?;
         Ok(Self {
             id: TaskId::received(&wire.task_id),
             status,
@@ -70,13 +70,13 @@ impl<'de> Deserialize<'de> for TaskState {
     }
 }
 
-/// Milliseconds as a server may write them; nonsense says nothing.
+/// Converts a server's milliseconds. An impossible value is ignored.
 fn millis(millis: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(millis / 1000.0).ok()
 }
 
 impl TaskState {
-    /// Whether the other shows anything new to whoever watches.
+    /// Whether the other state is a new one.
     pub(super) fn differs(&self, other: &Self) -> bool {
         (self.status, &self.message, &self.updated) != (other.status, &other.message, &other.updated)
     }

@@ -9,27 +9,19 @@ use rescind::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{TaskCall, TaskState, TaskWatch, call::Draft, course::Errand};
-use crate::TaskId;
+use super::{TaskCall, TaskNotifications, TaskState, call::Draft, flow::Start};
+use crate::{TaskDialect, TaskId};
 
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// How tasks are made and followed on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Asked for in the params; the result is a request of its own.
-    November2025,
-    /// The server decides; `tasks/get` shows the result.
-    Extension,
-}
-
-impl Form {
-    fn of(dialect: &Dialect) -> Option<Self> {
+impl TaskDialect {
+    /// Returns the dialect of tasks on a connection, if it has any.
+    fn spoken_in(dialect: &Dialect) -> Option<Self> {
         dialect.tasks.map(|form| if form.asked { Self::November2025 } else { Self::Extension })
     }
 
-    /// The task whose handle this answer is, if it is one.
+    /// Returns the task, if this answer is the handle of one.
     pub(super) fn handle(self, answer: &RawValue) -> Result<Option<TaskState>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Created {
@@ -51,13 +43,13 @@ impl Form {
 
 /// The tasks of the server behind a connection. Clones are the same.
 ///
-/// Which dialect is spoken, and whether the server takes tasks at all, is what the connection knows at the time of
-/// each call; so [open](Client::open) the session first.
+/// The dialect, and whether the server supports tasks, are what the connection knows at the time of each call, so
+/// [open](Client::open) the session first.
 #[derive(Clone, Debug)]
 pub struct TaskClient {
     pub(super) peer: Peer,
     client: Option<Client>,
-    pub(super) watch: TaskWatch,
+    pub(super) notifications: TaskNotifications,
 }
 
 /// A page of a server's tasks.
@@ -67,98 +59,97 @@ pub struct TaskClient {
 pub struct TaskPage {
     /// The tasks.
     pub tasks: Vec<TaskState>,
-    /// Where the next page begins; `None` if this was the last. Opaque.
+    /// The cursor of the next page; `None` if this was the last. Opaque.
     pub next_cursor: Option<String>,
 }
 
 impl TaskClient {
-    /// The tasks of this client's server.
+    /// Creates a client for the tasks of this client's server.
     #[must_use]
     pub fn of(client: &Client) -> Self {
-        Self { peer: client.peer().clone(), client: Some(client.clone()), watch: TaskWatch::new() }
+        Self { peer: client.peer().clone(), client: Some(client.clone()), notifications: TaskNotifications::new() }
     }
 
-    /// The tasks of the other side of a connection: of a client too, in 2025-11-25, if it runs what servers ask.
+    /// Creates a client for the tasks of a connection's other side. In 2025-11-25 that may be an MCP client, which runs
+    /// requests of its server as tasks.
     #[must_use]
     pub fn of_peer(peer: &Peer) -> Self {
-        Self { peer: peer.clone(), client: None, watch: TaskWatch::new() }
+        Self { peer: peer.clone(), client: None, notifications: TaskNotifications::new() }
     }
 
-    /// Asks for news of a task as soon as the server tells that there is some; see [`TaskWatch::listen`].
+    /// Polls a task as soon as the server sends a notification about it; see [`TaskNotifications::register`].
     #[must_use]
-    pub fn watching(mut self, watch: &TaskWatch) -> Self {
-        self.watch = watch.clone();
+    pub fn notified_by(mut self, notifications: &TaskNotifications) -> Self {
+        self.notifications = notifications.clone();
         self
     }
 
-    /// A request that becomes a task, if the server makes it one; see [`TaskCall`]. `params` are written as JSON now;
+    /// Makes a request that becomes a task if the server supports it; see [`TaskCall`]. `params` are serialized now;
     /// `&()` is none.
     ///
-    /// In 2025-11-25 it asks for a task where the server declared to run such requests as tasks, and is an ordinary
-    /// request otherwise (TASK-11). With the extension it declares that a handle is understood, and the server chooses
-    /// (TASK-20).
+    /// In 2025-11-25 the request asks for a task if the server declared tasks for this method, and is an ordinary request
+    /// otherwise (TASK-11). In the extension it declares that handles are understood, and the server decides (TASK-20).
     pub fn request<R: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> TaskCall<R> {
-        let form = match Form::of(self.peer.dialect()) {
-            Some(Form::November2025) if !self.peer.declares_task(&format!("requests/{method}")) => None,
-            form => form,
+        let dialect = match TaskDialect::spoken_in(self.peer.dialect()) {
+            Some(TaskDialect::November2025) if !self.peer.declares_task(&format!("requests/{method}")) => None,
+            dialect => dialect,
         };
-        self.draft(method, params, form)
+        self.draft(method, params, dialect)
     }
 
-    /// Calls a tool as a task, if the server takes tool calls as tasks. `&()` is no arguments.
+    /// Calls a tool as a task, if the server supports tasks for tool calls. `&()` is no arguments.
     ///
-    /// In 2025-11-25 a tool that does not support tasks refuses that: [`tool`](Self::tool) knows.
+    /// In 2025-11-25 a tool without task support rejects such a call; [`tool`](Self::tool) avoids that.
     pub fn call_tool(&self, name: &str, arguments: &(impl Serialize + ?Sized)) -> TaskCall<ToolResult> {
-        self.request("tools/call", &named(name, arguments))
+        self.request("tools/call", &tool_params(name, arguments))
     }
 
-    /// Calls a listed tool: as a task where both the server and the tool support that (TASK-11).
+    /// Calls a listed tool, as a task if the server and the tool support it (TASK-11).
     pub fn tool(&self, tool: &ToolInfo, arguments: &(impl Serialize + ?Sized)) -> TaskCall<ToolResult> {
         let support = tool.other.get("execution").and_then(|execution| execution["taskSupport"].as_str());
         let forbidden = !matches!(support, Some("optional" | "required"));
-        if forbidden && Form::of(self.peer.dialect()) == Some(Form::November2025) {
-            return self.draft("tools/call", &named(&tool.name, arguments), None);
+        if forbidden && TaskDialect::spoken_in(self.peer.dialect()) == Some(TaskDialect::November2025) {
+            return self.draft("tools/call", &tool_params(&tool.name, arguments), None);
         }
         self.call_tool(&tool.name, arguments)
     }
 
-    /// Follows a task by its id to its end: one that another connection made, or an earlier run of this program.
+    /// Follows a task to its end by its id: one of another connection, or of an earlier run of this program.
     ///
-    /// Like any [`TaskCall`], dropping it cancels the task unless it is [detached](TaskCall::detach).
+    /// As with any [`TaskCall`], dropping it cancels the task, unless it is [detached](TaskCall::detach).
     pub fn follow<R: DeserializeOwned>(&self, task: &TaskId) -> TaskCall<R> {
-        let form = Form::of(self.peer.dialect());
-        TaskCall::new(Draft::new(self.clone(), Errand::Follow(task.clone()), form))
+        let dialect = TaskDialect::spoken_in(self.peer.dialect());
+        TaskCall::new(Draft::new(self.clone(), Start::Follow(task.clone()), dialect))
     }
 
-    /// What the server shows of a task now.
+    /// Asks the server for the state of a task.
     ///
     /// # Errors
     ///
     /// The call failed: -32602 for a task that the server does not know (TASK-07).
     pub async fn get(&self, task: &TaskId) -> Result<TaskState, CallError> {
-        self.about(task, "tasks/get").await
+        self.task_request(task, "tasks/get").await
     }
 
-    /// A page of the server's tasks, after the `cursor` that an earlier page gave (2025-11-25; the extension has no
-    /// list: TASK-20).
+    /// Asks for a page of the server's tasks; `cursor` is from an earlier page. The extension has no list (TASK-20).
     ///
     /// # Errors
     ///
-    /// The call failed: -32602 for a bad cursor (TASK-07), -32601 for a server without lists.
+    /// The call failed: -32602 for an invalid cursor (TASK-07), -32601 for a server without a list.
     pub async fn list(&self, cursor: Option<&str>) -> Result<TaskPage, CallError> {
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        self.peer.request("tasks/list", &self.named(params)).await
+        self.peer.request("tasks/list", &self.with_meta(params)).await
     }
 
-    /// A request about a task, which is named in its params and nowhere else (TASK-10).
-    pub(super) fn about<R>(&self, task: &TaskId, method: &'static str) -> Call<R> {
-        self.peer.request(method, &self.named(json!({ "taskId": task.as_str() })))
+    /// Makes a request about a task. Only its params name the task (TASK-10).
+    pub(super) fn task_request<R>(&self, task: &TaskId, method: &'static str) -> Call<R> {
+        self.peer.request(method, &self.with_meta(json!({ "taskId": task.as_str() })))
     }
 
-    /// Params with what every request of the dialect says of its sender: in the extension, that it understands tasks
+    /// Adds the metadata that the dialect requires in every request: in the extension, that the client supports it
     /// (TASK-24).
-    pub(super) fn named(&self, mut params: Value) -> Value {
-        if Form::of(self.peer.dialect()) == Some(Form::Extension) {
+    pub(super) fn with_meta(&self, mut params: Value) -> Value {
+        if TaskDialect::spoken_in(self.peer.dialect()) == Some(TaskDialect::Extension) {
             params["_meta"] = self.meta();
         }
         params
@@ -181,23 +172,23 @@ impl TaskClient {
         &self,
         method: &str,
         params: &(impl Serialize + ?Sized),
-        form: Option<Form>,
+        dialect: Option<TaskDialect>,
     ) -> TaskCall<R> {
         let params = self.params(params).map_err(super::TaskCallError::Params);
-        let errand = params.map(|params| Errand::Request { method: method.to_owned(), params, on_progress: None });
-        match errand {
-            Ok(errand) => TaskCall::new(Draft::new(self.clone(), errand, form)),
+        let start = params.map(|params| Start::Request { method: method.to_owned(), params, on_progress: None });
+        match start {
+            Ok(start) => TaskCall::new(Draft::new(self.clone(), start, dialect)),
             Err(error) => TaskCall::failed(error),
         }
     }
 
-    /// The caller's params, and the sender's `_meta` beside the caller's own.
+    /// Serializes the caller's params, and adds the sender's metadata to the caller's.
     fn params(&self, params: &(impl Serialize + ?Sized)) -> Result<Box<RawValue>, serde_json::Error> {
         let text = serde_json::to_string(params)?;
-        if Form::of(self.peer.dialect()) != Some(Form::Extension) {
+        if TaskDialect::spoken_in(self.peer.dialect()) != Some(TaskDialect::Extension) {
             return RawValue::from_string(if text == "null" { "{}".to_owned() } else { text });
         }
-        // Raw values, so that what is not ours goes as it came.
+        // Raw values, so that the caller's members stay byte for byte.
         let mut members: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str::<Option<_>>(&text)?.unwrap_or_default();
         let mut meta = self.meta();
@@ -209,8 +200,8 @@ impl TaskClient {
     }
 }
 
-/// Params that ask for a task (2025-11-25), to be kept for so long at least.
-pub(super) fn asking(params: &RawValue, ttl: Option<Duration>) -> Result<Box<RawValue>, serde_json::Error> {
+/// Adds the request for a task, with its ttl (2025-11-25).
+pub(super) fn with_task_param(params: &RawValue, ttl: Option<Duration>) -> Result<Box<RawValue>, serde_json::Error> {
     let mut members: BTreeMap<&str, &RawValue> = serde_json::from_str(params.get())?;
     let task = match ttl {
         Some(ttl) => format!(r#"{{"ttl":{}}}"#, ttl.as_millis()),
@@ -221,11 +212,11 @@ pub(super) fn asking(params: &RawValue, ttl: Option<Duration>) -> Result<Box<Raw
     serde_json::value::to_raw_value(&members)
 }
 
-fn named(name: &str, arguments: &(impl Serialize + ?Sized)) -> Value {
+fn tool_params(name: &str, arguments: &(impl Serialize + ?Sized)) -> Value {
     match serde_json::to_value(arguments) {
         Ok(Value::Null) => json!({ "name": name }),
         Ok(arguments) => json!({ "name": name, "arguments": arguments }),
-        // Not an object, so that the call fails for what it is.
+        // Not an object, so that the call fails with this error.
         Err(error) => Value::String(error.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use rescind::{
 };
 use rescind_tasks::{
     AsTask, MemoryStore, TaskSupport, Tasks,
-    client::{TaskCallError, TaskClient, TaskWatch},
+    client::{TaskCallError, TaskClient, TaskNotifications},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,18 +92,18 @@ impl Rig {
         let (server, driver) = self.tasks.serve_on(Server::new("tasks", "1")).accept(far);
         drop(server);
         driver.spawn();
-        let watch = TaskWatch::new();
+        let notifications = TaskNotifications::new();
         let builder = Client::builder().request("elicitation/create", || async {
             Ok::<_, ErrorObject>(json!({ "action": "accept", "content": { "name": "Ada" } }))
         });
-        let (peer, driver) = watch.listen(builder).connect(near);
+        let (peer, driver) = notifications.register(builder).connect(near);
         let driver = driver.spawn();
         let client = Client::new(peer, "together", "1").capability("elicitation", json!({}));
         match style {
             Style::November => drop(client.initialize().await.unwrap()),
             Style::Extension => drop(client.discover().await.unwrap()),
         }
-        Link { tasks: TaskClient::of(&client).watching(&watch), driver }
+        Link { tasks: TaskClient::of(&client).notified_by(&notifications), driver }
     }
 
     async fn saw(&mut self, expected: &[Seen]) {

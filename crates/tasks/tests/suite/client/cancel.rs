@@ -1,7 +1,7 @@
 //! A task is cancelled by its id, whoever asks, and never by a notification.
 
 use rescind::peer::{CauseCode, Clock, Context, ErrorObject, Outcome, Peer, dialect::mcp, transport};
-use rescind_tasks::client::{TaskCallError, TaskClient, TaskStop};
+use rescind_tasks::client::{TaskCallError, TaskClient, TaskStopHandle};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -10,7 +10,7 @@ use super::rig::{Rig, all, created, november, secs, shown, taking};
 type Awaiting = JoinHandle<Result<Value, TaskCallError>>;
 
 /// A task that is `working`; its caller is asleep between two looks at it.
-async fn working(rig: &mut Rig) -> (Awaiting, TaskStop) {
+async fn working(rig: &mut Rig) -> (Awaiting, TaskStopHandle) {
     let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" }));
     let stop = call.handle();
     let call = tokio::spawn(call);
@@ -243,4 +243,25 @@ async fn a_task_that_cannot_be_looked_at_is_given_up() {
     rig.wire.error(&asked, -32603).await;
     rig.wire.asked_of_task("tasks/cancel").await;
     assert!(matches!(call.await.unwrap(), Err(TaskCallError::Call { task: Some(_), .. })));
+}
+
+/// The stop comes while the call is being polled, by a callback of its own.
+#[tokio::test(start_paused = true)]
+async fn a_call_may_be_stopped_during_its_own_poll() {
+    let mut rig = november(all()).await;
+    let (give, given) = std::sync::mpsc::channel::<TaskStopHandle>();
+    let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" })).on_status(move |_| {
+        if let Ok(stop) = given.try_recv() {
+            drop(stop.cancel("seen enough"));
+        }
+    });
+    give.send(call.handle()).unwrap();
+    let stop = call.handle();
+    let call = tokio::spawn(call);
+    let asked = rig.wire.asked("tools/call").await;
+    rig.wire.result(&asked, created()).await;
+    let asked = rig.wire.asked_of_task("tasks/cancel").await;
+    assert!(call.await.unwrap().unwrap_err().is_cancelled());
+    rig.wire.result(&asked, shown("cancelled")).await;
+    assert!(matches!(stop.cancel("").await.outcome, Outcome::Confirmed { .. }));
 }

@@ -1,13 +1,13 @@
 //! A cancel that falls before the task's id is known leaves no task behind (D38).
 
 use rescind::peer::Outcome;
-use rescind_tasks::client::TaskStop;
+use rescind_tasks::client::TaskStopHandle;
 use serde_json::{Value, json};
 
 use super::rig::{Rig, all, content, created, handle, modern, november, secs, shown, taking};
 
 /// A request that is written and not answered, and is dropped; what it was asked under.
-async fn dropped(rig: &mut Rig) -> (Value, TaskStop) {
+async fn dropped(rig: &mut Rig) -> (Value, TaskStopHandle) {
     let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" })).send();
     let stop = call.handle();
     let asked = rig.wire.asked("tools/call").await;
@@ -123,4 +123,77 @@ async fn the_end_of_the_connection_ends_the_wait() {
     let receipt = stop.cancel("").await;
     assert!(matches!(receipt.outcome, Outcome::Unknown | Outcome::NotSendable), "{receipt:?}");
     rig.driver.await.unwrap().unwrap();
+}
+
+/// D14: the driver of the connection does the rest, so the thread of the drop needs no runtime.
+#[tokio::test(start_paused = true)]
+async fn a_call_dropped_on_a_thread_without_a_runtime_leaves_no_orphan() {
+    let mut rig = november(all()).await;
+    let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" })).send();
+    let asked = rig.wire.asked("tools/call").await;
+    std::thread::spawn(move || drop(call)).join().unwrap();
+    rig.wire.result(&asked, created()).await;
+    let asked = rig.wire.asked_of_task("tasks/cancel").await;
+    rig.wire.result(&asked, shown("cancelled")).await;
+    assert!(rig.wire.is_quiet().await);
+}
+
+/// D14.
+#[tokio::test(start_paused = true)]
+async fn a_drop_queues_the_cancel_before_it_returns_and_starts_no_task() {
+    let mut rig = november(all()).await;
+    let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" }));
+    let stop = call.handle();
+    let mut call = Box::pin(call);
+    tokio::select! {
+        biased;
+        _ = &mut call => panic!("it has not ended"),
+        () = async {
+            let asked = rig.wire.asked("tools/call").await;
+            rig.wire.result(&asked, created()).await;
+            rig.wire.asked_of_task("tasks/get").await;
+        } => {}
+    }
+    assert!(stop.task().is_some());
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    drop(call);
+    assert!(rig.client.peer().in_flight().ours.iter().any(|ours| *ours.method == *"tasks/cancel"));
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), tasks);
+}
+
+/// The calls of one connection share its driver.
+#[tokio::test(start_paused = true)]
+async fn many_dropped_calls_leave_no_orphan() {
+    let mut rig = november(all()).await;
+    let calls: Vec<_> =
+        (0..100).map(|_| rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" })).send()).collect();
+    let stops: Vec<_> = calls.iter().map(|call| call.handle()).collect();
+    let mut asked = Vec::new();
+    for _ in 0..100 {
+        asked.push(rig.wire.asked("tools/call").await);
+    }
+    drop(calls);
+    assert!(rig.wire.is_quiet().await);
+    for asked in asked.iter().rev() {
+        rig.wire.result(asked, created()).await;
+        let asked = rig.wire.asked_of_task("tasks/cancel").await;
+        rig.wire.result(&asked, shown("cancelled")).await;
+    }
+    for stop in stops {
+        assert!(matches!(stop.cancel("").await.outcome, Outcome::Confirmed { .. }));
+    }
+    drop((rig.tasks, rig.client));
+    rig.driver.await.unwrap().unwrap();
+}
+
+/// A driver that is dropped takes what it polls with it.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_driver_ends_the_wait() {
+    let mut rig = november(all()).await;
+    let (_, stop) = dropped(&mut rig).await;
+    rig.driver.abort();
+    rig.driver.await.unwrap_err();
+    let outcome = stop.receipt().unwrap().outcome;
+    assert!(matches!(outcome, Outcome::Unknown | Outcome::NotSendable), "{outcome:?}");
+    assert_eq!(stop.cancel("").await.outcome, outcome);
 }

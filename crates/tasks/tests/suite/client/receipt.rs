@@ -1,7 +1,7 @@
 //! What a receipt of a task's cancel says: what was observed, and never more (D28).
 
 use rescind::peer::{Answer, Outcome};
-use rescind_tasks::client::{TaskReceipt, TaskStop};
+use rescind_tasks::client::{TaskReceipt, TaskStopHandle};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -16,7 +16,7 @@ async fn cancelling(rig: &mut Rig, handle: Value) -> (JoinHandle<TaskReceipt>, V
 }
 
 /// A task that is known; its caller has gone to sleep.
-async fn known(rig: &mut Rig, handle: Value) -> TaskStop {
+async fn known(rig: &mut Rig, handle: Value) -> TaskStopHandle {
     let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" }));
     let stop = call.handle();
     tokio::spawn(call);

@@ -1,7 +1,7 @@
 //! A client of ours whose server is the test.
 
 use rescind::{mcp::Client, peer::Builder};
-use rescind_tasks::client::{TaskClient, TaskWatch};
+use rescind_tasks::client::{TaskClient, TaskNotifications};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
@@ -65,11 +65,11 @@ pub(crate) async fn modern() -> Rig {
 
 fn connect(builder: Builder) -> Rig {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let watch = TaskWatch::new();
-    let (peer, driver) = watch.listen(builder).connect(theirs);
+    let notifications = TaskNotifications::new();
+    let (peer, driver) = notifications.register(builder).connect(theirs);
     let driver = driver.spawn();
     let client = Client::new(peer, "tester", "1");
-    let tasks = TaskClient::of(&client).watching(&watch);
+    let tasks = TaskClient::of(&client).notified_by(&notifications);
     let (input, output) = tokio::io::split(ours);
     Rig { wire: Wire { input: BufReader::new(input), output, barriers: 0 }, client, tasks, driver }
 }
