@@ -65,7 +65,7 @@ impl Process {
 
 // Case 52, 60.
 #[tokio::test]
-async fn two_servers_on_one_file_cancel_and_take_up_each_others_work() {
+async fn two_servers_on_one_file_cancel_and_resume_each_others_work() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let (mut one, mut other) = (Process::start(&file).await, Process::start(&file).await);

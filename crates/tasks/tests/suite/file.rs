@@ -43,7 +43,7 @@ fn result() -> TaskOutcome {
 
 /// Case 60, TASK-23: an orderly end is no loss either.
 #[tokio::test]
-async fn what_was_answered_is_there_when_the_file_is_opened_again() {
+async fn an_answered_step_is_there_when_the_file_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let store = open(&file);
@@ -66,7 +66,7 @@ async fn what_was_answered_is_there_when_the_file_is_opened_again() {
 
 /// A process whose lock was deleted from under it is taken for dead: its work stops, and cannot spoil the next one's.
 #[tokio::test]
-async fn whoever_is_taken_for_dead_stops_and_can_write_nothing_more() {
+async fn a_process_taken_for_dead_stops_its_work_and_can_write_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let store = open(&file);
@@ -90,7 +90,7 @@ async fn whoever_is_taken_for_dead_stops_and_can_write_nothing_more() {
 
 /// A run that is dropped last has its end written before the store is gone.
 #[tokio::test]
-async fn dropping_the_last_of_a_store_writes_what_was_asked() {
+async fn dropping_the_last_clone_writes_every_pending_step() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let store = open(&file);
@@ -103,7 +103,7 @@ async fn dropping_the_last_of_a_store_writes_what_was_asked() {
 }
 
 #[test]
-fn the_file_and_its_folder_are_their_users_alone() {
+fn only_their_user_can_access_the_file_and_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let _store = open(&file);
@@ -115,7 +115,7 @@ fn the_file_and_its_folder_are_their_users_alone() {
 }
 
 #[test]
-fn a_later_schema_is_refused_and_left_alone() {
+fn a_later_schema_is_rejected_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     drop(open(&file));
@@ -128,7 +128,7 @@ fn a_later_schema_is_refused_and_left_alone() {
 }
 
 #[test]
-fn the_database_of_something_else_is_refused_and_left_alone() {
+fn the_database_of_another_program_is_rejected_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.db");
     Connection::open(&file).unwrap().execute_batch("CREATE TABLE note (words TEXT)").unwrap();
@@ -138,7 +138,7 @@ fn the_database_of_something_else_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_database_is_refused_and_left_alone() {
+fn a_file_that_is_not_a_database_is_rejected_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("letter.txt");
     let letter = "no database at all, ".repeat(1000);
@@ -155,7 +155,7 @@ fn a_folder_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_is_told_and_the_other_tasks_stay() {
+async fn a_damaged_page_is_reported_and_the_other_tasks_stay() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let store = open(&file);
@@ -179,7 +179,7 @@ async fn a_damaged_page_is_told_and_the_other_tasks_stay() {
 }
 
 #[tokio::test]
-async fn while_another_program_holds_the_file_steps_are_refused_and_reading_goes_on() {
+async fn while_another_program_holds_the_file_steps_fail_and_reads_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let options = SqliteOptions { busy_timeout: Duration::ZERO, ..SqliteOptions::default() };
@@ -198,7 +198,7 @@ async fn while_another_program_holds_the_file_steps_are_refused_and_reading_goes
 }
 
 #[tokio::test]
-async fn a_full_file_refuses_what_is_too_much_and_keeps_the_rest() {
+async fn a_full_file_rejects_new_data_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let options = SqliteOptions { file_bytes: 256 << 10, ..SqliteOptions::default() };

@@ -163,7 +163,7 @@ async fn a_detached_call_leaves_its_task_alone() {
 
 /// D16, and a token of the caller's.
 #[tokio::test(start_paused = true)]
-async fn whatever_the_caller_waits_for_can_end_it() {
+async fn a_future_of_the_caller_can_cancel_the_call() {
     let mut rig = november(all()).await;
     let (fire, fired) = oneshot::channel::<()>();
     let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" }));
@@ -236,7 +236,7 @@ async fn a_wait_for_the_result_is_cancelled_by_notification_and_the_task_by_its_
 
 /// A server that fails about a task whose end nobody can learn any more is asked to cancel it.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_cannot_be_looked_at_is_given_up() {
+async fn a_task_whose_state_cannot_be_read_is_given_up() {
     let mut rig = november(all()).await;
     let (call, _) = working(&mut rig).await;
     let asked = rig.wire.asked_of_task("tasks/get").await;

@@ -33,7 +33,7 @@ async fn answer_look(rig: &mut Rig, status: &str, besides: Value) {
 
 /// TASK-20, TASK-24, TASK-27: the extension is declared with each request, and nothing of 2025-11-25 is.
 #[tokio::test(start_paused = true)]
-async fn a_server_answers_at_once_or_with_a_task_as_it_likes() {
+async fn a_server_decides_between_a_result_and_a_task() {
     let mut rig = modern().await;
     let call = tokio::spawn(rig.tasks.call_tool("build", &json!({ "target": "all" })));
     let asked = rig.wire.asked("tools/call").await;
@@ -58,7 +58,7 @@ async fn a_server_answers_at_once_or_with_a_task_as_it_likes() {
 
 /// TASK-25: failed is an error of the protocol.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_ends_otherwise_says_how() {
+async fn a_task_that_ends_without_a_result_ends_the_call_with_its_error() {
     let cases = [
         ("failed", json!({ "error": { "code": -32050, "message": "no" } })),
         ("cancelled", json!({})),
@@ -126,7 +126,7 @@ async fn questions_of_a_task_are_answered_once_each() {
 
 /// Case 58: who is being asked is not asked any longer, and the task is cancelled.
 #[tokio::test(start_paused = true)]
-async fn a_cancel_while_a_question_is_open_takes_the_question_back() {
+async fn a_cancel_while_a_question_is_open_withdraws_the_question() {
     let mut rig = modern().await;
     let (mut open, opened) = {
         let (sender, receiver) = oneshot::channel::<Value>();
@@ -155,7 +155,7 @@ async fn a_cancel_while_a_question_is_open_takes_the_question_back() {
 
 /// A question that nobody answers is not waited for for ever.
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_answers_gives_the_task_up() {
+async fn a_question_without_an_answer_cancels_the_task() {
     for is_asked in [false, true] {
         let mut rig = modern().await;
         let call = rig.tasks.call_tool("build", &());

@@ -31,7 +31,7 @@ fn text(result: &ToolResult) -> Value {
 
 /// TASK-01, TASK-06, TASK-10.
 #[tokio::test(start_paused = true)]
-async fn a_task_is_asked_for_as_often_as_its_server_wants_and_its_result_is_the_calls() {
+async fn a_task_is_polled_at_its_servers_interval_and_its_result_is_the_calls() {
     let mut rig = november(all()).await;
     let call = begun(&mut rig).await;
     for _ in 0..3 {
@@ -49,7 +49,7 @@ async fn a_task_is_asked_for_as_often_as_its_server_wants_and_its_result_is_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_of_a_task_are_looked_at_at_once() {
+async fn a_task_is_polled_at_once_after_a_notification() {
     let mut rig = november(all()).await;
     let call = begun(&mut rig).await;
     assert!(rig.wire.is_quiet().await);
@@ -110,7 +110,7 @@ async fn a_failed_task_ends_with_its_error_or_with_the_tools_own() {
 
 /// TASK-04.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_somebody_else_cancelled_says_so() {
+async fn a_task_cancelled_elsewhere_is_reported_as_such() {
     let mut rig = november(all()).await;
     let call = begun(&mut rig).await;
     let asked = rig.wire.asked_of_task("tasks/get").await;
@@ -126,7 +126,7 @@ async fn a_task_that_somebody_else_cancelled_says_so() {
 
 /// D38: the same, told by the error that our servers answer while the result is waited for.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_cancelled_while_its_result_is_waited_for_says_so() {
+async fn a_task_cancelled_during_the_wait_for_its_result_is_reported_as_such() {
     let mut rig = november(all()).await;
     let call = begun(&mut rig).await;
     let asked = rig.wire.asked_of_task("tasks/get").await;
@@ -151,7 +151,7 @@ async fn an_unknown_task_is_an_error_of_its_own_and_nothing_is_cancelled() {
 
 /// TASK-11: such a request is no task, and the notification is right for it.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_takes_no_tasks_gets_an_ordinary_call() {
+async fn a_server_without_task_support_gets_an_ordinary_call() {
     for declared in [json!({}), json!({ "cancel": {}, "requests": { "sampling": { "createMessage": {} } } })] {
         let mut rig = november(declared).await;
         let call = tokio::spawn(rig.tasks.call_tool("build", &()));
@@ -190,7 +190,7 @@ async fn a_tool_is_called_as_a_task_only_if_it_supports_that() {
 
 /// A server may answer at once all the same.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_no_handle_is_the_result() {
+async fn an_answer_that_is_not_a_handle_is_the_result() {
     let mut rig = november(all()).await;
     let call = tokio::spawn(rig.tasks.call_tool("build", &()));
     let asked = rig.wire.asked("tools/call").await;
@@ -259,7 +259,7 @@ async fn tasks_are_listed_page_by_page() {
 
 /// Whose params are no object is told before anything is sent.
 #[tokio::test(start_paused = true)]
-async fn params_that_are_no_object_are_refused_here() {
+async fn params_that_are_not_an_object_are_rejected_before_sending() {
     let mut rig = november(all()).await;
     let call = rig.tasks.request::<Value>("tools/call", &[1, 2]);
     assert!(matches!(call.await, Err(TaskCallError::Params(_))));

@@ -32,7 +32,7 @@ async fn the_handle_is_waited_for_and_the_task_cancelled_then() {
 
 /// Case 59: the connection lives until the task is cancelled, though nobody holds it any more.
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_of_the_connection_may_go_meanwhile() {
+async fn the_last_handle_of_the_connection_may_be_dropped_meanwhile() {
     let mut rig = november(all()).await;
     let (asked, _) = dropped(&mut rig).await;
     drop((rig.tasks, rig.client));
@@ -45,7 +45,7 @@ async fn the_last_handle_of_the_connection_may_go_meanwhile() {
 
 /// The wait is bounded: a server that never answers holds nothing for ever.
 #[tokio::test(start_paused = true)]
-async fn a_handle_that_never_comes_is_not_waited_for_for_ever() {
+async fn the_wait_for_a_handle_that_never_comes_is_limited() {
     let mut rig = november(all()).await;
     let (_, stop) = dropped(&mut rig).await;
     drop((rig.tasks, rig.client));
@@ -58,7 +58,7 @@ async fn a_handle_that_never_comes_is_not_waited_for_for_ever() {
 
 /// D14: of a request that was not written neither it nor a cancel is sent.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_was_not_written_is_taken_back() {
+async fn an_unwritten_request_is_withdrawn() {
     for rig in [november(all()).await, modern().await] {
         let mut rig = rig;
         let call = rig.tasks.request::<Value>("tools/call", &json!({ "name": "build" })).send();

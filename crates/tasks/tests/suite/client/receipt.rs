@@ -47,7 +47,7 @@ async fn a_task_that_had_ended_completed_first() {
 
 /// Case 55. TASK-07.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_gone_is_not_said_to_have_ended() {
+async fn a_task_that_is_gone_is_not_reported_as_ended() {
     let mut rig = november(all()).await;
     let (receipt, asked) = cancelling(&mut rig, created()).await;
     rig.wire.error(&asked, -32602).await;
@@ -76,7 +76,7 @@ async fn an_answer_that_shows_no_cancelled_task_confirms_nothing() {
 
 /// TASK-11, D38.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_lets_no_task_be_cancelled_is_not_asked() {
+async fn a_server_that_cannot_cancel_tasks_is_not_asked() {
     let mut rig = november(json!({ "requests": { "tools": { "call": {} } } })).await;
     let stop = known(&mut rig, created()).await;
     assert_eq!(stop.cancel("").await.outcome, Outcome::NotSendable);
@@ -85,7 +85,7 @@ async fn a_server_that_lets_no_task_be_cancelled_is_not_asked() {
 
 /// TASK-21: an acknowledgement says that the wish has arrived, and nothing of the task, whatever it shows besides.
 #[tokio::test(start_paused = true)]
-async fn in_the_extension_an_acknowledgement_confirms_the_wish_alone() {
+async fn in_the_extension_an_acknowledgement_confirms_only_the_request() {
     for answer in [json!({ "resultType": "complete" }), shown_modern("cancelled", json!({}))] {
         let mut rig = modern().await;
         let (receipt, asked) = cancelling(&mut rig, handle()).await;

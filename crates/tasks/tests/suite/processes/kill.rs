@@ -92,7 +92,7 @@ fn kill_once(store: &SqliteStore, file: &Path, seed: u64, lines: u64) -> usize {
 
 /// Case 60: each interrupted task goes to one of those who ask, and to no other.
 #[test]
-fn of_two_who_recover_the_same_dead_each_task_goes_to_one() {
+fn each_task_of_a_dead_process_is_recovered_by_one_of_two() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let stores = [open(&file), open(&file)];

@@ -17,7 +17,7 @@ fn asking(tool: &str) -> Value {
 
 // TASK-11, TASK-24, TASK-27.
 #[tokio::test]
-async fn a_call_becomes_a_task_where_its_client_can_have_one_and_its_tool_may_be_one() {
+async fn a_call_becomes_a_task_if_its_client_and_its_tool_support_it() {
     let (watch, witness) = watch();
     let tasks = Tasks::builder(Arc::new(MemoryStore::default()))
         .tool(patient(&witness).task(TaskSupport::Optional))
@@ -117,7 +117,7 @@ async fn methods_of_the_other_dialect_do_not_exist() {
 
 // TASK-11, TASK-27.
 #[tokio::test]
-async fn capabilities_and_tools_say_to_each_revision_what_it_knows() {
+async fn capabilities_and_tools_are_declared_as_each_revision_defines() {
     let (_watch, witness) = watch();
     let tasks = Rig::memory().tasks(&witness);
     let offered = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
@@ -146,7 +146,7 @@ async fn capabilities_and_tools_say_to_each_revision_what_it_knows() {
 
 // TASK-11: what a server offers is what it does.
 #[tokio::test]
-async fn tasks_are_listed_where_they_have_owners_and_there_the_server_says_so() {
+async fn tasks_with_owners_can_be_listed_and_the_server_declares_it() {
     let (_watch, witness) = watch();
     let tasks = Rig::memory().tasks(&witness);
     let owned = tasks.owned_by(|_| Owner::named("ada"));
@@ -160,7 +160,7 @@ async fn tasks_are_listed_where_they_have_owners_and_there_the_server_says_so() 
 }
 
 #[tokio::test]
-async fn a_wish_that_is_none_is_the_clients_error() {
+async fn a_malformed_request_for_a_task_is_the_clients_error() {
     let (mut watch, witness) = watch();
     let tasks = Rig::memory().tasks(&witness);
     let mut client = Client::of(&tasks, Style::November).await;

@@ -107,7 +107,7 @@ fn with_the_extension_work_that_ends_well_after_a_cancel_is_completed() {
 
 // Case 54. TASK-02, TASK-22.
 #[test]
-fn a_cancel_of_a_task_that_has_ended_is_answered_as_its_dialect_has_it() {
+fn a_cancel_of_a_task_that_has_ended_is_answered_as_its_dialect_defines() {
     on_every_store(async |rig| {
         for style in STYLES {
             let (mut watch, witness) = watch();
@@ -324,7 +324,7 @@ async fn a_cancel_ends_the_processes_and_linked_tasks_of_the_work() {
 
 // D22: the tool's own route counts for the work; TASK-04: the shield protects the work and never the status.
 #[tokio::test(start_paused = true)]
-async fn a_tools_route_counts_for_the_work_of_its_tasks() {
+async fn the_settings_of_a_tools_route_apply_to_its_tasks() {
     let (mut watch, witness) = watch();
     let rig = Rig::memory();
     let tasks = Tasks::builder(Arc::clone(&rig.store))

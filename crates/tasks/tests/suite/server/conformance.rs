@@ -149,7 +149,7 @@ fn is_iso_8601(value: &Value) -> bool {
 // tasks-no-early-ttl-expiry, tasks-no-related-task-meta-on-inlined-result. tasks-request-state-removal:
 // tasks-get-detailed-no-request-state.
 #[test]
-fn a_task_shows_where_it_is_and_in_the_end_its_result() {
+fn a_task_shows_its_status_and_in_the_end_its_result() {
     on_every_store(async |rig| {
         let (mut client, mut watch) = client(&rig).await;
         let id = client.begin("patient", "work").await;
@@ -196,7 +196,7 @@ fn an_error_of_the_protocol_fails_its_task() {
 
 // tasks-lifecycle: sep-2663-cancel-ack-empty-result. The suite only records how the task ends; here the work tells.
 #[test]
-fn a_cancel_is_acknowledged_with_nothing_of_the_task() {
+fn a_cancel_is_acknowledged_without_the_task() {
     on_every_store(async |rig| {
         let (mut client, mut watch) = client(&rig).await;
         let id = client.begin("patient", "work").await;
@@ -232,7 +232,7 @@ fn the_extension_is_advertised_and_the_older_capability_is_not() {
 
 // tasks-capability-negotiation: sep-2663-tasks-methods-non-declaring.
 #[test]
-fn who_did_not_declare_the_extension_can_ask_nothing_of_tasks() {
+fn a_client_that_did_not_declare_the_extension_has_no_task_methods() {
     on_every_store(async |rig| {
         let (mut client, mut watch) = client(&rig).await;
         let id = client.begin("patient", "work").await;
@@ -309,7 +309,7 @@ fn a_call_that_is_done_at_once_is_a_task_that_has_ended() {
 // tasks-dispatch-and-envelope: tasks-result-type-complete-on-non-task-responses. An answer to a question that nobody
 // asked is acknowledged, and changes nothing.
 #[test]
-fn every_answer_that_is_no_handle_is_complete() {
+fn every_answer_but_a_handle_is_complete() {
     on_every_store(async |rig| {
         let (mut client, mut watch) = client(&rig).await;
         let plain = client.ask("tools/call", call("plain", "work")).await;
@@ -332,7 +332,7 @@ fn every_answer_that_is_no_handle_is_complete() {
 
 // tasks-dispatch-and-envelope: sep-2663-durable-create-strong-consistency. Here for another process, too.
 #[test]
-fn a_task_is_there_for_everybody_before_its_handle_is() {
+fn a_task_can_be_read_elsewhere_before_its_handle_is_written() {
     on_every_store(async |rig| {
         let (mut client, mut watch) = client(&rig).await;
         let elsewhere = rig.elsewhere();

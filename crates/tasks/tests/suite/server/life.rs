@@ -92,7 +92,7 @@ async fn work_that_panics_has_failed() {
 }
 
 #[tokio::test]
-async fn the_words_of_progress_are_the_status_in_words_and_the_extension_has_no_progress() {
+async fn a_progress_message_becomes_the_status_message_and_the_extension_has_no_progress() {
     let (mut client, watch, _tasks, rig, id) = reported(Style::Extension).await;
     let (owner, name) = (Owner::NONE, TaskId::received(&id));
     let mut task = rig.store.task(&owner, &name).await.unwrap();
@@ -150,7 +150,7 @@ fn a_result_is_waited_for_and_names_its_task() {
 
 // TASK-12, TASK-25, TASK-06.
 #[test]
-fn what_fails_is_told_as_its_dialect_has_it() {
+fn a_failure_is_answered_as_its_dialect_defines() {
     on_every_store(async |rig| {
         let (_watch, witness) = watch();
         let tasks = rig.tasks(&witness);
@@ -226,7 +226,7 @@ async fn a_long_list_has_pages() {
 
 // TASK-23: whoever has the handle finds the task, in whatever process.
 #[test]
-fn a_task_is_there_before_its_handle_is() {
+fn a_task_is_stored_before_its_handle_is_written() {
     on_every_store(async |rig| {
         for style in STYLES {
             let (_watch, witness) = watch();
@@ -249,7 +249,7 @@ impl WallClock for Tokio {
 
 // TASK-09.
 #[tokio::test(start_paused = true)]
-async fn a_task_whose_ttl_is_over_is_stopped_and_forgotten() {
+async fn a_task_whose_ttl_has_expired_is_stopped_and_forgotten() {
     for style in STYLES {
         let (mut watch, witness) = watch();
         let store =
@@ -273,7 +273,7 @@ async fn a_task_whose_ttl_is_over_is_stopped_and_forgotten() {
 
 // TASK-09.
 #[tokio::test(start_paused = true)]
-async fn a_change_of_a_task_moves_its_last_update_and_not_its_making() {
+async fn a_change_moves_the_last_update_and_not_the_creation() {
     const MADE: &str = "2025-11-24T16:00:00.000Z";
     for style in STYLES {
         let (mut watch, witness) = watch();
@@ -297,7 +297,7 @@ async fn a_change_of_a_task_moves_its_last_update_and_not_its_making() {
 
 // TASK-09: though nobody asks for it any more.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_has_ended_is_deleted_when_its_ttl_is_over() {
+async fn a_task_that_has_ended_is_deleted_when_its_ttl_expires() {
     let (mut watch, witness) = watch();
     let clock = Arc::new(Tokio(tokio::time::Instant::now()));
     let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::with_clock(StoreLimits::default(), clock));

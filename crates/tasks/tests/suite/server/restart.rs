@@ -49,7 +49,7 @@ fn work_that_was_shut_down_is_resumed_by_the_next_process() {
 
 // Case 60.
 #[test]
-fn interrupted_work_that_nobody_can_resume_has_failed_with_a_reason() {
+fn interrupted_work_without_a_handler_to_resume_it_fails_with_a_reason() {
     on_every_store(async |rig| {
         for style in STYLES {
             let (mut watch, witness) = watch();
@@ -101,7 +101,7 @@ fn work_that_was_resumed_is_cancelled_like_any_other() {
 
 // Case 60: nobody stops looking.
 #[tokio::test(start_paused = true)]
-async fn work_that_is_left_while_another_looks_is_found_in_time() {
+async fn work_released_while_another_server_runs_is_found_in_time() {
     let rig = super::rig::Rig::memory();
     let (mut watch, witness) = watch();
     let first = Tasks::builder(Arc::clone(&rig.store)).tool(resumable(&witness)).start();

@@ -16,7 +16,7 @@ fn brief(dialect: TaskDialect) -> NewTask {
 
 /// TASK-09.
 #[test]
-fn a_task_whose_ttl_is_over_is_not_found_even_before_it_is_swept() {
+fn a_task_whose_ttl_has_expired_is_not_found_even_before_it_is_swept() {
     on_every_store(async |rig| {
         let mut run = rig.store.create(brief(TaskDialect::November2025)).await.unwrap();
         let id = run.task().summary.id.clone();
@@ -35,7 +35,7 @@ fn a_task_whose_ttl_is_over_is_not_found_even_before_it_is_swept() {
 
 /// TASK-09: the work is stopped before the task is forgotten.
 #[test]
-fn work_whose_ttl_is_over_is_stopped_and_then_deleted() {
+fn work_whose_ttl_has_expired_is_stopped_and_then_deleted() {
     on_every_store(async |rig| {
         for dialect in DIALECTS {
             let work = Work::begin(rig.store.create(brief(dialect)).await.unwrap(), TaskOutcome::Stopped);
@@ -51,7 +51,7 @@ fn work_whose_ttl_is_over_is_stopped_and_then_deleted() {
 }
 
 #[test]
-fn an_owner_has_so_many_tasks_and_makes_room_by_their_ttl() {
+fn an_owner_has_a_limit_of_tasks_and_expired_ones_make_room() {
     with_limits(StoreLimits { tasks_per_owner: 3, ..StoreLimits::default() }, async |rig| {
         let of = |name: &str| NewTask { owner: Owner::named(name), ..brief(TaskDialect::Extension) };
         for _ in 0..3 {
@@ -68,7 +68,7 @@ fn an_owner_has_so_many_tasks_and_makes_room_by_their_ttl() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_nothing_is_lost() {
+fn data_over_the_limit_is_rejected_and_nothing_is_lost() {
     with_limits(StoreLimits { request_bytes: 100, outcome_bytes: 50, ..StoreLimits::default() }, async |rig| {
         let large = json(&format!("\"{}\"", "x".repeat(100)));
         let mut asked = new(TaskDialect::Extension);

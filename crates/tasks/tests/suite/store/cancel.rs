@@ -85,7 +85,7 @@ fn in_the_extension_cancelled_work_may_end_otherwise() {
 
 /// Case 54, TASK-02, TASK-22: told apart, so that each dialect can answer as it must.
 #[test]
-fn a_cancel_of_a_task_that_has_ended_changes_nothing_and_is_told_apart() {
+fn a_cancel_of_a_task_that_has_ended_changes_nothing_and_is_reported() {
     on_every_store(async |rig| {
         for dialect in DIALECTS {
             for outcome in [result(), TaskOutcome::Error(json("{}"))] {
@@ -127,7 +127,7 @@ fn the_cause_of_the_first_cancel_stands() {
 
 /// D25: work that ends as cancelled although nobody cancelled it has to say what happened.
 #[test]
-fn work_cannot_end_by_a_cancel_that_nobody_asked_for() {
+fn work_cannot_end_by_a_cancel_that_was_not_recorded() {
     on_every_store(async |rig| {
         for dialect in DIALECTS {
             let mut run = rig.begin(dialect).await;
@@ -179,7 +179,7 @@ fn whichever_of_cancel_and_completion_comes_first_wins() {
 
 /// Case 59, the store's side: whoever asked for the task has gone away before its id came.
 #[test]
-fn a_task_whose_id_nobody_took_is_no_orphan() {
+fn a_task_whose_creator_has_gone_is_not_an_orphan() {
     on_every_store(async |rig| {
         for polls in 0..2 {
             let mut making = pin!(rig.store.create(new(TaskDialect::November2025)));

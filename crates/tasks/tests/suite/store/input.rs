@@ -34,7 +34,7 @@ fn the_work_wakes_when_its_question_is_answered_elsewhere() {
 }
 
 #[test]
-fn answers_to_nothing_change_nothing() {
+fn answers_without_a_question_change_nothing() {
     on_every_store(async |rig| {
         for dialect in DIALECTS {
             let mut run = rig.begin(dialect).await;

@@ -122,7 +122,7 @@ fn ids_are_long_and_never_alike() {
 
 /// TASK-09.
 #[test]
-fn times_and_the_actual_ttl_are_told() {
+fn times_and_the_actual_ttl_are_shown() {
     on_every_store(async |rig| {
         let asked = NewTask { ttl: Some(Duration::from_secs(600)), ..new(TaskDialect::November2025) };
         let mut run = rig.store.create(asked).await.unwrap();
@@ -169,7 +169,7 @@ fn everything_of_a_task_is_kept_as_it_was_given() {
 
 /// TASK-07: bad cursors. Each task is listed once, oldest first.
 #[test]
-fn a_list_goes_on_where_its_cursor_says() {
+fn a_list_continues_after_its_cursor() {
     on_every_store(async |rig| {
         let owner = Owner::named("a");
         let (mut runs, mut made) = (Vec::new(), Vec::new());
@@ -203,7 +203,7 @@ fn a_list_goes_on_where_its_cursor_says() {
 }
 
 #[test]
-fn of_two_who_saw_the_same_revision_one_changes_it() {
+fn of_two_changes_from_the_same_revision_one_succeeds() {
     on_every_store(async |rig| {
         let run = rig.begin(TaskDialect::November2025).await;
         let (id, seen) = (run.task().summary.id.clone(), run.task().revision);

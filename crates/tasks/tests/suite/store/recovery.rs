@@ -8,7 +8,7 @@ use super::rig::{ANYBODY, DIALECTS, Work, new, on_every_store, result, stop};
 
 /// Case 60: handed out once, with what is needed to take the work up again.
 #[test]
-fn work_that_was_left_is_handed_out_once() {
+fn work_that_was_released_is_handed_out_once() {
     on_every_store(async |rig| {
         for dialect in DIALECTS {
             let run = rig.begin(dialect).await;
@@ -57,7 +57,7 @@ fn interrupted_work_that_was_cancelled_is_settled_and_not_handed_out() {
 
 /// Case 60: whoever is taken for dead and is not cannot spoil the work of the next.
 #[test]
-fn a_step_of_an_earlier_attempt_is_refused() {
+fn a_step_of_an_earlier_attempt_is_rejected() {
     on_every_store(async |rig| {
         let run = rig.begin(TaskDialect::Extension).await;
         let id = run.task().summary.id.clone();
@@ -70,7 +70,7 @@ fn a_step_of_an_earlier_attempt_is_refused() {
 }
 
 #[test]
-fn interrupted_work_whose_ttl_is_over_is_not_taken_up() {
+fn interrupted_work_whose_ttl_has_expired_is_not_resumed() {
     on_every_store(async |rig| {
         let asked = NewTask { ttl: Some(Duration::from_secs(1)), ..new(TaskDialect::Extension) };
         rig.store.create(asked).await.unwrap().release().await.unwrap();
