@@ -1,8 +1,8 @@
-//! An MCP server whose tool outlives its client, its connection and its process, and stops when anybody cancels it.
+//! An MCP server whose tool outlives its client, its connection and its process, and stops at a cancel from any client.
 //!
 //! `cargo run -p rescind-tasks --example task_server -- tasks.db`, on stdin and stdout. Start two on one file: a
-//! `tasks/cancel` in one stops the work in the other; kill one, and another takes its work up.
-#![expect(clippy::print_stderr, reason = "what a server has to say to people goes there")]
+//! `tasks/cancel` in one stops the work in the other; kill one, and the other resumes its work.
+#![expect(clippy::print_stderr, reason = "messages for people go to stderr")]
 
 use std::{error::Error, sync::Arc};
 
@@ -39,6 +39,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let tasks = Tasks::builder(Arc::new(store)).tool(tool.task(TaskSupport::Optional).repeatable()).start();
 
     tasks.serve_on(Server::new("computer", "1.0.0")).serve(transport::stdio()).await?;
-    tasks.shutdown().await; // what has not ended is left to the next process
+    tasks.shutdown().await; // the next process resumes unfinished work
     Ok(())
 }
