@@ -33,7 +33,9 @@ impl Member {
     pub(crate) fn expect_death(&self) {
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
         let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
-        assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "process {} lives", self.pid);
+        let polled = poll(&mut fds, Some(&patience));
+        let stat = || fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        assert_eq!(polled, Ok(1), "process {} lives: {:?}", self.pid, stat());
     }
 }
 
