@@ -2,10 +2,9 @@
 //!
 //! `clippy.toml` of both crates forbids calls; this reads the source, and so finds imports too.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
+
+use crate::source::rust_files;
 
 /// Modules of `std` that reach outside the process or start something.
 const IMPURE_MODULES: [&str; 6] = ["env", "fs", "io", "net", "process", "thread"];
@@ -102,17 +101,4 @@ fn identifier(text: &str) -> &str {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     &text[..end]
-}
-
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory).expect("the sources are readable") {
-        let path = entry.expect("the sources are readable").path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
 }
