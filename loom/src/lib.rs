@@ -1,4 +1,4 @@
-//! The bell of the driver and the signal of a handler, in every interleaving that loom can find.
+//! The wake-up of the driver and the signal of a handler, in every interleaving that loom can find.
 //!
 //! `cargo test --manifest-path loom/Cargo.toml`
 
@@ -22,33 +22,33 @@ use loom::{
     thread,
 };
 
-use sync::{Bell, Signal};
+use sync::{DriverNotify, Signal};
 
-/// A driver that looks, and sleeps only when nobody rang, sees every change; else it would sleep for ever, which
+/// A driver that sleeps only when it was not notified sees every change; else it would sleep for ever, which
 /// loom reports as a deadlock.
 #[test]
-fn a_driver_sleeps_through_no_ring() {
+fn a_driver_sleeps_through_no_notification() {
     let mut model = loom::model::Builder::new();
     // Two callers and a driver that looks again and again: every schedule with at most this many preemptions.
     model.preemption_bound = Some(3);
     model.check(|| {
-        let (bell, changes) = (Arc::new(Bell::new()), Arc::new(AtomicUsize::new(0)));
+        let (driver_notify, changes) = (Arc::new(DriverNotify::new()), Arc::new(AtomicUsize::new(0)));
         let callers: Vec<_> = (0..2)
             .map(|_| {
-                let (bell, changes) = (Arc::clone(&bell), Arc::clone(&changes));
+                let (driver_notify, changes) = (Arc::clone(&driver_notify), Arc::clone(&changes));
                 thread::spawn(move || {
                     changes.fetch_add(1, Ordering::Relaxed);
-                    bell.ring();
+                    driver_notify.notify();
                 })
             })
             .collect();
         block_on(poll_fn(|cx| {
             loop {
-                bell.answer();
+                driver_notify.begin_turn();
                 if changes.load(Ordering::Relaxed) == 2 {
                     return Poll::Ready(());
                 }
-                if bell.poll_rung(cx).is_pending() {
+                if driver_notify.poll_notified(cx).is_pending() {
                     return Poll::Pending;
                 }
             }
@@ -159,28 +159,30 @@ fn a_task_that_waits_for_its_token_learns_both() {
     });
 }
 
-/// What finds the deadlock: a bell that says it rests before its waker is in place. Kept as the check of the check.
+/// What finds the deadlock: a driver that starts to wait before its waker is in place. Kept as the check of the check.
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_careless_bell_is_found() {
+fn a_careless_driver_is_found() {
     struct Flag;
     impl Wake for Flag {
         fn wake(self: std::sync::Arc<Self>) {}
     }
     loom::model(|| {
-        let (bell, changed) = (Arc::new(Bell::new()), Arc::new(AtomicUsize::new(0)));
+        let (driver_notify, changed) = (Arc::new(DriverNotify::new()), Arc::new(AtomicUsize::new(0)));
         let caller = {
-            let (bell, changed) = (Arc::clone(&bell), Arc::clone(&changed));
+            let (driver_notify, changed) = (Arc::clone(&driver_notify), Arc::clone(&changed));
             thread::spawn(move || {
                 changed.store(1, Ordering::Relaxed);
-                bell.ring();
+                driver_notify.notify();
             })
         };
         block_on(poll_fn(|_cx| {
-            bell.answer();
+            driver_notify.begin_turn();
             // The waker it leaves is nobody's.
             let nobody = Waker::from(std::sync::Arc::new(Flag));
-            if changed.load(Ordering::Relaxed) == 1 || bell.poll_rung(&mut Context::from_waker(&nobody)).is_ready() {
+            if changed.load(Ordering::Relaxed) == 1
+                || driver_notify.poll_notified(&mut Context::from_waker(&nobody)).is_ready()
+            {
                 return Poll::Ready(());
             }
             Poll::Pending

@@ -13,7 +13,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Implementation, Session, VERSION, declares_cancellation, turn::Turns};
+use super::{Implementation, Session, VERSION, declares_cancellation, turn::OpenTurns};
 use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, Route, Transport, route};
 
 /// An agent for one client.
@@ -25,7 +25,7 @@ pub struct Agent {
     builder: Builder,
     info: Implementation,
     capabilities: Map<String, Value>,
-    turns: Turns,
+    turns: OpenTurns,
     on_close: Option<OnClose>,
 }
 
@@ -38,7 +38,7 @@ impl Agent {
             builder: Peer::builder(None),
             info: Implementation { name: name.to_owned(), version: version.to_owned() },
             capabilities: Map::new(),
-            turns: Turns::default(),
+            turns: OpenTurns::default(),
             on_close: None,
         }
     }
@@ -63,7 +63,7 @@ impl Agent {
     /// Runs turns: the handler of `session/prompt` takes a [`Turn`](super::Turn) and gives a
     /// [`StopReason`](super::StopReason).
     pub fn prompt<Args>(self, handler: impl IntoRoute<Args>) -> Self {
-        let prompt = self.turns.watch(handler.into_route());
+        let prompt = self.turns.track(handler.into_route());
         self.with(|builder| builder.request("session/prompt", prompt))
     }
 
@@ -106,7 +106,7 @@ impl Agent {
         builder
             .request(
                 "initialize",
-                route(move |Params(hello): Params<Hello>| {
+                route(move |Params(hello): Params<InitializeParams>| {
                     ready(Ok::<_, ErrorObject>(greeting(&hello, &info, &capabilities)))
                 })
                 .never_blocks(),
@@ -128,7 +128,7 @@ impl Agent {
 /// The params of `initialize`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Hello {
+struct InitializeParams {
     /// Whatever it is, the answer is the version that we speak.
     #[serde(rename = "protocolVersion")]
     _protocol_version: i64,
@@ -136,7 +136,7 @@ struct Hello {
     client_capabilities: Value,
 }
 
-fn greeting(hello: &Hello, info: &Implementation, capabilities: &Map<String, Value>) -> Value {
+fn greeting(hello: &InitializeParams, info: &Implementation, capabilities: &Map<String, Value>) -> Value {
     let mut capabilities = capabilities.clone();
     if declares_cancellation(&hello.client_capabilities) {
         capabilities.entry("cancellation").or_insert_with(|| json!({ "request": true }));

@@ -32,7 +32,7 @@ pub struct AgentInfo {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Greeting {
+struct InitializeResult {
     protocol_version: i64,
     #[serde(default)]
     agent_capabilities: Value,
@@ -79,8 +79,8 @@ impl Client {
             "clientCapabilities": self.capabilities,
             "clientInfo": self.info,
         });
-        let greeting: Greeting = self.peer.request("initialize", &params).await?;
-        let Greeting { protocol_version, agent_capabilities: capabilities, agent_info } = greeting;
+        let greeting: InitializeResult = self.peer.request("initialize", &params).await?;
+        let InitializeResult { protocol_version, agent_capabilities: capabilities, agent_info } = greeting;
         if protocol_version != VERSION {
             let message = format!("the agent speaks version {protocol_version}, this client {VERSION}");
             return Err(CallError::Peer(ErrorObject::internal(message)));

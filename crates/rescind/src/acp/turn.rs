@@ -11,7 +11,7 @@ use super::{Permission, PermissionOption};
 use crate::peer::{
     Call, Context, ErrorObject, Params, Route,
     extract::{Extract, OnRequest},
-    handler::Outcome,
+    handler::HandlerOutput,
 };
 
 /// The turn that a prompt handler runs: taken as a parameter.
@@ -123,20 +123,20 @@ impl Extract<OnRequest> for Turn {
 
 /// The turns whose handlers run, by session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct OpenTurns {
     running: watch::Sender<HashMap<Box<str>, usize>>,
 }
 
 /// A turn whose handler runs; dropping it is its end.
-struct Running {
-    turns: Turns,
+struct RunningTurn {
+    turns: OpenTurns,
     session: Box<str>,
 }
 
-impl Turns {
+impl OpenTurns {
     /// Notes the turns of this route while they run, and has those that were cancelled say so, whatever their
     /// handler made of it (ACP-08).
-    pub(super) fn watch(&self, prompt: Route) -> Route {
+    pub(super) fn track(&self, prompt: Route) -> Route {
         let turns = self.clone();
         prompt.wrapped(move |scope, handling| {
             let Ok(Params(Prompt { session_id, .. })) = Params::extract(scope) else { return handling };
@@ -145,18 +145,18 @@ impl Turns {
                 let outcome = handling.await;
                 drop(running);
                 match outcome {
-                    Outcome::Value(_) if is_cancelled(&context) => {
-                        Outcome::Value(br#"{"stopReason":"cancelled"}"#.to_vec())
+                    HandlerOutput::Value(_) if is_cancelled(&context) => {
+                        HandlerOutput::Value(br#"{"stopReason":"cancelled"}"#.to_vec())
                     }
-                    Outcome::Value(_) | Outcome::Error(_) => outcome,
+                    HandlerOutput::Value(_) | HandlerOutput::Error(_) => outcome,
                 }
             })
         })
     }
 
-    fn begin(&self, session: &str) -> Running {
+    fn begin(&self, session: &str) -> RunningTurn {
         self.running.send_modify(|running| *running.entry(session.into()).or_default() += 1);
-        Running { turns: self.clone(), session: session.into() }
+        RunningTurn { turns: self.clone(), session: session.into() }
     }
 
     /// Waits until no turn of this session runs.
@@ -166,7 +166,7 @@ impl Turns {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningTurn {
     fn drop(&mut self) {
         self.turns.running.send_modify(|running| {
             if let Some(count) = running.get_mut(&self.session) {

@@ -8,7 +8,7 @@ use crate::peer::ErrorObject;
 
 /// How far a session is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Lifecycle {
+pub(super) enum SessionState {
     /// `initialize` has not come.
     #[default]
     Fresh,
@@ -29,7 +29,7 @@ pub enum Exit {
     Early,
 }
 
-impl Lifecycle {
+impl SessionState {
     /// A request arrives: whether it may be served.
     pub(super) fn request(&mut self, method: &str) -> Result<(), ErrorObject> {
         match (*self, method) {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn requests_are_served_between_initialize_and_shutdown() {
-        let mut session = Lifecycle::default();
+        let mut session = SessionState::default();
         assert_eq!(code(session.request("textDocument/hover")), -32002);
         assert_eq!(code(session.request("shutdown")), -32002);
         assert_eq!(code(session.request("initialize")), 0);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_failed_initialize_can_be_tried_again() {
-        let mut session = Lifecycle::default();
+        let mut session = SessionState::default();
         assert_eq!(code(session.request("initialize")), 0);
         session.initialized(false);
         assert_eq!(code(session.request("initialize")), 0);
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn only_exit_is_heard_outside_of_the_session() {
-        for session in [Lifecycle::Fresh, Lifecycle::Initializing, Lifecycle::ShutDown] {
+        for session in [SessionState::Fresh, SessionState::Initializing, SessionState::ShutDown] {
             assert!(session.hears("exit") && !session.hears("textDocument/didOpen"), "{session:?}");
         }
-        assert!(Lifecycle::Running.hears("textDocument/didOpen"));
+        assert!(SessionState::Running.hears("textDocument/didOpen"));
     }
 }

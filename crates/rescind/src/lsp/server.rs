@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Exit, LSP, lifecycle::Lifecycle};
+use super::{Exit, LSP, lifecycle::SessionState};
 use crate::peer::{
     Builder, ErrorObject, IntoRoute, NotificationHandler, Peer, Transport,
     extract::Scope,
-    handler::{Guard, Outcome},
+    handler::{Guard, HandlerOutput},
     route,
 };
 
@@ -67,12 +67,12 @@ impl Server {
     ///
     /// The link broke.
     pub async fn serve(self, transport: impl Into<Transport>) -> io::Result<Exit> {
-        let session = Arc::<Mutex<Lifecycle>>::default();
+        let session = Arc::<Mutex<SessionState>>::default();
         let served = self.into_builder(&session).serve(transport).await;
         served.map(|()| lock(&session).exit())
     }
 
-    fn into_builder(self, session: &Arc<Mutex<Lifecycle>>) -> Builder {
+    fn into_builder(self, session: &Arc<Mutex<SessionState>>) -> Builder {
         let Self { mut builder, greeting } = self;
         if !builder.service.requests.contains_key("initialize") {
             let greet = route(move || ready(Ok::<_, ErrorObject>(greeting.clone())));
@@ -90,7 +90,7 @@ impl Server {
                 let session = Arc::clone(&session);
                 Box::pin(async move {
                     let outcome = handling.await;
-                    lock(&session).initialized(matches!(outcome, Outcome::Value(_)));
+                    lock(&session).initialized(matches!(outcome, HandlerOutput::Value(_)));
                     outcome
                 })
             });
@@ -104,7 +104,7 @@ impl Server {
     }
 }
 
-fn lock(session: &Mutex<Lifecycle>) -> MutexGuard<'_, Lifecycle> {
+fn lock(session: &Mutex<SessionState>) -> MutexGuard<'_, SessionState> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -13,7 +13,9 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::peer::{Call, CallError, CallMisuse, Context, ErrorObject, Peer, Unreadable, work::Work};
+use crate::peer::{
+    Call, CallError, CallMisuse, Context, ErrorObject, Peer, UnreadableAnswer, running_request::RunningRequest,
+};
 
 /// What a result may ask a client for.
 pub(super) const ASKABLE: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
@@ -58,7 +60,7 @@ impl<R: DeserializeOwned> Future for Ask<R> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let answer = ready!(self.answer.as_mut().poll(cx))?;
         let read = serde_json::from_value(answer);
-        Poll::Ready(read.map_err(|error| CallError::Unreadable(Unreadable::Decode(error))))
+        Poll::Ready(read.map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error))))
     }
 }
 
@@ -68,11 +70,15 @@ impl<R> fmt::Debug for Ask<R> {
     }
 }
 
-async fn ask(work: Arc<Work>, method: String, params: Result<Vec<u8>, serde_json::Error>) -> Result<Value, CallError> {
-    if work.kind.dialect.no_server_requests.is_none() {
+async fn ask(
+    work: Arc<RunningRequest>,
+    method: String,
+    params: Result<Vec<u8>, serde_json::Error>,
+) -> Result<Value, CallError> {
+    if work.route_info.dialect.no_server_requests.is_none() {
         return Call::new(Peer::of(&work.shared), method.into(), params, Some(work)).await;
     }
-    if !work.kind.may_ask || !ASKABLE.contains(&&*method) {
+    if !work.route_info.may_ask || !ASKABLE.contains(&&*method) {
         return Err(CallError::Misuse(CallMisuse::NoServerRequests));
     }
     let params = match params {
@@ -80,7 +86,7 @@ async fn ask(work: Arc<Work>, method: String, params: Result<Vec<u8>, serde_json
         Ok(params) => serde_json::from_slice(&params).map_err(misuse)?,
         Err(error) => return Err(misuse(error)),
     };
-    let question = Open::new(&work, method, params);
+    let question = OpenQuestion::new(&work, method, params);
     let token = Context::new(Arc::clone(&work)).token();
     match token.run_until_cancelled_owned(question.answer()).await {
         Some(Err(error)) if error.is_cancelled => Err(CallError::Cancelled(work.cause_for_children())),
@@ -190,13 +196,13 @@ impl Question {
 }
 
 /// A question that is waited for; dropping it takes it back.
-struct Open {
+struct OpenQuestion {
     asking: Arc<Asking>,
     number: u64,
 }
 
-impl Open {
-    fn new(work: &Work, method: String, params: Value) -> Self {
+impl OpenQuestion {
+    fn new(work: &RunningRequest, method: String, params: Value) -> Self {
         let asking = work.attach::<Asking>();
         let number = {
             let mut questions = asking.lock();
@@ -228,7 +234,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         let taken = self.asking.lock().open.remove(&self.number);
         drop(taken);

@@ -81,7 +81,7 @@ pub enum OpenError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Greeting {
+struct InitializeResult {
     protocol_version: String,
     #[serde(default)]
     capabilities: Value,
@@ -92,7 +92,7 @@ struct Greeting {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Introduction {
+struct DiscoverResult {
     supported_versions: Vec<String>,
     #[serde(default)]
     capabilities: Value,
@@ -103,7 +103,7 @@ struct Introduction {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
+struct ToolsPage {
     tools: Vec<ToolInfo>,
     next_cursor: Option<String>,
 }
@@ -154,8 +154,8 @@ impl Client {
             "capabilities": self.capabilities,
             "clientInfo": *self.info,
         });
-        let greeting: Greeting = self.peer.request("initialize", &params).await?;
-        let Greeting { protocol_version, capabilities, server_info, instructions } = greeting;
+        let greeting: InitializeResult = self.peer.request("initialize", &params).await?;
+        let InitializeResult { protocol_version, capabilities, server_info, instructions } = greeting;
         let revision = Revision::by_date(&protocol_version).filter(|revision| !revision.is_modern());
         let revision = revision.ok_or(OpenError::Revision(protocol_version))?;
         let revision = *self.agreed.get_or_init(|| revision);
@@ -175,9 +175,9 @@ impl Client {
 
     async fn ask(&self, limit: Option<Duration>) -> Result<ServerInfo, OpenError> {
         let params = json!({ "_meta": self.meta(Revision::V2026_07_28) });
-        let call = self.peer.request::<Introduction>("server/discover", &params);
+        let call = self.peer.request::<DiscoverResult>("server/discover", &params);
         let call = if let Some(limit) = limit { call.response_timeout(limit) } else { call };
-        let Introduction { supported_versions, capabilities, instructions, meta } = call.await?;
+        let DiscoverResult { supported_versions, capabilities, instructions, meta } = call.await?;
         let modern = Revision::V2026_07_28;
         if !supported_versions.iter().any(|version| version == modern.date()) {
             return Err(OpenError::Revision(supported_versions.join(", ")));
@@ -197,7 +197,7 @@ impl Client {
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
             let params = cursor.map_or_else(|| json!({}), |cursor: String| json!({ "cursor": cursor }));
-            let page: Page = self.peer.request("tools/list", &self.named(params)).await?;
+            let page: ToolsPage = self.peer.request("tools/list", &self.named(params)).await?;
             tools.extend(page.tools);
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -213,7 +213,7 @@ impl Client {
     /// [builder](Self::builder)'s routes answer, in every revision.
     pub fn call_tool(&self, name: &str, arguments: &(impl Serialize + ?Sized)) -> RoundTrips<ToolResult> {
         #[derive(Serialize)]
-        struct Named<'a, T: ?Sized> {
+        struct CallToolParams<'a, T: ?Sized> {
             name: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             arguments: Option<&'a T>,
@@ -225,7 +225,7 @@ impl Client {
             size_of_val(arguments) == 0 && serde_json::to_value(arguments).is_ok_and(|value| value.is_null());
         let arguments = (!has_none).then_some(arguments);
         let may_be_asked = meta.is_some();
-        let params = serde_json::to_vec(&Named { name, arguments, meta });
+        let params = serde_json::to_vec(&CallToolParams { name, arguments, meta });
         RoundTrips::new(self.clone(), "tools/call".into(), params, may_be_asked)
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{ABANDONABLE, ABANDONED};
-use crate::peer::{Call, CallError, Peer, StopHandle, work::Work};
+use crate::peer::{Call, CallError, Peer, StopHandle, running_request::RunningRequest};
 
 /// The shortest and the longest pause before a server is asked again that wanted nothing but time.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -30,43 +30,43 @@ pub(super) struct InputRequired {
 
 impl InputRequired {
     /// The server's handler, if the server wants to know that no retry comes.
-    pub(super) fn waiting(&self, server: &Peer) -> Option<Arc<Waiting>> {
+    pub(super) fn waiting(&self, server: &Peer) -> Option<Arc<PendingRetry>> {
         let state = self.request_state.clone().filter(|_| self.meta[ABANDONABLE] == true)?;
-        Some(Arc::new(Waiting { server: Mutex::new(Some(server.clone())), state }))
+        Some(Arc::new(PendingRetry { server: Mutex::new(Some(server.clone())), state }))
     }
 }
 
 /// A handler of the server that waits for a retry. Dropping it tells the server that none comes.
-pub(super) struct Waiting {
+pub(super) struct PendingRetry {
     server: Mutex<Option<Peer>>,
     state: String,
 }
 
-impl Waiting {
+impl PendingRetry {
     /// The retry was answered: it waits no longer.
     pub(super) fn resumed(&self) {
-        self.take();
+        self.detach_server();
     }
 
     /// Tells the server, once, that no retry comes; whether that is told, now or before.
     pub(super) fn abandon(&self) -> bool {
-        let Some(server) = self.take() else { return true };
+        let Some(server) = self.detach_server() else { return true };
         server.notify_now(ABANDONED, &json!({ "requestState": self.state })).is_ok()
     }
 
-    fn take(&self) -> Option<Peer> {
+    fn detach_server(&self) -> Option<Peer> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingRetry {
     fn drop(&mut self) {
         self.abandon();
     }
 }
 
 /// The questions of one answer, while they are open. Dropping them closes them.
-pub(super) struct Input {
+pub(super) struct OpenQuestions {
     open: Vec<(String, Pin<Box<Call<Value>>>)>,
     given: Map<String, Value>,
     state: Option<String>,
@@ -74,13 +74,13 @@ pub(super) struct Input {
     pause: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-impl Input {
+impl OpenQuestions {
     /// What our handlers are to be asked, through `asking`, once this is polled; `round` counts from one.
     pub(super) fn ask(
         required: InputRequired,
         round: u32,
         asking: impl FnOnce() -> Peer,
-        parent: Option<&Arc<Work>>,
+        parent: Option<&Arc<RunningRequest>>,
     ) -> Self {
         let InputRequired { input_requests, request_state, .. } = required;
         let pause = input_requests.is_empty().then(|| {

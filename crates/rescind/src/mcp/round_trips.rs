@@ -19,12 +19,12 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     Client,
-    input::{Input, InputRequired, Waiting},
-    stop::Stop,
+    input::{InputRequired, OpenQuestions, PendingRetry},
+    stop::RoundsStopState,
 };
 use crate::peer::{
-    Call, CallError, Clock, ErrorObject, Progress, ReceiptFuture, StopHandle, Unreadable, caused_by, current,
-    work::Work,
+    Call, CallError, Clock, ErrorObject, ProgressReport, ReceiptFuture, StopHandle, UnreadableAnswer, caused_by,
+    current, running_request::RunningRequest,
 };
 
 /// The most rounds that a server can make of one call.
@@ -51,20 +51,20 @@ pub struct RoundTrips<R> {
     method: Cow<'static, str>,
     /// What is sent again; kept only where the server may want that.
     params: Option<Vec<u8>>,
-    parent: Option<Arc<Work>>,
+    parent: Option<Arc<RunningRequest>>,
     made: Instant,
-    settings: Settings,
-    stop: OnceLock<Arc<Stop>>,
+    settings: CallSettings,
+    stop: OnceLock<Arc<RoundsStopState>>,
     round: u32,
-    stage: Stage,
+    stage: RoundStage,
     /// The server's handler, until the answer of the retry: a retry may be taken back, or cancelled before it starts.
-    waiting: Option<Arc<Waiting>>,
+    waiting: Option<Arc<PendingRetry>>,
     result: PhantomData<fn() -> R>,
 }
 
 /// What every round is made with.
 #[derive(Default)]
-struct Settings {
+struct CallSettings {
     response: Limit,
     /// For all rounds together.
     total: Limit,
@@ -74,9 +74,9 @@ struct Settings {
     reason: Option<Box<str>>,
 }
 
-type OnProgress = Box<dyn FnMut(Progress) + Send>;
+type OnProgress = Box<dyn FnMut(ProgressReport) + Send>;
 
-enum Stage {
+enum RoundStage {
     Round(Call<Box<RawValue>>),
     Between(Box<Between>),
     Over,
@@ -84,7 +84,7 @@ enum Stage {
 
 /// The server waits for input.
 struct Between {
-    input: Input,
+    input: OpenQuestions,
     token: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// The end of the total clock.
     limit: Option<Pin<Box<Sleep>>>,
@@ -106,10 +106,10 @@ impl<R> RoundTrips<R> {
             params: kept,
             parent,
             made: Instant::now(),
-            settings: Settings::default(),
+            settings: CallSettings::default(),
             stop: OnceLock::new(),
             round: 0,
-            stage: Stage::Round(call),
+            stage: RoundStage::Round(call),
             waiting: None,
             result: PhantomData,
         }
@@ -135,7 +135,7 @@ impl<R> RoundTrips<R> {
     }
 
     /// Asks the server for progress in every round; see [`Call::progress`].
-    pub fn progress(mut self, on_progress: impl FnMut(Progress) + Send + 'static) -> Self {
+    pub fn progress(mut self, on_progress: impl FnMut(ProgressReport) + Send + 'static) -> Self {
         let on_progress: Arc<Mutex<OnProgress>> = Arc::new(Mutex::new(Box::new(on_progress)));
         self.settings.on_progress = Some(Arc::clone(&on_progress));
         self.with(|call| call.progress(relayed(on_progress)))
@@ -171,15 +171,15 @@ impl<R> RoundTrips<R> {
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let stop = self.stop.get_or_init(|| {
-            let stop = Stop::new(self.client.peer());
+            let stop = RoundsStopState::new(self.client.peer());
             match &self.stage {
-                Stage::Round(call) => drop(stop.begin(call.handle())),
-                Stage::Between(between) => stop.enter(between.input.handles(), self.waiting.as_ref()),
-                Stage::Over => stop.end(),
+                RoundStage::Round(call) => drop(stop.begin(call.handle())),
+                RoundStage::Between(between) => stop.enter(between.input.handles(), self.waiting.as_ref()),
+                RoundStage::Over => stop.end(),
             }
             Arc::new(stop)
         });
-        StopHandle::new(Arc::<Stop>::clone(stop))
+        StopHandle::new(Arc::<RoundsStopState>::clone(stop))
     }
 
     /// Stops it; see [`StopHandle::cancel`].
@@ -195,9 +195,9 @@ impl<R> RoundTrips<R> {
     }
 
     fn with(mut self, change: impl FnOnce(Call<Box<RawValue>>) -> Call<Box<RawValue>>) -> Self {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Round(call) => Stage::Round(change(call)),
-            other @ (Stage::Between(_) | Stage::Over) => other,
+        self.stage = match std::mem::replace(&mut self.stage, RoundStage::Over) {
+            RoundStage::Round(call) => RoundStage::Round(change(call)),
+            other @ (RoundStage::Between(_) | RoundStage::Over) => other,
         };
         self
     }
@@ -217,7 +217,7 @@ impl<R> RoundTrips<R> {
         if self.params.is_none() || json::member(raw, "resultType") != Some(br#""input_required""#) {
             return Ok(None);
         }
-        let decode = |error| CallError::Unreadable(Unreadable::Decode(error));
+        let decode = |error| CallError::Unreadable(UnreadableAnswer::Decode(error));
         serde_json::from_slice(raw).map(Some).map_err(decode)
     }
 
@@ -229,7 +229,7 @@ impl<R> RoundTrips<R> {
     }
 
     /// A round's answer, which is the result or asks for input.
-    fn answered(&mut self, answer: &RawValue) -> Result<Option<Stage>, CallError> {
+    fn answered(&mut self, answer: &RawValue) -> Result<Option<RoundStage>, CallError> {
         let Some(required) = self.required(answer)? else { return Ok(None) };
         self.waiting = required.waiting(self.client.peer());
         self.round += 1;
@@ -237,21 +237,21 @@ impl<R> RoundTrips<R> {
             return Err(CallError::Input(ErrorObject::internal("the server asks again and again")));
         }
         let asking = || self.client.asking();
-        let input = Input::ask(required, self.round, asking, self.parent.as_ref());
+        let input = OpenQuestions::ask(required, self.round, asking, self.parent.as_ref());
         let token = self.settings.token.clone().map(|token| Box::pin(token.cancelled_owned()));
         let ends = self.total().and_then(|total| self.made.checked_add(total));
         let limit = ends.map(|ends| Box::pin(tokio::time::sleep_until(ends)));
         if let Some(stop) = self.stop.get() {
             stop.enter(input.handles(), self.waiting.as_ref());
         }
-        Ok(Some(Stage::Between(Box::new(Between { input, token, limit }))))
+        Ok(Some(RoundStage::Between(Box::new(Between { input, token, limit }))))
     }
 
     /// Makes the request again, with these members in its params.
-    fn retry(&mut self, members: &[u8]) -> Result<Stage, CallError> {
+    fn retry(&mut self, members: &[u8]) -> Result<RoundStage, CallError> {
         let params = with_members(self.params.as_deref().unwrap_or(b"{}"), members);
         let mut call = Call::new(self.client.peer().clone(), self.method.clone(), Ok(params), self.parent.clone());
-        let Settings { response, total, is_detached, on_progress, token, reason } = &self.settings;
+        let CallSettings { response, total, is_detached, on_progress, token, reason } = &self.settings;
         if [response, total].contains(&&Limit::Never) {
             call = call.without_timeouts();
         }
@@ -273,7 +273,7 @@ impl<R> RoundTrips<R> {
         if let Some(stop) = self.stop.get() {
             stop.begin(call.handle()).map_err(CallError::Cancelled)?;
         }
-        Ok(Stage::Round(if *is_detached { call.detach() } else { call }))
+        Ok(RoundStage::Round(if *is_detached { call.detach() } else { call }))
     }
 }
 
@@ -281,8 +281,8 @@ impl<R: DeserializeOwned> RoundTrips<R> {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, CallError>> {
         loop {
             match &mut self.stage {
-                Stage::Over => return Poll::Ready(Err(CallError::Misuse(crate::peer::CallMisuse::Over))),
-                Stage::Round(call) => {
+                RoundStage::Over => return Poll::Ready(Err(CallError::Misuse(crate::peer::CallMisuse::Over))),
+                RoundStage::Round(call) => {
                     let end = ready!(Pin::new(call).poll(cx));
                     if is_answer(&end) {
                         self.resumed();
@@ -300,12 +300,12 @@ impl<R: DeserializeOwned> RoundTrips<R> {
                         None => {
                             let result = serde_json::from_str(answer.get());
                             return Poll::Ready(
-                                result.map_err(|error| CallError::Unreadable(Unreadable::Decode(error))),
+                                result.map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error))),
                             );
                         }
                     }
                 }
-                Stage::Between(between) => {
+                RoundStage::Between(between) => {
                     if let Some(cause) = self.stop.get().and_then(|stop| stop.pause(cx)) {
                         return Poll::Ready(Err(CallError::Cancelled(cause)));
                     }
@@ -335,7 +335,7 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let end = ready!(self.poll_end(cx));
         // What is still open is closed now, whenever this is dropped.
-        self.stage = Stage::Over;
+        self.stage = RoundStage::Over;
         self.waiting = None;
         if let Some(stop) = self.stop.get() {
             stop.end();
@@ -347,8 +347,8 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
 impl<R> Drop for RoundTrips<R> {
     /// The answer that was not seen may ask for input; and a detached retry goes on.
     fn drop(&mut self) {
-        let Stage::Round(call) = &mut self.stage else { return };
-        let end = call.take_end();
+        let RoundStage::Round(call) = &mut self.stage else { return };
+        let end = call.receive_end();
         if end.as_ref().map_or(self.settings.is_detached, is_answer) {
             self.resumed();
         }
@@ -363,9 +363,9 @@ impl<R> Drop for RoundTrips<R> {
 impl<R> fmt::Debug for RoundTrips<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage: &dyn fmt::Debug = match &self.stage {
-            Stage::Round(call) => call,
-            Stage::Between(_) => &"between rounds",
-            Stage::Over => &"over",
+            RoundStage::Round(call) => call,
+            RoundStage::Between(_) => &"between rounds",
+            RoundStage::Over => &"over",
         };
         f.debug_struct("RoundTrips").field("method", &self.method).field("stage", stage).finish_non_exhaustive()
     }
@@ -381,7 +381,7 @@ const fn is_answer<R>(end: &Result<R, CallError>) -> bool {
 }
 
 /// Hands progress to what all rounds share.
-fn relayed(on_progress: Arc<Mutex<OnProgress>>) -> impl FnMut(Progress) + Send + 'static {
+fn relayed(on_progress: Arc<Mutex<OnProgress>>) -> impl FnMut(ProgressReport) + Send + 'static {
     move |progress| on_progress.lock().unwrap_or_else(PoisonError::into_inner)(progress)
 }
 

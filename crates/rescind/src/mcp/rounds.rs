@@ -18,13 +18,13 @@ use tokio::{sync::oneshot, time::Sleep};
 use super::{
     ABANDONABLE, CLIENT_CAPABILITIES,
     ask::{ASKABLE, Asking},
-    suspended::{Retry, Suspended, Ticket},
+    suspended::{Reservation, Retry, Suspended},
 };
 use crate::peer::{
     self, Cause, CauseCode, ErrorObject, Route, error_code,
     extract::{OnRequest, Scope},
-    handler::{Handling, Outcome},
-    work::Work,
+    handler::{BoxedHandler, HandlerOutput},
+    running_request::RunningRequest,
 };
 
 /// Lets the handlers of this route ask, in a result where their revision has no other way.
@@ -46,16 +46,16 @@ pub(super) fn asking(route: Route, name: &str, suspended: &Arc<Suspended>) -> Ro
 
 /// A handler's future and the round that it is in.
 struct Rounds {
-    handling: Handling,
+    handling: BoxedHandler,
     /// The request of the first round.
-    work: Arc<Work>,
+    work: Arc<RunningRequest>,
     /// What the client declared that it can be asked, by the places in [`ASKABLE`].
     declared: [bool; 3],
     route: Arc<str>,
     suspended: Arc<Suspended>,
     round: Round,
     /// What the handler came to while nobody waited for it.
-    outcome: Option<Outcome>,
+    outcome: Option<HandlerOutput>,
     /// Where it waits for its token meanwhile.
     waits_at: Option<u32>,
 }
@@ -65,7 +65,7 @@ enum Round {
     /// The request that it began with.
     First,
     /// A later one.
-    Later(oneshot::Sender<Outcome>),
+    Later(oneshot::Sender<HandlerOutput>),
     /// Nobody: the client was asked for input.
     Between(Pause),
     /// Nobody any more.
@@ -74,7 +74,7 @@ enum Round {
 
 /// The client is to come back.
 struct Pause {
-    ticket: Ticket,
+    reservation: Reservation,
     /// It has this long.
     time: Pin<Box<Sleep>>,
     /// Whether the answer that asked it has left, as long as that is not known of a later round.
@@ -84,7 +84,7 @@ struct Pause {
 impl Pause {
     /// The client's retry, or why there is none.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, CauseCode>> {
-        if let Poll::Ready(retry) = Pin::new(&mut self.ticket.retry).poll(cx) {
+        if let Poll::Ready(retry) = Pin::new(&mut self.reservation.retry).poll(cx) {
             return Poll::Ready(retry.map_err(|_abandoned| CauseCode::Caller));
         }
         match self.delivered.as_mut().map(|delivered| delivered.as_mut().poll(cx)) {
@@ -98,7 +98,7 @@ impl Pause {
 }
 
 impl Rounds {
-    fn new(request: &OnRequest, handling: Handling, route: &Arc<str>, suspended: &Arc<Suspended>) -> Self {
+    fn new(request: &OnRequest, handling: BoxedHandler, route: &Arc<str>, suspended: &Arc<Suspended>) -> Self {
         let declared = request.params().and_then(|params| raw::lookup(params, &["_meta", CLIENT_CAPABILITIES]));
         let declares = |method: &str| {
             let capability = method.split('/').next().unwrap_or_default();
@@ -162,18 +162,18 @@ impl Rounds {
         if asking.refuse(declared) {
             return true;
         }
-        let Some(ticket) = self.suspended.enter(&self.route) else {
+        let Some(reservation) = self.suspended.enter(&self.route) else {
             return asking.fail(&ErrorObject::new(error_code::OVERLOADED, "too many calls wait for input"));
         };
         let result = json!({
             "resultType": "input_required",
             "inputRequests": asking.send(),
-            "requestState": ticket.state,
+            "requestState": reservation.state,
             "_meta": { ABANDONABLE: true },
         });
         let result = result.to_string().into_bytes();
         let time = Box::pin(tokio::time::sleep(self.suspended.time()));
-        let mut pause = Pause { ticket, time, delivered: None };
+        let mut pause = Pause { reservation, time, delivered: None };
         match std::mem::replace(&mut self.round, Round::Over) {
             Round::First => {
                 let shared = &self.work.shared;
@@ -182,7 +182,7 @@ impl Rounds {
                     let conn = &mut shared.lock().conn;
                     (conn.suspend(now, self.work.key, Reply::Result(&result)), conn.is_open())
                 };
-                shared.bell.ring();
+                shared.driver_notify.notify();
                 if !is_asked {
                     return self.give_up(if is_open { CauseCode::Caller } else { CauseCode::Disconnect });
                 }
@@ -193,7 +193,7 @@ impl Rounds {
                 }
                 self.work.succeed(None);
                 // Where that request has ended, nothing is delivered.
-                let _ = outcome.send(Outcome::Value(result));
+                let _ = outcome.send(HandlerOutput::Value(result));
             }
             Round::Between(_) | Round::Over => {}
         }
@@ -202,13 +202,13 @@ impl Rounds {
     }
 
     /// Hands the outcome to whoever waits for it; once nobody does, or it is to stop, it is the end of the first request.
-    fn settle(&mut self, outcome: Outcome, cx: &Context<'_>) -> Poll<Outcome> {
+    fn settle(&mut self, outcome: HandlerOutput, cx: &Context<'_>) -> Poll<HandlerOutput> {
         match std::mem::replace(&mut self.round, Round::Over) {
             Round::First | Round::Over => Poll::Ready(outcome),
             Round::Later(waiting) => {
                 let _ = waiting.send(outcome);
                 // It was answered long ago.
-                Poll::Ready(Outcome::Value(b"null".to_vec()))
+                Poll::Ready(HandlerOutput::Value(b"null".to_vec()))
             }
             Round::Between(_) if self.work.poll_fired(cx, &mut self.waits_at).is_ready() => Poll::Ready(outcome),
             between @ Round::Between(_) => {
@@ -221,9 +221,9 @@ impl Rounds {
 }
 
 impl Future for Rounds {
-    type Output = Outcome;
+    type Output = HandlerOutput;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<HandlerOutput> {
         let this = &mut *self;
         loop {
             this.poll_retry(cx);
@@ -255,7 +255,7 @@ fn resume(
     let unknown = || ErrorObject::invalid_params("this requestState is unknown, used up or expired: call anew");
     let state = raw::text(state).ok_or_else(unknown)?;
     let responses = member("inputResponses").map_or(Ok(Value::Null), serde_json::from_slice)?;
-    let retry = suspended.take(&state, route).ok_or_else(unknown)?;
+    let retry = suspended.remove(&state, route).ok_or_else(unknown)?;
     let (outcome, ended) = oneshot::channel();
     let (hand_over, handed) = oneshot::channel();
     let work = Arc::clone(request.context().work());
@@ -266,9 +266,9 @@ fn resume(
 
 /// Waits for the outcome of a round, and stops the handler if the round's own request is to stop.
 async fn follow(
-    work: Arc<Work>,
-    handed: oneshot::Receiver<Arc<Work>>,
-    mut ended: oneshot::Receiver<Outcome>,
+    work: Arc<RunningRequest>,
+    handed: oneshot::Receiver<Arc<RunningRequest>>,
+    mut ended: oneshot::Receiver<HandlerOutput>,
 ) -> Result<Box<RawValue>, ErrorObject> {
     let gone = |_| ErrorObject::cancelled();
     let mut handler = StopsWithRound { handler: handed.await.map_err(gone)?, is_over: false };
@@ -287,14 +287,14 @@ async fn follow(
     let outcome = outcome.await.map_err(gone)?;
     handler.is_over = true;
     match outcome {
-        Outcome::Value(json) => Ok(serde_json::from_slice(&json)?),
-        Outcome::Error(error) => Err(error),
+        HandlerOutput::Value(json) => Ok(serde_json::from_slice(&json)?),
+        HandlerOutput::Error(error) => Err(error),
     }
 }
 
 /// Stops the handler when the request of its round is dropped.
 struct StopsWithRound {
-    handler: Arc<Work>,
+    handler: Arc<RunningRequest>,
     is_over: bool,
 }
 

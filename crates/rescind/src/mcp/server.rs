@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ABANDONED, Implementation, Revision, SERVER_INFO, Tool, rounds,
-    suspended::{Bounds, Suspended},
+    suspended::{SuspendLimits, Suspended},
 };
 use crate::peer::{
     Builder, Context, Driver, ErrorObject, Params, Peer, Transport,
@@ -29,7 +29,7 @@ pub struct Server {
     face: Face,
     tools: Vec<Tool>,
     guards: Vec<Guard>,
-    suspended: Bounds,
+    suspended: SuspendLimits,
 }
 
 /// What the server says of itself.
@@ -54,7 +54,13 @@ impl Server {
             capabilities_in: Vec::new(),
             revisions: Revision::ALL.into(),
         };
-        Self { builder: Peer::builder(None), face, tools: Vec::new(), guards: Vec::new(), suspended: Bounds::default() }
+        Self {
+            builder: Peer::builder(None),
+            face,
+            tools: Vec::new(),
+            guards: Vec::new(),
+            suspended: SuspendLimits::default(),
+        }
     }
 
     /// How the server is to be used, in words for the model.
@@ -78,7 +84,7 @@ impl Server {
     /// A client need not come back, and most cannot say so: a call whose time is up is stopped as by a timeout. One that
     /// would be too many is not asked for; its question fails with -31004.
     pub const fn suspended(mut self, most: usize, time: Duration) -> Self {
-        self.suspended = Bounds { most, time };
+        self.suspended = SuspendLimits { most, time };
         self
     }
 
@@ -160,7 +166,7 @@ impl Server {
             .request("ping", super::ping())
             .request(
                 "initialize",
-                route(move |Params(hello): Params<Hello>| ready(greeter.greeting(&hello))).never_blocks(),
+                route(move |Params(hello): Params<InitializeParams>| ready(greeter.greeting(&hello))).never_blocks(),
             )
             .notification("notifications/initialized", || ())
             .request(
@@ -169,14 +175,14 @@ impl Server {
             )
             .request(
                 "tools/list",
-                route(move |Params(page): Params<Option<Page>>, cx: Context| {
+                route(move |Params(page): Params<Option<ListToolsParams>>, cx: Context| {
                     let revision = Revision::of(cx.dialect());
                     let tools = declarations.iter().find(|(of, _)| *of == revision).map_or(&[][..], |(_, tools)| tools);
                     ready(list(tools, page, revision))
                 })
                 .never_blocks(),
             )
-            .request("tools/call", |Params(call): Params<Call>| async move {
+            .request("tools/call", |Params(call): Params<CallToolParams>| async move {
                 Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
             });
         for method in ["resources/read", "prompts/get"] {
@@ -198,7 +204,7 @@ impl Server {
 
 impl Face {
     /// The answer to `initialize`.
-    fn greeting(&self, hello: &Hello) -> Result<Value, ErrorObject> {
+    fn greeting(&self, hello: &InitializeParams) -> Result<Value, ErrorObject> {
         let asked = &hello.protocol_version;
         let revision = Revision::agreed(asked, &self.revisions).ok_or_else(|| self.unsupported(asked))?;
         let mut greeting = json!({
@@ -270,24 +276,24 @@ struct Abandoned {
 
 /// The params of `initialize`.
 #[derive(Deserialize)]
-struct Hello {
+struct InitializeParams {
     #[serde(rename = "protocolVersion")]
     protocol_version: String,
 }
 
 /// The params of `tools/list`.
 #[derive(Deserialize)]
-struct Page {
+struct ListToolsParams {
     cursor: Option<Value>,
 }
 
 /// The params of `tools/call`, as far as they matter to a call of no tool.
 #[derive(Deserialize)]
-struct Call {
+struct CallToolParams {
     name: String,
 }
 
-fn list(declarations: &[Value], page: Option<Page>, revision: Revision) -> Result<Value, ErrorObject> {
+fn list(declarations: &[Value], page: Option<ListToolsParams>, revision: Revision) -> Result<Value, ErrorObject> {
     if page.is_some_and(|page| page.cursor.is_some()) {
         return Err(ErrorObject::invalid_params("no such cursor: there is one page"));
     }

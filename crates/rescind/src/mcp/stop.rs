@@ -7,23 +7,23 @@ use std::{
     time::Duration,
 };
 
-use super::input::Waiting;
-use crate::peer::{Cause, Outcome, Peer, Receipt, ReceiptFuture, StopHandle, Stoppable, shared::Shared};
+use super::input::PendingRetry;
+use crate::peer::{Cause, Outcome, Peer, Receipt, ReceiptFuture, StopHandle, Stoppable, shared::PeerShared};
 
 /// What a call and its stop handles share.
-pub(super) struct Stop {
+pub(super) struct RoundsStopState {
     /// No handle: one that stops a call keeps no connection open.
-    shared: Arc<Shared>,
-    state: Mutex<State>,
+    shared: Arc<PeerShared>,
+    state: Mutex<RoundsStopRecord>,
 }
 
 #[derive(Default)]
-struct State {
+struct RoundsStopRecord {
     /// The round that is pending.
     round: Option<StopHandle>,
     /// Between two rounds: what stops the open questions, and who waits at the server, if it wants to hear of it.
     questions: Vec<StopHandle>,
-    waiting: Option<Weak<Waiting>>,
+    waiting: Option<Weak<PendingRetry>>,
     is_over: bool,
     /// Why it is to stop.
     cause: Option<Cause>,
@@ -31,7 +31,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-impl Stop {
+impl RoundsStopState {
     /// For a call that is in no round yet.
     pub(super) fn new(peer: &Peer) -> Self {
         Self { shared: Arc::clone(peer.shared()), state: Mutex::default() }
@@ -51,7 +51,7 @@ impl Stop {
     }
 
     /// The server waits for input, and these questions are open.
-    pub(super) fn enter(&self, questions: Vec<StopHandle>, waiting: Option<&Arc<Waiting>>) {
+    pub(super) fn enter(&self, questions: Vec<StopHandle>, waiting: Option<&Arc<PendingRetry>>) {
         let mut state = self.lock();
         state.round = None;
         (state.questions, state.waiting) = (questions, waiting.map(Arc::downgrade));
@@ -70,12 +70,12 @@ impl Stop {
         self.lock().is_over = true;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RoundsStopRecord> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Stoppable for Stop {
+impl Stoppable for RoundsStopState {
     /// During a round the server is told. Between two rounds no request is pending: the open questions are closed whether
     /// the call is polled or not, the server is not asked again, and hears so if it wants to.
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
@@ -115,7 +115,7 @@ impl Stoppable for Stop {
     }
 }
 
-impl fmt::Debug for Stop {
+impl fmt::Debug for RoundsStopState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         f.debug_struct("Stop").field("round", &state.round).field("cause", &state.cause).finish_non_exhaustive()

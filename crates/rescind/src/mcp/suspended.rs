@@ -14,38 +14,38 @@ use std::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::peer::{handler::Outcome, work::Work};
+use crate::peer::{handler::HandlerOutput, running_request::RunningRequest};
 
 /// The suspended handlers of one connection.
 #[derive(Debug)]
 pub(super) struct Suspended {
-    bounds: Bounds,
+    limits: SuspendLimits,
     seeds: [RandomState; 2],
-    table: Mutex<Table>,
+    table: Mutex<SuspendedTable>,
 }
 
 /// How many handlers may wait for their client, and how long each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct SuspendLimits {
     pub(super) most: usize,
     pub(super) time: Duration,
 }
 
-impl Default for Bounds {
+impl Default for SuspendLimits {
     fn default() -> Self {
         Self { most: 64, time: Duration::from_secs(600) }
     }
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    waiting: HashMap<Box<str>, Entry>,
+struct SuspendedTable {
+    waiting: HashMap<Box<str>, SuspendedHandler>,
     /// How many states were given out.
     given: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SuspendedHandler {
     route: Arc<str>,
     retry: oneshot::Sender<Retry>,
 }
@@ -56,46 +56,46 @@ pub(super) struct Retry {
     /// What it sent for `inputResponses`.
     pub(super) responses: Value,
     /// Its new request.
-    pub(super) work: Arc<Work>,
+    pub(super) work: Arc<RunningRequest>,
     /// Where the outcome of this round goes.
-    pub(super) outcome: oneshot::Sender<Outcome>,
+    pub(super) outcome: oneshot::Sender<HandlerOutput>,
     /// Hands the handler's request over to the new one, which stops it from now on.
-    pub(super) suspended: oneshot::Sender<Arc<Work>>,
+    pub(super) suspended: oneshot::Sender<Arc<RunningRequest>>,
 }
 
 /// A place in the table; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct Reservation {
     table: Arc<Suspended>,
     pub(super) state: Box<str>,
     pub(super) retry: oneshot::Receiver<Retry>,
 }
 
 impl Suspended {
-    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, seeds: [RandomState::new(), RandomState::new()], table: Mutex::default() })
+    pub(super) fn new(limits: SuspendLimits) -> Arc<Self> {
+        Arc::new(Self { limits, seeds: [RandomState::new(), RandomState::new()], table: Mutex::default() })
     }
 
     pub(super) const fn time(&self) -> Duration {
-        self.bounds.time
+        self.limits.time
     }
 
     /// A place for a handler of this route; `None` if all are taken.
-    pub(super) fn enter(self: &Arc<Self>, route: &Arc<str>) -> Option<Ticket> {
+    pub(super) fn enter(self: &Arc<Self>, route: &Arc<str>) -> Option<Reservation> {
         let mut table = self.lock();
-        if table.waiting.len() >= self.bounds.most {
+        if table.waiting.len() >= self.limits.most {
             return None;
         }
         table.given += 1;
         let [high, low] = [0, 1].map(|seed| self.seeds[seed].hash_one(table.given));
         let state: Box<str> = format!("{high:016x}{low:016x}").into();
         let (sender, retry) = oneshot::channel();
-        table.waiting.insert(state.clone(), Entry { route: Arc::clone(route), retry: sender });
-        Some(Ticket { table: Arc::clone(self), state, retry })
+        table.waiting.insert(state.clone(), SuspendedHandler { route: Arc::clone(route), retry: sender });
+        Some(Reservation { table: Arc::clone(self), state, retry })
     }
 
     /// Takes the handler of this route that waits under `state`, once.
-    pub(super) fn take(&self, state: &str, route: &str) -> Option<oneshot::Sender<Retry>> {
+    pub(super) fn remove(&self, state: &str, route: &str) -> Option<oneshot::Sender<Retry>> {
         let mut table = self.lock();
         if &*table.waiting.get(state)?.route != route {
             return None;
@@ -109,12 +109,12 @@ impl Suspended {
         drop(abandoned);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SuspendedTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.table.abandon(&self.state);
     }

@@ -10,7 +10,7 @@ use super::{Revision, ToolResult};
 use crate::peer::{
     Erased, ErrorObject, Route,
     extract::{Extract, OnRequest, Scope},
-    handler::{Answered, Handling, Outcome},
+    handler::{BoxedHandler, HandlerFuture, HandlerOutput},
     route,
 };
 
@@ -172,7 +172,7 @@ macro_rules! tools {
                     match arguments(scope) {
                         Ok(arguments) => {
                             let call = self(arguments, $($arg::extract(scope)?),*);
-                            Ok(Answered::boxed(call, move |result| outcome(result, revision)))
+                            Ok(HandlerFuture::boxed(call, move |result| outcome(result, revision)))
                         }
                         Err(error) => refuse(&error, revision),
                     }
@@ -199,7 +199,7 @@ fn arguments<T: DeserializeOwned>(scope: &OnRequest) -> Result<T, serde_json::Er
 }
 
 /// Since 2025-11-25 the model is told, so that it can correct itself; before, the client was.
-fn refuse(error: &serde_json::Error, revision: Revision) -> Result<Handling, ErrorObject> {
+fn refuse(error: &serde_json::Error, revision: Revision) -> Result<BoxedHandler, ErrorObject> {
     let message = format!("invalid arguments: {error}");
     if revision < Revision::V2025_11_25 {
         return Err(ErrorObject::invalid_params(message));
@@ -208,16 +208,16 @@ fn refuse(error: &serde_json::Error, revision: Revision) -> Result<Handling, Err
     Ok(Box::pin(std::future::ready(refused)))
 }
 
-fn outcome<R: Into<ToolResult>, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> Outcome {
+fn outcome<R: Into<ToolResult>, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> HandlerOutput {
     let mut result: ToolResult = match result {
         Ok(result) => result.into(),
-        Err(error) => return Outcome::Error(error.into()),
+        Err(error) => return HandlerOutput::Error(error.into()),
     };
     if revision.is_modern() {
         result.result_type.get_or_insert_with(|| "complete".into());
     }
     match serde_json::to_vec(&result) {
-        Ok(json) => Outcome::Value(json),
-        Err(error) => Outcome::Error(error.into()),
+        Ok(json) => HandlerOutput::Value(json),
+        Err(error) => HandlerOutput::Error(error.into()),
     }
 }

@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::shared::Shared;
+use super::shared::PeerShared;
 
 pub(crate) struct Background {
     /// `None` once it has ended.
@@ -23,20 +23,20 @@ pub(crate) struct Background {
 /// anywhere: during its own poll, or under a lock.
 struct WakeDriver {
     is_woken: AtomicBool,
-    shared: Weak<Shared>,
+    shared: Weak<PeerShared>,
 }
 
 impl Wake for WakeDriver {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
         if let Some(shared) = self.shared.upgrade() {
-            shared.bell.ring();
+            shared.driver_notify.notify();
         }
     }
 }
 
 impl Background {
-    pub(crate) fn new(shared: &Arc<Shared>, work: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(crate) fn new(shared: &Arc<PeerShared>, work: impl Future<Output = ()> + Send + 'static) -> Self {
         let wake = WakeDriver { is_woken: AtomicBool::new(true), shared: Arc::downgrade(shared) };
         Self { work: Some(Box::pin(work)), wake: Arc::new(wake) }
     }

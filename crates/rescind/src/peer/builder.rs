@@ -19,7 +19,7 @@ use super::{
     Driver, Peer,
     filter::{Message, Pass},
     handler::{IntoRoute, NotificationHandler, Service},
-    shared::Shared,
+    shared::PeerShared,
     transport::Transport,
 };
 
@@ -195,7 +195,7 @@ impl Builder {
         let (near, far) = super::transport::memory();
         let config = ConnectionConfig { dialect: Some(dialect), ..ConnectionConfig::new(Side::Client) };
         let linger = std::time::Duration::ZERO;
-        let shared = Shared::new(config.clone(), std::sync::Arc::clone(&peer.shared().service));
+        let shared = PeerShared::new(config.clone(), std::sync::Arc::clone(&peer.shared().service));
         let answering = Peer::of(&shared);
         tokio::spawn(Driver::new(shared, near, Some(answering), linger, &config));
         let (asking, driver) = Self::new(Some(dialect)).join(Side::Server, far, false);
@@ -223,7 +223,7 @@ impl Builder {
         let demanded = transport.io.limit(config.max_message);
         config.framing = demanded.or(framing).or(transport.framing).unwrap_or(usual);
         config.reports_cancels &= cfg!(feature = "tracing") || !service.on_cancelled.is_empty();
-        let shared = Shared::new(config.clone(), service);
+        let shared = PeerShared::new(config.clone(), service);
         let peer = Peer::of(&shared);
         let keep = keeps.then(|| peer.clone());
         (peer, Driver::new(shared, transport, keep, linger, &config))

@@ -23,12 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Peer,
-    error::{CallError, CallMisuse, Unreadable},
+    error::{CallError, CallMisuse, UnreadableAnswer},
     on_token::OnToken,
-    receipt::{ReceiptFuture, Slip, StopHandle, cause},
+    receipt::{ReceiptFuture, StopHandle, StopState, cause},
+    running_request::{Hook, RunningRequest},
     slots::{OnProgress, Rare},
     trace::CallSpan,
-    work::{Hook, Work},
 };
 use crate::relay::alarm::Alarm;
 
@@ -49,14 +49,14 @@ use crate::relay::alarm::Alarm;
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call<R> {
     peer: Peer,
-    state: State,
+    state: CallState,
     /// What its stop handles share with it, once there is one.
-    slip: OnceLock<Arc<Slip>>,
-    watch: Option<Box<Watch>>,
+    stop_state: OnceLock<Arc<StopState>>,
+    extras: Option<Box<CallExtras>>,
     result: PhantomData<fn() -> R>,
 }
 
-enum State {
+enum CallState {
     Draft(Box<Draft>),
     /// Its slot.
     Sent(u32),
@@ -72,13 +72,13 @@ struct Draft {
     params: Vec<u8>,
     options: CallOptions,
     on_progress: Option<OnProgress>,
-    parent: Option<Arc<Work>>,
+    parent: Option<Arc<RunningRequest>>,
     is_detached: bool,
 }
 
 /// What few callers ask for.
 #[derive(Default)]
-struct Watch {
+struct CallExtras {
     token: Option<Arc<OnToken>>,
     reason: Box<str>,
     /// Its clock while the connection has no driver.
@@ -90,17 +90,17 @@ impl<R> Call<R> {
         peer: Peer,
         method: Cow<'static, str>,
         params: Result<Vec<u8>, serde_json::Error>,
-        parent: Option<Arc<Work>>,
+        parent: Option<Arc<RunningRequest>>,
     ) -> Self {
         let state = match params {
             Ok(params) => {
                 let options = CallOptions { since: Some(peer.shared().now()), ..CallOptions::default() };
                 let on_progress = None;
-                State::Draft(Box::new(Draft { method, params, options, on_progress, parent, is_detached: false }))
+                CallState::Draft(Box::new(Draft { method, params, options, on_progress, parent, is_detached: false }))
             }
-            Err(error) => State::Failed(Box::new(CallError::Misuse(CallMisuse::Params(error)))),
+            Err(error) => CallState::Failed(Box::new(CallError::Misuse(CallMisuse::Params(error)))),
         };
-        Self { peer, state, slip: OnceLock::new(), watch: None, result: PhantomData }
+        Self { peer, state, stop_state: OnceLock::new(), extras: None, result: PhantomData }
     }
 
     /// Until the answer (D16), in place of the dialect's default. No effect once it is sent.
@@ -126,7 +126,7 @@ impl<R> Call<R> {
     /// response clock (MCP-T04), never the total. No effect once it is sent.
     ///
     /// The driver calls it: do nothing slow in it.
-    pub fn progress(self, on_progress: impl FnMut(Progress) + Send + 'static) -> Self {
+    pub fn progress(self, on_progress: impl FnMut(ProgressReport) + Send + 'static) -> Self {
         self.with(|draft| {
             draft.options.reset_on_progress = true;
             draft.on_progress = Some(Box::new(on_progress));
@@ -139,12 +139,12 @@ impl<R> Call<R> {
     /// token: the last counts.
     pub fn token(mut self, token: CancellationToken) -> Self {
         let stop = self.handle();
-        let watch = self.watch.get_or_insert_default();
-        let on_token = OnToken::new(token, stop, &watch.reason);
-        if !matches!(self.state, State::Draft(_)) {
-            on_token.watch();
+        let extras = self.extras.get_or_insert_default();
+        let on_token = OnToken::new(token, stop, &extras.reason);
+        if !matches!(self.state, CallState::Draft(_)) {
+            on_token.arm();
         }
-        if let Some(earlier) = watch.token.replace(on_token) {
+        if let Some(earlier) = extras.token.replace(on_token) {
             earlier.forget();
         }
         self
@@ -153,9 +153,9 @@ impl<R> Call<R> {
     /// What the peer is told if the call is dropped, or its token fires: words of the caller, which go on the wire
     /// where the protocol has a place for them (D20).
     pub fn reason(mut self, reason: &str) -> Self {
-        let watch = self.watch.get_or_insert_default();
-        watch.reason = reason.into();
-        if let Some(token) = &watch.token {
+        let extras = self.extras.get_or_insert_default();
+        extras.reason = reason.into();
+        if let Some(token) = &extras.token {
             token.set_reason(reason);
         }
         self
@@ -165,7 +165,7 @@ impl<R> Call<R> {
     ///
     /// A request that cannot be made says so when it is awaited.
     pub fn send(mut self) -> Self {
-        if matches!(self.state, State::Draft(_)) {
+        if matches!(self.state, CallState::Draft(_)) {
             self.make(None);
         }
         self
@@ -177,12 +177,12 @@ impl<R> Call<R> {
     /// It can still be awaited, and stopped through a [handle](Self::handle); its own clocks go on.
     pub fn detach(mut self) -> Self {
         match &mut self.state {
-            State::Draft(draft) => {
+            CallState::Draft(draft) => {
                 draft.parent = None;
                 draft.is_detached = true;
                 self.make(None);
             }
-            State::Sent(at) => {
+            CallState::Sent(at) => {
                 let at = *at;
                 let rare = {
                     let mut state = self.peer.shared().lock();
@@ -197,9 +197,9 @@ impl<R> Call<R> {
                 if let Some((parent, place)) = rare {
                     parent.signal.remove(place);
                 }
-                self.state = State::Detached(at);
+                self.state = CallState::Detached(at);
             }
-            State::Detached(_) | State::Failed(_) | State::Over => {}
+            CallState::Detached(_) | CallState::Failed(_) | CallState::Over => {}
         }
         self
     }
@@ -208,12 +208,12 @@ impl<R> Call<R> {
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let shared = self.peer.shared();
-        let slip = self.slip.get_or_init(|| match self.state {
-            State::Draft(_) => Slip::new(Arc::clone(shared)),
-            State::Sent(at) | State::Detached(at) => Slip::of_sent(shared, at),
-            State::Failed(_) | State::Over => Slip::of_ended(Arc::clone(shared)),
+        let stop_state = self.stop_state.get_or_init(|| match self.state {
+            CallState::Draft(_) => StopState::new(Arc::clone(shared)),
+            CallState::Sent(at) | CallState::Detached(at) => StopState::of_sent(shared, at),
+            CallState::Failed(_) | CallState::Over => StopState::of_ended(Arc::clone(shared)),
         });
-        StopHandle::new(Arc::<Slip>::clone(slip))
+        StopHandle::new(Arc::<StopState>::clone(stop_state))
     }
 
     /// Cancels the call; see [`StopHandle::cancel`].
@@ -232,36 +232,36 @@ impl<R> Call<R> {
 
     /// The end that its caller has not seen, if it has come.
     #[cfg(feature = "mcp")]
-    pub(crate) fn take_end(&mut self) -> Option<Result<R, CallError>>
+    pub(crate) fn receive_end(&mut self) -> Option<Result<R, CallError>>
     where
         R: DeserializeOwned,
     {
-        let (State::Sent(at) | State::Detached(at)) = self.state else { return None };
-        let how = self.peer.shared().lock().calls.take_end(at)?;
-        self.state = State::Over;
+        let (CallState::Sent(at) | CallState::Detached(at)) = self.state else { return None };
+        let how = self.peer.shared().lock().calls.receive_end(at)?;
+        self.state = CallState::Over;
         Some(read(how))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Draft)) -> Self {
-        if let State::Draft(draft) = &mut self.state {
+        if let CallState::Draft(draft) = &mut self.state {
             change(draft);
         }
         self
     }
 
     fn cause(&self) -> Cause {
-        cause(self.watch.as_ref().map_or("", |watch| &watch.reason))
+        cause(self.extras.as_ref().map_or("", |extras| &extras.reason))
     }
 
     /// Hands the draft to the engine.
     fn make(&mut self, waker: Option<Waker>) {
-        let State::Draft(draft) = mem::replace(&mut self.state, State::Over) else { return };
+        let CallState::Draft(draft) = mem::replace(&mut self.state, CallState::Over) else { return };
         let Draft { method, mut params, mut options, on_progress, parent, is_detached } = *draft;
-        if let Some(token) = self.watch.as_ref().and_then(|watch| watch.token.as_ref()) {
-            token.watch();
+        if let Some(token) = self.extras.as_ref().and_then(|extras| extras.token.as_ref()) {
+            token.arm();
         }
-        if let Some(cause) = self.slip.get().and_then(|slip| slip.early()) {
-            self.state = State::Failed(Box::new(CallError::Cancelled(cause)));
+        if let Some(cause) = self.stop_state.get().and_then(|stop_state| stop_state.early()) {
+            self.state = CallState::Failed(Box::new(CallError::Cancelled(cause)));
             return;
         }
         let shared = self.peer.shared();
@@ -283,7 +283,7 @@ impl<R> Call<R> {
             }
             None => None,
         };
-        options.is_watched = self.slip.get().is_some();
+        options.is_watched = self.stop_state.get().is_some();
         // A hook that comes back, and what it hangs on, is run and dropped after the lock.
         let mut late_hook = None;
         let mut state = shared.lock();
@@ -293,7 +293,7 @@ impl<R> Call<R> {
             Err(misuse) => {
                 drop(state);
                 CallSpan::refused(span);
-                self.state = State::Failed(Box::new(misuse.into()));
+                self.state = CallState::Failed(Box::new(misuse.into()));
                 return;
             }
         };
@@ -310,23 +310,23 @@ impl<R> Call<R> {
         }
         let is_awaited = waker.is_some();
         let at = state.calls.insert(key, waker, rare);
-        if let Some(slip) = self.slip.get() {
+        if let Some(stop_state) = self.stop_state.get() {
             let confirms = !state.conn.dialect().is_silent();
-            if let Some(cause) = slip.made(key, confirms) {
+            if let Some(cause) = stop_state.made(key, confirms) {
                 state.conn.cancel(now, key, cause);
             }
-            state.slips.insert(key, Arc::clone(slip));
+            state.stop_states.insert(key, Arc::clone(stop_state));
         }
         drop(state);
         CallSpan::sent(span, id);
-        self.state = if is_detached { State::Detached(at) } else { State::Sent(at) };
+        self.state = if is_detached { CallState::Detached(at) } else { CallState::Sent(at) };
         if let Some((hook, parent)) = late_hook {
             hook.run(&parent.cause_for_children());
         }
         if is_awaited {
-            shared.bell.ring();
+            shared.driver_notify.notify();
         } else {
-            shared.ring();
+            shared.notify_driver();
         }
     }
 
@@ -336,7 +336,7 @@ impl<R> Call<R> {
             return;
         }
         let shared = self.peer.shared();
-        let alarm = self.watch.get_or_insert_default().alarm.get_or_insert_with(Alarm::new);
+        let alarm = self.extras.get_or_insert_default().alarm.get_or_insert_with(Alarm::new);
         loop {
             let due = shared.lock().conn.poll_timeout();
             if shared.is_driven() || alarm.poll(cx, shared.origin(), due).is_pending() {
@@ -352,13 +352,13 @@ impl<R: DeserializeOwned> Future for Call<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if matches!(this.state, State::Draft(_)) {
+        if matches!(this.state, CallState::Draft(_)) {
             this.make(Some(cx.waker().clone()));
         }
-        match mem::replace(&mut this.state, State::Over) {
-            State::Failed(error) => Poll::Ready(Err(*error)),
-            State::Over | State::Draft(_) => Poll::Ready(Err(CallError::Misuse(CallMisuse::Over))),
-            state @ (State::Sent(at) | State::Detached(at)) => {
+        match mem::replace(&mut this.state, CallState::Over) {
+            CallState::Failed(error) => Poll::Ready(Err(*error)),
+            CallState::Over | CallState::Draft(_) => Poll::Ready(Err(CallError::Misuse(CallMisuse::Over))),
+            state @ (CallState::Sent(at) | CallState::Detached(at)) => {
                 let shared = this.peer.shared();
                 // Dropped after the lock.
                 let mut old = None;
@@ -378,12 +378,12 @@ impl<R: DeserializeOwned> Future for Call<R> {
 
 impl<R> Drop for Call<R> {
     fn drop(&mut self) {
-        if let Some(token) = self.watch.as_ref().and_then(|watch| watch.token.as_ref()) {
+        if let Some(token) = self.extras.as_ref().and_then(|extras| extras.token.as_ref()) {
             token.forget();
         }
         let shared = self.peer.shared();
         match self.state {
-            State::Sent(at) => {
+            CallState::Sent(at) => {
                 let cause = self.cause();
                 let now = shared.now();
                 let (key, rare, waker) = {
@@ -395,18 +395,18 @@ impl<R> Drop for Call<R> {
                     left
                 };
                 if key.is_some() {
-                    shared.ring();
+                    shared.notify_driver();
                 }
                 if let Some((parent, place)) = rare.as_ref().and_then(|rare| rare.parent.as_ref()) {
                     parent.signal.remove(*place);
                 }
                 drop((rare, waker));
             }
-            State::Detached(at) => {
+            CallState::Detached(at) => {
                 let waker = shared.lock().calls.detach(at);
                 drop(waker);
             }
-            State::Draft(_) | State::Failed(_) | State::Over => {}
+            CallState::Draft(_) | CallState::Failed(_) | CallState::Over => {}
         }
     }
 }
@@ -414,11 +414,11 @@ impl<R> Drop for Call<R> {
 impl<R> fmt::Debug for Call<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Draft(_) => "not sent",
-            State::Sent(_) => "sent",
-            State::Detached(_) => "detached",
-            State::Failed(_) => "failed",
-            State::Over => "over",
+            CallState::Draft(_) => "not sent",
+            CallState::Sent(_) => "sent",
+            CallState::Detached(_) => "detached",
+            CallState::Failed(_) => "failed",
+            CallState::Over => "over",
         };
         f.debug_struct("Call").field("state", &state).finish_non_exhaustive()
     }
@@ -428,18 +428,18 @@ fn read<R: DeserializeOwned>(how: Settlement) -> Result<R, CallError> {
     match CallError::of(how) {
         Ok(error) => Err(error),
         Err(result) => {
-            serde_json::from_slice(&result).map_err(|error| CallError::Unreadable(Unreadable::Decode(error)))
+            serde_json::from_slice(&result).map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error)))
         }
     }
 }
 
 /// A report of progress on a call, in the peer's words.
 #[derive(Clone)]
-pub struct Progress {
+pub struct ProgressReport {
     params: Box<[u8]>,
 }
 
-impl Progress {
+impl ProgressReport {
     pub(crate) const fn new(params: Box<[u8]>) -> Self {
         Self { params }
     }
@@ -476,7 +476,7 @@ impl Progress {
     }
 }
 
-impl fmt::Debug for Progress {
+impl fmt::Debug for ProgressReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Progress").field("done", &self.done()).field("total", &self.total()).finish_non_exhaustive()
     }

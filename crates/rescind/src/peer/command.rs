@@ -17,7 +17,7 @@ use tokio::{
     sync::watch,
 };
 
-use super::work::{Hook, Link, Work};
+use super::running_request::{Hook, RunningRequest, Spawned};
 
 /// A child process that belongs to a request: see [`Context::command`](super::Context::command).
 ///
@@ -74,7 +74,7 @@ impl Leader {
     }
 
     /// Kills what is left of the group; from now on the number may be given to somebody else.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn release(&self) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         *gone = true;
@@ -82,25 +82,25 @@ impl Leader {
 }
 
 impl OwnedChild {
-    pub(crate) fn start(work: &Arc<Work>, mut command: Command) -> io::Result<Self> {
+    pub(crate) fn start(work: &Arc<RunningRequest>, mut command: Command) -> io::Result<Self> {
         // Before the child can end.
         let mut children = signal(SignalKind::child())?;
         let mut child = command.process_group(0).spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).ok_or(io::ErrorKind::NotFound)?;
         let leader = Leader::new(pid);
-        let Ok(place) = work.link(Link::Group(leader.clone())) else {
+        let Ok(place) = work.link(Spawned::Group(leader.clone())) else {
             leader.kill();
             return Err(io::Error::other("the request is over"));
         };
-        let hook = if work.kind.spares_processes { None } else { hook(work, &leader) };
+        let hook = if work.route_info.spares_processes { None } else { hook(work, &leader) };
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (tell, end) = watch::channel(None);
-        let mut keeper = Keeper { work: Arc::clone(work), leader: leader.clone(), place, hook, child };
+        let mut guard = ProcessGuard { work: Arc::clone(work), leader: leader.clone(), place, hook, child };
         tokio::spawn(async move {
-            while !keeper.leader.has_ended() && children.recv().await.is_some() {}
-            keeper.leader.bury();
-            let status = keeper.child.wait().await;
-            drop(keeper);
+            while !guard.leader.has_ended() && children.recv().await.is_some() {}
+            guard.leader.release();
+            let status = guard.child.wait().await;
+            drop(guard);
             tell.send_replace(status.ok());
         });
         Ok(Self { stdin, stdout, stderr, leader, end })
@@ -135,15 +135,15 @@ impl OwnedChild {
 }
 
 /// Waits for the end of a child; whichever way it goes itself, the group is gone then.
-struct Keeper {
-    work: Arc<Work>,
+struct ProcessGuard {
+    work: Arc<RunningRequest>,
     leader: Leader,
     place: usize,
     hook: Option<u32>,
     child: Child,
 }
 
-impl Drop for Keeper {
+impl Drop for ProcessGuard {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             self.leader.kill();
@@ -156,7 +156,7 @@ impl Drop for Keeper {
 }
 
 /// SIGTERM when the token fires; at once if it has.
-fn hook(work: &Work, leader: &Leader) -> Option<u32> {
+fn hook(work: &RunningRequest, leader: &Leader) -> Option<u32> {
     match work.signal.add(Hook::Group(leader.clone())) {
         Ok(place) => Some(place),
         Err(_fired) => {

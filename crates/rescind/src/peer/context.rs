@@ -19,18 +19,20 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{ErrorObject, Peer, current, linked, peer::to_params, shared::has_threads, work::Work};
+use super::{
+    ErrorObject, Peer, current, linked, peer::to_params, running_request::RunningRequest, shared::has_threads,
+};
 
 /// The request being handled: its cause to stop, its time, and what is done in its name.
 ///
 /// Clones are the same request. Holding one after the handler has ended keeps nothing alive but its memory.
 #[derive(Clone)]
 pub struct Context {
-    work: Arc<Work>,
+    work: Arc<RunningRequest>,
 }
 
 impl Context {
-    pub(crate) const fn new(work: Arc<Work>) -> Self {
+    pub(crate) const fn new(work: Arc<RunningRequest>) -> Self {
         Self { work }
     }
 
@@ -51,13 +53,13 @@ impl Context {
     /// The request's method.
     #[must_use]
     pub fn method(&self) -> &str {
-        &self.work.kind.method
+        &self.work.route_info.method
     }
 
     /// What the requester speaks, for this request (D2).
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
-        self.work.kind.dialect
+        self.work.route_info.dialect
     }
 
     /// The connection on which the request came.
@@ -79,8 +81,8 @@ impl Context {
     }
 
     /// Waits until the request is to stop.
-    pub fn cancelled(&self) -> Cancelled<'_> {
-        Cancelled { work: &self.work, place: None }
+    pub fn cancelled(&self) -> CancelledFuture<'_> {
+        CancelledFuture { work: &self.work, place: None }
     }
 
     /// Awaits `work` unless the request is to stop first: `cx.unless_cancelled(work).await?` in a handler ends it as
@@ -208,7 +210,7 @@ impl Context {
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
-        let (form, waiting) = (self.work.kind.dialect.progress.as_ref(), self.waiting());
+        let (form, waiting) = (self.work.route_info.dialect.progress.as_ref(), self.waiting());
         let params = form
             .zip(waiting.progress_token())
             .and_then(|(form, token)| Some((form.method, form.params(token, &Report { done, total, message })?)));
@@ -235,7 +237,7 @@ impl Context {
     }
 
     /// Writes a notification that belongs to the request in which the requester waits, once the peer has read enough.
-    async fn write(&self, waiting: &Work, method: &str, params: &[u8]) -> bool {
+    async fn write(&self, waiting: &RunningRequest, method: &str, params: &[u8]) -> bool {
         let shared = &self.work.shared;
         let has_room = {
             let (mut room, mut cancelled) = (pin!(shared.room()), self.cancelled());
@@ -247,19 +249,19 @@ impl Context {
         };
         let now = shared.now();
         let written = has_room && shared.lock().conn.notify_for(now, waiting.key, method, params);
-        shared.bell.ring();
+        shared.driver_notify.notify();
         give_way().await;
         written
     }
 
     /// The request in which the requester waits: this one, or a later round of it (D48).
-    fn waiting(&self) -> Arc<Work> {
+    fn waiting(&self) -> Arc<RunningRequest> {
         self.work.successor().unwrap_or_else(|| Arc::clone(&self.work))
     }
 
     /// The request beneath.
     #[cfg(feature = "mcp")]
-    pub(crate) const fn work(&self) -> &Arc<Work> {
+    pub(crate) const fn work(&self) -> &Arc<RunningRequest> {
         &self.work
     }
 }
@@ -293,13 +295,13 @@ impl fmt::Debug for Context {
 /// Ready when a request is to stop; made by [`Context::cancelled`].
 #[derive(Debug)]
 #[must_use = "nothing waits until it is awaited"]
-pub struct Cancelled<'a> {
-    work: &'a Work,
+pub struct CancelledFuture<'a> {
+    work: &'a RunningRequest,
     /// Where its waker is, if it is not the handler's own.
     place: Option<u32>,
 }
 
-impl Future for Cancelled<'_> {
+impl Future for CancelledFuture<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
@@ -308,7 +310,7 @@ impl Future for Cancelled<'_> {
     }
 }
 
-impl Drop for Cancelled<'_> {
+impl Drop for CancelledFuture<'_> {
     fn drop(&mut self) {
         self.work.forget_waiting(&mut self.place);
     }
@@ -318,7 +320,7 @@ impl Drop for Cancelled<'_> {
 #[must_use]
 #[derive(Debug)]
 pub struct Shield {
-    work: Arc<Work>,
+    work: Arc<RunningRequest>,
 }
 
 impl Drop for Shield {

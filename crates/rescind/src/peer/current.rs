@@ -5,14 +5,14 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use super::{trace::EnteredRequest, work::Work};
+use super::{running_request::RunningRequest, trace::EnteredRequest};
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Work>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<RunningRequest>>> = const { RefCell::new(None) };
 }
 
 /// The request being handled, if this thread is handling one.
-pub(crate) fn current() -> Option<Arc<Work>> {
+pub(crate) fn current() -> Option<Arc<RunningRequest>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
@@ -23,13 +23,13 @@ pub(crate) fn is_handling() -> bool {
 }
 
 /// Makes `work` the current request until the guard is dropped, even by a panic.
-pub(crate) fn enter(work: &Arc<Work>) -> Entered {
+pub(crate) fn enter(work: &Arc<RunningRequest>) -> Entered {
     Entered { before: CURRENT.replace(Some(Arc::clone(work))), _span: work.span.enter() }
 }
 
 #[must_use]
 pub(crate) struct Entered {
-    before: Option<Arc<Work>>,
+    before: Option<Arc<RunningRequest>>,
     _span: EnteredRequest,
 }
 

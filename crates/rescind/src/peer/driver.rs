@@ -27,18 +27,18 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use super::{
     Peer,
     background::Background,
-    call::Progress,
+    call::ProgressReport,
     error::ErrorObject,
     extract::OnRequest,
     filtered::Filtered,
     handler::Service,
-    shared::{Shared, State},
+    running_request::RunningRequest,
+    shared::{PeerShared, PeerState},
     slots::{OnProgress, Rare},
     spare::{Kept, Spare},
     task::{self, Begun},
     trace,
-    transport::{Input, Transport},
-    work::Work,
+    transport::{InputChunk, Transport},
 };
 use crate::relay::alarm::Alarm;
 
@@ -71,23 +71,23 @@ const TURNS: usize = 64;
 /// The runtime has no clock (`enable_time`), once there is something to wait for.
 #[must_use = "a connection lives only while its driver is polled"]
 pub struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<PeerShared>,
     transport: Transport,
     spare: Spare,
     alarm: Alarm,
     /// Keeps a server from ending for want of handles.
     keep: Option<Peer>,
-    phase: Phase,
+    phase: DriverPhase,
     /// How long the last bytes may take when nobody reads them.
     linger: Duration,
     error: Option<io::Error>,
-    turn: Turn,
+    turn: TurnOutput,
     filtered: Filtered,
     background: Vec<Background>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Phase {
+struct DriverPhase {
     input_ended: bool,
     ending: bool,
     /// [`ConnectionEvent::Closed`] was said.
@@ -108,12 +108,12 @@ struct Phase {
 
 /// What a turn has to deliver; kept for its capacity.
 #[derive(Default)]
-struct Turn {
+struct TurnOutput {
     events: Vec<ConnectionEvent>,
-    fires: Vec<(Arc<Work>, Cause)>,
-    forces: Vec<Arc<Work>>,
+    fires: Vec<(Arc<RunningRequest>, Cause)>,
+    forces: Vec<Arc<RunningRequest>>,
     /// Handlers that are to look whether the connection goes on.
-    wakes: Vec<Arc<Work>>,
+    wakes: Vec<Arc<RunningRequest>>,
     wakers: Vec<Waker>,
     /// Calls with stop handles that the engine knows no more, once these events are delivered.
     forgotten: Vec<OutgoingKey>,
@@ -125,13 +125,13 @@ struct Turn {
 
 impl Driver {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<PeerShared>,
         transport: Transport,
         keep: Option<Peer>,
         linger: Duration,
         config: &ConnectionConfig,
     ) -> Self {
-        let phase = Phase {
+        let phase = DriverPhase {
             input_ended: false,
             ending: false,
             closed: false,
@@ -153,7 +153,7 @@ impl Driver {
             phase,
             linger,
             error: None,
-            turn: Turn::default(),
+            turn: TurnOutput::default(),
             filtered: Filtered::new(config),
             background: Vec::new(),
         }
@@ -177,21 +177,21 @@ impl Driver {
         let moved = read.is_some();
         {
             let shared = Arc::clone(&self.shared);
-            let sieved = self.filtered.sieve(&shared.service.incoming, read.as_ref(), &self.spare.input);
+            let filtered = self.filtered.apply_filters(&shared.service.incoming, read.as_ref(), &self.spare.input);
             let mut state = shared.lock();
-            for sieved in sieved.iter().flatten() {
-                sieved.feed(&mut state.conn, now);
+            for filtered in filtered.iter().flatten() {
+                filtered.feed(&mut state.conn, now);
             }
             match read {
                 None => {}
-                Some(Ok(Input::Bytes(_) | Input::Arrivals(_))) if sieved.is_some() => {}
-                Some(Ok(Input::Bytes(_))) => state.conn.handle_input(now, &self.spare.input),
-                Some(Ok(Input::Arrivals(arrivals))) => {
+                Some(Ok(InputChunk::Bytes(_) | InputChunk::Arrivals(_))) if filtered.is_some() => {}
+                Some(Ok(InputChunk::Bytes(_))) => state.conn.handle_input(now, &self.spare.input),
+                Some(Ok(InputChunk::Arrivals(arrivals))) => {
                     for arrival in arrivals {
                         arrival.feed(&mut state.conn, now);
                     }
                 }
-                Some(end @ (Ok(Input::End) | Err(_))) => {
+                Some(end @ (Ok(InputChunk::End) | Err(_))) => {
                     self.error = end.err();
                     self.phase.input_ended = true;
                     self.phase.ending = true;
@@ -210,7 +210,7 @@ impl Driver {
             }
             self.phase.ending |= state.is_ending;
             if self.phase.ending && !std::mem::replace(&mut self.phase.end_told, true) {
-                self.turn.wakes = state.works();
+                self.turn.wakes = state.all_running();
             }
             self.turn.drain(&shared.service, &mut state, now);
             if is_due {
@@ -226,7 +226,7 @@ impl Driver {
         self.poll_write(cx) || moved
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<Input>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<InputChunk>> {
         if self.phase.input_ended || !self.phase.wants_input {
             return None;
         }
@@ -304,7 +304,7 @@ impl Driver {
     }
 
     /// Writing failed. That a peer that has ended does not read either is no fault of the link.
-    fn fail(&mut self, state: &mut State, error: io::Error) {
+    fn fail(&mut self, state: &mut PeerState, error: io::Error) {
         if !self.phase.input_ended {
             self.error = Some(error);
         }
@@ -312,7 +312,7 @@ impl Driver {
     }
 
     /// Nothing can be written any more, and nothing will be read.
-    fn lose(&mut self, state: &mut State) {
+    fn lose(&mut self, state: &mut PeerState) {
         self.phase.write_closed = true;
         self.phase.input_ended = true;
         self.phase.ending = true;
@@ -351,29 +351,29 @@ impl Driver {
                     }
                 }
                 ConnectionEvent::Settled { request: key, how } => {
-                    let rare = lock.take().settle(key, how, &mut self.turn.wakers);
+                    let rare = lock.acquire().settle(key, how, &mut self.turn.wakers);
                     self.turn.trash.extend(rare.map(|rare| *rare));
                 }
                 ConnectionEvent::Progress { request: key, params } => {
-                    let on_progress = lock.take().calls.take_progress(key);
+                    let on_progress = lock.acquire().calls.detach_progress(key);
                     if let Some(on_progress) = on_progress {
                         progress(&mut lock, key, on_progress, params);
                     }
                 }
                 ConnectionEvent::Cancelled { request: key, cause } => {
-                    if let Some(work) = lock.take().work(key) {
+                    if let Some(work) = lock.acquire().work(key) {
                         lock.release();
                         work.fire(cause);
                     }
                 }
                 ConnectionEvent::DropHandler { request: key } => {
-                    if let Some(work) = lock.take().work(key) {
+                    if let Some(work) = lock.acquire().work(key) {
                         lock.release();
                         work.force();
                     }
                 }
                 ConnectionEvent::Receipt(notice) => {
-                    lock.take().learn(*notice, &mut self.turn.wakers);
+                    lock.acquire().learn(*notice, &mut self.turn.wakers);
                 }
                 ConnectionEvent::Cancel(notice) => {
                     lock.release();
@@ -382,7 +382,7 @@ impl Driver {
                     }
                 }
                 ConnectionEvent::Delivered { request: key, answered } => {
-                    let watcher = lock.take().deliveries.remove(&key);
+                    let watcher = lock.acquire().deliveries.remove(&key);
                     lock.release();
                     // Whoever asked may have stopped waiting.
                     let _ = watcher.map(|watcher| watcher.send(answered));
@@ -393,15 +393,15 @@ impl Driver {
                 | ConnectionEvent::Violation { .. } => {}
                 ConnectionEvent::GivenUp { .. } => {
                     self.error = Some(io::ErrorKind::TimedOut.into());
-                    self.lose(lock.take());
+                    self.lose(lock.acquire());
                 }
                 ConnectionEvent::Closed => self.phase.closed = true,
             }
         }
         self.turn.events = events;
         for key in self.turn.forgotten.drain(..) {
-            if let Some(slip) = lock.take().slips.remove(&key) {
-                self.turn.wakers.extend(slip.forget());
+            if let Some(stop_state) = lock.acquire().stop_states.remove(&key) {
+                self.turn.wakers.extend(stop_state.forget());
             }
         }
         lock.release();
@@ -418,15 +418,15 @@ impl Driver {
             return lock.ended(key, HandlerEnd::Returned(reply));
         };
         lock.release();
-        let kind = route.kind(request.payload.method(), request.dialect);
-        let (work, payload) = Work::new(Arc::clone(shared), request, kind);
+        let route_info = route.route_info(request.payload.method(), request.dialect);
+        let (work, payload) = RunningRequest::new(Arc::clone(shared), request, route_info);
         let work = Arc::new(work);
         // What the handler takes of its params it has then: they are not kept for it.
         let scope = OnRequest::new(Arc::clone(&work), payload);
         match task::begin(&work, || (route.handler)(&scope), route.settings.never_blocks) {
             Begun::Ended(end) => end.with(|end| lock.ended(key, end)),
             Begun::Pending(running) => {
-                lock.take().note_work(work);
+                lock.acquire().note_running(work);
                 lock.release();
                 tokio::spawn(running);
                 self.turn.has_started = true;
@@ -438,7 +438,7 @@ impl Driver {
     fn rest(&mut self) -> Option<Instant> {
         let kept = self.spare.rest(|| self.shared.now());
         if kept == Kept::Nothing {
-            self.turn = Turn::default();
+            self.turn = TurnOutput::default();
             self.filtered.rest();
             self.shared.lock().conn.shrink();
         }
@@ -466,26 +466,26 @@ impl Driver {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let works = {
+        let all_running = {
             let now = shared.now();
             let mut state = shared.lock();
             state.conn.handle_write_closed(now);
             state.is_over = true;
             self.turn.drain(&shared.service, &mut state, now);
             self.turn.wakers.append(&mut state.closing);
-            state.works()
+            state.all_running()
         };
         shared.freed.notify_waiters();
         self.deliver();
         // No clock will run for them any more.
-        for work in works {
+        for work in all_running {
             work.fire(Cause::new(CauseCode::Disconnect));
             work.force();
         }
         drop(std::mem::take(&mut shared.lock().deliveries));
-        let slips = std::mem::take(&mut shared.lock().slips);
-        for slip in slips.into_values() {
-            self.turn.wakers.extend(slip.forget());
+        let stop_states = std::mem::take(&mut shared.lock().stop_states);
+        for stop_state in stop_states.into_values() {
+            self.turn.wakers.extend(stop_state.forget());
         }
         self.turn.wake();
         let waiting = shared.lock().background.take();
@@ -508,7 +508,7 @@ impl Future for Driver {
             if let Some(since) = this.phase.closing {
                 return this.poll_close(cx, since);
             }
-            this.shared.bell.answer();
+            this.shared.driver_notify.begin_turn();
             let moved = this.turn(cx);
             if this.is_done() {
                 this.phase.closing = Some(this.phase.stuck.unwrap_or_else(|| this.shared.now()));
@@ -529,7 +529,7 @@ impl Future for Driver {
             if this.alarm.poll(cx, this.shared.origin(), due).is_ready() {
                 continue;
             }
-            if this.shared.bell.poll_rung(cx).is_pending() {
+            if this.shared.driver_notify.poll_notified(cx).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -550,9 +550,9 @@ impl std::fmt::Debug for Driver {
     }
 }
 
-impl Turn {
+impl TurnOutput {
     /// Takes the engine's events; what stops handlers goes ahead of everything else.
-    fn drain(&mut self, service: &Service, state: &mut State, now: Instant) {
+    fn drain(&mut self, service: &Service, state: &mut PeerState, now: Instant) {
         self.events.append(&mut state.undelivered);
         while let Some(event) = state.conn.poll_event() {
             let event = match event {
@@ -592,8 +592,8 @@ impl Turn {
     }
 
     /// Calls with stop handles of which nothing more will be learnt: what was has been drained.
-    fn forget(&mut self, state: &State) {
-        let unknown = state.slips.keys().filter(|key| !state.conn.knows(**key));
+    fn forget(&mut self, state: &PeerState) {
+        let unknown = state.stop_states.keys().filter(|key| !state.conn.knows(**key));
         self.forgotten.extend(unknown);
     }
 
@@ -606,7 +606,7 @@ impl Turn {
 }
 
 /// Tells the engine how this request's handler is to be stopped, before anything can stop it.
-fn settle_route(service: &Service, state: &mut State, now: Instant, request: &IncomingRequest) {
+fn settle_route(service: &Service, state: &mut PeerState, now: Instant, request: &IncomingRequest) {
     let Some(route) = service.route(&request.payload) else { return };
     let settings = &route.settings;
     if settings.is_plain() {
@@ -626,12 +626,12 @@ fn settle_route(service: &Service, state: &mut State, now: Instant, request: &In
 
 /// The connection's lock, taken when needed and released before anybody's code runs.
 struct Lock<'a> {
-    shared: &'a Arc<Shared>,
-    state: Option<MutexGuard<'a, State>>,
+    shared: &'a Arc<PeerShared>,
+    state: Option<MutexGuard<'a, PeerState>>,
 }
 
 impl Lock<'_> {
-    fn take(&mut self) -> &mut State {
+    fn acquire(&mut self) -> &mut PeerState {
         self.state.get_or_insert_with(|| self.shared.lock())
     }
 
@@ -641,14 +641,14 @@ impl Lock<'_> {
 
     fn ended(&mut self, key: IncomingKey, end: HandlerEnd<'_>) {
         let now = self.shared.now();
-        self.take().conn.ended(now, key, end);
+        self.acquire().conn.ended(now, key, end);
     }
 }
 
 fn progress(lock: &mut Lock<'_>, key: OutgoingKey, mut on_progress: OnProgress, params: Box<[u8]>) {
     lock.release();
-    contained(|| on_progress(Progress::new(params)));
-    let unused = lock.take().calls.put_progress(key, on_progress);
+    contained(|| on_progress(ProgressReport::new(params)));
+    let unused = lock.acquire().calls.attach_progress(key, on_progress);
     if unused.is_some() {
         lock.release();
         drop(unused);

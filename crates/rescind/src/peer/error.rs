@@ -157,7 +157,7 @@ pub enum CallError {
     Input(#[source] ErrorObject),
     /// The peer's answer could not be read.
     #[error("the peer's answer cannot be read: {0}")]
-    Unreadable(#[source] Unreadable),
+    Unreadable(#[source] UnreadableAnswer),
     /// The caller's mistake; nothing was sent.
     #[error("the request cannot be made: {0}")]
     Misuse(#[source] CallMisuse),
@@ -166,7 +166,7 @@ pub enum CallError {
 /// What is wrong with an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unreadable {
+pub enum UnreadableAnswer {
     /// It is not what the caller expects.
     #[error("{0}")]
     Decode(#[source] serde_json::Error),
@@ -211,8 +211,8 @@ impl CallError {
             Settlement::Cancelled(cause) => Self::Cancelled(cause),
             Settlement::TimedOut { clock, after } => Self::TimedOut { clock, after },
             Settlement::Ended { reason } => Self::Ended { reason },
-            Settlement::Unreadable(Rejected::TooLarge) => Self::Unreadable(Unreadable::TooLarge),
-            Settlement::Unreadable(_) => Self::Unreadable(Unreadable::Invalid),
+            Settlement::Unreadable(Rejected::TooLarge) => Self::Unreadable(UnreadableAnswer::TooLarge),
+            Settlement::Unreadable(_) => Self::Unreadable(UnreadableAnswer::Invalid),
             Settlement::Closed => Self::Closed,
         })
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Peer, error::ErrorObject, shared::Shared, work::Work};
+use super::{Context, Peer, error::ErrorObject, running_request::RunningRequest, shared::PeerShared};
 
 /// Something that a handler takes as a parameter, made from the message it handles.
 ///
@@ -24,14 +24,14 @@ pub trait Extract<Scope>: Sized {
 /// A request, as extractors see it.
 #[derive(Debug)]
 pub struct OnRequest {
-    work: Arc<Work>,
+    work: Arc<RunningRequest>,
     payload: Payload,
 }
 
 /// A notification, as extractors see it.
 #[derive(Debug)]
 pub struct OnNotification {
-    shared: Arc<Shared>,
+    shared: Arc<PeerShared>,
     payload: Payload,
 }
 
@@ -46,7 +46,7 @@ pub trait Scope {
 }
 
 impl OnRequest {
-    pub(crate) const fn new(work: Arc<Work>, payload: Payload) -> Self {
+    pub(crate) const fn new(work: Arc<RunningRequest>, payload: Payload) -> Self {
         Self { work, payload }
     }
 
@@ -58,7 +58,7 @@ impl OnRequest {
 }
 
 impl OnNotification {
-    pub(crate) fn of(shared: &Arc<Shared>, payload: Payload) -> Self {
+    pub(crate) fn of(shared: &Arc<PeerShared>, payload: Payload) -> Self {
         Self { shared: Arc::clone(shared), payload }
     }
 }

@@ -75,29 +75,29 @@ impl fmt::Debug for Message<'_> {
 }
 
 /// Applies the filters of one direction to a message; one that panics lets it pass.
-pub(crate) fn apply(filters: &[Filter], body: Vec<u8>) -> Sieved {
+pub(crate) fn apply(filters: &[Filter], body: Vec<u8>) -> FilteredMessage {
     let mut body = body;
     for filter in filters {
         let pass = catch_unwind(AssertUnwindSafe(|| filter(&Message::new(&body))));
         match pass {
             Ok(Pass::Unchanged) | Err(_) => {}
             Ok(Pass::Rewritten(new)) => body = new,
-            Ok(Pass::Vetoed) => return Sieved::Vetoed(body),
+            Ok(Pass::Vetoed) => return FilteredMessage::Vetoed(body),
         }
     }
-    Sieved::Message(body)
+    FilteredMessage::Message(body)
 }
 
 /// What is left of the input once filters have seen it.
 #[derive(Debug)]
-pub(crate) enum Sieved {
+pub(crate) enum FilteredMessage {
     Message(Vec<u8>),
     Vetoed(Vec<u8>),
     Overlong(Overlong),
     Garbage(Vec<u8>),
 }
 
-impl Sieved {
+impl FilteredMessage {
     /// What filters make of a message that came by itself.
     pub(crate) fn of(filters: &[Filter], arrival: &Arrival) -> Self {
         match arrival {
@@ -118,32 +118,32 @@ impl Sieved {
 
 /// Takes the input apart for the filters.
 #[derive(Debug)]
-pub(crate) struct Sieve {
+pub(crate) struct FilterDecoder {
     decoder: Decoder,
 }
 
-impl Sieve {
+impl FilterDecoder {
     pub(crate) fn new(framing: Framing, max_message: usize) -> Self {
         Self { decoder: Decoder::new(Some(framing), max_message) }
     }
 
-    pub(crate) fn take(&mut self, filters: &[Filter], mut bytes: &[u8]) -> Vec<Sieved> {
-        let mut sieved = Vec::new();
+    pub(crate) fn decode(&mut self, filters: &[Filter], mut bytes: &[u8]) -> Vec<FilteredMessage> {
+        let mut filtered = Vec::new();
         while let Some(chunk) = self.decoder.decode(&mut bytes) {
-            sieved.push(match chunk {
+            filtered.push(match chunk {
                 Chunk::Frame(framed) => apply(filters, framed.body().to_vec()),
-                Chunk::Overlong(message) => Sieved::Overlong(message),
-                Chunk::Broken(broken) => Sieved::Garbage(broken.raw.to_vec()),
+                Chunk::Overlong(message) => FilteredMessage::Overlong(message),
+                Chunk::Broken(broken) => FilteredMessage::Garbage(broken.raw.to_vec()),
             });
         }
-        sieved
+        filtered
     }
 
     /// The input has ended: a last line without its line break is a message if it can be read as one.
-    pub(crate) fn finish(&mut self, filters: &[Filter]) -> Option<Sieved> {
+    pub(crate) fn finish(&mut self, filters: &[Filter]) -> Option<FilteredMessage> {
         match self.decoder.finish()? {
             Leftover::Line(line) if frame::parse(&line).is_ok() => Some(apply(filters, line)),
-            Leftover::Overlong(message) => Some(Sieved::Overlong(message)),
+            Leftover::Overlong(message) => Some(FilteredMessage::Overlong(message)),
             Leftover::Line(_) | Leftover::Half(_) => None,
         }
     }

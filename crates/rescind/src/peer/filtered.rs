@@ -8,15 +8,15 @@ use std::{
 use rescind_proto::{connection::ConnectionConfig, framing::Framing};
 
 use super::{
-    filter::{self, Filter, Sieve, Sieved},
-    shared::Shared,
-    transport::{Input, Io},
+    filter::{self, Filter, FilterDecoder, FilteredMessage},
+    shared::PeerShared,
+    transport::{InputChunk, Io},
 };
 
 /// What filters need; idle without any.
 pub(crate) struct Filtered {
     framing: Framing,
-    input: Sieve,
+    input: FilterDecoder,
     /// Frames that passed, and how much of them is written.
     output: Vec<u8>,
     written: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Filtered {
 
 impl Filtered {
     pub(crate) fn new(config: &ConnectionConfig) -> Self {
-        let input = Sieve::new(config.framing, config.max_message);
+        let input = FilterDecoder::new(config.framing, config.max_message);
         Self { framing: config.framing, input, output: Vec::new(), written: 0 }
     }
 
@@ -41,19 +41,21 @@ impl Filtered {
     }
 
     /// What filters make of the input, whose bytes are at the start of `buffer`; `None` without filters.
-    pub(crate) fn sieve(
+    pub(crate) fn apply_filters(
         &mut self,
         filters: &[Filter],
-        read: Option<&io::Result<Input>>,
+        read: Option<&io::Result<InputChunk>>,
         buffer: &[u8],
-    ) -> Option<Vec<Sieved>> {
+    ) -> Option<Vec<FilteredMessage>> {
         if filters.is_empty() {
             return None;
         }
         Some(match read? {
-            Ok(Input::Bytes(bytes)) => self.input.take(filters, &buffer[..*bytes]),
-            Ok(Input::Arrivals(arrivals)) => arrivals.iter().map(|arrival| Sieved::of(filters, arrival)).collect(),
-            Ok(Input::End) | Err(_) => self.input.finish(filters).into_iter().collect(),
+            Ok(InputChunk::Bytes(bytes)) => self.input.decode(filters, &buffer[..*bytes]),
+            Ok(InputChunk::Arrivals(arrivals)) => {
+                arrivals.iter().map(|arrival| FilteredMessage::of(filters, arrival)).collect()
+            }
+            Ok(InputChunk::End) | Err(_) => self.input.finish(filters).into_iter().collect(),
         })
     }
 
@@ -63,7 +65,7 @@ impl Filtered {
         &mut self,
         cx: &mut Context<'_>,
         io: &mut Io,
-        shared: &Shared,
+        shared: &PeerShared,
     ) -> io::Result<(bool, bool)> {
         let mut wrote = false;
         loop {
@@ -82,11 +84,11 @@ impl Filtered {
             self.written = 0;
             let Some((frame, taken)) = shared.lock().conn.take_frame() else { return Ok((wrote, false)) };
             let passes = match filter::apply(&shared.service.outgoing, filter::body(&frame, self.framing)) {
-                Sieved::Message(body) => {
+                FilteredMessage::Message(body) => {
                     self.framing.write(&mut self.output, &body);
                     true
                 }
-                Sieved::Vetoed(_) | Sieved::Overlong(_) | Sieved::Garbage(_) => false,
+                FilteredMessage::Vetoed(_) | FilteredMessage::Overlong(_) | FilteredMessage::Garbage(_) => false,
             };
             shared.lock().conn.handle_taken(shared.now(), taken, passes);
             wrote = true;

@@ -22,24 +22,24 @@ use super::{
     error::ErrorObject,
     extract::{Extract, OnNotification, OnRequest},
     filter::Filter,
-    shared::Shared,
-    work::Kind,
+    running_request::RouteInfo,
+    shared::PeerShared,
 };
 
 /// How a handler's future ended.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum HandlerOutput {
     /// A result, as JSON.
     Value(Vec<u8>),
     Error(ErrorObject),
 }
 
-pub(crate) type Handling = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type BoxedHandler = Pin<Box<dyn Future<Output = HandlerOutput> + Send>>;
 
 /// Calls a handler. Errors are those of its extractors.
-pub(crate) type StartHandler = Arc<dyn Fn(&OnRequest) -> Result<Handling, ErrorObject> + Send + Sync>;
+pub(crate) type StartHandler = Arc<dyn Fn(&OnRequest) -> Result<BoxedHandler, ErrorObject> + Send + Sync>;
 
-pub(crate) type OnNotice = Box<dyn Fn(&Arc<Shared>, Payload) -> Result<(), ErrorObject> + Send + Sync>;
+pub(crate) type OnNotice = Box<dyn Fn(&Arc<PeerShared>, Payload) -> Result<(), ErrorObject> + Send + Sync>;
 
 pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
 
@@ -81,15 +81,15 @@ pub struct ErasedNotice(pub(crate) OnNotice);
 pin_project! {
     /// A handler's future with its output made an outcome: an async function that awaits it would hold it twice, as
     /// its argument and as what it awaits, and most of what a waiting request costs is this.
-    pub(crate) struct Answered<F, M> {
+    pub(crate) struct HandlerFuture<F, M> {
         #[pin]
         handling: F,
         outcome: M,
     }
 }
 
-impl<F: Future, M: Fn(F::Output) -> Outcome> Answered<F, M> {
-    pub(crate) fn boxed(handling: F, outcome: M) -> Handling
+impl<F: Future, M: Fn(F::Output) -> HandlerOutput> HandlerFuture<F, M> {
+    pub(crate) fn boxed(handling: F, outcome: M) -> BoxedHandler
     where
         F: Send + 'static,
         M: Send + 'static,
@@ -98,21 +98,21 @@ impl<F: Future, M: Fn(F::Output) -> Outcome> Answered<F, M> {
     }
 }
 
-impl<F: Future, M: Fn(F::Output) -> Outcome> Future for Answered<F, M> {
-    type Output = Outcome;
+impl<F: Future, M: Fn(F::Output) -> HandlerOutput> Future for HandlerFuture<F, M> {
+    type Output = HandlerOutput;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<HandlerOutput> {
         let this = self.project();
         this.handling.poll(cx).map(this.outcome)
     }
 }
 
 /// The outcome of a handler that came to `result`.
-pub(crate) fn outcome<T: Serialize, E: Into<ErrorObject>>(result: Result<T, E>) -> Outcome {
+pub(crate) fn outcome<T: Serialize, E: Into<ErrorObject>>(result: Result<T, E>) -> HandlerOutput {
     match result.map(|value| serde_json::to_vec(&value)) {
-        Ok(Ok(json)) => Outcome::Value(json),
-        Ok(Err(error)) => Outcome::Error(ErrorObject::internal(format!("the result is no JSON: {error}"))),
-        Err(error) => Outcome::Error(error.into()),
+        Ok(Ok(json)) => HandlerOutput::Value(json),
+        Ok(Err(error)) => HandlerOutput::Error(ErrorObject::internal(format!("the result is no JSON: {error}"))),
+        Err(error) => HandlerOutput::Error(error.into()),
     }
 }
 
@@ -129,7 +129,7 @@ macro_rules! handlers {
             fn erased(self) -> Erased {
                 Erased(Arc::new(move |scope| {
                     let _ = scope;
-                    Ok(Answered::boxed(self($($arg::extract(scope)?),*), outcome))
+                    Ok(HandlerFuture::boxed(self($($arg::extract(scope)?),*), outcome))
                 }))
             }
         }
@@ -167,14 +167,14 @@ handlers!(A B C D E1 G H I);
 #[derive(Clone)]
 pub struct Route {
     pub(crate) handler: StartHandler,
-    pub(crate) settings: Settings,
+    pub(crate) settings: RouteSettings,
     /// What its requests share, once there was one.
-    kind: OnceLock<Arc<Kind>>,
+    route_info: OnceLock<Arc<RouteInfo>>,
 }
 
 /// How the requests of a route are stopped (D22).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct RouteSettings {
     pub(crate) grace: Grace,
     pub(crate) is_shielded: bool,
     pub(crate) time_limit: Option<Duration>,
@@ -185,7 +185,7 @@ pub(crate) struct Settings {
     pub(crate) may_ask: bool,
 }
 
-impl Settings {
+impl RouteSettings {
     pub(crate) fn is_plain(&self) -> bool {
         self.grace == Grace::Default && !self.is_shielded && self.time_limit.is_none() && self.cancel_result.is_none()
     }
@@ -193,7 +193,7 @@ impl Settings {
 
 /// A route for this handler, to be given settings of its own.
 pub fn route<Args>(handler: impl RequestHandler<Args>) -> Route {
-    Route { handler: handler.erased().0, settings: Settings::default(), kind: OnceLock::new() }
+    Route { handler: handler.erased().0, settings: RouteSettings::default(), route_info: OnceLock::new() }
 }
 
 impl Route {
@@ -255,10 +255,10 @@ impl Route {
 
 impl Route {
     /// What its requests like this one share: those like its first, that is, and most are.
-    pub(crate) fn kind(&self, method: &str, dialect: &'static Dialect) -> Arc<Kind> {
+    pub(crate) fn route_info(&self, method: &str, dialect: &'static Dialect) -> Arc<RouteInfo> {
         let settings = &self.settings;
         let new = || {
-            Arc::new(Kind {
+            Arc::new(RouteInfo {
                 method: method.into(),
                 dialect,
                 spares_processes: settings.spares_processes,
@@ -266,7 +266,7 @@ impl Route {
                 may_ask: settings.may_ask,
             })
         };
-        let first = self.kind.get_or_init(new);
+        let first = self.route_info.get_or_init(new);
         let is_alike = *first.method == *method && std::ptr::eq(first.dialect, dialect);
         if is_alike { Arc::clone(first) } else { new() }
     }
@@ -292,7 +292,7 @@ impl Route {
     {
         let handler = self.handler;
         let handler: StartHandler = Arc::new(move |scope| match take(scope)? {
-            Some(answer) => Ok(Answered::boxed(answer, outcome)),
+            Some(answer) => Ok(HandlerFuture::boxed(answer, outcome)),
             None => handler(scope),
         });
         Self { handler, ..self }
@@ -300,7 +300,10 @@ impl Route {
 
     /// Has `wrap` see each request, and whatever becomes of it.
     #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
-    pub(crate) fn wrapped(self, wrap: impl Fn(&OnRequest, Handling) -> Handling + Send + Sync + 'static) -> Self {
+    pub(crate) fn wrapped(
+        self,
+        wrap: impl Fn(&OnRequest, BoxedHandler) -> BoxedHandler + Send + Sync + 'static,
+    ) -> Self {
         let handler = self.handler;
         let handler: StartHandler = Arc::new(move |scope| Ok(wrap(scope, handler(scope)?)));
         Self { handler, ..self }

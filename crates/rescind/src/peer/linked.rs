@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     current,
-    work::{Link, Work},
+    running_request::{RunningRequest, Spawned},
 };
 
 /// A future polled in the name of a request; its link is undone when it is gone, whichever way it went.
@@ -24,7 +24,7 @@ struct Linked<F> {
 
 /// Undoes a link when dropped.
 struct Unlink {
-    work: Arc<Work>,
+    work: Arc<RunningRequest>,
     place: Option<usize>,
 }
 
@@ -56,28 +56,28 @@ impl<F> Drop for Linked<F> {
     }
 }
 
-pub(crate) fn spawn<F>(work: &Arc<Work>, future: F) -> JoinHandle<F::Output>
+pub(crate) fn spawn<F>(work: &Arc<RunningRequest>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     // The task is linked before it can end: its abort handle follows.
-    let place = work.link(Link::Thread).ok();
+    let place = work.link(Spawned::Thread).ok();
     let unlink = Unlink { work: Arc::clone(work), place };
     let task = tokio::spawn(Linked { future: Some(Box::pin(future)), unlink });
     match place {
-        Some(place) => work.relink(place, Link::Task(task.abort_handle())),
+        Some(place) => work.relink(place, Spawned::Task(task.abort_handle())),
         None => task.abort(),
     }
     task
 }
 
-pub(crate) fn spawn_blocking<F, T>(work: &Arc<Work>, run: F) -> JoinHandle<T>
+pub(crate) fn spawn_blocking<F, T>(work: &Arc<RunningRequest>, run: F) -> JoinHandle<T>
 where
     F: FnOnce(CancellationToken) -> T + Send + 'static,
     T: Send + 'static,
 {
-    let unlink = Unlink { work: Arc::clone(work), place: work.link(Link::Thread).ok() };
+    let unlink = Unlink { work: Arc::clone(work), place: work.link(Spawned::Thread).ok() };
     let token = work.token();
     tokio::task::spawn_blocking(move || {
         let _entered = current::enter(&unlink.work);

@@ -52,6 +52,7 @@ mod on_token;
 #[expect(clippy::module_inception, reason = "the handle is what the module is named for")]
 mod peer;
 mod receipt;
+pub(crate) mod running_request;
 pub(crate) mod shared;
 mod slots;
 mod spare;
@@ -59,13 +60,12 @@ mod sync;
 mod task;
 mod trace;
 pub mod transport;
-pub(crate) mod work;
 
 pub use builder::Builder;
-pub use call::{Call, Progress};
-pub use context::{Cancelled, Context, Shield};
+pub use call::{Call, ProgressReport};
+pub use context::{CancelledFuture, Context, Shield};
 pub use driver::Driver;
-pub use error::{CallError, CallMisuse, ErrorObject, Unreadable};
+pub use error::{CallError, CallMisuse, ErrorObject, UnreadableAnswer};
 pub use extract::{Method, Params, RawParams};
 #[doc(hidden)]
 pub use handler::{Erased, ErasedNotice};

@@ -16,10 +16,10 @@ use super::receipt::StopHandle;
 /// As long as it waits, the token keeps it, and it keeps its place in the token: [`forget`](Self::forget) ends that.
 pub(crate) struct OnToken {
     stop: StopHandle,
-    state: Mutex<State>,
+    state: Mutex<TokenState>,
 }
 
-struct State {
+struct TokenState {
     /// Absent once it has fired or is forgotten.
     fired: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     reason: Box<str>,
@@ -28,7 +28,7 @@ struct State {
 impl OnToken {
     /// Waits for nothing until it [watches](Self::watch).
     pub(crate) fn new(token: CancellationToken, stop: StopHandle, reason: &str) -> Arc<Self> {
-        let state = State { fired: Some(Box::pin(token.cancelled_owned())), reason: reason.into() };
+        let state = TokenState { fired: Some(Box::pin(token.cancelled_owned())), reason: reason.into() };
         Arc::new(Self { stop, state: Mutex::new(state) })
     }
 
@@ -38,7 +38,7 @@ impl OnToken {
     }
 
     /// Cancels the call if the token has fired, and else as soon as it does, on the thread that fires it.
-    pub(crate) fn watch(self: &Arc<Self>) {
+    pub(crate) fn arm(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
         let reason = self.with(|state| {
             let polled = state.fired.as_mut()?.as_mut().poll(&mut Context::from_waker(&waker));
@@ -56,13 +56,13 @@ impl OnToken {
         drop(fired);
     }
 
-    fn with<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, use_it: impl FnOnce(&mut TokenState) -> T) -> T {
         use_it(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Wake for OnToken {
     fn wake(self: Arc<Self>) {
-        self.watch();
+        self.arm();
     }
 }

@@ -11,7 +11,7 @@ use rescind_proto::{
 };
 use serde::Serialize;
 
-use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, shared::Shared};
+use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, shared::PeerShared};
 
 /// One connection, both directions: requests to the other side, and its requests to us.
 ///
@@ -19,7 +19,7 @@ use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::
 /// dropped, calls in flight and detached ones included, it shuts down in order; one that is [served](Builder::serve) goes on to the
 /// end of its input.
 pub struct Peer {
-    shared: Arc<Shared>,
+    shared: Arc<PeerShared>,
 }
 
 impl Peer {
@@ -90,7 +90,7 @@ impl Peer {
     fn queue(&self, method: &str, params: &[u8]) -> Result<(), CallError> {
         let now = self.shared.now();
         self.shared.lock().conn.notify(now, method, params)?;
-        self.shared.ring();
+        self.shared.notify_driver();
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Peer {
     pub fn stop(&self, key: IncomingKey, cause: Cause) -> bool {
         let now = self.shared.now();
         let stopped = self.shared.lock().conn.stop(now, key, cause);
-        self.shared.ring();
+        self.shared.notify_driver();
         stopped
     }
 
@@ -110,7 +110,7 @@ impl Peer {
         let mut json = Vec::new();
         rescind_proto::json::write_string(&mut json, session);
         self.shared.lock().conn.stop_turn(now, &json);
-        self.shared.ring();
+        self.shared.notify_driver();
     }
 
     /// Runs `work` on the connection's driver, for a caller that does not wait for it, such as a `drop` that has to send
@@ -194,12 +194,12 @@ impl Peer {
         self.shared.lock().conn.peer_task_capability(path)
     }
 
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: &Arc<PeerShared>) -> Self {
         shared.add_handle();
         Self { shared: Arc::clone(shared) }
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<PeerShared> {
         &self.shared
     }
 }

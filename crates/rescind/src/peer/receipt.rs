@@ -16,23 +16,23 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::shared::{Shared, State};
+use super::shared::{PeerShared, PeerState};
 
 /// What a call and its stop handles share.
-pub(crate) struct Slip {
-    shared: Arc<Shared>,
-    state: Mutex<SlipState>,
+pub(crate) struct StopState {
+    shared: Arc<PeerShared>,
+    state: Mutex<StopRecord>,
 }
 
 #[derive(Default)]
-struct SlipState {
+struct StopRecord {
     /// The engine's key, once the request was made.
     key: Option<OutgoingKey>,
     /// A cancel that came before that.
     early: Option<Cause>,
     receipt: Option<Receipt>,
     /// How the call ended, if it has.
-    over: Option<Over>,
+    over: Option<HowEnded>,
     /// Whether the peer answers a request that it was asked to cancel.
     confirms: bool,
     /// The connection has forgotten the request: nothing more will be learnt.
@@ -41,7 +41,7 @@ struct SlipState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
+enum HowEnded {
     Answered,
     Closed,
     Otherwise,
@@ -110,17 +110,17 @@ impl fmt::Debug for StopHandle {
     }
 }
 
-impl Stoppable for Slip {
+impl Stoppable for StopState {
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
         let shared = &self.shared;
         let now = shared.now();
         let key = {
-            let mut slip = self.lock();
-            if slip.key.is_none() && slip.over.is_none() {
-                slip.early.get_or_insert_with(|| cause.clone());
-                slip.receipt.get_or_insert_with(|| never_sent(cause.clone(), now));
+            let mut stop_state = self.lock();
+            if stop_state.key.is_none() && stop_state.over.is_none() {
+                stop_state.early.get_or_insert_with(|| cause.clone());
+                stop_state.receipt.get_or_insert_with(|| never_sent(cause.clone(), now));
             }
-            slip.key
+            stop_state.key
         };
         if let Some(key) = key {
             {
@@ -130,12 +130,12 @@ impl Stoppable for Slip {
                     None => conn.cancel(now, key, cause.clone()),
                 };
             }
-            shared.ring();
+            shared.notify_driver();
             if !shared.is_driven() {
                 shared.settle_undriven();
             }
         }
-        ReceiptFuture { slip: self, cause, asked: now }
+        ReceiptFuture { stop_state: self, cause, asked: now }
     }
 
     fn receipt(&self) -> Option<Receipt> {
@@ -143,10 +143,13 @@ impl Stoppable for Slip {
     }
 }
 
-impl fmt::Debug for Slip {
+impl fmt::Debug for StopState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slip = self.lock();
-        f.debug_struct("Slip").field("key", &slip.key).field("receipt", &slip.receipt).finish_non_exhaustive()
+        let stop_state = self.lock();
+        f.debug_struct("StopState")
+            .field("key", &stop_state.key)
+            .field("receipt", &stop_state.receipt)
+            .finish_non_exhaustive()
     }
 }
 
@@ -157,7 +160,7 @@ impl fmt::Debug for Slip {
 /// any case at the end of the connection, or when it forgets the request: after ten minutes by default, sooner while
 /// more than 4,096 cancelled calls are unanswered. Dropping it takes nothing back.
 pub struct ReceiptFuture {
-    slip: Arc<Slip>,
+    stop_state: Arc<StopState>,
     cause: Cause,
     asked: Instant,
 }
@@ -165,12 +168,12 @@ pub struct ReceiptFuture {
 impl ReceiptFuture {
     /// A receipt that is known already.
     #[cfg(feature = "mcp")]
-    pub(crate) fn known(shared: &Arc<Shared>, cause: Cause, outcome: Outcome) -> Self {
+    pub(crate) fn known(shared: &Arc<PeerShared>, cause: Cause, outcome: Outcome) -> Self {
         let asked = shared.now();
-        let slip = Slip::of_ended(Arc::clone(shared));
+        let stop_state = StopState::of_ended(Arc::clone(shared));
         let written = (outcome == Outcome::Sent).then_some(asked);
-        slip.lock().receipt = Some(Receipt { cause: cause.clone(), asked, written, outcome });
-        Self { slip, cause, asked }
+        stop_state.lock().receipt = Some(Receipt { cause: cause.clone(), asked, written, outcome });
+        Self { stop_state, cause, asked }
     }
 }
 
@@ -178,17 +181,17 @@ impl Future for ReceiptFuture {
     type Output = Receipt;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Receipt> {
-        let mut slip = self.slip.lock();
+        let mut stop_state = self.stop_state.lock();
         let made_up = |outcome| Receipt { cause: self.cause.clone(), asked: self.asked, written: None, outcome };
-        let found = match (&slip.receipt, slip.over) {
-            (Some(receipt), _) if slip.is_settled(receipt.outcome) => Some(receipt.clone()),
-            (None, Some(Over::Answered)) => Some(made_up(Outcome::CompletedFirst)),
-            (None, Some(Over::Closed | Over::Otherwise)) => Some(made_up(Outcome::Unknown)),
-            (None, None) if slip.is_forgotten => Some(made_up(Outcome::Unknown)),
+        let found = match (&stop_state.receipt, stop_state.over) {
+            (Some(receipt), _) if stop_state.is_settled(receipt.outcome) => Some(receipt.clone()),
+            (None, Some(HowEnded::Answered)) => Some(made_up(Outcome::CompletedFirst)),
+            (None, Some(HowEnded::Closed | HowEnded::Otherwise)) => Some(made_up(Outcome::Unknown)),
+            (None, None) if stop_state.is_forgotten => Some(made_up(Outcome::Unknown)),
             (Some(_) | None, _) => None,
         };
-        if found.is_none() && !slip.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            slip.wakers.push(cx.waker().clone());
+        if found.is_none() && !stop_state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            stop_state.wakers.push(cx.waker().clone());
         }
         found.map_or(Poll::Pending, Poll::Ready)
     }
@@ -200,40 +203,40 @@ impl fmt::Debug for ReceiptFuture {
     }
 }
 
-impl SlipState {
+impl StopRecord {
     const fn is_settled(&self, outcome: Outcome) -> bool {
         outcome.is_final() || self.is_forgotten || matches!(outcome, Outcome::Sent) && !self.confirms
     }
 }
 
-impl Slip {
-    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+impl StopState {
+    pub(crate) fn new(shared: Arc<PeerShared>) -> Arc<Self> {
         Arc::new(Self { shared, state: Mutex::default() })
     }
 
-    /// The slip of a request that was made, in this slot.
-    pub(crate) fn of_sent(shared: &Arc<Shared>, at: u32) -> Arc<Self> {
-        let slip = Self::new(Arc::clone(shared));
+    /// The state of a request that was made, in this slot.
+    pub(crate) fn of_sent(shared: &Arc<PeerShared>, at: u32) -> Arc<Self> {
+        let stop_state = Self::new(Arc::clone(shared));
         let mut state = shared.lock();
-        let State { conn, calls, slips, .. } = &mut *state;
+        let PeerState { conn, calls, stop_states, .. } = &mut *state;
         match (calls.key(at), calls.end(at)) {
             (Some(key), _) => {
-                slip.made(key, !conn.dialect().is_silent());
+                stop_state.made(key, !conn.dialect().is_silent());
                 conn.watch(key);
-                slips.insert(key, Arc::clone(&slip));
+                stop_states.insert(key, Arc::clone(&stop_state));
             }
-            (None, Some(how)) => drop(slip.over(how)),
-            (None, None) => drop(slip.over(&Settlement::Closed)),
+            (None, Some(how)) => drop(stop_state.over(how)),
+            (None, None) => drop(stop_state.over(&Settlement::Closed)),
         }
         drop(state);
-        slip
+        stop_state
     }
 
-    /// The slip of a request that is over.
-    pub(crate) fn of_ended(shared: Arc<Shared>) -> Arc<Self> {
-        let slip = Self::new(shared);
-        drop(slip.over(&Settlement::Closed));
-        slip
+    /// The state of a request that is over.
+    pub(crate) fn of_ended(shared: Arc<PeerShared>) -> Arc<Self> {
+        let stop_state = Self::new(shared);
+        drop(stop_state.over(&Settlement::Closed));
+        stop_state
     }
 
     /// A cancel that came before the request was made.
@@ -243,42 +246,42 @@ impl Slip {
 
     /// The request was made; gives a cancel that has come meanwhile.
     pub(crate) fn made(&self, key: OutgoingKey, confirms: bool) -> Option<Cause> {
-        let mut slip = self.lock();
-        slip.key = Some(key);
-        slip.confirms = confirms;
-        slip.early.clone()
+        let mut stop_state = self.lock();
+        stop_state.key = Some(key);
+        stop_state.confirms = confirms;
+        stop_state.early.clone()
     }
 
     /// More is known; whoever is to hear of it.
     #[must_use]
     pub(crate) fn learn(&self, receipt: Receipt) -> Vec<Waker> {
-        let mut slip = self.lock();
-        slip.receipt = Some(receipt);
-        std::mem::take(&mut slip.wakers)
+        let mut stop_state = self.lock();
+        stop_state.receipt = Some(receipt);
+        std::mem::take(&mut stop_state.wakers)
     }
 
     /// The call is over; who is to hear of it, and whether it ended without a cancel: then nothing follows.
     #[must_use]
     pub(crate) fn over(&self, how: &Settlement) -> (Vec<Waker>, bool) {
-        let mut slip = self.lock();
+        let mut stop_state = self.lock();
         let over = match how {
-            Settlement::Result(_) | Settlement::PeerError(_) | Settlement::Unreadable(_) => Over::Answered,
-            Settlement::Closed => Over::Closed,
-            Settlement::Cancelled(_) | Settlement::TimedOut { .. } | Settlement::Ended { .. } => Over::Otherwise,
+            Settlement::Result(_) | Settlement::PeerError(_) | Settlement::Unreadable(_) => HowEnded::Answered,
+            Settlement::Closed => HowEnded::Closed,
+            Settlement::Cancelled(_) | Settlement::TimedOut { .. } | Settlement::Ended { .. } => HowEnded::Otherwise,
         };
-        slip.over = Some(over);
-        (std::mem::take(&mut slip.wakers), over != Over::Otherwise && slip.receipt.is_none())
+        stop_state.over = Some(over);
+        (std::mem::take(&mut stop_state.wakers), over != HowEnded::Otherwise && stop_state.receipt.is_none())
     }
 
     /// Nothing more will be learnt.
     #[must_use]
     pub(crate) fn forget(&self) -> Vec<Waker> {
-        let mut slip = self.lock();
-        slip.is_forgotten = true;
-        std::mem::take(&mut slip.wakers)
+        let mut stop_state = self.lock();
+        stop_state.is_forgotten = true;
+        std::mem::take(&mut stop_state.wakers)
     }
 
-    fn lock(&self) -> MutexGuard<'_, SlipState> {
+    fn lock(&self) -> MutexGuard<'_, StopRecord> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,16 +32,16 @@ use super::{
     background::Background,
     current,
     handler::Service,
-    receipt::Slip,
+    receipt::StopState,
+    running_request::RunningRequest,
     slots::{Rare, Slots},
-    sync::Bell,
+    sync::DriverNotify,
     trace::LinkTrace,
-    work::Work,
 };
 
-pub(crate) struct Shared {
+pub(crate) struct PeerShared {
     origin: tokio::time::Instant,
-    pub(crate) bell: Bell,
+    pub(crate) driver_notify: DriverNotify,
     /// Wakes those who wait for room in what is to be written.
     pub(crate) freed: Notify,
     /// Handles that callers hold: without any, the connection ends.
@@ -50,16 +50,16 @@ pub(crate) struct Shared {
     is_driven: AtomicBool,
     pub(crate) service: Arc<Service>,
     pub(crate) link: LinkTrace,
-    state: Mutex<State>,
+    state: Mutex<PeerState>,
 }
 
-pub(crate) struct State {
+pub(crate) struct PeerState {
     pub(crate) conn: Connection,
     pub(crate) calls: Slots,
     /// Handlers at work that were not ready at once, by the place of their key.
-    works: Vec<Option<Arc<Work>>>,
+    all_running: Vec<Option<Arc<RunningRequest>>>,
     /// Calls somebody holds a stop handle of.
-    pub(crate) slips: HashMap<OutgoingKey, Arc<Slip>>,
+    pub(crate) stop_states: HashMap<OutgoingKey, Arc<StopState>>,
     /// Those who wait to hear that an answer has left.
     pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
     /// What the engine emitted before there was a driver.
@@ -74,13 +74,13 @@ pub(crate) struct State {
     pub(crate) is_over: bool,
 }
 
-impl Shared {
+impl PeerShared {
     pub(crate) fn new(config: ConnectionConfig, service: impl Into<Arc<Service>>) -> Arc<Self> {
-        let state = State {
+        let state = PeerState {
             conn: Connection::new(config),
             calls: Slots::default(),
-            works: Vec::new(),
-            slips: HashMap::new(),
+            all_running: Vec::new(),
+            stop_states: HashMap::new(),
             deliveries: HashMap::new(),
             undelivered: Vec::new(),
             background: Some(Vec::new()),
@@ -90,7 +90,7 @@ impl Shared {
         };
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
-            bell: Bell::new(),
+            driver_notify: DriverNotify::new(),
             freed: Notify::new(),
             handles: AtomicUsize::new(0),
             is_driven: AtomicBool::new(false),
@@ -100,7 +100,7 @@ impl Shared {
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PeerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,7 +122,7 @@ impl Shared {
     pub(crate) fn cancel(&self, key: OutgoingKey, cause: Cause) {
         let now = self.now();
         self.lock().conn.cancel(now, key, cause);
-        self.ring();
+        self.notify_driver();
     }
 
     /// Waits until the peer leaves little enough unread for more notifications (D13), or the connection has ended.
@@ -157,7 +157,7 @@ impl Shared {
         };
         match late {
             Some(late) => late.poll_last(),
-            None => self.ring(),
+            None => self.notify_driver(),
         }
     }
 
@@ -169,7 +169,7 @@ impl Shared {
             state.is_ending = true;
             state.conn.shutdown(now);
         }
-        self.ring();
+        self.notify_driver();
     }
 
     /// Waits until the connection has ended and everything of it is settled.
@@ -193,10 +193,10 @@ impl Shared {
         let work = {
             let mut state = self.lock();
             state.conn.ended(now, key, end);
-            state.forget_work(key)
+            state.forget_running(key)
         };
         drop(work);
-        self.bell.ring();
+        self.driver_notify.notify();
     }
 
     /// Calls the driver, from code that may go on without an await.
@@ -204,8 +204,8 @@ impl Shared {
     /// A task that is woken on a thread of the runtime runs there next, and on no other thread: if a handler did it,
     /// and then computes, the driver would wait for it (D50). Whatever is woken after it takes that place, and the
     /// driver is anybody's.
-    pub(crate) fn ring(&self) {
-        if self.bell.ring() && current::is_handling() && has_threads() {
+    pub(crate) fn notify_driver(&self) {
+        if self.driver_notify.notify() && current::is_handling() && has_threads() {
             drop(tokio::spawn(async {}));
         }
     }
@@ -216,7 +216,7 @@ impl Shared {
 
     pub(crate) fn drop_handle(&self) {
         if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.bell.ring();
+            self.driver_notify.notify();
         }
     }
 
@@ -271,17 +271,17 @@ impl Shared {
     }
 }
 
-impl State {
+impl PeerState {
     /// One of our requests is settled. Its caller's wakers are added; what hung on the call is to be dropped without
     /// any lock.
     pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement, wakers: &mut Vec<Waker>) -> Option<Box<Rare>> {
-        if !self.slips.is_empty()
-            && let Some(slip) = self.slips.get(&key)
+        if !self.stop_states.is_empty()
+            && let Some(stop_state) = self.stop_states.get(&key)
         {
-            let (waiting, is_done) = slip.over(&how);
+            let (waiting, is_done) = stop_state.over(&how);
             wakers.extend(waiting);
             if is_done {
-                self.slips.remove(&key);
+                self.stop_states.remove(&key);
             }
         }
         let (waker, rare) = self.calls.settle(key, how);
@@ -291,33 +291,33 @@ impl State {
 
     /// More is known of what came of a cancel.
     pub(crate) fn learn(&mut self, notice: ReceiptNotice, wakers: &mut Vec<Waker>) {
-        if let Some(slip) = self.slips.get(&notice.request) {
+        if let Some(stop_state) = self.stop_states.get(&notice.request) {
             let is_done = notice.receipt.outcome.is_final();
-            wakers.extend(slip.learn(notice.receipt));
+            wakers.extend(stop_state.learn(notice.receipt));
             if is_done {
-                self.slips.remove(&notice.request);
+                self.stop_states.remove(&notice.request);
             }
         }
     }
 
-    pub(crate) fn note_work(&mut self, work: Arc<Work>) {
+    pub(crate) fn note_running(&mut self, work: Arc<RunningRequest>) {
         let place = work.key.place();
-        if self.works.len() <= place {
-            self.works.resize_with(place + 1, || None);
+        if self.all_running.len() <= place {
+            self.all_running.resize_with(place + 1, || None);
         }
-        self.works[place] = Some(work);
+        self.all_running[place] = Some(work);
     }
 
-    pub(crate) fn work(&self, key: IncomingKey) -> Option<Arc<Work>> {
-        self.works.get(key.place())?.as_ref().filter(|work| work.key == key).cloned()
+    pub(crate) fn work(&self, key: IncomingKey) -> Option<Arc<RunningRequest>> {
+        self.all_running.get(key.place())?.as_ref().filter(|work| work.key == key).cloned()
     }
 
-    pub(crate) fn works(&self) -> Vec<Arc<Work>> {
-        self.works.iter().flatten().cloned().collect()
+    pub(crate) fn all_running(&self) -> Vec<Arc<RunningRequest>> {
+        self.all_running.iter().flatten().cloned().collect()
     }
 
-    fn forget_work(&mut self, key: IncomingKey) -> Option<Arc<Work>> {
-        let work = self.works.get_mut(key.place())?;
+    fn forget_running(&mut self, key: IncomingKey) -> Option<Arc<RunningRequest>> {
+        let work = self.all_running.get_mut(key.place())?;
         if work.as_ref().is_some_and(|work| work.key == key) { work.take() } else { None }
     }
 }
@@ -327,7 +327,7 @@ pub(crate) fn has_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for PeerShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("handles", &self.handles).finish_non_exhaustive()
     }

@@ -7,14 +7,14 @@ use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use rescind_proto::connection::{OutgoingKey, Settlement};
 
-use super::{call::Progress, trace::CallSpan, work::Work};
+use super::{call::ProgressReport, running_request::RunningRequest, trace::CallSpan};
 
 /// What a caller wants done with progress.
-pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
+pub(crate) type OnProgress = Box<dyn FnMut(ProgressReport) + Send>;
 
 #[derive(Default)]
 pub(crate) struct Slots {
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     free: Vec<u32>,
     /// By the place of the engine's key.
     by_place: Vec<u32>,
@@ -22,15 +22,15 @@ pub(crate) struct Slots {
     displaced: HashMap<OutgoingKey, u32>,
 }
 
-enum Slot {
+enum CallSlot {
     Free,
-    Waiting(Waiting),
+    Waiting(WaitingCall),
     /// The answer, which its caller has not seen.
     Ended(Settlement),
 }
 
 /// A request that is not settled as far as its caller knows.
-struct Waiting {
+struct WaitingCall {
     key: OutgoingKey,
     waker: Option<Waker>,
     /// The caller has gone and wants the request to go on: the slot is freed when it ends.
@@ -38,15 +38,15 @@ struct Waiting {
     rare: Option<Box<Rare>>,
 }
 
-impl Slot {
-    const fn waiting(&self) -> Option<&Waiting> {
+impl CallSlot {
+    const fn waiting(&self) -> Option<&WaitingCall> {
         match self {
             Self::Waiting(waiting) => Some(waiting),
             Self::Free | Self::Ended(_) => None,
         }
     }
 
-    const fn waiting_mut(&mut self) -> Option<&mut Waiting> {
+    const fn waiting_mut(&mut self) -> Option<&mut WaitingCall> {
         match self {
             Self::Waiting(waiting) => Some(waiting),
             Self::Free | Self::Ended(_) => None,
@@ -59,13 +59,13 @@ impl Slot {
 pub(crate) struct Rare {
     pub(crate) on_progress: Option<OnProgress>,
     /// The request on another connection that this one serves, and where it is noted there.
-    pub(crate) parent: Option<(Arc<Work>, u32)>,
+    pub(crate) parent: Option<(Arc<RunningRequest>, u32)>,
     pub(crate) span: Option<Arc<CallSpan>>,
 }
 
 impl Slots {
     pub(crate) fn insert(&mut self, key: OutgoingKey, waker: Option<Waker>, rare: Option<Box<Rare>>) -> u32 {
-        let slot = Slot::Waiting(Waiting { key, waker, is_left: false, rare });
+        let slot = CallSlot::Waiting(WaitingCall { key, waker, is_left: false, rare });
         let at = if let Some(at) = self.free.pop() {
             self.slots[at as usize] = slot;
             at
@@ -91,21 +91,21 @@ impl Slots {
     /// before goes to `old`, to be dropped without any lock.
     pub(crate) fn poll(&mut self, at: u32, waker: &Waker, old: &mut Option<Waker>) -> Option<Settlement> {
         match &mut self.slots[at as usize] {
-            Slot::Waiting(Waiting { waker: Some(known), .. }) if known.will_wake(waker) => None,
-            Slot::Waiting(waiting) => {
+            CallSlot::Waiting(WaitingCall { waker: Some(known), .. }) if known.will_wake(waker) => None,
+            CallSlot::Waiting(waiting) => {
                 *old = waiting.waker.replace(waker.clone());
                 None
             }
-            Slot::Ended(_) | Slot::Free => self.take_end(at),
+            CallSlot::Ended(_) | CallSlot::Free => self.receive_end(at),
         }
     }
 
     /// The answer, if there is one; the slot is free after it.
-    pub(crate) fn take_end(&mut self, at: u32) -> Option<Settlement> {
+    pub(crate) fn receive_end(&mut self, at: u32) -> Option<Settlement> {
         self.end(at)?;
         match self.free(at) {
-            Slot::Ended(end) => Some(end),
-            Slot::Waiting(_) | Slot::Free => None,
+            CallSlot::Ended(end) => Some(end),
+            CallSlot::Waiting(_) | CallSlot::Free => None,
         }
     }
 
@@ -117,14 +117,14 @@ impl Slots {
     /// The answer that its caller has not seen.
     pub(crate) fn end(&self, at: u32) -> Option<&Settlement> {
         match &self.slots[at as usize] {
-            Slot::Ended(end) => Some(end),
-            Slot::Waiting(_) | Slot::Free => None,
+            CallSlot::Ended(end) => Some(end),
+            CallSlot::Waiting(_) | CallSlot::Free => None,
         }
     }
 
     /// The caller goes; what hung on the call is given back, to be dropped without any lock.
     pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Rare>>, Option<Waker>) {
-        let Slot::Waiting(Waiting { key, waker, rare, .. }) = self.free(at) else { return (None, None, None) };
+        let CallSlot::Waiting(WaitingCall { key, waker, rare, .. }) = self.free(at) else { return (None, None, None) };
         if !self.displaced.is_empty() {
             self.displaced.remove(&key);
         }
@@ -142,7 +142,7 @@ impl Slots {
     }
 
     /// The call is nobody's child any more: where its parent noted it.
-    pub(crate) fn orphan(&mut self, at: u32) -> Option<(Arc<Work>, u32)> {
+    pub(crate) fn orphan(&mut self, at: u32) -> Option<(Arc<RunningRequest>, u32)> {
         self.slots[at as usize].waiting_mut()?.rare.as_mut()?.parent.take()
     }
 
@@ -157,7 +157,8 @@ impl Slots {
         if let Some(span) = rare.and_then(|rare| rare.span.as_ref()) {
             span.settled(&how);
         }
-        let Slot::Waiting(Waiting { waker, is_left, rare, .. }) = std::mem::replace(slot, Slot::Ended(how)) else {
+        let CallSlot::Waiting(WaitingCall { waker, is_left, rare, .. }) = std::mem::replace(slot, CallSlot::Ended(how))
+        else {
             return (None, None);
         };
         if is_left {
@@ -167,13 +168,13 @@ impl Slots {
     }
 
     /// Takes the progress callback out, to be called without any lock.
-    pub(crate) fn take_progress(&mut self, key: OutgoingKey) -> Option<OnProgress> {
+    pub(crate) fn detach_progress(&mut self, key: OutgoingKey) -> Option<OnProgress> {
         let at = self.find(key)?;
         self.slots[at as usize].waiting_mut()?.rare.as_mut()?.on_progress.take()
     }
 
     /// Puts it back; given back itself if the call is over.
-    pub(crate) fn put_progress(&mut self, key: OutgoingKey, on_progress: OnProgress) -> Option<OnProgress> {
+    pub(crate) fn attach_progress(&mut self, key: OutgoingKey, on_progress: OnProgress) -> Option<OnProgress> {
         let waiting = self.find(key).and_then(|at| self.slots[at as usize].waiting_mut());
         match waiting.and_then(|waiting| waiting.rare.as_mut()) {
             Some(rare) => {
@@ -184,9 +185,9 @@ impl Slots {
         }
     }
 
-    fn free(&mut self, at: u32) -> Slot {
+    fn free(&mut self, at: u32) -> CallSlot {
         self.free.push(at);
-        std::mem::replace(&mut self.slots[at as usize], Slot::Free)
+        std::mem::replace(&mut self.slots[at as usize], CallSlot::Free)
     }
 
     fn find(&self, key: OutgoingKey) -> Option<u32> {

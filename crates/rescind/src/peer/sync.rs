@@ -1,4 +1,4 @@
-//! What threads share without the connection's lock: the driver's bell, and the signal that stops a handler.
+//! What threads share without the connection's lock: the wake-up of the driver, and the signal that stops a handler.
 //!
 //! Standard library only, so that `loom/` can run every interleaving of it.
 
@@ -19,43 +19,45 @@ use loom::sync::{
     atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
-/// Calls the one driver of a connection. Whoever changed something for it rings; it sleeps only when nobody did.
+/// Wakes the one driver of a connection. Code that changes something for the driver notifies it; the driver sleeps
+/// only if nothing changed since its turn began.
 ///
-/// The race: the driver looks, finds nothing, and is about to sleep when a caller changes something and rings.
-/// The driver says [`RESTING`](Self::RESTING) only if it is still [`AWAKE`](Self::AWAKE), after its waker is in
-/// place; so a ring either finds the waker, or keeps the driver from sleeping. A ring while the driver is awake
-/// costs one swap and wakes nobody.
+/// The race: the driver looks, finds nothing, and is about to sleep when a caller changes something and notifies it.
+/// The driver enters [`WAITING`](Self::WAITING) only if it is still [`AWAKE`](Self::AWAKE), after its waker is in
+/// place; so a notification either finds the waker or keeps the driver from sleeping. Notifying an awake driver costs
+/// one swap and wakes nothing.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct DriverNotify {
     state: AtomicU8,
     driver: Mutex<Option<Waker>>,
 }
 
-impl Bell {
+impl DriverNotify {
     const AWAKE: u8 = 0;
-    const RESTING: u8 = 1;
-    const RUNG: u8 = 2;
+    const WAITING: u8 = 1;
+    const NOTIFIED: u8 = 2;
 
     pub(crate) fn new() -> Self {
         Self { state: AtomicU8::new(Self::AWAKE), driver: Mutex::new(None) }
     }
 
-    /// There is something to do. Ring after the change, not before. Whether that has woken the driver.
-    pub(crate) fn ring(&self) -> bool {
-        if self.state.swap(Self::RUNG, Ordering::AcqRel) != Self::RESTING {
+    /// Tells the driver that there is something to do, and returns `true` if that woke it. Call it after the change, not
+    /// before.
+    pub(crate) fn notify(&self) -> bool {
+        if self.state.swap(Self::NOTIFIED, Ordering::AcqRel) != Self::WAITING {
             return false;
         }
         let driver = lock(&self.driver).take();
         driver.map(Waker::wake).is_some()
     }
 
-    /// The driver is awake and about to look at everything: rings up to now are answered by that.
-    pub(crate) fn answer(&self) {
+    /// Begins a turn: the driver is about to look at everything, which covers all notifications up to now.
+    pub(crate) fn begin_turn(&self) {
         self.state.swap(Self::AWAKE, Ordering::AcqRel);
     }
 
-    /// The driver has found nothing more to do. Ready if somebody rang since [`answer`](Self::answer).
-    pub(crate) fn poll_rung(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ends a turn that found nothing more to do. Ready if the driver was notified since [`begin_turn`](Self::begin_turn).
+    pub(crate) fn poll_notified(&self, cx: &mut Context<'_>) -> Poll<()> {
         {
             let mut driver = lock(&self.driver);
             match &mut *driver {
@@ -63,7 +65,7 @@ impl Bell {
                 slot => *slot = Some(cx.waker().clone()),
             }
         }
-        match self.state.compare_exchange(Self::AWAKE, Self::RESTING, Ordering::AcqRel, Ordering::Acquire) {
+        match self.state.compare_exchange(Self::AWAKE, Self::WAITING, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Poll::Pending,
             Err(_) => Poll::Ready(()),
         }
@@ -73,7 +75,7 @@ impl Bell {
 /// How far a handler has come on its way to its end (D22): each stage once, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Stage {
+pub(crate) enum StopStage {
     /// It runs undisturbed.
     Calm,
     /// Its token has fired.
@@ -129,7 +131,7 @@ impl<C, H> Rare<C, H> {
 impl<C, H> Signal<C, H> {
     pub(crate) fn new() -> Self {
         Self {
-            stage: AtomicU8::new(Stage::Calm as u8),
+            stage: AtomicU8::new(StopStage::Calm as u8),
             task_waits: AtomicBool::new(false),
             inner: Mutex::new(Inner { rare: None, task: None }),
         }
@@ -137,17 +139,17 @@ impl<C, H> Signal<C, H> {
 
     /// Whether the token has fired.
     pub(crate) fn is_fired(&self) -> bool {
-        self.has_come_to(Stage::Fired)
+        self.has_come_to(StopStage::Fired)
     }
 
     /// Whether the handler's future is to be dropped.
     pub(crate) fn is_forced(&self) -> bool {
-        self.has_come_to(Stage::Forced)
+        self.has_come_to(StopStage::Forced)
     }
 
     /// Whether the handler's future is gone.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_come_to(Stage::Over)
+        self.has_come_to(StopStage::Over)
     }
 
     /// Why it fired.
@@ -169,7 +171,7 @@ impl<C, H> Signal<C, H> {
                 if cause.is_some() {
                     inner.rare().cause = cause;
                 }
-                self.come_to(Stage::Fired);
+                self.come_to(StopStage::Fired);
                 // Woken, it leaves its waker anew before it could miss that it is forced.
                 let task = if self.task_waits.swap(false, Ordering::Relaxed) { inner.task.take() } else { None };
                 (task, hooks)
@@ -182,7 +184,7 @@ impl<C, H> Signal<C, H> {
     pub(crate) fn force(&self) {
         let task = {
             let mut inner = lock(&self.inner);
-            self.come_to(Stage::Forced);
+            self.come_to(StopStage::Forced);
             inner.task.take()
         };
         if let Some(task) = task {
@@ -192,7 +194,7 @@ impl<C, H> Signal<C, H> {
 
     /// The handler's future is gone; fire first.
     pub(crate) fn end(&self) {
-        self.come_to(Stage::Over);
+        self.come_to(StopStage::Over);
     }
 
     /// Adds a hook, and gives its number; if the signal has fired the hook comes back, to be run at once.
@@ -263,11 +265,11 @@ impl<C, H> Signal<C, H> {
         }
     }
 
-    fn has_come_to(&self, stage: Stage) -> bool {
+    fn has_come_to(&self, stage: StopStage) -> bool {
         self.stage.load(Ordering::Acquire) >= stage as u8
     }
 
-    fn come_to(&self, stage: Stage) {
+    fn come_to(&self, stage: StopStage) {
         self.stage.fetch_max(stage as u8, Ordering::Release);
     }
 }

@@ -22,29 +22,29 @@ use rescind_proto::{
 use super::{
     current,
     error::ErrorObject,
-    handler::{Handling, Outcome},
-    work::Work,
+    handler::{BoxedHandler, HandlerOutput},
+    running_request::RunningRequest,
 };
 
 /// A handler at work, as the future of a task. In three words: with a fourth, tokio's task would take 256 bytes and
 /// not 128.
-pub(crate) struct Running {
-    work: Arc<Work>,
-    phase: Phase,
+pub(crate) struct RunningHandler {
+    work: Arc<RunningRequest>,
+    phase: RunningPhase,
 }
 
-const _: () = assert!(size_of::<Running>() <= 3 * size_of::<usize>());
+const _: () = assert!(size_of::<RunningHandler>() <= 3 * size_of::<usize>());
 
-enum Phase {
-    Handling(Handling),
+enum RunningPhase {
+    BoxedHandler(BoxedHandler),
     /// The future is gone; what it started is not yet. Boxed: every task would pay for what few need. `None` once
     /// that is over, too.
-    Releasing(Option<Box<End>>),
+    Releasing(Option<Box<OwnedHandlerEnd>>),
 }
 
 /// How a handler ended; owns what [`HandlerEnd`] borrows.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum OwnedHandlerEnd {
     Value(Vec<u8>),
     Error(ErrorObject),
     /// It was answered already.
@@ -55,7 +55,7 @@ pub(crate) enum End {
     Panicked,
 }
 
-impl End {
+impl OwnedHandlerEnd {
     /// Hands it to `take` as the engine wants it.
     pub(crate) fn with<T>(&self, take: impl FnOnce(HandlerEnd<'_>) -> T) -> T {
         take(match self {
@@ -104,15 +104,15 @@ impl End {
 /// What came of calling a handler.
 pub(crate) enum Begun {
     /// It has ended, and owns nothing.
-    Ended(End),
+    Ended(OwnedHandlerEnd),
     /// It goes on, in a task of its own.
-    Pending(Running),
+    Pending(RunningHandler),
 }
 
 /// Calls a handler. Its future is polled here only if that never blocks, and then once (D50).
 pub(crate) fn begin(
-    work: &Arc<Work>,
-    call: impl FnOnce() -> Result<Handling, ErrorObject>,
+    work: &Arc<RunningRequest>,
+    call: impl FnOnce() -> Result<BoxedHandler, ErrorObject>,
     never_blocks: bool,
 ) -> Begun {
     let called = {
@@ -120,11 +120,11 @@ pub(crate) fn begin(
         catch_unwind(AssertUnwindSafe(call))
     };
     let mut running = match called {
-        Ok(Ok(handling)) => Running { work: Arc::clone(work), phase: Phase::Handling(handling) },
-        Ok(Err(error)) => Running::releasing(work, End::Error(error)),
-        Err(_panic) => Running::releasing(work, End::Panicked),
+        Ok(Ok(handling)) => RunningHandler { work: Arc::clone(work), phase: RunningPhase::BoxedHandler(handling) },
+        Ok(Err(error)) => RunningHandler::releasing(work, OwnedHandlerEnd::Error(error)),
+        Err(_panic) => RunningHandler::releasing(work, OwnedHandlerEnd::Panicked),
     };
-    if !never_blocks && matches!(running.phase, Phase::Handling(_)) {
+    if !never_blocks && matches!(running.phase, RunningPhase::BoxedHandler(_)) {
         return Begun::Pending(running);
     }
     // The task that polls it next registers the waker that counts.
@@ -134,24 +134,24 @@ pub(crate) fn begin(
     }
 }
 
-impl Running {
-    fn releasing(work: &Arc<Work>, end: End) -> Self {
-        let mut running = Self { work: Arc::clone(work), phase: Phase::Releasing(None) };
-        running.phase = Phase::Releasing(Some(Box::new(running.release(end))));
+impl RunningHandler {
+    fn releasing(work: &Arc<RunningRequest>, end: OwnedHandlerEnd) -> Self {
+        let mut running = Self { work: Arc::clone(work), phase: RunningPhase::Releasing(None) };
+        running.phase = RunningPhase::Releasing(Some(Box::new(running.release(end))));
         running
     }
 
     /// Ready once the handler has ended and everything it owned is gone.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<OwnedHandlerEnd> {
         match &mut self.phase {
-            Phase::Handling(handling) => {
+            RunningPhase::BoxedHandler(handling) => {
                 let end = if self.work.signal.poll_forced(cx).is_ready() {
-                    End::Dropped
+                    OwnedHandlerEnd::Dropped
                 } else {
                     let _entered = current::enter(&self.work);
                     match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
                         Ok(polled) => self.work.end_of(ready!(polled)),
-                        Err(_panic) => End::Panicked,
+                        Err(_panic) => OwnedHandlerEnd::Panicked,
                     }
                 };
                 self.discard();
@@ -159,10 +159,10 @@ impl Running {
                 if self.work.poll_links(cx).is_ready() {
                     return Poll::Ready(end);
                 }
-                self.phase = Phase::Releasing(Some(Box::new(end)));
+                self.phase = RunningPhase::Releasing(Some(Box::new(end)));
                 Poll::Pending
             }
-            Phase::Releasing(end) => {
+            RunningPhase::Releasing(end) => {
                 ready!(self.work.poll_links(cx));
                 end.take().map_or(Poll::Pending, |end| Poll::Ready(*end))
             }
@@ -171,26 +171,26 @@ impl Running {
 
     /// Drops the handler's future, in the name of the request; a panic in it is contained.
     fn discard(&mut self) {
-        if let Phase::Handling(handling) = mem::replace(&mut self.phase, Phase::Releasing(None)) {
+        if let RunningPhase::BoxedHandler(handling) = mem::replace(&mut self.phase, RunningPhase::Releasing(None)) {
             let _entered = current::enter(&self.work);
             let _ = catch_unwind(AssertUnwindSafe(|| drop(handling)));
         }
     }
 
     /// The future is gone: tells what hung on it. What is left to say of the end.
-    fn release(&self, end: End) -> End {
+    fn release(&self, end: OwnedHandlerEnd) -> OwnedHandlerEnd {
         let was_fired = self.work.signal.is_fired();
         self.work.span.ended(end.word(was_fired), || end.error_type());
         self.work.retire();
         let mut end = end;
         if self.work.has_links() {
             // Nobody asked it to stop: the answer does not wait for what it left behind.
-            if !was_fired && matches!(end, End::Value(_) | End::Error(_)) {
+            if !was_fired && matches!(end, OwnedHandlerEnd::Value(_) | OwnedHandlerEnd::Error(_)) {
                 let shared = &self.work.shared;
                 let now = shared.now();
                 shared.lock().conn.respond(now, self.work.key, end.reply());
-                shared.bell.ring();
-                end = End::Answered;
+                shared.driver_notify.notify();
+                end = OwnedHandlerEnd::Answered;
             }
         }
         self.work.close_links();
@@ -198,18 +198,18 @@ impl Running {
     }
 }
 
-impl Work {
-    fn end_of(&self, outcome: Outcome) -> End {
+impl RunningRequest {
+    fn end_of(&self, outcome: HandlerOutput) -> OwnedHandlerEnd {
         match outcome {
-            Outcome::Value(json) => End::Value(json),
-            Outcome::Error(error) if error.is_cancelled && self.signal.is_fired() => End::Cancelled,
-            Outcome::Error(error) if error.is_cancelled => End::GaveUp,
-            Outcome::Error(error) => End::Error(error),
+            HandlerOutput::Value(json) => OwnedHandlerEnd::Value(json),
+            HandlerOutput::Error(error) if error.is_cancelled && self.signal.is_fired() => OwnedHandlerEnd::Cancelled,
+            HandlerOutput::Error(error) if error.is_cancelled => OwnedHandlerEnd::GaveUp,
+            HandlerOutput::Error(error) => OwnedHandlerEnd::Error(error),
         }
     }
 }
 
-impl Future for Running {
+impl Future for RunningHandler {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -220,10 +220,10 @@ impl Future for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningHandler {
     /// The runtime ends before the handler did.
     fn drop(&mut self) {
-        if matches!(self.phase, Phase::Releasing(None)) {
+        if matches!(self.phase, RunningPhase::Releasing(None)) {
             return;
         }
         self.discard();

@@ -24,7 +24,7 @@ use rescind_proto::{
     id::OutgoingId,
 };
 
-use super::shared::Shared;
+use super::shared::PeerShared;
 #[cfg(feature = "tracing")]
 use {
     rescind_proto::{
@@ -93,7 +93,7 @@ impl CallEnd {
 
 /// What the conventions call a request.
 #[cfg(feature = "tracing")]
-struct Names {
+struct SpanNames {
     method: String,
     /// The tool or prompt, for methods that have one.
     target: Option<String>,
@@ -101,7 +101,7 @@ struct Names {
 }
 
 #[cfg(feature = "tracing")]
-impl Names {
+impl SpanNames {
     fn new(dialect: &'static Dialect, method: &str, params: Option<&[u8]>) -> Self {
         let has_target = dialect.family == Family::Mcp && matches!(method, "tools/call" | "prompts/get");
         let target = params.filter(|_| has_target).and_then(|params| json::text(json::member(params, "name")?));
@@ -134,21 +134,21 @@ impl Names {
 #[cfg(feature = "tracing")]
 macro_rules! request_span {
     ($kind:literal, $side:literal, $conn:expr, $id:expr, $names:expr) => {{
-        let names: Option<Names> = tracing::enabled!(Level::INFO).then(|| $names);
+        let names: Option<SpanNames> = tracing::enabled!(Level::INFO).then(|| $names);
         let names = names.as_ref();
         tracing::info_span!(
             "request",
-            otel.name = names.map(Names::span),
+            otel.name = names.map(SpanNames::span),
             otel.kind = $kind,
             otel.status_code = Empty,
             conn = $conn,
             side = $side,
             jsonrpc.request.id = $id,
-            mcp.method.name = names.and_then(Names::of_mcp),
-            mcp.protocol.version = names.and_then(Names::revision),
+            mcp.method.name = names.and_then(SpanNames::of_mcp),
+            mcp.protocol.version = names.and_then(SpanNames::revision),
             gen_ai.tool.name = names.and_then(|names| names.target_of("tools/call")),
             gen_ai.prompt.name = names.and_then(|names| names.target_of("prompts/get")),
-            rpc.method = names.and_then(Names::of_others),
+            rpc.method = names.and_then(SpanNames::of_others),
             rpc.response.status_code = Empty,
             error.type = Empty,
             cause = Empty,
@@ -172,10 +172,10 @@ pub(crate) struct CallSpan {
 )]
 impl CallSpan {
     /// `None` if nobody wants to hear of it.
-    pub(crate) fn new(shared: &Shared, method: &str, params: &[u8]) -> Option<Arc<Self>> {
+    pub(crate) fn new(shared: &PeerShared, method: &str, params: &[u8]) -> Option<Arc<Self>> {
         #[cfg(feature = "tracing")]
         {
-            let names = || Names::new(shared.lock().conn.dialect(), method, Some(params));
+            let names = || SpanNames::new(shared.lock().conn.dialect(), method, Some(params));
             let span = request_span!("client", "outgoing", shared.link.conn, Empty, names());
             (!span.is_disabled()).then(|| Arc::new(Self { span, end: OnceLock::new() }))
         }
@@ -272,7 +272,7 @@ impl RequestSpan {
 
     #[cfg(feature = "tracing")]
     fn begin(link: &LinkTrace, request: &IncomingRequest) -> Span {
-        let names = || Names::new(request.dialect, request.payload.method(), request.payload.params());
+        let names = || SpanNames::new(request.dialect, request.payload.method(), request.payload.params());
         let span = request_span!("server", "incoming", link.conn, text(&request.id.0), names());
         #[cfg(feature = "opentelemetry")]
         if let Some(trace) = request.trace_context().filter(|_| !span.is_disabled()) {
@@ -338,7 +338,7 @@ pub(crate) const fn tells(_event: &ConnectionEvent) -> bool {
 
 /// Logs what an event says.
 #[cfg(feature = "tracing")]
-pub(crate) fn event(shared: &Shared, event: &ConnectionEvent) {
+pub(crate) fn event(shared: &PeerShared, event: &ConnectionEvent) {
     let conn = shared.link.conn;
     match event {
         ConnectionEvent::Cancel(notice) => cancel(&shared.link, notice),
@@ -373,7 +373,7 @@ pub(crate) fn event(shared: &Shared, event: &ConnectionEvent) {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) const fn event(_shared: &Shared, _event: &ConnectionEvent) {}
+pub(crate) const fn event(_shared: &PeerShared, _event: &ConnectionEvent) {}
 
 #[cfg(feature = "tracing")]
 fn cancel(link: &LinkTrace, notice: &CancelNotice) {
@@ -406,7 +406,7 @@ fn cancel(link: &LinkTrace, notice: &CancelNotice) {
 }
 
 #[cfg(feature = "tracing")]
-fn receipt(shared: &Shared, notice: &ReceiptNotice) {
+fn receipt(shared: &PeerShared, notice: &ReceiptNotice) {
     let conn = shared.link.conn;
     let outcome = notice.receipt.outcome;
     if outcome == Outcome::Sent {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use rescind::peer::{self, Cause, CauseCode, Clock, ErrorObject, Progress};
+use rescind::peer::{self, Cause, CauseCode, Clock, ErrorObject, ProgressReport};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, Sleep};
@@ -177,7 +177,7 @@ impl<R> TaskCall<R> {
     }
 
     /// Asks for progress, and calls `show` with what arrives before the answer to the request. No effect after sending.
-    pub fn progress(self, show: impl FnMut(Progress) + Send + 'static) -> Self {
+    pub fn progress(self, show: impl FnMut(ProgressReport) + Send + 'static) -> Self {
         self.change(|draft| {
             if let Start::Request { on_progress, .. } = &mut draft.start {
                 *on_progress = Some(Box::new(show));

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use rescind::peer::{Answer, Call, CallError, Cause, CauseCode, ErrorObject, Outcome, Progress, error_code};
+use rescind::peer::{Answer, Call, CallError, Cause, CauseCode, ErrorObject, Outcome, ProgressReport, error_code};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
@@ -52,7 +52,7 @@ pub struct Question {
 pub(super) type OnInput = Box<dyn FnMut(Question) -> Answering + Send>;
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>> + Send>>;
 pub(super) type OnStatus = Box<dyn FnMut(&TaskState) + Send>;
-pub(super) type OnProgress = Box<dyn FnMut(Progress) + Send>;
+pub(super) type OnProgress = Box<dyn FnMut(ProgressReport) + Send>;
 
 /// How a flow starts.
 pub(super) enum Start {

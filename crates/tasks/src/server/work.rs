@@ -17,7 +17,7 @@ use std::{
 use rescind::{
     mcp::{Server, Tool},
     peer::{
-        Call, CallError, Cause, CauseCode, Dialect, ErrorObject, Method, Peer, Progress, RawParams, error_code,
+        Call, CallError, Cause, CauseCode, Dialect, ErrorObject, Method, Peer, ProgressReport, RawParams, error_code,
         transport::memory,
     },
 };
@@ -389,7 +389,7 @@ impl ClientProxy {
 
     /// Forwards progress, which the task has until its terminal status (MCP-P01, MCP-P03). Its message becomes the
     /// task's status message.
-    fn progress(&self, progress: &Progress, has_token: bool) {
+    fn progress(&self, progress: &ProgressReport, has_token: bool) {
         if let Some(message) = progress.message() {
             self.message.send_replace(Some(message));
         }

@@ -13,7 +13,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// Makes a span part of the trace that its request belongs to. One whose subscriber knows nothing of traces stays
 /// as it is.
 pub(super) fn adopt(span: &Span, trace: &TraceContext) {
-    let remote = global::get_text_map_propagator(|propagator| propagator.extract(&Members(trace)));
+    let remote = global::get_text_map_propagator(|propagator| propagator.extract(&TraceMembers(trace)));
     let _ = span.set_parent(remote);
 }
 
@@ -24,9 +24,9 @@ pub(super) fn context(span: &Span) -> Option<TraceContext> {
     TraceContext::new(|name| members.get(name).map(|value| Cow::Borrowed(&**value)))
 }
 
-struct Members<'a>(&'a TraceContext);
+struct TraceMembers<'a>(&'a TraceContext);
 
-impl Extractor for Members<'_> {
+impl Extractor for TraceMembers<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         self.0.value(key)
     }

@@ -1,6 +1,6 @@
 //! A server that this process starts.
 //!
-//! A task of its own, the keeper, owns the process from its start to its burial, so that the ladder of MCP-S02 is
+//! A task of its own, the supervisor, owns the process from its start until it is collected, so that the ladder of MCP-S02 is
 //! climbed to its end whoever drops what. The connection tells it when the child's stdin was closed and when its
 //! stdout has ended; it tells the connection when there is nothing more to wait for.
 
@@ -28,7 +28,7 @@ use tokio::{
 
 use super::{
     Transport,
-    pipe::{Reader, Writer},
+    pipe::{PipeReader, PipeWriter},
 };
 use crate::{
     peer::command::Leader,
@@ -76,9 +76,9 @@ pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
     let leader = Leader::new(Pid::from_child(&process));
     let pipes = process.stdin.take().zip(process.stdout.take());
     let stderr = process.stderr.take();
-    let bond = Arc::new(Bond::default());
-    let keeper = Keeper {
-        bond: Arc::clone(&bond),
+    let shared = Arc::new(ChildShared::default());
+    let supervisor = Supervisor {
+        shared: Arc::clone(&shared),
         leader: leader.clone(),
         process,
         children,
@@ -86,14 +86,14 @@ pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
         origin: tokio::time::Instant::now(),
         alarm: Alarm::new(),
     };
-    // From here on the keeper's drop ends the child, whatever fails.
+    // From here on the supervisor's drop ends the child, whatever fails.
     let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
     let stderr = stderr.map(ChildStderr::from_std).transpose()?;
-    let reader = ChildReader { bond: Arc::clone(&bond), pipe: Reader(Input::own(OwnedFd::from(stdout))?) };
+    let reader = ChildReader { shared: Arc::clone(&shared), pipe: PipeReader(Input::own(OwnedFd::from(stdout))?) };
     let output = Output::own(OwnedFd::from(stdin))?;
-    let writer = ChildWriter { bond: Arc::clone(&bond), pipe: Writer(Some(output)) };
-    tokio::spawn(keeper);
-    let child = Child { leader, bond, stderr: Arc::new(Mutex::new(stderr)) };
+    let writer = ChildWriter { shared: Arc::clone(&shared), pipe: PipeWriter(Some(output)) };
+    tokio::spawn(supervisor);
+    let child = Child { leader, shared, stderr: Arc::new(Mutex::new(stderr)) };
     Ok((Transport::new(reader, writer), child))
 }
 
@@ -103,7 +103,7 @@ pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
 #[derive(Clone, Debug)]
 pub struct Child {
     leader: Leader,
-    bond: Arc<Bond>,
+    shared: Arc<ChildShared>,
     stderr: Arc<Mutex<Option<ChildStderr>>>,
 }
 
@@ -123,9 +123,9 @@ impl Child {
     /// How it ended, if it has ended and was collected.
     #[must_use]
     pub fn status(&self) -> Option<ExitStatus> {
-        match self.bond.lock().fate {
-            Fate::Collected(status) => Some(status),
-            Fate::Alive | Fate::Ended | Fate::Lost => None,
+        match self.shared.lock().status {
+            ChildStatus::Collected(status) => Some(status),
+            ChildStatus::Alive | ChildStatus::Ended | ChildStatus::Lost => None,
         }
     }
 
@@ -136,12 +136,12 @@ impl Child {
     /// How it ended cannot be found out: somebody else collected it.
     pub async fn wait(&self) -> io::Result<ExitStatus> {
         std::future::poll_fn(|cx| {
-            let mut bond = self.bond.lock();
-            match bond.fate {
-                Fate::Collected(status) => Poll::Ready(Ok(status)),
-                Fate::Lost => Poll::Ready(Err(io::ErrorKind::NotFound.into())),
-                Fate::Alive | Fate::Ended => {
-                    bond.wait(cx);
+            let mut shared = self.shared.lock();
+            match shared.status {
+                ChildStatus::Collected(status) => Poll::Ready(Ok(status)),
+                ChildStatus::Lost => Poll::Ready(Err(io::ErrorKind::NotFound.into())),
+                ChildStatus::Alive | ChildStatus::Ended => {
+                    shared.wait(cx);
                     Poll::Pending
                 }
             }
@@ -160,25 +160,25 @@ impl Child {
     }
 }
 
-/// What the keeper, the two pipes and the handles of a child share.
+/// State shared by the supervisor, the two pipes and the handles of a child.
 #[derive(Debug, Default)]
-struct Bond {
-    ties: Mutex<Ties>,
+struct ChildShared {
+    state: Mutex<ChildState>,
 }
 
 #[derive(Debug, Default)]
-struct Ties {
+struct ChildState {
     /// The child's stdin is closed, or its pipe was dropped.
-    parted: bool,
+    stdin_closed: bool,
     /// The child's stdout has ended, or its pipe was dropped.
-    silent: bool,
-    fate: Fate,
-    keeper: Option<Waker>,
+    stdout_ended: bool,
+    status: ChildStatus,
+    supervisor: Option<Waker>,
     waiting: Vec<Waker>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Fate {
+enum ChildStatus {
     #[default]
     Alive,
     /// Nothing more is to be read than what lies in the pipe.
@@ -188,29 +188,29 @@ enum Fate {
     Lost,
 }
 
-impl Bond {
-    fn lock(&self) -> MutexGuard<'_, Ties> {
-        self.ties.lock().unwrap_or_else(PoisonError::into_inner)
+impl ChildShared {
+    fn lock(&self) -> MutexGuard<'_, ChildState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the keeper something.
-    fn tell(&self, what: impl FnOnce(&mut Ties)) {
-        let keeper = {
-            let mut ties = self.lock();
-            what(&mut ties);
-            ties.keeper.take()
+    /// Changes the state and wakes the supervisor.
+    fn update(&self, what: impl FnOnce(&mut ChildState)) {
+        let supervisor = {
+            let mut state = self.lock();
+            what(&mut state);
+            state.supervisor.take()
         };
-        if let Some(keeper) = keeper {
-            keeper.wake();
+        if let Some(supervisor) = supervisor {
+            supervisor.wake();
         }
     }
 
-    /// Tells whoever waits.
-    fn settle(&self, fate: Fate) {
+    /// Sets the status and wakes everything that waits for it.
+    fn set_status(&self, status: ChildStatus) {
         let waiting = {
-            let mut ties = self.lock();
-            ties.fate = fate;
-            std::mem::take(&mut ties.waiting)
+            let mut state = self.lock();
+            state.status = status;
+            std::mem::take(&mut state.waiting)
         };
         for waker in waiting {
             waker.wake();
@@ -218,11 +218,16 @@ impl Bond {
     }
 }
 
-impl Ties {
+impl ChildState {
     /// What is still to be waited for. The connection closes stdin only after what it owed was written, and reads no
     /// more then: nobody would empty the pipe.
     const fn open(&self) -> Open {
-        Open { owed_server: false, owed_client: false, server_output: !self.silent && !self.parted, in_flight: false }
+        Open {
+            owed_server: false,
+            owed_client: false,
+            server_output: !self.stdout_ended && !self.stdin_closed,
+            in_flight: false,
+        }
     }
 
     fn wait(&mut self, cx: &Context<'_>) {
@@ -233,8 +238,8 @@ impl Ties {
 }
 
 struct ChildReader {
-    bond: Arc<Bond>,
-    pipe: Reader,
+    shared: Arc<ChildShared>,
+    pipe: PipeReader,
 }
 
 impl AsyncRead for ChildReader {
@@ -242,10 +247,10 @@ impl AsyncRead for ChildReader {
         let before = buffer.filled().len();
         // Asked before the pipe: what was written before the end is then in it.
         let has_ended = {
-            let mut ties = self.bond.lock();
-            let has_ended = !matches!(ties.fate, Fate::Alive);
+            let mut state = self.shared.lock();
+            let has_ended = !matches!(state.status, ChildStatus::Alive);
             if !has_ended {
-                ties.wait(cx);
+                state.wait(cx);
             }
             has_ended
         };
@@ -255,7 +260,7 @@ impl AsyncRead for ChildReader {
             Poll::Pending => return Poll::Pending,
         };
         if read.is_err() || buffer.filled().len() == before {
-            self.bond.tell(|ties| ties.silent = true);
+            self.shared.update(|state| state.stdout_ended = true);
         }
         Poll::Ready(read)
     }
@@ -263,13 +268,13 @@ impl AsyncRead for ChildReader {
 
 impl Drop for ChildReader {
     fn drop(&mut self) {
-        self.bond.tell(|ties| ties.silent = true);
+        self.shared.update(|state| state.stdout_ended = true);
     }
 }
 
 struct ChildWriter {
-    bond: Arc<Bond>,
-    pipe: Writer,
+    shared: Arc<ChildShared>,
+    pipe: PipeWriter,
 }
 
 impl AsyncWrite for ChildWriter {
@@ -284,14 +289,14 @@ impl AsyncWrite for ChildWriter {
     /// Closes the child's stdin, and waits for its end.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let closed = ready!(Pin::new(&mut self.pipe).poll_shutdown(cx));
-        self.bond.tell(|ties| ties.parted = true);
-        let mut ties = self.bond.lock();
-        match ties.fate {
-            Fate::Alive | Fate::Ended => {
-                ties.wait(cx);
+        self.shared.update(|state| state.stdin_closed = true);
+        let mut state = self.shared.lock();
+        match state.status {
+            ChildStatus::Alive | ChildStatus::Ended => {
+                state.wait(cx);
                 Poll::Pending
             }
-            Fate::Collected(_) | Fate::Lost => Poll::Ready(closed),
+            ChildStatus::Collected(_) | ChildStatus::Lost => Poll::Ready(closed),
         }
     }
 }
@@ -299,13 +304,13 @@ impl AsyncWrite for ChildWriter {
 impl Drop for ChildWriter {
     fn drop(&mut self) {
         self.pipe.0 = None;
-        self.bond.tell(|ties| ties.parted = true);
+        self.shared.update(|state| state.stdin_closed = true);
     }
 }
 
 /// Owns the process; a future that is ready when it is collected.
-struct Keeper {
-    bond: Arc<Bond>,
+struct Supervisor {
+    shared: Arc<ChildShared>,
     leader: Leader,
     process: std::process::Child,
     children: Signal,
@@ -314,26 +319,26 @@ struct Keeper {
     alarm: Alarm,
 }
 
-impl Keeper {
+impl Supervisor {
     fn now(&self) -> Instant {
         Instant::after_origin(tokio::time::Instant::now().duration_since(self.origin))
     }
 
     /// Takes in what the pipes tell.
     fn listen(&mut self, cx: &Context<'_>, now: Instant) -> Open {
-        let mut ties = self.bond.lock();
-        ties.keeper = Some(cx.waker().clone());
-        if ties.parted {
+        let mut state = self.shared.lock();
+        state.supervisor = Some(cx.waker().clone());
+        if state.stdin_closed {
             self.lifecycle.begin(now, EndReason::ReaderGone);
         }
-        if ties.silent {
+        if state.stdout_ended {
             self.lifecycle.server_silent(now);
         }
-        ties.open()
+        state.open()
     }
 }
 
-impl Future for Keeper {
+impl Future for Supervisor {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -351,7 +356,7 @@ impl Future for Keeper {
                     Step::CloseStdin | Step::CloseClient => {}
                     Step::Terminate => this.leader.terminate(),
                     Step::Kill => this.leader.kill(),
-                    Step::EndServer(_) => this.bond.settle(Fate::Ended),
+                    Step::EndServer(_) => this.shared.set_status(ChildStatus::Ended),
                     // The drop does the rest.
                     Step::Leave(_) => return Poll::Ready(()),
                 }
@@ -361,21 +366,21 @@ impl Future for Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Supervisor {
     /// Whichever way it goes, the group is gone then and the child collected.
     fn drop(&mut self) {
         if !self.leader.has_ended() {
             self.leader.kill();
         }
-        self.leader.bury();
+        self.leader.release();
         let status = self.process.wait();
-        self.bond.settle(status.map_or(Fate::Lost, Fate::Collected));
+        self.shared.set_status(status.map_or(ChildStatus::Lost, ChildStatus::Collected));
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("leader", &self.leader).finish_non_exhaustive()
+        f.debug_struct("Supervisor").field("leader", &self.leader).finish_non_exhaustive()
     }
 }
 
@@ -385,9 +390,9 @@ mod tests {
 
     #[test]
     fn what_a_child_still_says_is_waited_for_while_somebody_reads_it() {
-        let mut ties = Ties::default();
-        assert!(ties.open().server_output);
-        ties.parted = true;
-        assert!(!ties.open().server_output, "its stdin is closed: the connection reads no more");
+        let mut state = ChildState::default();
+        assert!(state.open().server_output);
+        state.stdin_closed = true;
+        assert!(!state.open().server_output, "its stdin is closed: the connection reads no more");
     }
 }

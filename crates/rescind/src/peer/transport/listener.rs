@@ -27,11 +27,11 @@ use crate::peer::Builder;
 /// nobody can connect any more; the path of a Unix socket is removed. Dropping [`serve`](Self::serve)'s future closes
 /// what it serves, at once, as dropping each driver does.
 pub struct Listener {
-    kind: Kind,
+    kind: ListenerKind,
     max_connections: usize,
 }
 
-enum Kind {
+enum ListenerKind {
     #[cfg(all(feature = "unix", unix))]
     Unix(Bound),
     #[cfg(feature = "tcp")]
@@ -41,7 +41,7 @@ enum Kind {
 }
 
 /// How long to wait when this process can open no more descriptors.
-const OUT_OF_BREATH: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 impl Listener {
     /// Listens on a Unix socket at `path`. One that was left behind there, on which nobody listens, is replaced.
@@ -66,7 +66,7 @@ impl Listener {
             std::fs::remove_file(&path)?;
             tokio::net::UnixListener::bind(&path)
         })?;
-        Ok(Self::of(Kind::Unix(Bound { inode: inode(&path), path, listener })))
+        Ok(Self::of(ListenerKind::Unix(Bound { inode: inode(&path), path, listener })))
     }
 
     /// Listens on a TCP address. Whoever can reach it may connect: bind loopback unless that is meant.
@@ -76,7 +76,7 @@ impl Listener {
     /// The address cannot be bound.
     #[cfg(feature = "tcp")]
     pub async fn tcp(address: impl tokio::net::ToSocketAddrs) -> io::Result<Self> {
-        tokio::net::TcpListener::bind(address).await.map(|listener| Self::of(Kind::Tcp(listener)))
+        tokio::net::TcpListener::bind(address).await.map(|listener| Self::of(ListenerKind::Tcp(listener)))
     }
 
     /// Listens for WebSockets on a TCP address, whatever path they ask for.
@@ -90,7 +90,7 @@ impl Listener {
     #[cfg(feature = "websocket")]
     pub async fn websocket(address: impl tokio::net::ToSocketAddrs) -> io::Result<Self> {
         let listener = tokio::net::TcpListener::bind(address).await?;
-        Ok(Self::of(Kind::WebSocket(listener, Vec::new())))
+        Ok(Self::of(ListenerKind::WebSocket(listener, Vec::new())))
     }
 
     /// Lets pages of this origin (`https://example.org`) connect to a WebSocket. No effect on other sockets.
@@ -101,7 +101,7 @@ impl Listener {
         expect(irrefutable_let_patterns, reason = "one kind is built")
     )]
     pub fn allow_origin(mut self, origin: &str) -> Self {
-        if let Kind::WebSocket(_, origins) = &mut self.kind {
+        if let ListenerKind::WebSocket(_, origins) = &mut self.kind {
             origins.push(origin.into());
         }
         self
@@ -119,11 +119,11 @@ impl Listener {
     pub fn address(&self) -> Option<std::net::SocketAddr> {
         match &self.kind {
             #[cfg(all(feature = "unix", unix))]
-            Kind::Unix(_) => None,
+            ListenerKind::Unix(_) => None,
             #[cfg(feature = "tcp")]
-            Kind::Tcp(listener) => listener.local_addr().ok(),
+            ListenerKind::Tcp(listener) => listener.local_addr().ok(),
             #[cfg(feature = "websocket")]
-            Kind::WebSocket(listener, _) => listener.local_addr().ok(),
+            ListenerKind::WebSocket(listener, _) => listener.local_addr().ok(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Listener {
             match accepted.await {
                 Ok(transport) => drop(served.spawn(describe().into().serve(transport))),
                 // Whoever connected has gone already, or this process has too much open.
-                Err(_) => tokio::time::sleep(OUT_OF_BREATH).await,
+                Err(_) => tokio::time::sleep(ACCEPT_BACKOFF).await,
             }
         }
     }
@@ -176,11 +176,11 @@ impl Listener {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
         match &self.kind {
             #[cfg(all(feature = "unix", unix))]
-            Kind::Unix(bound) => bound.listener.poll_accept(cx).map_ok(|(stream, _)| stream.into()),
+            ListenerKind::Unix(bound) => bound.listener.poll_accept(cx).map_ok(|(stream, _)| stream.into()),
             #[cfg(feature = "tcp")]
-            Kind::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| stream.into()),
+            ListenerKind::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| stream.into()),
             #[cfg(feature = "websocket")]
-            Kind::WebSocket(listener, origins) => {
+            ListenerKind::WebSocket(listener, origins) => {
                 let (stream, _) = std::task::ready!(listener.poll_accept(cx))?;
                 let _ = stream.set_nodelay(true);
                 Poll::Ready(Ok(super::websocket::accept_from(stream, origins.clone())))
@@ -188,7 +188,7 @@ impl Listener {
         }
     }
 
-    const fn of(kind: Kind) -> Self {
+    const fn of(kind: ListenerKind) -> Self {
         Self { kind, max_connections: 1024 }
     }
 }

@@ -119,7 +119,7 @@ pub(crate) struct Messages {
 
 /// What one read gave.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum InputChunk {
     /// So many bytes, in the buffer.
     Bytes(usize),
     Arrivals(Vec<Arrival>),
@@ -146,14 +146,14 @@ impl Arrival {
 
 impl Io {
     /// Reads as many bytes as `buffer`, which is empty, has capacity for; or messages, which leave it alone.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<Input>> {
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<InputChunk>> {
         let bytes = match self {
             Self::Apart(reader, _) => pin!(reader.read_buf(buffer)).poll(cx),
             Self::Joined(both) => pin!(both.read_buf(buffer)).poll(cx),
             Self::Messages(messages) => return messages.poll_read(cx),
         };
         let bytes = ready!(bytes)?;
-        Poll::Ready(Ok(if bytes > 0 { Input::Bytes(bytes) } else { Input::End }))
+        Poll::Ready(Ok(if bytes > 0 { InputChunk::Bytes(bytes) } else { InputChunk::End }))
     }
 
     /// Takes some of `frames`, which for a stream of messages are whole lines.
@@ -194,7 +194,7 @@ impl Io {
 }
 
 impl Messages {
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<InputChunk>> {
         let mut arrivals = Vec::new();
         let mut bytes = 0;
         while self.end.is_none() && bytes < BATCH {
@@ -210,9 +210,9 @@ impl Messages {
             }
         }
         Poll::Ready(if arrivals.is_empty() {
-            self.end.take().unwrap_or(Ok(())).map(|()| Input::End)
+            self.end.take().unwrap_or(Ok(())).map(|()| InputChunk::End)
         } else {
-            Ok(Input::Arrivals(arrivals))
+            Ok(InputChunk::Arrivals(arrivals))
         })
     }
 }
@@ -239,7 +239,7 @@ impl Transport {
     /// A transport whose connection ends with this error.
     #[cfg(all(feature = "stdio", unix))]
     fn broken(error: io::Error) -> Self {
-        Self::messages(Broken(Some(error)))
+        Self::messages(BrokenTransport(Some(error)))
     }
 
     const fn of(io: Io) -> Self {
@@ -263,10 +263,10 @@ impl Transport {
 
 /// What could not be opened: reading it gives the error, once.
 #[cfg(all(feature = "stdio", unix))]
-struct Broken(Option<io::Error>);
+struct BrokenTransport(Option<io::Error>);
 
 #[cfg(all(feature = "stdio", unix))]
-impl MessageStream for Broken {
+impl MessageStream for BrokenTransport {
     fn limit(&mut self, _max_message: usize) {}
 
     fn poll_next(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {

@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::stdio::{Input, Output};
 
 /// A descriptor that is read.
-pub(super) struct Reader(pub(super) Input);
+pub(super) struct PipeReader(pub(super) Input);
 
-impl AsyncRead for Reader {
+impl AsyncRead for PipeReader {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let read = ready!(self.0.poll_read(cx, buffer.initialize_unfilled()))?;
         buffer.advance(read);
@@ -22,9 +22,9 @@ impl AsyncRead for Reader {
 }
 
 /// A descriptor that is written; a shutdown closes it.
-pub(super) struct Writer(pub(super) Option<Output>);
+pub(super) struct PipeWriter(pub(super) Option<Output>);
 
-impl AsyncWrite for Writer {
+impl AsyncWrite for PipeWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.0 {
             Some(output) => output.poll_write(cx, bytes),

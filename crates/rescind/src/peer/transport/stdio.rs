@@ -4,7 +4,7 @@ use std::{io, os::fd::AsFd};
 
 use super::{
     Transport,
-    pipe::{Reader, Writer},
+    pipe::{PipeReader, PipeWriter},
 };
 use crate::stdio::{Input, Output};
 
@@ -41,5 +41,5 @@ pub fn stdio() -> Transport {
 fn open() -> io::Result<Transport> {
     let input = Input::inherited(io::stdin().as_fd().try_clone_to_owned()?)?;
     let output = Output::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
-    Ok(Transport::new(Reader(input), Writer(Some(output))))
+    Ok(Transport::new(PipeReader(input), PipeWriter(Some(output))))
 }

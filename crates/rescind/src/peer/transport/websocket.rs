@@ -72,11 +72,11 @@ pub async fn websocket_over(
 ) -> io::Result<Transport> {
     let client = ClientBuilder::new().config(config()).uri(url).map_err(invalid)?;
     let opening = Box::pin(async move {
-        let (socket, _response) = client.connect_on(Gate::closed(stream)).await?;
+        let (socket, _response) = client.connect_on(OpeningGate::closed(stream)).await?;
         Ok(socket)
     });
     let socket = in_time(opening).await?;
-    Ok(Transport::messages(WebSocket::new(State::Open(Box::new(socket)))))
+    Ok(Transport::messages(WebSocket::new(SocketState::Open(Box::new(socket)))))
 }
 
 /// The server's end of a WebSocket, on a stream that was just accepted. Else as [`websocket`].
@@ -95,7 +95,7 @@ pub(super) fn accept_from(
 ) -> Transport {
     let accepting = async move {
         let server = ServerBuilder::new().config(config());
-        let (request, mut socket) = server.accept(Gate::closed(stream)).await?;
+        let (request, mut socket) = server.accept(OpeningGate::closed(stream)).await?;
         // Any page of a browser can reach loopback; browsers always say whose page it is.
         if let Some(origin) = request.headers().get("origin")
             && !origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
@@ -107,16 +107,16 @@ pub(super) fn accept_from(
         }
         Ok(socket)
     };
-    Transport::messages(WebSocket::new(State::Opening(Box::pin(in_time(accepting)))))
+    Transport::messages(WebSocket::new(SocketState::Opening(Box::pin(in_time(accepting)))))
 }
 
-type Socket = WebSocketStream<Gate>;
+type OpenSocket = WebSocketStream<OpeningGate>;
 
 fn config() -> Config {
     Config::default().flush_threshold(GATHERED)
 }
 
-async fn in_time(opening: impl Future<Output = Result<Socket, Error>>) -> io::Result<Socket> {
+async fn in_time(opening: impl Future<Output = Result<OpenSocket, Error>>) -> io::Result<OpenSocket> {
     let opened = tokio::time::timeout(OPENING, opening).await;
     let mut socket =
         opened.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no WebSocket was opened"))?.map_err(broken)?;
@@ -141,18 +141,18 @@ fn broken(error: Error) -> io::Error {
 }
 
 /// A stream that lets only so much through before it is opened.
-struct Gate {
+struct OpeningGate {
     stream: Box<dyn ReadWrite>,
     left: Option<usize>,
 }
 
-impl Gate {
+impl OpeningGate {
     fn closed(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self { stream: Box::new(stream), left: Some(MAX_OPENING) }
     }
 }
 
-impl AsyncRead for Gate {
+impl AsyncRead for OpeningGate {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut *self.stream).poll_read(cx, buffer))?;
@@ -164,7 +164,7 @@ impl AsyncRead for Gate {
     }
 }
 
-impl AsyncWrite for Gate {
+impl AsyncWrite for OpeningGate {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.stream).poll_write(cx, bytes)
     }
@@ -192,40 +192,40 @@ impl AsyncWrite for Gate {
 
 /// A WebSocket as a stream of messages.
 struct WebSocket {
-    state: State,
+    state: SocketState,
     limits: Limits,
     /// What was gathered could not be written at once: nothing is added to it.
     is_blocked: bool,
 }
 
-enum State {
-    Opening(Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>),
-    Open(Box<Socket>),
+enum SocketState {
+    Opening(Pin<Box<dyn Future<Output = io::Result<OpenSocket>> + Send>>),
+    Open(Box<OpenSocket>),
     /// It could not be opened.
     Failed,
 }
 
 impl WebSocket {
-    fn new(state: State) -> Self {
+    fn new(state: SocketState) -> Self {
         Self { state, limits: Limits::default(), is_blocked: false }
     }
 
-    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut Socket>>> {
-        if let State::Opening(opening) = &mut self.state {
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut OpenSocket>>> {
+        if let SocketState::Opening(opening) = &mut self.state {
             match ready!(opening.as_mut().poll(cx)) {
                 Ok(mut socket) => {
                     *socket.limits_mut() = self.limits;
-                    self.state = State::Open(Box::new(socket));
+                    self.state = SocketState::Open(Box::new(socket));
                 }
                 Err(error) => {
-                    self.state = State::Failed;
+                    self.state = SocketState::Failed;
                     return Poll::Ready(Err(error));
                 }
             }
         }
         Poll::Ready(match &mut self.state {
-            State::Open(socket) => Ok(Pin::new(&mut **socket)),
-            State::Opening(_) | State::Failed => Err(io::ErrorKind::NotConnected.into()),
+            SocketState::Open(socket) => Ok(Pin::new(&mut **socket)),
+            SocketState::Opening(_) | SocketState::Failed => Err(io::ErrorKind::NotConnected.into()),
         })
     }
 }
@@ -233,7 +233,7 @@ impl WebSocket {
 impl MessageStream for WebSocket {
     fn limit(&mut self, max_message: usize) {
         self.limits = Limits::default().max_payload_len(Some(max_message));
-        if let State::Open(socket) = &mut self.state {
+        if let SocketState::Open(socket) = &mut self.state {
             *socket.limits_mut() = self.limits;
         }
     }
@@ -287,8 +287,8 @@ impl MessageStream for WebSocket {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.state {
-            State::Open(socket) => Pin::new(&mut **socket).poll_close(cx).map_err(broken),
-            State::Opening(_) | State::Failed => Poll::Ready(Ok(())),
+            SocketState::Open(socket) => Pin::new(&mut **socket).poll_close(cx).map_err(broken),
+            SocketState::Opening(_) | SocketState::Failed => Poll::Ready(Ok(())),
         }
     }
 }

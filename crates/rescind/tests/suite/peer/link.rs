@@ -370,7 +370,7 @@ async fn progress_reaches_the_caller_until_the_request_is_cancelled() {
     });
     let (client, _server) = pair(builder(&mcp::LATEST), server);
     let call = client.request::<Value>("steps", &json!({}));
-    let report = move |progress: rescind::peer::Progress| {
+    let report = move |progress: rescind::peer::ProgressReport| {
         see.send((progress.done(), progress.total(), progress.message())).unwrap();
     };
     let call = call.progress(report).send();

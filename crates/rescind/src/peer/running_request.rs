@@ -16,14 +16,14 @@ use rescind_proto::{
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{shared::Shared, sync::Signal, trace::RequestSpan};
+use super::{shared::PeerShared, sync::Signal, trace::RequestSpan};
 
 /// A request at work. It lives as long as the request waits, so each of its bytes is paid for a million times.
-pub(crate) struct Work {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct RunningRequest {
+    pub(crate) shared: Arc<PeerShared>,
     pub(crate) key: IncomingKey,
     pub(crate) id: IncomingId,
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) route_info: Arc<RouteInfo>,
     terms: Option<Box<Terms>>,
     pub(crate) signal: Signal<Cause, Hook>,
     pub(crate) span: RequestSpan,
@@ -33,11 +33,11 @@ pub(crate) struct Work {
 }
 
 #[cfg(all(target_pointer_width = "64", not(feature = "tracing")))]
-const _: () = assert!(size_of::<Work>() <= 104);
+const _: () = assert!(size_of::<RunningRequest>() <= 104);
 
 /// What the requests of one route have in common.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct RouteInfo {
     pub(crate) method: Box<str>,
     pub(crate) dialect: &'static Dialect,
     /// Processes get SIGTERM only when the grace is over (D22).
@@ -62,7 +62,7 @@ pub(crate) enum Hook {
     /// Somebody who waits for it, in another task than the handler's.
     Waiting(Waker),
     /// A call on another connection, made while handling this request.
-    Child(Arc<Shared>, OutgoingKey),
+    Child(Arc<PeerShared>, OutgoingKey),
     /// A process group to be told to end.
     #[cfg(unix)]
     Group(super::command::Leader),
@@ -70,7 +70,7 @@ pub(crate) enum Hook {
 
 #[derive(Debug, Default)]
 struct Links {
-    list: Vec<Option<Link>>,
+    list: Vec<Option<Spawned>>,
     /// Places of `list` that are empty.
     free: Vec<usize>,
     live: usize,
@@ -80,12 +80,12 @@ struct Links {
     attached: Option<Arc<dyn std::any::Any + Send + Sync>>,
     /// The request in which its requester waits now, once this one was answered.
     #[cfg(feature = "mcp")]
-    successor: Option<Arc<Work>>,
+    successor: Option<Arc<RunningRequest>>,
 }
 
 /// Something that the handler started.
 #[derive(Debug)]
-pub(crate) enum Link {
+pub(crate) enum Spawned {
     /// A task; aborted when the handler ends.
     Task(AbortHandle),
     /// A thread: it can only be waited for.
@@ -95,7 +95,7 @@ pub(crate) enum Link {
     Group(super::command::Leader),
 }
 
-impl Link {
+impl Spawned {
     fn end(&self) {
         match self {
             Self::Task(task) => task.abort(),
@@ -106,16 +106,20 @@ impl Link {
     }
 }
 
-impl Work {
+impl RunningRequest {
     /// The request, and what only its extractors need: nobody pays for the params of what merely waits.
-    pub(crate) fn new(shared: Arc<Shared>, request: IncomingRequest, kind: Arc<Kind>) -> (Self, Payload) {
+    pub(crate) fn new(
+        shared: Arc<PeerShared>,
+        request: IncomingRequest,
+        route_info: Arc<RouteInfo>,
+    ) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
         let progress_token = request.progress_token().map(Into::into);
         let trace = request.trace_context();
         let has_terms = progress_token.is_some() || trace.is_some();
         let terms = has_terms.then(|| Box::new(Terms { progress_token, trace }));
         let IncomingRequest { key, id, payload, .. } = request;
-        let work = Self { shared, key, id, kind, terms, signal: Signal::new(), span, links: Mutex::default() };
+        let work = Self { shared, key, id, route_info, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
     }
 
@@ -172,7 +176,7 @@ impl Work {
             conn.resume(self.key);
             conn.is_stopping(self.key)
         };
-        self.shared.bell.ring();
+        self.shared.driver_notify.notify();
         fires
     }
 
@@ -262,7 +266,7 @@ impl Work {
     }
 
     /// Notes something that the handler started; refused once it has ended.
-    pub(crate) fn link(&self, link: Link) -> Result<usize, Link> {
+    pub(crate) fn link(&self, link: Spawned) -> Result<usize, Spawned> {
         let mut links = self.links();
         if self.signal.is_over() {
             return Err(link);
@@ -278,7 +282,7 @@ impl Work {
     }
 
     /// Says more of a link; ends it at once if the handler has ended meanwhile.
-    pub(crate) fn relink(&self, place: usize, link: Link) {
+    pub(crate) fn relink(&self, place: usize, link: Spawned) {
         let mut links = self.links();
         if self.signal.is_over() {
             link.end();
@@ -355,11 +359,11 @@ fn run(hooks: impl Iterator<Item = Hook>, cause: &Cause) {
     }
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for RunningRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work")
+        f.debug_struct("RunningRequest")
             .field("id", &self.id)
-            .field("method", &self.kind.method)
+            .field("method", &self.route_info.method)
             .field("is_fired", &self.signal.is_fired())
             .finish_non_exhaustive()
     }
