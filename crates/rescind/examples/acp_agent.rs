@@ -49,7 +49,7 @@ async fn main() -> io::Result<()> {
     let tools = mcp::Client::new(peer, "agent", "1.0.0");
     tools.open().await.map_err(io::Error::other)?;
     Agent::new("computing-agent", "1.0.0")
-        .prompt(move |turn: Turn| take_turn(turn, tools.clone()))
+        .on_prompt(move |turn: Turn| take_turn(turn, tools.clone()))
         .serve(transport::stdio())
         .await
 }

@@ -21,10 +21,10 @@ mod child;
 async fn main() -> Result<(), Box<dyn Error>> {
     let (tell, mut said) = mpsc::unbounded_channel();
     let (peer, driver) = Client::builder()
-        .notification("session/update", move |Params(update): Params<Value>| {
+        .on_notification("session/update", move |Params(update): Params<Value>| {
             drop(tell.send(update["update"]["content"]["text"].as_str().unwrap_or_default().to_owned()));
         })
-        .request("session/request_permission", |Params(asked): Params<PermissionRequest>| async move {
+        .on_request("session/request_permission", |Params(asked): Params<PermissionRequest>| async move {
             println!("may it \"{}\"? It may.", asked.tool_call["title"].as_str().unwrap_or_default());
             Ok::<_, ErrorObject>(Permission::selected("yes"))
         })

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let printing = Arc::new(Notify::new());
     let tell = Arc::clone(&printing);
     let (_server, driver) = Peer::builder(&PRINTING)
-        .request("job/print", move |Params(pages): Params<u32>, cx: Context| {
+        .on_request("job/print", move |Params(pages): Params<u32>, cx: Context| {
             let tell = Arc::clone(&tell);
             async move {
                 println!("printing {pages} pages");

@@ -61,13 +61,13 @@ async fn main() -> io::Result<lsp::Exit> {
     lsp::Server::new("symbols", "1.0.0")
         .capability("textDocumentSync", json!({ "openClose": true }))
         .capability("workspaceSymbolProvider", true)
-        .notification("textDocument/didOpen", move |Params(open): Params<Value>| {
+        .on_notification("textDocument/didOpen", move |Params(open): Params<Value>| {
             let document = &open["textDocument"];
             if let (Some(uri), Some(text)) = (document["uri"].as_str(), document["text"].as_str()) {
                 opened.open(uri.to_owned(), text.to_owned());
             }
         })
-        .request("workspace/symbol", move |Params(Query { query }): Params<Query>, cx: Context| {
+        .on_request("workspace/symbol", move |Params(Query { query }): Params<Query>, cx: Context| {
             search(query, documents.clone(), cx)
         })
         .serve(transport::stdio())

@@ -92,7 +92,7 @@ async fn level_one(outstanding: u64, total: u64) -> f64 {
 async fn library(outstanding: u64, total: u64) -> f64 {
     let (a, b) = transport::memory();
     let server = Peer::builder(&mcp::LATEST_LEGACY)
-        .request("tools/call", |Params(params): Params<Box<RawValue>>| async move {
+        .on_request("tools/call", |Params(params): Params<Box<RawValue>>| async move {
             Ok::<_, rescind::peer::ErrorObject>(params)
         });
     let server = tokio::spawn(server.serve(b));

@@ -162,9 +162,9 @@
 //! # async fn crawl(cx: Context) -> Result<(), ErrorObject> { Ok(()) }
 //! # async fn run(transport: Transport) -> io::Result<()> {
 //! Peer::builder(&mcp::LATEST)
-//!     .request("search", route(search).grace(Duration::ZERO)) // dropped as soon as it is cancelled
-//!     .request("commit", route(commit).shielded()) // runs to its end, whoever cancels (D22)
-//!     .request("crawl", route(crawl).time_limit(Duration::from_secs(600))) // ended by us (MCP-C14)
+//!     .on_request("search", route(search).grace(Duration::ZERO)) // dropped as soon as it is cancelled
+//!     .on_request("commit", route(commit).shielded()) // runs to its end, whoever cancels (D22)
+//!     .on_request("crawl", route(crawl).time_limit(Duration::from_secs(600))) // ended by us (MCP-C14)
 //!     .serve(transport)
 //!     .await
 //! # }
@@ -190,7 +190,7 @@
 //! # use serde_json::json;
 //! # async fn run(editor: Transport, tools: mcp::Client) -> std::io::Result<()> {
 //! Agent::new("searcher", "1.0.0")
-//!     .prompt(move |turn: Turn| {
+//!     .on_prompt(move |turn: Turn| {
 //!         let tools = tools.clone();
 //!         async move {
 //!             let found = tools.call_tool("search", &json!({ "query": turn.text() })).await?;

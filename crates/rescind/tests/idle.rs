@@ -26,7 +26,7 @@ type Session = (Peer, [JoinHandle<std::io::Result<()>>; 2]);
 fn session() -> Session {
     let (near, far) = UnixStream::pair().unwrap();
     let echo = |RawParams(params)| async move { Ok::<_, ErrorObject>(params) };
-    let server = Peer::builder(&mcp::LATEST).request("echo", echo);
+    let server = Peer::builder(&mcp::LATEST).on_request("echo", echo);
     let (_, serving) = server.accept(far);
     let (client, driving) = Peer::builder(&mcp::LATEST).connect(near);
     (client, [serving.spawn(), driving.spawn()])

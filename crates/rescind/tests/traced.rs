@@ -80,7 +80,7 @@ async fn a_cancelled_request_is_neither_error_nor_success_and_words_of_the_peer_
     let notes = Notes::default();
     let _guard = tracing::subscriber::set_default(notes.clone());
     let (near, far) = transport::memory();
-    let server = Peer::builder(&mcp::LATEST).request("ping", || async { Ok::<_, ErrorObject>(()) }).request(
+    let server = Peer::builder(&mcp::LATEST).on_request("ping", || async { Ok::<_, ErrorObject>(()) }).on_request(
         "work",
         |cx: Context| async move {
             cx.cancelled().await;
@@ -128,8 +128,8 @@ async fn each_kind_of_cancel_has_its_level_and_an_error_its_status() {
     let _guard = tracing::subscriber::set_default(notes.clone());
     let (near, far) = tokio::io::duplex(64 * 1024);
     let server = Peer::builder(&mcp::LATEST_LEGACY)
-        .request("ping", || async { Ok::<_, ErrorObject>(()) })
-        .request("fail", || async { Err::<(), _>(ErrorObject::internal("it broke")) });
+        .on_request("ping", || async { Ok::<_, ErrorObject>(()) })
+        .on_request("fail", || async { Err::<(), _>(ErrorObject::internal("it broke")) });
     let served = tokio::spawn(server.serve(far));
     let cancel =
         |id: Value| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
@@ -165,7 +165,7 @@ async fn a_tool_is_named_and_one_that_says_it_failed_has_failed() {
     let _guard = tracing::subscriber::set_default(notes.clone());
     let (near, far) = transport::memory();
     let call = || async { Ok::<_, ErrorObject>(json!({ "content": [], "isError": true })) };
-    let server = Peer::builder(&mcp::LATEST).request("tools/call", call);
+    let server = Peer::builder(&mcp::LATEST).on_request("tools/call", call);
     server.accept(far).1.spawn();
     let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
     driver.spawn();
@@ -186,9 +186,9 @@ async fn no_byte_of_params_or_results_is_in_a_span_or_line() {
     let _guard = tracing::subscriber::set_default(notes.clone());
     let (near, far) = tokio::io::duplex(64 * 1024);
     let server = Peer::builder(&mcp::LATEST_LEGACY)
-        .request("typed", |Params(_): Params<[u32; 1]>| async { Ok::<_, ErrorObject>(()) })
-        .request("echo", |Params(given): Params<Value>| async { Ok::<_, ErrorObject>(given) })
-        .request("fail", || async {
+        .on_request("typed", |Params(_): Params<[u32; 1]>| async { Ok::<_, ErrorObject>(()) })
+        .on_request("echo", |Params(given): Params<Value>| async { Ok::<_, ErrorObject>(given) })
+        .on_request("fail", || async {
             Err::<(), _>(ErrorObject::internal("hunter2").with_data(&json!({ "password": "hunter2" })))
         });
     let served = tokio::spawn(server.serve(far));

@@ -26,11 +26,11 @@ async fn a_call_and_its_handling_are_one_trace_and_a_cancel_is_neither_error_nor
 
     let (near, far) = transport::memory();
     let server = Peer::builder(&mcp::LATEST)
-        .request("tools/call", |cx: Context| async move {
+        .on_request("tools/call", |cx: Context| async move {
             cx.cancelled().await;
             Err::<(), _>(ErrorObject::cancelled())
         })
-        .request("fail", || async { Err::<(), _>(ErrorObject::internal("it broke")) });
+        .on_request("fail", || async { Err::<(), _>(ErrorObject::internal("it broke")) });
     let (_server, driver) = server.accept(far);
     driver.spawn();
     let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);

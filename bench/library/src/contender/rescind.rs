@@ -53,14 +53,14 @@ fn handler(work: Arc<Work>) -> Route {
 fn raw(client: End, server: End, limit: usize, route: Route) -> Client<Box<RawValue>> {
     // The time that is left would be written into the params.
     let calling = builder(limit).configure(|config| config.deadline_travels = false);
-    Client::start(client, server, builder(limit).request("tools/call", route), calling)
+    Client::start(client, server, builder(limit).on_request("tools/call", route), calling)
 }
 
 impl Library for RescindTyped {
     type Caller = Client<Params>;
 
     async fn open(client: End, server: End, work: Arc<Work>, limit: usize) -> Result<Self::Caller, Failure> {
-        let serving = builder(limit).request("tools/call", move |Typed::<Params>(params), cx: Context| {
+        let serving = builder(limit).on_request("tools/call", move |Typed::<Params>(params), cx: Context| {
             let work = Arc::clone(&work);
             async move {
                 run(&work, params.verb(), &cx).await;

@@ -78,7 +78,7 @@ fn peer() -> (thread::JoinHandle<()>, Flooder) {
             let work = |RawParams(params)| async move { Ok::<_, ErrorObject>(params) };
             let server = Peer::builder(&mcp::REVISION_2025_03_26)
                 .configure(|config| *config = narrow_endpoint(config.clone()))
-                .request("work", work);
+                .on_request("work", work);
             let (_peer, driver) = server.accept(near);
             let _ = driver.await;
         });

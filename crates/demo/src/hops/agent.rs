@@ -31,7 +31,7 @@ pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
     tools.open().await.map_err(io::Error::other)?;
     let marked = Arc::clone(marks);
     Agent::new("rescind-sample-agent", VERSION)
-        .prompt(move |turn: Turn| take_turn(turn, tools.clone(), Arc::clone(&marked)))
+        .on_prompt(move |turn: Turn| take_turn(turn, tools.clone(), Arc::clone(&marked)))
         .with(|builder| Wire::new(marks).observe(builder))
         .serve(transport::stdio())
         .await?;

@@ -95,7 +95,7 @@ pub(super) fn play() -> io::Result<(Seen, Result<(), ScriptError>)> {
 /// The editor's side of the connection. Its person never answers a request for permission.
 fn editor(marks: &Arc<Marks>) -> Builder {
     let marked = Arc::clone(marks);
-    Wire::new(marks).observe(acp::Client::builder()).request("session/request_permission", move |cx: Context| {
+    Wire::new(marks).observe(acp::Client::builder()).on_request("session/request_permission", move |cx: Context| {
         let work = marked.begin(Piece::Permission);
         async move { work.until_end(&cx, cx.unless_cancelled(pending::<Permission>())).await }
     })

@@ -56,15 +56,15 @@ impl Agent {
     }
 
     /// Opens sessions: the handler of `session/new` gives a [`Session`]. Without one, sessions are numbered.
-    pub fn new_session<Args>(self, handler: impl IntoRoute<Args>) -> Self {
-        self.with(|builder| builder.request("session/new", handler))
+    pub fn on_new_session<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+        self.with(|builder| builder.on_request("session/new", handler))
     }
 
     /// Runs turns: the handler of `session/prompt` takes a [`Turn`](super::Turn) and gives a
     /// [`StopReason`](super::StopReason).
-    pub fn prompt<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+    pub fn on_prompt<Args>(self, handler: impl IntoRoute<Args>) -> Self {
         let prompt = self.turns.track(handler.into_route());
-        self.with(|builder| builder.request("session/prompt", prompt))
+        self.with(|builder| builder.on_request("session/prompt", prompt))
     }
 
     /// Called with the id of a session that is closed, when the handler of its turn has ended.
@@ -100,18 +100,18 @@ impl Agent {
             sessions["close"] = json!({});
         }
         if !builder.service.requests.contains_key("session/new") {
-            builder = builder.request("session/new", numbered());
+            builder = builder.on_request("session/new", numbered());
         }
         let on_close = Arc::new(on_close);
         builder
-            .request(
+            .on_request(
                 "initialize",
                 route(move |Params(hello): Params<InitializeParams>| {
                     ready(Ok::<_, ErrorObject>(greeting(&hello, &info, &capabilities)))
                 })
                 .never_blocks(),
             )
-            .request("session/close", move |Params(Session { session_id }): Params<Session>, peer: Peer| {
+            .on_request("session/close", move |Params(Session { session_id }): Params<Session>, peer: Peer| {
                 peer.stop_turn(&session_id);
                 let (turns, on_close) = (turns.clone(), Arc::clone(&on_close));
                 async move {

@@ -44,14 +44,14 @@ impl Server {
         self
     }
 
-    /// Handles requests of this method; see [`Builder::request`].
-    pub fn request<Args>(self, method: &str, handler: impl IntoRoute<Args>) -> Self {
-        self.with(|builder| builder.request(method, handler))
+    /// Handles requests of this method; see [`Builder::on_request`].
+    pub fn on_request<Args>(self, method: &str, handler: impl IntoRoute<Args>) -> Self {
+        self.with(|builder| builder.on_request(method, handler))
     }
 
-    /// Handles notifications of this method, in the order of the wire; see [`Builder::notification`].
-    pub fn notification<Args>(self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
-        self.with(|builder| builder.notification(method, handler))
+    /// Handles notifications of this method, in the order of the wire; see [`Builder::on_notification`].
+    pub fn on_notification<Args>(self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
+        self.with(|builder| builder.on_notification(method, handler))
     }
 
     /// Everything else that a connection can be told: observers, filters, limits.
@@ -76,13 +76,13 @@ impl Server {
         let Self { mut builder, greeting } = self;
         if !builder.service.requests.contains_key("initialize") {
             let greet = route(move || ready(Ok::<_, ErrorObject>(greeting.clone())));
-            builder = builder.request("initialize", greet.never_blocks());
+            builder = builder.on_request("initialize", greet.never_blocks());
         }
         if !builder.service.requests.contains_key("shutdown") {
             let shutdown = route(|| ready(Ok::<_, ErrorObject>(())));
-            builder = builder.request("shutdown", shutdown.never_blocks());
+            builder = builder.on_request("shutdown", shutdown.never_blocks());
         }
-        let mut builder = builder.notification("exit", |peer: Peer| peer.shutdown());
+        let mut builder = builder.on_notification("exit", |peer: Peer| peer.shutdown());
         let service = &mut builder.service;
         if let Some(initialize) = service.requests.remove("initialize") {
             let session = Arc::clone(session);

@@ -112,7 +112,7 @@ impl Client {
     /// A connection that answers what every client answers: `ping`. Add routes of your own, then
     /// [connect](Builder::connect) it.
     pub fn builder() -> Builder {
-        Peer::builder(None).request("ping", super::ping())
+        Peer::builder(None).on_request("ping", super::ping())
     }
 
     /// A client of the server at the other side of `peer`, under this name and version.

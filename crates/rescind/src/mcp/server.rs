@@ -163,17 +163,17 @@ impl Server {
         let greeter = Arc::new(face);
         let (herald, speaker) = (Arc::clone(&greeter), Arc::clone(&greeter));
         let mut builder = builder
-            .request("ping", super::ping())
-            .request(
+            .on_request("ping", super::ping())
+            .on_request(
                 "initialize",
                 route(move |Params(hello): Params<InitializeParams>| ready(greeter.greeting(&hello))).never_blocks(),
             )
-            .notification("notifications/initialized", || ())
-            .request(
+            .on_notification("notifications/initialized", || ())
+            .on_request(
                 "server/discover",
                 route(move || ready(Ok::<_, ErrorObject>(herald.introduction()))).never_blocks(),
             )
-            .request(
+            .on_request(
                 "tools/list",
                 route(move |Params(page): Params<Option<ListToolsParams>>, cx: Context| {
                     let revision = Revision::of(cx.dialect());
@@ -182,7 +182,7 @@ impl Server {
                 })
                 .never_blocks(),
             )
-            .request("tools/call", |Params(call): Params<CallToolParams>| async move {
+            .on_request("tools/call", |Params(call): Params<CallToolParams>| async move {
                 Err::<(), _>(ErrorObject::invalid_params(format!("unknown tool: {}", call.name)))
             });
         for method in ["resources/read", "prompts/get"] {
@@ -190,7 +190,7 @@ impl Server {
                 builder.service.requests.insert(method.into(), rounds::asking(route, method, &suspended));
             }
         }
-        builder = builder.notification(ABANDONED, move |Params(abandoned): Params<Abandoned>| {
+        builder = builder.on_notification(ABANDONED, move |Params(abandoned): Params<Abandoned>| {
             suspended.abandon(&abandoned.request_state);
         });
         builder.service.branches.insert("tools/call".into(), Branches { member: "name", routes });

@@ -42,14 +42,14 @@ impl Builder {
 
     /// Handles requests of this method. The last handler of a method counts.
     ///
-    /// Anything else is answered with -32601, unless there is a [fallback](Self::fallback).
-    pub fn request<Args>(mut self, method: &str, handler: impl IntoRoute<Args>) -> Self {
+    /// Anything else is answered with -32601, unless there is a handler for [other requests](Self::on_other_requests).
+    pub fn on_request<Args>(mut self, method: &str, handler: impl IntoRoute<Args>) -> Self {
         self.service.requests.insert(method.into(), handler.into_route());
         self
     }
 
     /// Handles requests of every other method.
-    pub fn fallback<Args>(mut self, handler: impl IntoRoute<Args>) -> Self {
+    pub fn on_other_requests<Args>(mut self, handler: impl IntoRoute<Args>) -> Self {
         self.service.fallback = Some(handler.into_route());
         self
     }
@@ -57,13 +57,13 @@ impl Builder {
     /// Handles notifications of this method, in the order of the wire.
     ///
     /// Cancels, and the progress of our own calls, are dealt with already and are none.
-    pub fn notification<Args>(mut self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
+    pub fn on_notification<Args>(mut self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
         self.service.notices.insert(method.into(), handler.erased().0);
         self
     }
 
     /// Handles notifications of every other method.
-    pub fn other_notifications<Args>(mut self, handler: impl NotificationHandler<Args>) -> Self {
+    pub fn on_other_notifications<Args>(mut self, handler: impl NotificationHandler<Args>) -> Self {
         self.service.other_notices = Some(handler.erased().0);
         self
     }

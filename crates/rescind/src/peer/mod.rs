@@ -9,7 +9,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! // A server: the context brings the token, the cause and the cascade.
-//! let server = Peer::builder(&mcp::LATEST).request("wait", |Params(seconds): Params<u64>, cx: Context| async move {
+//! let server = Peer::builder(&mcp::LATEST).on_request("wait", |Params(seconds): Params<u64>, cx: Context| async move {
 //!     tokio::select! {
 //!         () = tokio::time::sleep(std::time::Duration::from_secs(seconds)) => Ok("done"),
 //!         () = cx.cancelled() => Err(ErrorObject::cancelled()),

@@ -21,7 +21,7 @@ use crate::rig::{Log, Seen, Watch, Wire, Witness, notification, request, result,
 fn agent(witness: &Witness) -> Agent {
     let turns = witness.clone();
     Agent::new("test-agent", "1.0")
-        .prompt(move |turn: Turn| {
+        .on_prompt(move |turn: Turn| {
             let guard = turns.guard(turn.context());
             async move {
                 turn.say("thinking").await;
@@ -31,7 +31,7 @@ fn agent(witness: &Witness) -> Agent {
                 Ok::<_, ErrorObject>(StopReason::EndTurn)
             }
         })
-        .with(|builder| with_work(builder, witness).request("ping", || async { Ok::<_, ErrorObject>(json!({})) }))
+        .with(|builder| with_work(builder, witness).on_request("ping", || async { Ok::<_, ErrorObject>(json!({})) }))
 }
 
 /// A client of this agent, both driven.
@@ -47,7 +47,7 @@ fn pair(client: Builder, agent: Agent) -> (Client, Peer) {
 /// An agent that is the test.
 fn client_of_wire() -> (Wire, Client) {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let answers = Client::builder().request("ping", || async { Ok::<_, ErrorObject>(json!({})) });
+    let answers = Client::builder().on_request("ping", || async { Ok::<_, ErrorObject>(json!({})) });
     let (peer, driver) = answers.connect(theirs);
     driver.spawn();
     (Wire::of(ours), Client::new(peer, "test", "0"))
@@ -77,7 +77,7 @@ async fn an_agent_answers_the_handshake_and_numbers_its_sessions() {
     assert_eq!(client.peer().dialect(), &V1);
     assert_eq!(client.new_session(Path::new("/a")).await.unwrap(), "session-1");
     assert_eq!(client.new_session(Path::new("/b")).await.unwrap(), "session-2");
-    let chosen = Agent::new("a", "1").new_session(|| async { Ok::<_, ErrorObject>(Session::new("mine")) });
+    let chosen = Agent::new("a", "1").on_new_session(|| async { Ok::<_, ErrorObject>(Session::new("mine")) });
     let (client, _served) = pair(Client::builder(), chosen);
     assert_eq!(opened(&client).await, "mine");
     let nothing = client.prompt("mine", "hello").await;
@@ -157,17 +157,17 @@ fn undecided(witness: &Witness, updates: &Log<String>) -> Builder {
         }
     };
     Client::builder()
-        .notification("session/update", move |Params(update): Params<Value>| {
+        .on_notification("session/update", move |Params(update): Params<Value>| {
             updates.add(update["update"]["content"]["text"].as_str().unwrap_or_default().to_owned());
         })
-        .request("session/request_permission", move |Params(_): Params<PermissionRequest>, cx: Context| {
+        .on_request("session/request_permission", move |Params(_): Params<PermissionRequest>, cx: Context| {
             let waiting = wait(person.clone(), cx);
             async move {
                 waiting.await;
                 Ok::<_, ErrorObject>(Permission::selected("allow"))
             }
         })
-        .request("terminal/wait_for_exit", move |cx: Context| {
+        .on_request("terminal/wait_for_exit", move |cx: Context| {
             let waiting = wait(terminal.clone(), cx);
             async move {
                 waiting.await;
@@ -179,7 +179,7 @@ fn undecided(witness: &Witness, updates: &Log<String>) -> Builder {
 /// An agent whose turn waits for a permission and a terminal at once, and notes what came of the permission.
 fn busy(witness: &Witness, heard: &Log<String>) -> Agent {
     let (witness, heard) = (witness.clone(), heard.clone());
-    Agent::new("busy", "1").prompt(move |turn: Turn| {
+    Agent::new("busy", "1").on_prompt(move |turn: Turn| {
         let (guard, heard) = (witness.guard(turn.context()), heard.clone());
         async move {
             let ask = turn.request_permission(
@@ -228,7 +228,7 @@ async fn the_receipt_of_a_permission_that_is_answered_beside_the_cancel_of_its_t
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let mut wire = Wire::of(ours);
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let agent = Agent::new("asking", "1").prompt(move |turn: Turn| {
+    let agent = Agent::new("asking", "1").on_prompt(move |turn: Turn| {
         let ask = turn.request_permission(&json!({ "toolCallId": "t1" }), &[]);
         tell.send(ask.handle()).unwrap();
         async move { ask.await.map(|_| StopReason::EndTurn) }
@@ -333,7 +333,7 @@ async fn closing_a_session_cancels_its_turn_and_comes_after_it() {
     let (log, seen) = (Log::new(), Log::new());
     let noted = log.clone();
     let (client, served) = pair(
-        Client::builder().notification("session/update", move |Params(_): Params<Value>| seen.add(())),
+        Client::builder().on_notification("session/update", move |Params(_): Params<Value>| seen.add(())),
         agent(&closed).on_close(move |session| noted.add(session.to_owned())),
     );
     let session = opened(&client).await;
@@ -361,7 +361,7 @@ async fn a_session_is_closed_only_when_the_handler_of_its_turn_has_ended() {
     let (turns, closes, begun) = (log.clone(), log.clone(), std::sync::Arc::new(tokio::sync::Notify::new()));
     let tell = begun.clone();
     let agent = Agent::new("slow", "1")
-        .prompt(move |turn: Turn| {
+        .on_prompt(move |turn: Turn| {
             let turns = turns.clone();
             tell.notify_one();
             async move {
@@ -404,7 +404,7 @@ async fn a_cancelled_turn_stops_the_tool_that_it_called_on_another_connection() 
     driver.spawn();
     let tools = mcp::Client::new(peer, "agent", "1");
     tools.open().await.unwrap();
-    let agent = Agent::new("agent", "1").prompt(move |_turn: Turn| {
+    let agent = Agent::new("agent", "1").on_prompt(move |_turn: Turn| {
         let tools = tools.clone();
         async move {
             tools.call_tool("work", &()).await?;

@@ -316,7 +316,7 @@ fn a_call_that_a_tool_sends_leaves_before_the_tool_lets_go_of_its_thread() {
             Err::<(), _>(ErrorObject::cancelled())
         }
     };
-    let builder = Client::builder().request("roots/list", roots).on_cancelled(move |_| opening.send(()).unwrap());
+    let builder = Client::builder().on_request("roots/list", roots).on_cancelled(move |_| opening.send(()).unwrap());
     beside_a_client(Threads::Two, server, builder, |client| async move {
         for _ in 0..50 {
             assert_eq!(client.call_tool("ask", &()).await.unwrap().text(), "asked");

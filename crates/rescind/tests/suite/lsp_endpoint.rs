@@ -16,7 +16,7 @@ use crate::rig::{self, Log, Wire, Witness, cancel, notification, request, result
 fn server(witness: &Witness) -> Server {
     Server::new("test", "1.0")
         .capability("hoverProvider", true)
-        .request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
+        .on_request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
         .with(|builder| with_work(builder, witness))
 }
 
@@ -41,7 +41,7 @@ async fn requests_are_served_only_between_initialize_and_shutdown() {
     let (mut watch, witness) = watch();
     let heard = Log::new();
     let log = heard.clone();
-    let (mut wire, served) = serve(server(&witness).notification("note", move || log.add("note")));
+    let (mut wire, served) = serve(server(&witness).on_notification("note", move || log.add("note")));
     let mut answer = async |message: Value| {
         wire.say(&message).await;
         wire.hear().await
@@ -68,9 +68,10 @@ async fn notifications_are_heard_only_between_initialize_and_shutdown() {
     let (_watch, witness) = watch();
     let heard = Log::new();
     let log = heard.clone();
-    let noting = server(&witness).notification("note", move |rescind::peer::Params(n): rescind::peer::Params<u32>| {
-        log.add(n);
-    });
+    let noting =
+        server(&witness).on_notification("note", move |rescind::peer::Params(n): rescind::peer::Params<u32>| {
+            log.add(n);
+        });
     let (mut wire, _served) = serve(noting);
     wire.say(&notification("note", json!(1))).await;
     wire.say(&request(1, "initialize", json!({}))).await;
@@ -118,7 +119,7 @@ async fn an_unknown_dollar_request_is_answered_and_such_a_notification_is_not() 
 async fn who_stopped_a_request_decides_its_code() {
     let (mut watch, witness) = watch();
     let diagnosing =
-        server(&witness).request("textDocument/diagnostic", || async { Err::<(), _>(server_cancelled(true)) });
+        server(&witness).on_request("textDocument/diagnostic", || async { Err::<(), _>(server_cancelled(true)) });
     let (mut wire, _served) = initialized(diagnosing).await;
     wire.say(&request(1, "work", json!({}))).await;
     watch.started(1).await;
@@ -146,7 +147,7 @@ async fn diagnostics_stopped_by_a_time_limit_say_whether_to_ask_again() {
             Err::<(), _>(if by_client { ErrorObject::cancelled() } else { server_cancelled(true) })
         }
     });
-    let diagnosing = server(&witness).request("textDocument/diagnostic", diagnostic.time_limit(secs(2)));
+    let diagnosing = server(&witness).on_request("textDocument/diagnostic", diagnostic.time_limit(secs(2)));
     let (mut wire, _served) = initialized(diagnosing).await;
     wire.say(&request(1, "textDocument/diagnostic", json!({}))).await;
     watch.started(1).await;

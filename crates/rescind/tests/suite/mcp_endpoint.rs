@@ -384,7 +384,7 @@ async fn a_server_that_speaks_nothing_we_know_is_not_opened() {
 fn listener(witness: &Witness, bell: &std::sync::Arc<tokio::sync::Notify>) -> Server {
     let (witness, bell) = (witness.clone(), bell.clone());
     Server::new("listener", "1").with(|peer| {
-        peer.request("subscriptions/listen", move |Params(_): Params<Value>, cx: Context| {
+        peer.on_request("subscriptions/listen", move |Params(_): Params<Value>, cx: Context| {
             let (guard, bell) = (witness.guard(&cx), bell.clone());
             async move {
                 tokio::select! {

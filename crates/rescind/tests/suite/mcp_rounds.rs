@@ -77,7 +77,7 @@ async fn ask_all(cx: &Context) -> Result<String, ErrorObject> {
 /// A client of that server, whose person answers with the question in capitals, or waits until told.
 async fn client(server: Server, revision: Revision, person: Option<Arc<Notify>>, asked: &Witness) -> Client {
     let asked = asked.clone();
-    let builder = Client::builder().request(ELICIT, move |Params(params): Params<Value>, cx: Context| {
+    let builder = Client::builder().on_request(ELICIT, move |Params(params): Params<Value>, cx: Context| {
         let (guard, person) = (asked.guard(&cx), person.clone());
         async move {
             if let Some(person) = person {
@@ -270,7 +270,7 @@ async fn a_question_in_a_route_that_may_not_ask_is_misuse() {
     let ends = Log::new();
     let log = ends.clone();
     let plain = move |builder: Builder| {
-        builder.request("plain", move |cx: Context| {
+        builder.on_request("plain", move |cx: Context| {
             let log = log.clone();
             async move {
                 let asked = cx.ask::<Value>(ELICIT, &json!({})).await;
@@ -850,7 +850,7 @@ async fn a_server_that_asks_again_and_again_is_not_called_for_ever() {
 
 /// A client whose person waits for ever, and which looks at its token.
 fn waits_for_the_person(person: Witness) -> Builder {
-    Client::builder().request(ELICIT, move |cx: Context| {
+    Client::builder().on_request(ELICIT, move |cx: Context| {
         let guard = person.guard(&cx);
         async move {
             cx.cancelled().await;
@@ -914,7 +914,7 @@ async fn a_stop_between_two_rounds_needs_nobody_to_poll_the_call() {
 #[tokio::test(start_paused = true)]
 async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
     let (mut asked, person) = watch();
-    let builder = Client::builder().request(ELICIT, move |cx: Context| {
+    let builder = Client::builder().on_request(ELICIT, move |cx: Context| {
         let guard = person.guard(&cx);
         async move {
             cx.cancelled().await;

@@ -32,8 +32,8 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 pub(crate) fn builder(dialect: &'static Dialect) -> Builder {
     Peer::builder(dialect)
         .framing(Framing::Line)
-        .request("initialize", || async { Ok::<_, ErrorObject>(json!({})) })
-        .request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
+        .on_request("initialize", || async { Ok::<_, ErrorObject>(json!({})) })
+        .on_request("ping", || async { Ok::<_, ErrorObject>(json!({})) })
 }
 
 /// The test's end of a link.
@@ -263,28 +263,28 @@ pub(crate) fn with_work(builder: Builder, witness: &Witness) -> Builder {
     };
     let (w1, w2, w3, w4) = (witness.clone(), witness.clone(), witness.clone(), witness.clone());
     builder
-        .request("work", move |cx: Context| {
+        .on_request("work", move |cx: Context| {
             let working = until_fired(w1.clone(), cx);
             async move {
                 working.await;
                 Err::<(), _>(ErrorObject::cancelled())
             }
         })
-        .request("swallow", move |cx: Context| {
+        .on_request("swallow", move |cx: Context| {
             let working = until_fired(w2.clone(), cx);
             async move {
                 working.await;
                 Ok::<_, ErrorObject>(json!({ "swallowed": true }))
             }
         })
-        .request("fail", move |cx: Context| {
+        .on_request("fail", move |cx: Context| {
             let working = until_fired(w3.clone(), cx);
             async move {
                 working.await;
                 Err::<(), _>(ErrorObject::internal("it broke"))
             }
         })
-        .request("stubborn", move |cx: Context| {
+        .on_request("stubborn", move |cx: Context| {
             let witness = w4.clone();
             async move {
                 let _guard = witness.guard(&cx);
@@ -292,7 +292,7 @@ pub(crate) fn with_work(builder: Builder, witness: &Witness) -> Builder {
                 Ok::<_, ErrorObject>(())
             }
         })
-        .request("quits", || async { Err::<(), _>(ErrorObject::cancelled()) })
+        .on_request("quits", || async { Err::<(), _>(ErrorObject::cancelled()) })
 }
 
 /// A list that closures add to.

@@ -39,10 +39,10 @@ impl TaskNotifications {
     pub fn register(&self, builder: Builder) -> Builder {
         let (november, extension) = (self.clone(), self.clone());
         builder
-            .notification("notifications/tasks/status", move |Params(status): Params<StatusParams>| {
+            .on_notification("notifications/tasks/status", move |Params(status): Params<StatusParams>| {
                 november.received(&status);
             })
-            .notification("notifications/tasks", move |Params(status): Params<StatusParams>| {
+            .on_notification("notifications/tasks", move |Params(status): Params<StatusParams>| {
                 extension.received(&status);
             })
     }

@@ -82,11 +82,11 @@ impl Tasks {
             )
             .with(move |builder| {
                 builder
-                    .request("tasks/get", move |RawParams(params), cx| get.clone().get(cx, params))
-                    .request("tasks/result", move |RawParams(params), cx| result.clone().result(cx, params))
-                    .request("tasks/list", move |RawParams(params), cx| list.clone().list(cx, params))
-                    .request("tasks/cancel", move |RawParams(params), cx| cancel.clone().cancel(cx, params))
-                    .request("tasks/update", move |RawParams(params), cx| update.clone().update(cx, params))
+                    .on_request("tasks/get", move |RawParams(params), cx| get.clone().get(cx, params))
+                    .on_request("tasks/result", move |RawParams(params), cx| result.clone().result(cx, params))
+                    .on_request("tasks/list", move |RawParams(params), cx| list.clone().list(cx, params))
+                    .on_request("tasks/cancel", move |RawParams(params), cx| cancel.clone().cancel(cx, params))
+                    .on_request("tasks/update", move |RawParams(params), cx| update.clone().update(cx, params))
             })
     }
 

@@ -158,8 +158,8 @@ impl Work {
         let (notifier, reporter) = (Arc::clone(&proxy), Arc::clone(&proxy));
         self.message = proxy.message.subscribe();
         let client = Peer::builder(dialect)
-            .fallback(move |Method(method), RawParams(params)| Arc::clone(&proxy).request(method, params))
-            .other_notifications(move |Method(method), RawParams(params)| notifier.notify(&method, &params));
+            .on_other_requests(move |Method(method), RawParams(params)| Arc::clone(&proxy).request(method, params))
+            .on_other_notifications(move |Method(method), RawParams(params)| notifier.notify(&method, &params));
         let (client, driver) = client.connect(near);
         driver.spawn();
         let has_token = params.as_ref().is_some_and(|params| asks_for_progress(params.as_str()));

@@ -49,7 +49,7 @@ impl Editor {
         let give = Arc::new(Notify::new());
         let given = Arc::clone(&give);
         let (peer, driver) = Peer::builder(Protocol::Lsp.dialect())
-            .request("vscode/content", move |uri: Params<Value>, cx: Context| {
+            .on_request("vscode/content", move |uri: Params<Value>, cx: Context| {
                 let (given, teller) = (Arc::clone(&given), teller.clone());
                 async move {
                     let schema = uri.0.as_str().or_else(|| uri.0[0].as_str()).unwrap_or_default().to_owned();
@@ -63,7 +63,7 @@ impl Editor {
                 }
             })
             // What the server logs when it finds work of its own cancelled.
-            .notification("window/logMessage", move |log: Params<Value>| {
+            .on_notification("window/logMessage", move |log: Params<Value>| {
                 logged.tell("server", log.0["message"].as_str().unwrap_or_default(), Value::Null);
             })
             .connect(transport);

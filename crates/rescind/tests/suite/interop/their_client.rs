@@ -77,13 +77,13 @@ impl Server {
         let turns = Arc::clone(&desk);
         let (peer, driver) = Peer::builder(protocol.dialect())
             .framing(protocol.framing())
-            .request(protocol.opening(), move || async move { Ok::<_, ErrorObject>(protocol.welcome()) })
-            .request("tools/list", || async { Ok::<_, ErrorObject>(tools()) })
-            .request(protocol.work_method(), move |params: Params<Value>, cx: Context| {
+            .on_request(protocol.opening(), move || async move { Ok::<_, ErrorObject>(protocol.welcome()) })
+            .on_request("tools/list", || async { Ok::<_, ErrorObject>(tools()) })
+            .on_request(protocol.work_method(), move |params: Params<Value>, cx: Context| {
                 let desk = Arc::clone(&desk);
                 async move { desk.work(&params.0, cx).await.map(|words| protocol.worked(&words)) }
             })
-            .request("session/prompt", move |params: Params<Value>, cx: Context| {
+            .on_request("session/prompt", move |params: Params<Value>, cx: Context| {
                 let desk = Arc::clone(&turns);
                 async move {
                     let work = params.0["prompt"][0]["text"].as_str().unwrap_or_default();

@@ -47,7 +47,7 @@ impl Client {
         let (ours, teller) = journal();
         let (peer, driver) = Peer::builder(protocol.dialect())
             .framing(protocol.framing())
-            .request(protocol.ask_method(), move |params: Params<Value>, cx: Context| {
+            .on_request(protocol.ask_method(), move |params: Params<Value>, cx: Context| {
                 ponder(protocol, params.0, cx, teller.clone())
             })
             .connect(transport);

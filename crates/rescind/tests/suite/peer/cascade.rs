@@ -23,7 +23,7 @@ enum Way {
 
 /// Asks `next` for `method`, in one of several ways, when asked for `relay`.
 fn relaying(builder: rescind::peer::Builder, next: Peer, method: &'static str, way: Way) -> rescind::peer::Builder {
-    builder.request("relay", move |cx: Context| {
+    builder.on_request("relay", move |cx: Context| {
         let next = next.clone();
         async move {
             match way {
@@ -85,7 +85,7 @@ async fn a_cancel_falls_through_three_hops_and_touches_no_sibling() {
 async fn a_nested_request_on_the_same_connection_is_cancelled_with_its_parent() {
     for dialect in [&mcp::LATEST_LEGACY, &acp::V1, &lsp::LSP] {
         let (mut watch, witness) = watch();
-        let asks = builder(dialect).request("asks", move |cx: Context| {
+        let asks = builder(dialect).on_request("asks", move |cx: Context| {
             let witness = witness.clone();
             async move {
                 let _guard = witness.guard(&cx);
@@ -133,7 +133,7 @@ async fn a_child_has_no_more_time_than_its_parent() {
 async fn a_turn_that_is_cancelled_closes_everything_in_it_and_says_so() {
     let ends = Log::new();
     let log = ends.clone();
-    let agent = builder(&acp::V1).request("session/prompt", move |cx: Context, Params(prompt): Params<Value>| {
+    let agent = builder(&acp::V1).on_request("session/prompt", move |cx: Context, Params(prompt): Params<Value>| {
         let log = log.clone();
         async move {
             let session = json!({ "sessionId": prompt["sessionId"] });
@@ -175,7 +175,7 @@ async fn a_turn_that_is_cancelled_closes_everything_in_it_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn dropping_a_prompt_answers_its_open_permission_request_and_stops_whoever_was_asked() {
     let (mut watch, witness) = watch();
-    let client = builder(&acp::V1).request("session/request_permission", move |cx: Context| {
+    let client = builder(&acp::V1).on_request("session/request_permission", move |cx: Context| {
         let witness = witness.clone();
         async move {
             let guard = witness.guard(&cx);
@@ -217,7 +217,7 @@ async fn a_linked_task_and_its_call_end_with_a_handler_that_returned() {
     let (mut watch, witness) = watch();
     let (mut far, tool, _driven) = connect(builder(&mcp::LATEST)).await;
     let (go, wait) = tokio::sync::watch::channel(false);
-    let server = builder(&mcp::LATEST).request("leaves", move |cx: Context| {
+    let server = builder(&mcp::LATEST).on_request("leaves", move |cx: Context| {
         let (tool, guard, mut wait) = (tool.clone(), witness.guard(&cx), wait.clone());
         async move {
             cx.spawn(async move {
@@ -242,7 +242,7 @@ async fn a_linked_task_and_its_call_end_with_a_handler_that_returned() {
 #[tokio::test(start_paused = true)]
 async fn a_detached_call_survives_the_handler_that_made_it() {
     let (mut far, tool, _driven) = connect(builder(&mcp::LATEST)).await;
-    let server = builder(&mcp::LATEST).request("cleans", move |cx: Context| {
+    let server = builder(&mcp::LATEST).on_request("cleans", move |cx: Context| {
         let tool = tool.clone();
         async move {
             cx.cancelled().await;
@@ -262,7 +262,7 @@ async fn a_detached_call_survives_the_handler_that_made_it() {
 #[tokio::test(start_paused = true)]
 async fn a_call_detached_after_it_was_sent_survives_its_parent() {
     let (mut far, tool, _driven) = connect(builder(&mcp::LATEST)).await;
-    let server = builder(&mcp::LATEST).request("works", move |cx: Context| {
+    let server = builder(&mcp::LATEST).on_request("works", move |cx: Context| {
         let tool = tool.clone();
         async move {
             drop(tool.request::<Value>("audit", &()).without_timeouts().send().detach());
@@ -291,7 +291,7 @@ async fn a_call_detached_after_it_was_sent_survives_its_parent() {
 async fn a_child_made_after_the_cancel_is_never_sent() {
     let (ends, mut ended) = mpsc::unbounded_channel();
     let (mut far, tool, _driven) = connect(builder(&mcp::LATEST_LEGACY)).await;
-    let server = builder(&mcp::LATEST_LEGACY).request("late", move |cx: Context| {
+    let server = builder(&mcp::LATEST_LEGACY).on_request("late", move |cx: Context| {
         let (tool, ends) = (tool.clone(), ends.clone());
         async move {
             cx.cancelled().await;
@@ -321,7 +321,7 @@ async fn a_child_made_after_the_cancel_is_never_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_time_limit_of_a_route_reaches_its_children() {
     let (mut far, tool, _driven) = connect(builder(&mcp::LATEST)).await;
-    let server = builder(&mcp::LATEST).request(
+    let server = builder(&mcp::LATEST).on_request(
         "slow",
         rescind::peer::route(move || {
             let tool = tool.clone();

@@ -17,7 +17,7 @@ async fn of_a_hundred_timeouts_the_caller_is_told_of_its_own_each_time() {
     let (ended, mut ends) = mpsc::unbounded_channel();
     let started = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&started);
-    let server = builder(&mcp::LATEST).request("work", move |cx: Context| {
+    let server = builder(&mcp::LATEST).on_request("work", move |cx: Context| {
         count.fetch_add(1, Ordering::Relaxed);
         let ended = ended.clone();
         async move {
@@ -54,13 +54,13 @@ async fn of_a_hundred_timeouts_the_caller_is_told_of_its_own_each_time() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_asks_a_person_is_waited_for_as_long_as_the_person_takes() {
     let person = Arc::new(Notify::new());
-    let server = builder(&mcp::LATEST_LEGACY).request("work", |cx: Context| async move {
+    let server = builder(&mcp::LATEST_LEGACY).on_request("work", |cx: Context| async move {
         let said = cx.peer().request::<Value>("elicitation/create", &json!({})).await?;
         assert!(cx.remaining().is_some_and(|left| left > secs(59)), "{:?}", cx.remaining());
         Ok::<_, CallError>(said)
     });
     let asked = Arc::clone(&person);
-    let client = builder(&mcp::LATEST_LEGACY).request("elicitation/create", move || {
+    let client = builder(&mcp::LATEST_LEGACY).on_request("elicitation/create", move || {
         let asked = Arc::clone(&asked);
         async move {
             asked.notified().await;
@@ -79,7 +79,7 @@ async fn a_tool_that_asks_a_person_is_waited_for_as_long_as_the_person_takes() {
 #[tokio::test(start_paused = true)]
 async fn what_a_gateway_calls_waits_for_the_people_of_its_own_caller() {
     let (mut far, tool, _driven) = connect(builder(&mcp::LATEST_LEGACY)).await;
-    let gateway = builder(&mcp::LATEST_LEGACY).request("relay", move |cx: Context| {
+    let gateway = builder(&mcp::LATEST_LEGACY).on_request("relay", move |cx: Context| {
         let tool = tool.clone();
         async move {
             let asking = cx.peer().request::<Value>("elicitation/create", &json!({}));

@@ -92,7 +92,7 @@ async fn in_acp_every_stop_from_within_is_answered_as_cancelled() {
             cx.cancelled().await;
             Err::<(), _>(ErrorObject::cancelled())
         });
-        let server = with_work(builder(dialect), &witness).request("limited", limited.time_limit(secs(2)));
+        let server = with_work(builder(dialect), &witness).on_request("limited", limited.time_limit(secs(2)));
         let (peer, driver) = server.accept(theirs);
         driver.spawn();
         let mut wire = crate::rig::Wire::of(ours);
@@ -173,7 +173,7 @@ async fn an_observer_sees_a_cancel_after_it_was_dealt_with() {
         let (contexts, seen) = (Log::new(), Log::new());
         let (held, found) = (contexts.clone(), seen.clone());
         let server = builder(dialect)
-            .request("work", move |cx: Context| {
+            .on_request("work", move |cx: Context| {
                 held.add(cx.clone());
                 async move {
                     cx.cancelled().await;
@@ -351,7 +351,7 @@ async fn a_flood_of_requests_and_cancels_never_runs_more_handlers_than_the_bound
         }
     }
     let dialect = &mcp::LATEST_LEGACY;
-    let server = builder(dialect).max_running(8).request("slow", move |cx: Context| {
+    let server = builder(dialect).max_running(8).on_request("slow", move |cx: Context| {
         max.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let count = Count(Arc::clone(&now));
         async move {
@@ -386,7 +386,7 @@ async fn a_flood_of_requests_and_cancels_never_runs_more_handlers_than_the_bound
 async fn cancels_and_responses_pass_a_saturated_server() {
     let dialect = &mcp::LATEST_LEGACY;
     let (mut watch, witness) = watch();
-    let server = with_work(builder(dialect), &witness).max_running(2).request("asks", |cx: Context| async move {
+    let server = with_work(builder(dialect), &witness).max_running(2).on_request("asks", |cx: Context| async move {
         let answer: Value = cx.peer().request("roots/list", &()).await?;
         Ok::<_, ErrorObject>(answer)
     });
@@ -414,7 +414,7 @@ async fn a_cancel_of_initialize_is_ignored_and_it_is_still_answered() {
         let verdicts = Log::new();
         let log = verdicts.clone();
         let server =
-            builder(dialect).on_cancelled(move |notice| log.add(notice.verdict)).request("initialize", || async {
+            builder(dialect).on_cancelled(move |notice| log.add(notice.verdict)).on_request("initialize", || async {
                 tokio::time::sleep(millis(5)).await;
                 Ok::<_, ErrorObject>(json!({ "ok": true }))
             });
@@ -436,7 +436,7 @@ async fn a_server_of_the_proposal_obeys_a_cancel_only_if_it_declared_so() {
         let (mut watch, witness) = watch();
         let capability = |declares| if declares { json!({ "cancellation": { "request": true } }) } else { json!({}) };
         let welcome = json!({ "protocolVersion": 1, "agentCapabilities": capability(server) });
-        let server_side = with_work(builder(dialect), &witness).request("initialize", move || {
+        let server_side = with_work(builder(dialect), &witness).on_request("initialize", move || {
             let welcome = welcome.clone();
             async move { Ok::<_, ErrorObject>(welcome) }
         });
@@ -468,7 +468,7 @@ async fn a_panic_is_contained_and_answered_and_the_others_live() {
     for dialect in DIALECTS {
         let (mut watch, witness) = watch();
         let server = with_work(builder(dialect), &witness)
-            .request("panics", |cx: Context| async move {
+            .on_request("panics", |cx: Context| async move {
                 let _guard = cx;
                 tokio::task::yield_now().await;
                 if true {
@@ -476,13 +476,13 @@ async fn a_panic_is_contained_and_answered_and_the_others_live() {
                 }
                 Ok::<_, ErrorObject>(())
             })
-            .request("panics at once", || {
+            .on_request("panics at once", || {
                 if true {
                     panic!("on purpose");
                 }
                 async { Ok::<_, ErrorObject>(()) }
             })
-            .notification("panics", || panic!("on purpose"))
+            .on_notification("panics", || panic!("on purpose"))
             .on_cancelled(|_| panic!("on purpose"));
         let (mut wire, _served) = serve(server).await;
         wire.say(&request(1, "work", json!({}))).await;
@@ -564,7 +564,7 @@ async fn one_slot_and_a_call_back_end() {
                 left => cx.peer().request::<u32>("ask", &(left - 1)).await.map(|asked| asked + 1),
             }
         };
-        let [near, far] = [(); 2].map(|()| builder(dialect).max_running(1).request("ask", asks_back));
+        let [near, far] = [(); 2].map(|()| builder(dialect).max_running(1).on_request("ask", asks_back));
         let (client, _server) = pair(near, far);
         if dialect.handshake_first.is_some() {
             client.request::<Value>("initialize", &json!({})).await.unwrap();

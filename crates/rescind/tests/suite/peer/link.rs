@@ -101,7 +101,7 @@ async fn a_filter_that_panics_stops_nothing() {
 async fn a_cancel_that_lands_while_the_answer_is_written_tears_no_frame() {
     for dialect in DIALECTS {
         let big =
-            builder(dialect).request("big", || async { Ok::<_, ErrorObject>(json!({ "text": "x".repeat(5000) })) });
+            builder(dialect).on_request("big", || async { Ok::<_, ErrorObject>(json!({ "text": "x".repeat(5000) })) });
         let (mut wire, _served) = serve_small(big, 512).await;
         wire.say(&request(1, "big", json!({}))).await;
         tokio::task::yield_now().await;
@@ -116,7 +116,8 @@ async fn a_cancel_that_lands_while_the_answer_is_written_tears_no_frame() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_waits_behind_another_is_taken_back_by_a_cancel() {
     let dialect = &mcp::LATEST;
-    let big = builder(dialect).request("big", || async { Ok::<_, ErrorObject>(json!({ "text": "x".repeat(5000) })) });
+    let big =
+        builder(dialect).on_request("big", || async { Ok::<_, ErrorObject>(json!({ "text": "x".repeat(5000) })) });
     let (mut wire, _served) = serve_small(big, 512).await;
     wire.say_all(&[request(1, "big", json!({})), request(2, "big", json!({})), cancel(dialect, 7)]).await;
     tokio::task::yield_now().await;
@@ -133,7 +134,7 @@ async fn a_peer_that_floods_and_never_reads_costs_bounded_memory() {
     let sent = Arc::clone(&reports);
     let server = builder(&mcp::LATEST_LEGACY)
         .configure(|config| config.max_backlog = 64 * 1024)
-        .request("chatty", move |cx: Context| {
+        .on_request("chatty", move |cx: Context| {
             let sent = Arc::clone(&sent);
             async move {
                 while cx.notify("notifications/message", &json!({ "text": "x".repeat(1000) })).await {
@@ -142,7 +143,7 @@ async fn a_peer_that_floods_and_never_reads_costs_bounded_memory() {
                 Ok::<_, ErrorObject>(())
             }
         })
-        .request("echo", |Params(text): Params<Value>| async move { Ok::<_, ErrorObject>(text) });
+        .on_request("echo", |Params(text): Params<Value>| async move { Ok::<_, ErrorObject>(text) });
     let (ours, theirs) = tokio::io::duplex(1024);
     let (peer, driver) = server.accept(theirs);
     driver.spawn();
@@ -198,7 +199,7 @@ async fn a_repeated_or_escaped_envelope_member_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn bad_input_and_unknown_methods_are_answered_and_lose_nothing() {
     let typed =
-        builder(&lsp::LSP).request("typed", |Params(n): Params<u32>| async move { Ok::<_, ErrorObject>(n + 1) });
+        builder(&lsp::LSP).on_request("typed", |Params(n): Params<u32>| async move { Ok::<_, ErrorObject>(n + 1) });
     let (mut wire, _served) = serve(typed).await;
     wire.say_all(&[
         request(1, "typed", json!("one")),
@@ -219,7 +220,7 @@ async fn bad_input_and_unknown_methods_are_answered_and_lose_nothing() {
 async fn tiny_pipes_wedge_nothing() {
     let echo = || {
         Peer::builder(&mcp::LATEST_LEGACY)
-            .request("echo", |Params(text): Params<String>| async move { Ok::<_, ErrorObject>(text) })
+            .on_request("echo", |Params(text): Params<String>| async move { Ok::<_, ErrorObject>(text) })
     };
     let (a, b) = tokio::io::duplex(64);
     let (client, driver) = echo().connect(a);
@@ -241,7 +242,7 @@ async fn tiny_pipes_wedge_nothing() {
 #[tokio::test]
 async fn two_peers_talk_in_every_dialect_with_its_own_framing() {
     for dialect in rescind::peer::Dialect::ALL {
-        let hello = || Peer::builder(dialect).request("initialize", || async { Ok::<_, ErrorObject>(json!({})) });
+        let hello = || Peer::builder(dialect).on_request("initialize", || async { Ok::<_, ErrorObject>(json!({})) });
         let (client, _server) = pair(hello(), hello());
         let hello: Value = client.request("initialize", &json!({ "protocolVersion": 1 })).await.unwrap();
         assert_eq!(hello, json!({}), "{}", dialect.name);
@@ -356,7 +357,7 @@ async fn progress_reaches_the_caller_until_the_request_is_cancelled() {
     let (see, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let taken = Log::new();
     let log = taken.clone();
-    let server = builder(&mcp::LATEST).request("steps", move |cx: Context| {
+    let server = builder(&mcp::LATEST).on_request("steps", move |cx: Context| {
         let (witness, log) = (witness.clone(), log.clone());
         async move {
             let _guard = witness.guard(&cx);

@@ -81,7 +81,7 @@ async fn a_stop_reaches_a_handler_that_waits_for_its_peer_to_read() {
     let reports = Arc::new(AtomicUsize::new(0));
     let sent = Arc::clone(&reports);
     let server = builder(&lsp::LSP).configure(|config| config.max_backlog = MOST);
-    let server = server.request("chatty", move |cx: Context| {
+    let server = server.on_request("chatty", move |cx: Context| {
         let (witness, sent) = (witness.clone(), Arc::clone(&sent));
         async move {
             let guard = witness.guard(&cx);

@@ -462,7 +462,7 @@ async fn a_caller_wakes_after_every_notification_that_preceded_its_answer() {
         let seen = Log::new();
         let log = seen.clone();
         let client = builder(dialect)
-            .notification("note", move |rescind::peer::Params(n): rescind::peer::Params<u32>| log.add(n));
+            .on_notification("note", move |rescind::peer::Params(n): rescind::peer::Params<u32>| log.add(n));
         let (mut wire, peer, _driven) = connect(client).await;
         let call = peer.request::<Value>("work", &()).send();
         let id = wire.hear().await["id"].clone();

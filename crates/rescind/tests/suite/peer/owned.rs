@@ -40,7 +40,7 @@ async fn with_child(
     })
     .grace(grace);
     let run = if spare { run.spare_processes() } else { run };
-    let (wire, _served) = serve(builder(&acp::V1).request("run", run)).await;
+    let (wire, _served) = serve(builder(&acp::V1).on_request("run", run)).await;
     (wire, outputs)
 }
 
@@ -124,7 +124,7 @@ async fn a_request_is_answered_only_when_its_threads_have_returned() {
     let (says, mut said) = mpsc::unbounded_channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = std::sync::Arc::new(std::sync::Mutex::new(released));
-    let server = builder(&acp::V1).max_running(2).request("threads", move |cx: Context| {
+    let server = builder(&acp::V1).max_running(2).on_request("threads", move |cx: Context| {
         let (says, released) = (says.clone(), std::sync::Arc::clone(&released));
         async move {
             let thread = cx.spawn_blocking(move |token| {
@@ -153,7 +153,7 @@ async fn a_request_is_answered_only_when_its_threads_have_returned() {
 async fn a_stubborn_linked_task_is_aborted_before_the_request_is_answered() {
     for dialect in DIALECTS {
         let (mut watch, witness) = watch();
-        let server = builder(dialect).request("links", move |cx: Context| {
+        let server = builder(dialect).on_request("links", move |cx: Context| {
             let guard = witness.guard(&cx);
             async move {
                 cx.spawn(async move {
@@ -190,7 +190,7 @@ async fn a_shielded_handler_is_left_alone() {
                 }
             };
             let handler = if whole { route(handler).shielded() } else { route(handler) };
-            let (mut wire, _served) = serve(builder(dialect).request("commit", handler)).await;
+            let (mut wire, _served) = serve(builder(dialect).on_request("commit", handler)).await;
             wire.say(&request(1, "commit", json!({}))).await;
             assert_eq!(wire.so_far().await, Vec::<Value>::new());
             wire.say(&cancel(dialect, 1)).await;
@@ -222,7 +222,7 @@ async fn a_route_that_is_never_dropped_outlives_every_grace() {
         }
     })
     .never_dropped();
-    let (mut wire, _served) = serve(builder(&acp::V1).request("slow", slow)).await;
+    let (mut wire, _served) = serve(builder(&acp::V1).on_request("slow", slow)).await;
     wire.say(&request(1, "slow", json!({}))).await;
     watch.started(1).await;
     let start = tokio::time::Instant::now();
@@ -254,7 +254,7 @@ async fn the_end_of_input_stops_every_handler_at_once() {
 /// D27.
 #[tokio::test(start_paused = true)]
 async fn requests_may_finish_after_the_end_of_input_where_that_was_allowed() {
-    let server = builder(&mcp::LATEST).drain_on_eof(Duration::from_secs(10)).request("slow", || async {
+    let server = builder(&mcp::LATEST).drain_on_eof(Duration::from_secs(10)).on_request("slow", || async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         Ok::<_, ErrorObject>(json!({ "done": true }))
     });

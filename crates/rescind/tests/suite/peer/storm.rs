@@ -26,8 +26,8 @@ fn peer(dialect: &'static rescind::peer::Dialect, here: &Arc<AtomicUsize>) -> re
     let here = Arc::clone(here);
     Peer::builder(dialect)
         .configure(|config| config.max_running = 1 << 20)
-        .request("initialize", || async { Ok::<_, ErrorObject>(()) })
-        .request("work", move |Params(kind): Params<u32>, cx: Context| {
+        .on_request("initialize", || async { Ok::<_, ErrorObject>(()) })
+        .on_request("work", move |Params(kind): Params<u32>, cx: Context| {
             here.fetch_add(1, Ordering::SeqCst);
             let guard = Here(Arc::clone(&here));
             async move {

@@ -10,13 +10,13 @@ async fn at_the_end_of_a_chain(params: Value) -> Value {
     let (near, middle) = transport::memory();
     let (onward, far) = transport::memory();
     let last = Peer::builder(&mcp::LATEST)
-        .request("work", |rescind::peer::Params(params): rescind::peer::Params<Value>| async move {
+        .on_request("work", |rescind::peer::Params(params): rescind::peer::Params<Value>| async move {
             Ok::<_, ErrorObject>(params)
         });
     last.accept(far).1.spawn();
     let (next, driver) = Peer::builder(&mcp::LATEST).connect(onward);
     driver.spawn();
-    let server = Peer::builder(&mcp::LATEST).request("ask", move |_: Context| {
+    let server = Peer::builder(&mcp::LATEST).on_request("ask", move |_: Context| {
         let next = next.clone();
         async move { next.request::<Value>("work", &json!({ "a": 1 })).await.map_err(|_| ErrorObject::internal("no")) }
     });

@@ -14,7 +14,7 @@ fn runtime() -> runtime::Runtime {
 fn a_connection_can_be_made_outside_a_runtime() {
     let (near, far) = memory();
     let echo = || async { Ok::<_, ErrorObject>("here") };
-    let (_server, serving) = Peer::builder(&mcp::LATEST).request("where", echo).accept(far);
+    let (_server, serving) = Peer::builder(&mcp::LATEST).on_request("where", echo).accept(far);
     let (client, driving) = Peer::builder(&mcp::LATEST).connect(near);
     let call = client.request::<String>("where", &()).send();
     runtime().block_on(async {

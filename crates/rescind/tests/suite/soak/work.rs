@@ -39,8 +39,8 @@ pub(crate) fn endpoint(dialect: &'static Dialect, world: &Arc<World>, elsewhere:
             config.remember = (Duration::from_millis(50), Duration::from_millis(300));
             config.max_backlog = 256 << 10;
         })
-        .request("initialize", || async { Ok::<_, ErrorObject>(json!({})) })
-        .request(METHOD, move |Params((seed, depth)): Params<Task>, cx: Context| {
+        .on_request("initialize", || async { Ok::<_, ErrorObject>(json!({})) })
+        .on_request(METHOD, move |Params((seed, depth)): Params<Task>, cx: Context| {
             world.handlers.fetch_add(1, Ordering::Relaxed);
             let here = world.enter();
             let (world, elsewhere) = (Arc::clone(&world), elsewhere.clone());

@@ -16,8 +16,8 @@ fn as_a_server() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let served = runtime.block_on(async {
         let server = Peer::builder(&mcp::LATEST_LEGACY)
-            .request("echo", |Params(params): Params<Value>| async move { Ok::<_, ErrorObject>(params) })
-            .request("work", |cx: Context| async move {
+            .on_request("echo", |Params(params): Params<Value>| async move { Ok::<_, ErrorObject>(params) })
+            .on_request("work", |cx: Context| async move {
                 let _ = cx.peer().try_notify("notifications/started", &());
                 cx.cancelled().await;
                 let why = cx.cause().map(|cause| cause.code.as_str());
@@ -43,8 +43,8 @@ async fn a_server_on_pipes_answers_is_cancelled_and_leaves_at_the_end_of_input()
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let (tell_stopped, tell_started) = (tell.clone(), tell);
     let (peer, driver) = Peer::builder(&mcp::LATEST_LEGACY)
-        .notification("notifications/started", move || drop(tell_started.send(json!("started"))))
-        .notification("notifications/stopped", move |Params(params): Params<Value>| {
+        .on_notification("notifications/started", move || drop(tell_started.send(json!("started"))))
+        .on_notification("notifications/stopped", move |Params(params): Params<Value>| {
             drop(tell_stopped.send(params["why"].clone()));
         })
         .connect(transport);

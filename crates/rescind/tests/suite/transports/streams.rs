@@ -22,7 +22,7 @@ use crate::{
 
 fn echo() -> rescind::peer::Builder {
     builder(&mcp::LATEST_LEGACY)
-        .request("echo", |Params(params): Params<Value>| async move { Ok::<_, ErrorObject>(params) })
+        .on_request("echo", |Params(params): Params<Value>| async move { Ok::<_, ErrorObject>(params) })
 }
 
 fn client() -> rescind::peer::Builder {
@@ -299,7 +299,7 @@ async fn two_thousand_messages_leave_in_a_few_writes() {
         let far = Counted { stream: b, writes: Arc::clone(&theirs) };
         let heard = Log::new();
         let log = heard.clone();
-        let server = echo().notification("note", move |Params(at): Params<usize>| log.add(at));
+        let server = echo().on_notification("note", move |Params(at): Params<usize>| log.add(at));
         let (near, far) = if is_socket {
             let opening = transport::websocket_over("ws://localhost/", near);
             // The opening takes the server's driver.

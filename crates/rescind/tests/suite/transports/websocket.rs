@@ -14,7 +14,7 @@ use crate::{
 
 fn server() -> rescind::peer::Builder {
     builder(&mcp::LATEST_LEGACY)
-        .request("echo", |Params(params): Params<Box<RawValue>>| async move { Ok::<_, ErrorObject>(params) })
+        .on_request("echo", |Params(params): Params<Box<RawValue>>| async move { Ok::<_, ErrorObject>(params) })
 }
 
 fn close(code: u16) -> Vec<u8> {

@@ -189,7 +189,7 @@ async fn a_task_made_in_a_handler_is_cancelled_with_the_handlers_request() {
     for detached in [false, true] {
         let mut rig = november(all()).await;
         let tasks: TaskClient = rig.tasks.clone();
-        let server = Peer::builder(&mcp::LATEST_LEGACY).request("outer", move |cx: Context| {
+        let server = Peer::builder(&mcp::LATEST_LEGACY).on_request("outer", move |cx: Context| {
             let call = tasks.request::<Value>("tools/call", &json!({ "name": "build" }));
             let call = if detached { call.detach() } else { call };
             async move {
