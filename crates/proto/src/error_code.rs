@@ -21,6 +21,8 @@ pub const MISSING_CLIENT_CAPABILITY: i32 = -32021;
 pub const UNSUPPORTED_PROTOCOL_VERSION: i32 = -32022;
 /// The client cancelled the request (ACP-01, LSP-01). Does not exist in MCP.
 pub const REQUEST_CANCELLED: i32 = -32800;
+/// The content changed while the request was computed, so the result would be of no use (LSP).
+pub const CONTENT_MODIFIED: i32 = -32801;
 /// The server stopped a request that supports it by itself (LSP-03, LSP-07).
 pub const SERVER_CANCELLED: i32 = -32802;
 /// The server stopped a request by itself (LSP-07).
