@@ -245,7 +245,7 @@ async fn main() -> Done {
 
     let (transport, server) = child(server)?;
     let asked = log.clone();
-    let builder = Client::builder().on_request("elicitation/create", move |RawParams(params)| {
+    let builder = Client::peer_builder().on_request("elicitation/create", move |RawParams(params)| {
         let is_related = params.get().contains("io.modelcontextprotocol/related-task");
         asked.result("question", if is_related { "related" } else { "unrelated" });
         async { Ok::<_, ErrorObject>(json!({ "action": "accept", "content": {} })) }

@@ -44,10 +44,8 @@ async fn take_turn(turn: Turn, tools: mcp::Client) -> Result<StopReason, ErrorOb
 
 #[tokio::main]
 async fn main() -> io::Result<()> {
-    let (peer, driver) = mcp::Client::builder().connect(child::started(env::args_os().skip(1), "mcp_server")?);
-    driver.spawn();
-    let tools = mcp::Client::new(peer, "agent", "1.0.0");
-    tools.open().await.map_err(io::Error::other)?;
+    let server = child::started(env::args_os().skip(1), "mcp_server")?;
+    let tools = mcp::Client::connect(server, "agent", "1.0.0").await.map_err(io::Error::other)?;
     Agent::new("computing-agent", "1.0.0")
         .on_prompt(move |turn: Turn| take_turn(turn, tools.clone()))
         .serve(transport::stdio())

@@ -20,19 +20,19 @@ mod child;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (tell, mut said) = mpsc::unbounded_channel();
-    let (peer, driver) = Client::builder()
-        .on_notification("session/update", move |Params(update): Params<Value>| {
+    let client = Client::builder("editor", "1.0.0")
+        .on_update(move |Params(update): Params<Value>| {
             drop(tell.send(update["update"]["content"]["text"].as_str().unwrap_or_default().to_owned()));
         })
-        .on_request("session/request_permission", |Params(asked): Params<PermissionRequest>| async move {
+        .on_permission(|Params(asked): Params<PermissionRequest>| async move {
             println!("may it \"{}\"? It may.", asked.tool_call["title"].as_str().unwrap_or_default());
             Ok::<_, ErrorObject>(Permission::selected("yes"))
         })
-        .connect(child::started(env::args_os().skip(1), "acp_agent")?);
-    let driver = driver.spawn();
-    let client = Client::new(peer, "editor", "1.0.0");
-    let agent = client.initialize().await?;
-    println!("{} {}", agent.name, agent.version);
+        .connect(child::started(env::args_os().skip(1), "acp_agent")?)
+        .await?;
+    if let Some(agent) = client.agent() {
+        println!("{} {}", agent.name, agent.version);
+    }
     let session = client.new_session(&env::current_dir()?).await?;
 
     // Stop: the turn goes on waiting for the agent's own word. Dropping it would stop it as well.
@@ -49,7 +49,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("agent: {text}");
     }
     client.close_session(&session).await?;
-    drop(client);
-    driver.await??;
+    client.close().await;
     Ok(())
 }

@@ -16,11 +16,11 @@ mod child;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (peer, driver) = mcp::Client::builder().connect(child::started(env::args_os().skip(1), "mcp_server")?);
-    let driver = driver.spawn();
-    let client = mcp::Client::new(peer, "stop-button", "1.0.0");
-    let server = client.open().await?;
-    println!("{} {} speaks {}", server.name, server.version, server.revision);
+    let server = child::started(env::args_os().skip(1), "mcp_server")?;
+    let client = mcp::Client::connect(server, "stop-button", "1.0.0").await?;
+    if let Some(server) = client.server() {
+        println!("{} {} speaks {}", server.name, server.version, server.revision);
+    }
     for tool in client.list_tools().await? {
         println!("tool {}: {}", tool.name, tool.description);
     }
@@ -44,7 +44,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let result = client.call_tool("long_computation", &json!({ "iterations": 0 })).await?;
     println!("the server goes on: {}", result.text());
-    drop(client);
-    driver.await??;
+    client.close().await;
     Ok(())
 }

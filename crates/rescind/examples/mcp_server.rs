@@ -18,14 +18,17 @@ struct LongComputation {
 async fn long_computation(work: LongComputation, cx: Context) -> Result<String, ErrorObject> {
     for i in 0..work.iterations {
         cx.progress(i.into(), Some(work.iterations.into()), None).await;
+        // Stop is pressed: the client sends a cancel, the sleep is dropped, and `?` ends the tool.
         cx.unless_cancelled(sleep(Duration::from_secs(1))).await?;
     }
+    // Nothing is answered to a client that cancelled, as MCP wants it; the server serves its next call.
     Ok(format!("Completed {} iterations.", work.iterations))
 }
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
     mcp::Server::new("computer", "1.0.0")
+        // A tool that never looks is dropped 5 s after Stop, wherever it waits.
         .tool("long_computation", "A long-running computation", long_computation)
         .with(|peer| peer.on_cancelled(|cancel| eprintln!("{cancel}")))
         .serve(transport::stdio())

@@ -25,7 +25,7 @@ pub(crate) const GO_ON: &str = "which tools are there?";
 /// Serves the editor until stdin ends, and then ends the tool server in order.
 pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
     let (transport, _child) = transport::child(program::hop(Role::Tools)?)?;
-    let (peer, driver) = Wire::new(marks).observe(mcp::Client::builder()).connect(transport);
+    let (peer, driver) = Wire::new(marks).observe(mcp::Client::peer_builder()).connect(transport);
     let driver = driver.spawn();
     let tools = mcp::Client::new(peer, "rescind-sample-agent", VERSION);
     tools.open().await.map_err(io::Error::other)?;

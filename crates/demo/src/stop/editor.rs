@@ -62,7 +62,7 @@ pub(super) enum ScriptError {
     #[error("every process closed the pipe of marks while the script waited for {0}")]
     Closed(&'static str),
     #[error("{0} failed: {1}")]
-    Call(&'static str, #[source] CallError),
+    Call(&'static str, #[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// The lines of the pipe of marks, until its end.
@@ -95,10 +95,13 @@ pub(super) fn play() -> io::Result<(Seen, Result<(), ScriptError>)> {
 /// The editor's side of the connection. Its person never answers a request for permission.
 fn editor(marks: &Arc<Marks>) -> Builder {
     let marked = Arc::clone(marks);
-    Wire::new(marks).observe(acp::Client::builder()).on_request("session/request_permission", move |cx: Context| {
-        let work = marked.begin(Piece::Permission);
-        async move { work.until_end(&cx, cx.unless_cancelled(pending::<Permission>())).await }
-    })
+    Wire::new(marks).observe(acp::Client::peer_builder()).on_request(
+        "session/request_permission",
+        move |cx: Context| {
+            let work = marked.begin(Piece::Permission);
+            async move { work.until_end(&cx, cx.unless_cancelled(pending::<Permission>())).await }
+        },
+    )
 }
 
 struct Session {
@@ -119,7 +122,7 @@ impl Session {
         self.seen.stop = Some(Moment::now());
         let receipt = stop.cancel_and_wait(REASON, TIMEOUT);
         let _: StopReason = within("the end of the turn", turn).await?;
-        let receipt = within("its receipt", async { Ok(receipt.await) }).await?;
+        let receipt = within("its receipt", async { Ok::<_, CallError>(receipt.await) }).await?;
         self.marks.mark(Piece::Prompt, Event::of_receipt(&receipt.outcome));
         self.wait_for("the end of all work, and the receipts", Seen::is_over).await?;
 
@@ -188,9 +191,12 @@ impl Seen {
     }
 }
 
-async fn within<T>(what: &'static str, call: impl Future<Output = Result<T, CallError>>) -> Result<T, ScriptError> {
+async fn within<T, E: std::error::Error + Send + Sync + 'static>(
+    what: &'static str,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, ScriptError> {
     match time::timeout(TIMEOUT, call).await {
-        Ok(ended) => ended.map_err(|error| ScriptError::Call(what, error)),
+        Ok(ended) => ended.map_err(|error| ScriptError::Call(what, error.into())),
         Err(_) => Err(ScriptError::TimedOut(what)),
     }
 }

@@ -1,19 +1,31 @@
 //! A client: opening the connection, sessions and prompts.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Implementation, Session, StopReason, VERSION, declares_cancellation};
-use crate::peer::{Builder, Call, CallError, ErrorObject, Peer};
+use super::{ClientBuilder, Implementation, Session, StopReason, VERSION, declares_cancellation};
+use crate::peer::{Builder, Call, CallError, ConnectError, Peer, Transport};
 
 /// A client of one agent. Clones share the connection.
+///
+/// [`builder`](Self::builder) describes one, and its `connect` gives one that is ready.
+///
+/// # Dropping it
+///
+/// The last clone, with all calls, ends the connection in order, in the background; a child process that was the agent
+/// is ended with it. [`close`](Self::close) waits for that.
 #[derive(Clone, Debug)]
 pub struct Client {
     peer: Peer,
     info: Implementation,
     capabilities: Map<String, Value>,
+    /// What the agent said of itself, once the connection is open.
+    agent: Arc<OnceLock<AgentInfo>>,
 }
 
 /// What an agent says of itself, in its own words: untrusted.
@@ -40,18 +52,45 @@ struct InitializeResult {
 }
 
 impl Client {
-    /// A connection without routes. Every client has two of its own: `session/update`, a notification, and
-    /// `session/request_permission`, a request of a [`PermissionRequest`](super::PermissionRequest) that is answered
-    /// with a [`Permission`](super::Permission). Then [connect](Builder::connect) it.
-    pub fn builder() -> Builder {
+    /// Connects to the agent behind `transport` under this name and version, shakes hands, and returns the client, ready
+    /// for sessions.
+    ///
+    /// The connection then runs in a task of its own, until the last clone of the client is dropped. Every useful client
+    /// has handlers for updates and permissions: [`builder`](Self::builder) adds them.
+    ///
+    /// # Errors
+    ///
+    /// The link broke, the handshake failed, or the agent speaks another version.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future during the handshake closes the connection at once and leaves no task behind. An agent that
+    /// is a [child process](crate::peer::transport::child) is then ended: its stdin is closed, 1.5 s later it gets
+    /// SIGTERM, 1 s later SIGKILL. An error closes the connection in the same way.
+    pub async fn connect(transport: impl Into<Transport>, name: &str, version: &str) -> Result<Self, ConnectError> {
+        Self::builder(name, version).connect(transport).await
+    }
+
+    /// Describes a client of this name and version: its handlers and capabilities.
+    pub fn builder(name: &str, version: &str) -> ClientBuilder {
+        ClientBuilder::new(name, version)
+    }
+
+    /// A connection without handlers, for programs that run the [driver](crate::peer::Driver) themselves: add handlers,
+    /// [connect](Builder::connect) it, and [`initialize`](Self::initialize) a [client](Self::new) on it.
+    pub fn peer_builder() -> Builder {
         Peer::builder(None)
     }
 
     /// A client of the agent at the other side of `peer`, under this name and version.
     #[must_use]
     pub fn new(peer: Peer, name: &str, version: &str) -> Self {
+        Self::declaring(peer, name, version, Map::new())
+    }
+
+    pub(super) fn declaring(peer: Peer, name: &str, version: &str, capabilities: Map<String, Value>) -> Self {
         let info = Implementation { name: name.to_owned(), version: version.to_owned() };
-        Self { peer, info, capabilities: Map::new() }
+        Self { peer, info, capabilities, agent: Arc::default() }
     }
 
     /// One more of its `clientCapabilities`.
@@ -73,7 +112,7 @@ impl Client {
     /// # Errors
     ///
     /// The call failed, or the agent speaks another version.
-    pub async fn initialize(&self) -> Result<AgentInfo, CallError> {
+    pub async fn initialize(&self) -> Result<AgentInfo, ConnectError> {
         let params = json!({
             "protocolVersion": VERSION,
             "clientCapabilities": self.capabilities,
@@ -82,12 +121,18 @@ impl Client {
         let greeting: InitializeResult = self.peer.request("initialize", &params).await?;
         let InitializeResult { protocol_version, agent_capabilities: capabilities, agent_info } = greeting;
         if protocol_version != VERSION {
-            let message = format!("the agent speaks version {protocol_version}, this client {VERSION}");
-            return Err(CallError::Peer(ErrorObject::internal(message)));
+            return Err(ConnectError::Version(protocol_version.to_string()));
         }
         let Implementation { name, version } = agent_info.unwrap_or_default();
         let declares_cancellation = declares_cancellation(&capabilities);
-        Ok(AgentInfo { name, version, capabilities, declares_cancellation })
+        let agent = AgentInfo { name, version, capabilities, declares_cancellation };
+        Ok(self.agent.get_or_init(|| agent).clone())
+    }
+
+    /// What the agent said of itself when the connection was opened.
+    #[must_use]
+    pub fn agent(&self) -> Option<&AgentInfo> {
+        self.agent.get()
     }
 
     /// Opens a session in this folder, which is an absolute path.
@@ -128,6 +173,17 @@ impl Client {
     pub async fn close_session(&self, session: &str) -> Result<(), CallError> {
         let _: Value = self.peer.request("session/close", &Session::new(session)).await?;
         Ok(())
+    }
+
+    /// Ends the connection in order and waits until everything of it is settled: turns in flight are stopped, and an
+    /// agent that is a child process is ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future only stops the waiting.
+    pub async fn close(self) {
+        self.peer.shutdown();
+        self.peer.closed().await;
     }
 
     /// The connection beneath, for everything else.

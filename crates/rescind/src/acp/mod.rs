@@ -13,11 +13,13 @@
 
 mod agent;
 mod client;
+mod client_builder;
 mod permission;
 mod turn;
 
 pub use agent::Agent;
 pub use client::{AgentInfo, Client};
+pub use client_builder::ClientBuilder;
 pub use permission::{Permission, PermissionOption, PermissionOutcome, PermissionRequest};
 pub use rescind_proto::dialect::acp::{RFD_2025_11_13, V1, V2_DRAFT};
 pub use turn::{StopReason, Turn};

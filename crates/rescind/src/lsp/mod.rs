@@ -5,10 +5,12 @@
 //! crate of types with these routes, or its framework.
 
 mod client;
+mod client_builder;
 mod lifecycle;
 mod server;
 
 pub use client::Client;
+pub use client_builder::ClientBuilder;
 pub use lifecycle::Exit;
 pub use rescind_proto::dialect::lsp::LSP;
 pub use server::Server;

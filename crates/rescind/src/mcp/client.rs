@@ -10,8 +10,10 @@ use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{CLIENT_CAPABILITIES, CLIENT_INFO, Implementation, Revision, RoundTrips, SERVER_INFO, ToolResult};
-use crate::peer::{Builder, CallError, ErrorObject, Peer};
+use super::{
+    CLIENT_CAPABILITIES, CLIENT_INFO, ClientBuilder, Implementation, Revision, RoundTrips, SERVER_INFO, ToolResult,
+};
+use crate::peer::{Builder, CallError, ConnectError, ErrorObject, Peer, Transport};
 
 /// How long a server may take to say that it has no `server/discover`; some of the older ones say nothing at all.
 const PROBE: Duration = Duration::from_secs(10);
@@ -21,14 +23,20 @@ const MAX_PAGES: usize = 1000;
 
 /// A client of one server. Clones share the session.
 ///
-/// [`open`](Self::open) it first. What it sends are ordinary [calls](crate::peer::Call) of its [`Peer`]: dropping one
-/// cancels it.
+/// [`connect`](Self::connect) gives one that is ready. Its requests are ordinary [calls](crate::peer::Call) of its
+/// [`Peer`]: dropping one cancels it.
+///
+/// # Dropping it
+///
+/// The last clone, with all calls of the session, ends the connection in order, in the background; a child process
+/// that was the server is ended with it. [`close`](Self::close) waits for that.
 #[derive(Clone, Debug)]
 pub struct Client {
     peer: Peer,
     info: Arc<Implementation>,
     capabilities: Map<String, Value>,
-    agreed: Arc<OnceLock<Revision>>,
+    /// What the server said of itself, once the session is open.
+    server: Arc<OnceLock<ServerInfo>>,
     /// Through which our own handlers are asked what a server asks in an answer.
     asking: Arc<OnceLock<Peer>>,
 }
@@ -67,18 +75,6 @@ pub struct ToolInfo {
     pub other: Map<String, Value>,
 }
 
-/// Why no session was opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The handshake failed.
-    #[error("the handshake failed: {0}")]
-    Call(#[from] CallError),
-    /// The server speaks no revision that we do.
-    #[error("the server speaks {0}, which this client does not")]
-    Revision(String),
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeResult {
@@ -109,17 +105,61 @@ struct ToolsPage {
 }
 
 impl Client {
-    /// A connection that answers what every client answers: `ping`. Add routes of your own, then
-    /// [connect](Builder::connect) it.
-    pub fn builder() -> Builder {
+    /// Connects to the server behind `transport` under this name and version, opens the session in the newest way that
+    /// the server knows, and returns the client, ready for calls.
+    ///
+    /// The connection then runs in a task of its own, until the last clone of the client is dropped. A client that
+    /// answers the server's questions, or declares capabilities, is made with [`builder`](Self::builder).
+    ///
+    #[cfg_attr(all(feature = "child", unix), doc = "```no_run")]
+    #[cfg_attr(not(all(feature = "child", unix)), doc = "```ignore")]
+    /// # use rescind::{mcp, peer::transport};
+    /// # use std::process::Command;
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (transport, _child) = transport::child(Command::new("some-mcp-server"))?;
+    /// let client = mcp::Client::connect(transport, "my-client", "1.0.0").await?;
+    /// let result = client.call_tool("search", &serde_json::json!({ "query": "needle" })).await?;
+    /// println!("{}", result.text());
+    /// client.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The link broke, the handshake failed, or the server speaks no revision that this client speaks.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future during the handshake closes the connection at once and leaves no task behind. A server that
+    /// is a [child process](crate::peer::transport::child) is then ended as MCP-S02 has it: its stdin is closed, 1.5 s
+    /// later it gets SIGTERM, 1 s later SIGKILL. An error closes the connection in the same way.
+    pub async fn connect(transport: impl Into<Transport>, name: &str, version: &str) -> Result<Self, ConnectError> {
+        Self::builder(name, version).connect(transport).await
+    }
+
+    /// Describes a client of this name and version: its handlers and capabilities.
+    pub fn builder(name: &str, version: &str) -> ClientBuilder {
+        ClientBuilder::new(name, version)
+    }
+
+    /// A connection that answers what every client answers: `ping`. For programs that run the [driver] themselves: add
+    /// handlers, [connect](Builder::connect) it, and [`open`](Self::open) a [client](Self::new) on it.
+    ///
+    /// [driver]: crate::peer::Driver
+    pub fn peer_builder() -> Builder {
         Peer::builder(None).on_request("ping", super::ping())
     }
 
     /// A client of the server at the other side of `peer`, under this name and version.
     #[must_use]
     pub fn new(peer: Peer, name: &str, version: &str) -> Self {
+        Self::declaring(peer, name, version, Map::new())
+    }
+
+    pub(super) fn declaring(peer: Peer, name: &str, version: &str, capabilities: Map<String, Value>) -> Self {
         let info = Arc::new(Implementation { name: name.to_owned(), version: version.to_owned() });
-        Self { peer, info, capabilities: Map::new(), agreed: Arc::default(), asking: Arc::default() }
+        Self { peer, info, capabilities, server: Arc::default(), asking: Arc::default() }
     }
 
     /// Declares a capability, whose routes the builder has.
@@ -135,9 +175,9 @@ impl Client {
     /// # Errors
     ///
     /// Both failed, and the error is the second's; or the connection ended, or the call was cancelled, during the first.
-    pub async fn open(&self) -> Result<ServerInfo, OpenError> {
+    pub async fn open(&self) -> Result<ServerInfo, ConnectError> {
         match self.ask(Some(PROBE)).await {
-            Err(OpenError::Call(error @ (CallError::Closed | CallError::Cancelled(_)))) => Err(error.into()),
+            Err(ConnectError::Call(error @ (CallError::Closed | CallError::Cancelled(_)))) => Err(error.into()),
             Ok(info) => Ok(info),
             Err(_) => self.initialize().await,
         }
@@ -148,7 +188,7 @@ impl Client {
     /// # Errors
     ///
     /// The call failed, or the server speaks no revision that we do.
-    pub async fn initialize(&self) -> Result<ServerInfo, OpenError> {
+    pub async fn initialize(&self) -> Result<ServerInfo, ConnectError> {
         let params = json!({
             "protocolVersion": Revision::LATEST_LEGACY.date(),
             "capabilities": self.capabilities,
@@ -157,11 +197,11 @@ impl Client {
         let greeting: InitializeResult = self.peer.request("initialize", &params).await?;
         let InitializeResult { protocol_version, capabilities, server_info, instructions } = greeting;
         let revision = Revision::by_date(&protocol_version).filter(|revision| !revision.is_modern());
-        let revision = revision.ok_or(OpenError::Revision(protocol_version))?;
-        let revision = *self.agreed.get_or_init(|| revision);
-        self.peer.notify_now("notifications/initialized", &())?;
+        let revision = revision.ok_or(ConnectError::Version(protocol_version))?;
         let Implementation { name, version } = server_info;
-        Ok(ServerInfo { revision, name, version, capabilities, instructions })
+        let server = self.agree(ServerInfo { revision, name, version, capabilities, instructions });
+        self.peer.notify_now("notifications/initialized", &())?;
+        Ok(server)
     }
 
     /// Asks the server what it is, as 2026-07-28 has it; from then on every request names that revision.
@@ -169,22 +209,32 @@ impl Client {
     /// # Errors
     ///
     /// The call failed: -32601 is what an older server answers. Or the server does not speak 2026-07-28.
-    pub async fn discover(&self) -> Result<ServerInfo, OpenError> {
+    pub async fn discover(&self) -> Result<ServerInfo, ConnectError> {
         self.ask(None).await
     }
 
-    async fn ask(&self, limit: Option<Duration>) -> Result<ServerInfo, OpenError> {
+    async fn ask(&self, limit: Option<Duration>) -> Result<ServerInfo, ConnectError> {
         let params = json!({ "_meta": self.meta(Revision::V2026_07_28) });
         let call = self.peer.request::<DiscoverResult>("server/discover", &params);
         let call = if let Some(limit) = limit { call.response_timeout(limit) } else { call };
         let DiscoverResult { supported_versions, capabilities, instructions, meta } = call.await?;
         let modern = Revision::V2026_07_28;
         if !supported_versions.iter().any(|version| version == modern.date()) {
-            return Err(OpenError::Revision(supported_versions.join(", ")));
+            return Err(ConnectError::Version(supported_versions.join(", ")));
         }
-        let revision = *self.agreed.get_or_init(|| modern);
         let Implementation { name, version } = serde_json::from_value(meta[SERVER_INFO].clone()).unwrap_or_default();
-        Ok(ServerInfo { revision, name, version, capabilities, instructions })
+        Ok(self.agree(ServerInfo { revision: modern, name, version, capabilities, instructions }))
+    }
+
+    /// Keeps what the server said first: the revision of a session does not change.
+    fn agree(&self, said: ServerInfo) -> ServerInfo {
+        let revision = self.server.get_or_init(|| said.clone()).revision;
+        ServerInfo { revision, ..said }
+    }
+
+    /// The revision of the session, if that is one in which every request names it.
+    fn modern(&self) -> Option<Revision> {
+        self.server.get().map(|server| server.revision).filter(|revision| revision.is_modern())
     }
 
     /// All tools of the server, from as many pages as it has.
@@ -220,7 +270,7 @@ impl Client {
             #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
             meta: Option<Value>,
         }
-        let meta = self.agreed.get().filter(|revision| revision.is_modern()).map(|revision| self.meta(*revision));
+        let meta = self.modern().map(|revision| self.meta(revision));
         let has_none =
             size_of_val(arguments) == 0 && serde_json::to_value(arguments).is_ok_and(|value| value.is_null());
         let arguments = (!has_none).then_some(arguments);
@@ -233,13 +283,30 @@ impl Client {
     ///
     /// `params` are an object; they get what every request has in the revision that was agreed on.
     pub fn request<R>(&self, method: impl Into<Cow<'static, str>>, params: Value) -> RoundTrips<R> {
-        let may_be_asked = self.agreed.get().is_some_and(|revision| revision.is_modern());
+        let may_be_asked = self.modern().is_some();
         RoundTrips::new(self.clone(), method.into(), serde_json::to_vec(&self.named(params)), may_be_asked)
     }
 
     /// A connection to our own handlers, where they answer as they answer a server of 2025-11-25.
     pub(super) fn asking(&self) -> Peer {
         self.asking.get_or_init(|| Builder::ask_handlers_of(&self.peer, Revision::LATEST_LEGACY.dialect())).clone()
+    }
+
+    /// What the server said of itself when the session was opened.
+    #[must_use]
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.server.get()
+    }
+
+    /// Ends the connection in order and waits until everything of it is settled: calls in flight are cancelled, and a
+    /// server that is a child process is ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future only stops the waiting.
+    pub async fn close(self) {
+        self.peer.shutdown();
+        self.peer.closed().await;
     }
 
     /// The connection beneath, for everything else.
@@ -252,8 +319,8 @@ impl Client {
     /// 2026-07-28 that, and who asks with which capabilities, in `_meta`.
     #[must_use]
     pub fn named(&self, mut params: Value) -> Value {
-        if let Some(revision) = self.agreed.get().filter(|revision| revision.is_modern()) {
-            params["_meta"] = self.meta(*revision);
+        if let Some(revision) = self.modern() {
+            params["_meta"] = self.meta(revision);
         }
         params
     }

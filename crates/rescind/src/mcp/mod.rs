@@ -33,10 +33,15 @@
 
 mod ask;
 mod client;
+mod client_builder;
+mod elicitation;
+#[cfg(feature = "schemars")]
+mod form;
 mod input;
 mod revision;
 mod round_trips;
 mod rounds;
+mod sampling;
 mod server;
 mod stop;
 mod suspended;
@@ -46,13 +51,16 @@ mod tool_result;
 use std::future::ready;
 
 pub use ask::Ask;
-pub use client::{Client, OpenError, ServerInfo, ToolInfo};
+pub use client::{Client, ServerInfo, ToolInfo};
+pub use client_builder::ClientBuilder;
+pub use elicitation::{ElicitAction, ElicitMode, ElicitRequest, ElicitResult, Elicited};
 pub use rescind_proto::dialect::mcp::{
     LATEST, LATEST_LEGACY, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18, REVISION_2025_11_25,
     REVISION_2026_07_28,
 };
 pub use revision::Revision;
 pub use round_trips::RoundTrips;
+pub use sampling::{CreateMessageRequest, CreateMessageResult, ModelHint, ModelPreferences, Role, SamplingMessage};
 pub use server::Server;
 pub use tool::{NoArguments, Tool, ToolHandler};
 pub use tool_result::{Content, ToolResult};

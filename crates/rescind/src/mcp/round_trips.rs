@@ -407,7 +407,7 @@ mod tests {
     #[tokio::test]
     async fn a_stop_just_before_a_round_begins_keeps_it_from_beginning() {
         let (near, _far) = memory();
-        let (peer, _driver) = Client::builder().connect(near);
+        let (peer, _driver) = Client::peer_builder().connect(near);
         let client = Client::new(peer, "test", "0");
         let mut call = RoundTrips::<Value>::new(client, "tools/call".into(), Ok(b"{}".to_vec()), true);
         let handle = call.handle();

@@ -39,6 +39,8 @@ mod builder;
 mod call;
 #[cfg(unix)]
 pub mod command;
+#[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
+mod connect;
 mod context;
 mod current;
 mod driver;
@@ -63,6 +65,10 @@ pub mod transport;
 
 pub use builder::Builder;
 pub use call::{Call, ProgressReport};
+#[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
+pub use connect::ConnectError;
+#[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
+pub(crate) use connect::connect;
 pub use context::{CancelledFuture, Context, Shield};
 pub use driver::Driver;
 pub use error::{CallError, CallMisuse, ErrorObject, UnreadableAnswer};

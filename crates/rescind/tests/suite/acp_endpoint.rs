@@ -47,7 +47,7 @@ fn pair(client: Builder, agent: Agent) -> (Client, Peer) {
 /// An agent that is the test.
 fn client_of_wire() -> (Wire, Client) {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let answers = Client::builder().on_request("ping", || async { Ok::<_, ErrorObject>(json!({})) });
+    let answers = Client::peer_builder().on_request("ping", || async { Ok::<_, ErrorObject>(json!({})) });
     let (peer, driver) = answers.connect(theirs);
     driver.spawn();
     (Wire::of(ours), Client::new(peer, "test", "0"))
@@ -70,7 +70,7 @@ async fn stopped(watch: &mut Watch, code: CauseCode) {
 #[tokio::test(start_paused = true)]
 async fn an_agent_answers_the_handshake_and_numbers_its_sessions() {
     let (_watch, witness) = watch();
-    let (client, _served) = pair(Client::builder(), agent(&witness));
+    let (client, _served) = pair(Client::peer_builder(), agent(&witness));
     let info = client.initialize().await.unwrap();
     assert_eq!((&*info.name, &*info.version, info.declares_cancellation), ("test-agent", "1.0", false));
     assert_eq!(info.capabilities["sessionCapabilities"]["close"], json!({}));
@@ -78,7 +78,7 @@ async fn an_agent_answers_the_handshake_and_numbers_its_sessions() {
     assert_eq!(client.new_session(Path::new("/a")).await.unwrap(), "session-1");
     assert_eq!(client.new_session(Path::new("/b")).await.unwrap(), "session-2");
     let chosen = Agent::new("a", "1").on_new_session(|| async { Ok::<_, ErrorObject>(Session::new("mine")) });
-    let (client, _served) = pair(Client::builder(), chosen);
+    let (client, _served) = pair(Client::peer_builder(), chosen);
     assert_eq!(opened(&client).await, "mine");
     let nothing = client.prompt("mine", "hello").await;
     assert!(matches!(nothing, Err(CallError::Peer(error)) if error.code == -32601));
@@ -90,7 +90,7 @@ async fn what_is_declared_decides_whether_a_dropped_call_stops_the_work() {
     for (agent_declares, client_declares) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut watch, witness) = watch();
         let server = if agent_declares { agent(&witness).declare_cancellation() } else { agent(&witness) };
-        let (at_client, at_agent) = (Client::builder(), witness.clone());
+        let (at_client, at_agent) = (Client::peer_builder(), witness.clone());
         let (client, served) = pair(with_work(at_client, &at_agent), server);
         let client = if client_declares { client.declare_cancellation() } else { client };
         let info = client.initialize().await.unwrap();
@@ -156,7 +156,7 @@ fn undecided(witness: &Witness, updates: &Log<String>) -> Builder {
             guard.fired(&cx);
         }
     };
-    Client::builder()
+    Client::peer_builder()
         .on_notification("session/update", move |Params(update): Params<Value>| {
             updates.add(update["update"]["content"]["text"].as_str().unwrap_or_default().to_owned());
         })
@@ -333,7 +333,7 @@ async fn closing_a_session_cancels_its_turn_and_comes_after_it() {
     let (log, seen) = (Log::new(), Log::new());
     let noted = log.clone();
     let (client, served) = pair(
-        Client::builder().on_notification("session/update", move |Params(_): Params<Value>| seen.add(())),
+        Client::peer_builder().on_notification("session/update", move |Params(_): Params<Value>| seen.add(())),
         agent(&closed).on_close(move |session| noted.add(session.to_owned())),
     );
     let session = opened(&client).await;
@@ -372,7 +372,7 @@ async fn a_session_is_closed_only_when_the_handler_of_its_turn_has_ended() {
             }
         })
         .on_close(move |_| closes.add("the session is closed"));
-    let (client, _served) = pair(Client::builder(), agent);
+    let (client, _served) = pair(Client::peer_builder(), agent);
     let session = opened(&client).await;
     let turn = client.prompt(&session, "do it").send();
     begun.notified().await;
@@ -400,7 +400,7 @@ async fn a_cancelled_turn_stops_the_tool_that_it_called_on_another_connection() 
         },
     ));
     tools.accept(a).1.spawn();
-    let (peer, driver) = mcp::Client::builder().connect(b);
+    let (peer, driver) = mcp::Client::peer_builder().connect(b);
     driver.spawn();
     let tools = mcp::Client::new(peer, "agent", "1");
     tools.open().await.unwrap();
@@ -411,7 +411,7 @@ async fn a_cancelled_turn_stops_the_tool_that_it_called_on_another_connection() 
             Ok::<_, ErrorObject>(StopReason::EndTurn)
         }
     });
-    let (client, _served) = pair(Client::builder(), agent);
+    let (client, _served) = pair(Client::peer_builder(), agent);
     let session = opened(&client).await;
     let turn = client.prompt(&session, "work").send();
     started(&mut watch).await;

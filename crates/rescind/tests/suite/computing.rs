@@ -62,7 +62,7 @@ impl Gate {
 
 /// Runs a client beside a server whose runtime has so many threads.
 fn beside<F: Future<Output = ()>>(threads: Threads, server: Server, client: impl FnOnce(Client) -> F) {
-    beside_a_client(threads, server, Client::builder(), client);
+    beside_a_client(threads, server, Client::peer_builder(), client);
 }
 
 /// The same with a client that answers something.
@@ -316,7 +316,8 @@ fn a_call_that_a_tool_sends_leaves_before_the_tool_lets_go_of_its_thread() {
             Err::<(), _>(ErrorObject::cancelled())
         }
     };
-    let builder = Client::builder().on_request("roots/list", roots).on_cancelled(move |_| opening.send(()).unwrap());
+    let builder =
+        Client::peer_builder().on_request("roots/list", roots).on_cancelled(move |_| opening.send(()).unwrap());
     beside_a_client(Threads::Two, server, builder, |client| async move {
         for _ in 0..50 {
             assert_eq!(client.call_tool("ask", &()).await.unwrap().text(), "asked");

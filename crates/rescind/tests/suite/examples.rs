@@ -78,7 +78,7 @@ async fn custom_dialect_shows_its_own_words_on_the_wire() {
 async fn lsp_server_answers_a_search_that_is_cancelled() {
     let mut server = example("lsp_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let pipes = server.stdout.take().zip(server.stdin.take()).unwrap();
-    let (peer, driver) = lsp::Client::builder().connect(Transport::from(pipes));
+    let (peer, driver) = lsp::Client::peer_builder().connect(Transport::from(pipes));
     let driver = driver.spawn();
     let client = lsp::Client::new(peer);
     let greeting = client.initialize(&json!({ "processId": null, "capabilities": {} })).await.unwrap();

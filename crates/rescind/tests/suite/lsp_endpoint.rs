@@ -166,7 +166,7 @@ async fn diagnostics_stopped_by_a_time_limit_say_whether_to_ask_again() {
 fn pair(server: Server) -> (Client, JoinHandle<io::Result<Exit>>) {
     let (a, b) = memory();
     let served = tokio::spawn(server.serve(a));
-    let (peer, driver) = Client::builder().connect(b);
+    let (peer, driver) = Client::peer_builder().connect(b);
     driver.spawn();
     (Client::new(peer), served)
 }
@@ -191,7 +191,7 @@ async fn a_session_from_initialize_to_exit() {
 #[tokio::test(start_paused = true)]
 async fn a_client_sends_no_cancel_outside_of_the_session() {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let (peer, driver) = Client::builder().framing(Framing::Line).connect(theirs);
+    let (peer, driver) = Client::peer_builder().framing(Framing::Line).connect(theirs);
     driver.spawn();
     let (mut wire, client) = (Wire::of(ours), Client::new(peer.clone()));
     let opening = tokio::spawn({

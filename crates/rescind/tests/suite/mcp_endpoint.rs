@@ -3,8 +3,11 @@
 //! A doc comment names the cases and rules that a test shows.
 
 use rescind::{
-    mcp::{Client, Content, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
-    peer::{CallError, CauseCode, Context, ErrorObject, Outcome, Params, Peer, Transport, Verdict, transport::memory},
+    mcp::{Client, Content, NoArguments, Revision, RoundTrips, Server, Tool, ToolResult},
+    peer::{
+        CallError, CauseCode, ConnectError, Context, ErrorObject, Outcome, Params, Peer, Transport, Verdict,
+        transport::memory,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,7 +100,7 @@ fn pair(server: Server) -> Client {
 }
 
 fn connect(transport: impl Into<Transport>) -> Client {
-    let (peer, driver) = Client::builder().connect(transport);
+    let (peer, driver) = Client::peer_builder().connect(transport);
     driver.spawn();
     Client::new(peer, "test", "0")
 }
@@ -166,7 +169,7 @@ async fn a_client_never_cancels_its_handshake_by_choice_or_timeout() {
             assert!(opening.await.unwrap_err().is_cancelled());
         } else {
             tokio::time::sleep(secs(61)).await;
-            assert!(matches!(opening.await.unwrap(), Err(OpenError::Call(CallError::TimedOut { .. }))));
+            assert!(matches!(opening.await.unwrap(), Err(ConnectError::Call(CallError::TimedOut { .. }))));
         }
         assert_eq!(wire.so_far().await, Vec::<Value>::new(), "nothing is cancelled on the wire");
         drop(peer);
@@ -377,7 +380,7 @@ async fn a_server_that_speaks_nothing_we_know_is_not_opened() {
     let opening = tokio::spawn(async move { client.initialize().await });
     let id = wire.hear().await["id"].clone();
     wire.say(&result(&id, json!({ "protocolVersion": "2031-01-01", "capabilities": {} }))).await;
-    assert!(matches!(opening.await.unwrap(), Err(OpenError::Revision(version)) if version == "2031-01-01"));
+    assert!(matches!(opening.await.unwrap(), Err(ConnectError::Version(version)) if version == "2031-01-01"));
 }
 
 /// A server with a subscription that lasts until the test rings, or the client cancels it.

@@ -8,9 +8,9 @@ use std::{
 };
 
 use rescind::{
-    mcp::{Client, NoArguments, OpenError, Revision, RoundTrips, Server, Tool, ToolResult},
+    mcp::{Client, NoArguments, Revision, RoundTrips, Server, Tool, ToolResult},
     peer::{
-        Builder, CallError, CallMisuse, Cause, CauseCode, Clock, Context, ErrorObject, Outcome, Params,
+        Builder, CallError, CallMisuse, Cause, CauseCode, Clock, ConnectError, Context, ErrorObject, Outcome, Params,
         transport::memory,
     },
 };
@@ -77,7 +77,7 @@ async fn ask_all(cx: &Context) -> Result<String, ErrorObject> {
 /// A client of that server, whose person answers with the question in capitals, or waits until told.
 async fn client(server: Server, revision: Revision, person: Option<Arc<Notify>>, asked: &Witness) -> Client {
     let asked = asked.clone();
-    let builder = Client::builder().on_request(ELICIT, move |Params(params): Params<Value>, cx: Context| {
+    let builder = Client::peer_builder().on_request(ELICIT, move |Params(params): Params<Value>, cx: Context| {
         let (guard, person) = (asked.guard(&cx), person.clone());
         async move {
             if let Some(person) = person {
@@ -292,7 +292,7 @@ async fn a_server_that_needs_requests_of_its_own_refuses_the_newest_revision() {
     let old = server(&witness).revisions(&[Revision::V2025_06_18, Revision::V2025_11_25]);
     let client = client(old, Revision::V2025_11_25, None, &person).await;
     let refused = client.discover().await;
-    let Err(OpenError::Call(CallError::Peer(error))) = refused else { panic!("{refused:?}") };
+    let Err(ConnectError::Call(CallError::Peer(error))) = refused else { panic!("{refused:?}") };
     assert_eq!(error.code, -32022);
     assert_eq!(error.data::<Value>().unwrap()["supported"], json!(["2025-11-25", "2025-06-18"]));
 }
@@ -303,7 +303,7 @@ async fn a_stop_handle_keeps_no_connection_open() {
     let (_work, witness) = watch();
     let (near, far) = memory();
     tokio::spawn(server(&witness).serve(far));
-    let (peer, driver) = Client::builder().connect(near);
+    let (peer, driver) = Client::peer_builder().connect(near);
     let driven = driver.spawn();
     let client = Client::new(peer, "test", "0");
     client.open().await.unwrap();
@@ -749,7 +749,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 /// taken back, or cancelled before it starts.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_waits_hears_that_no_retry_comes() {
-    let (mut wire, client) = opened(Client::builder()).await;
+    let (mut wire, client) = opened(Client::peer_builder()).await;
     let waiting = |state: &str| {
         let meta = json!({ "dev.rescind/abandonable": true });
         json!({ "resultType": "input_required", "requestState": state, "_meta": meta })
@@ -813,7 +813,7 @@ async fn a_server_that_waits_hears_that_no_retry_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_detached_call_goes_on_in_every_round() {
-    let (mut wire, client) = opened(Client::builder()).await;
+    let (mut wire, client) = opened(Client::peer_builder()).await;
     let mut call = Box::pin(client.call_tool("book", &()).detach());
     assert!(poll_once(call.as_mut()).is_pending());
     let first = wire.hear().await;
@@ -833,7 +833,7 @@ async fn a_detached_call_goes_on_in_every_round() {
 /// The server is the test, and never has enough.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_again_and_again_is_not_called_for_ever() {
-    let (mut wire, client) = opened(Client::builder()).await;
+    let (mut wire, client) = opened(Client::peer_builder()).await;
     let call = tokio::spawn(client.call_tool("book", &()).without_timeouts());
     let meta = json!({ "dev.rescind/abandonable": true });
     let waiting = json!({ "resultType": "input_required", "requestState": "more", "_meta": meta });
@@ -850,7 +850,7 @@ async fn a_server_that_asks_again_and_again_is_not_called_for_ever() {
 
 /// A client whose person waits for ever, and which looks at its token.
 fn waits_for_the_person(person: Witness) -> Builder {
-    Client::builder().on_request(ELICIT, move |cx: Context| {
+    Client::peer_builder().on_request(ELICIT, move |cx: Context| {
         let guard = person.guard(&cx);
         async move {
             cx.cancelled().await;
@@ -914,7 +914,7 @@ async fn a_stop_between_two_rounds_needs_nobody_to_poll_the_call() {
 #[tokio::test(start_paused = true)]
 async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
     let (mut asked, person) = watch();
-    let builder = Client::builder().on_request(ELICIT, move |cx: Context| {
+    let builder = Client::peer_builder().on_request(ELICIT, move |cx: Context| {
         let guard = person.guard(&cx);
         async move {
             cx.cancelled().await;

@@ -6,7 +6,7 @@
 //!
 //! # async fn run(transport: rescind::peer::Transport) -> Result<(), Box<dyn std::error::Error>> {
 //! let notifications = TaskNotifications::new();
-//! let (peer, driver) = notifications.register(Client::builder()).connect(transport);
+//! let (peer, driver) = notifications.register(Client::peer_builder()).connect(transport);
 //! driver.spawn();
 //! let client = Client::new(peer, "builder", "1.0.0");
 //! client.open().await?;

@@ -93,7 +93,7 @@ impl Rig {
         drop(server);
         driver.spawn();
         let notifications = TaskNotifications::new();
-        let builder = Client::builder().on_request("elicitation/create", || async {
+        let builder = Client::peer_builder().on_request("elicitation/create", || async {
             Ok::<_, ErrorObject>(json!({ "action": "accept", "content": { "name": "Ada" } }))
         });
         let (peer, driver) = notifications.register(builder).connect(near);

@@ -28,7 +28,7 @@ async fn their_server_asks_and_our_client_answers_until_it_has_its_result() {
     bounded(async {
         let Some(command) = program(Role::Server) else { return };
         let (server, transport) = Program::start(&command);
-        let builder = Client::builder().on_request(ELICIT, |Params(asked): Params<Value>| async move {
+        let builder = Client::peer_builder().on_request(ELICIT, |Params(asked): Params<Value>| async move {
             let word = asked["message"].as_str().unwrap_or_default().to_uppercase();
             Ok::<_, ErrorObject>(json!({ "action": "accept", "content": { "word": word } }))
         });

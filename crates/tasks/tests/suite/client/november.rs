@@ -68,7 +68,7 @@ async fn a_task_is_polled_at_once_after_a_notification() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_asks_is_waited_for_while_its_questions_are_answered() {
     let (tell, mut told) = mpsc::unbounded_channel();
-    let builder = Client::builder().on_request("elicitation/create", move |RawParams(params): RawParams| {
+    let builder = Client::peer_builder().on_request("elicitation/create", move |RawParams(params): RawParams| {
         let _ = tell.send(serde_json::from_str::<Value>(params.get()).unwrap());
         async { Ok::<_, rescind::peer::ErrorObject>(json!({ "action": "accept" })) }
     });

@@ -37,7 +37,7 @@ pub(crate) struct Rig {
 
 /// A session of 2025-11-25 with a server that declares this of tasks.
 pub(crate) async fn november(declared: Value) -> Rig {
-    november_with(Client::builder(), declared).await
+    november_with(Client::peer_builder(), declared).await
 }
 
 pub(crate) async fn november_with(builder: Builder, declared: Value) -> Rig {
@@ -54,7 +54,7 @@ pub(crate) async fn november_with(builder: Builder, declared: Value) -> Rig {
 
 /// A session of 2026-07-28.
 pub(crate) async fn modern() -> Rig {
-    let mut rig = connect(Client::builder());
+    let mut rig = connect(Client::peer_builder());
     let client = rig.client.clone();
     let opened = tokio::spawn(async move { client.discover().await });
     let asked = rig.wire.hear().await;

@@ -1,0 +1,101 @@
+//! Describing a client: what it answers its agent, and what it declares.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::Client;
+use crate::peer::{Builder, ConnectError, IntoRoute, NotificationHandler, Transport};
+
+/// A client in the making: its handlers and capabilities.
+///
+/// ```
+/// # use rescind::{acp::{Client, Permission, PermissionRequest}, peer::{ConnectError, ErrorObject, Params, Transport}};
+/// # use serde_json::Value;
+/// # async fn example(transport: Transport) -> Result<Client, ConnectError> {
+/// Client::builder("editor", "1.0.0")
+///     .on_update(|Params(update): Params<Value>| println!("{}", update["update"]))
+///     .on_permission(|Params(asked): Params<PermissionRequest>| async move {
+///         Ok::<_, ErrorObject>(Permission::selected(&asked.options[0].option_id))
+///     })
+///     .connect(transport)
+///     .await
+/// # }
+/// ```
+#[must_use = "nothing is connected until `connect`"]
+pub struct ClientBuilder {
+    builder: Builder,
+    name: Box<str>,
+    version: Box<str>,
+    capabilities: Map<String, Value>,
+}
+
+impl ClientBuilder {
+    pub(super) fn new(name: &str, version: &str) -> Self {
+        let builder = Client::peer_builder();
+        Self { builder, name: name.into(), version: version.into(), capabilities: Map::new() }
+    }
+
+    /// Handles what the agent reports of a turn: `session/update`, in the order of the wire.
+    pub fn on_update<Args>(self, handler: impl NotificationHandler<Args>) -> Self {
+        self.on_notification("session/update", handler)
+    }
+
+    /// Answers requests for permission: a handler of a [`PermissionRequest`](super::PermissionRequest) that returns a
+    /// [`Permission`](super::Permission).
+    ///
+    /// The handler needs no care for cancellation: when the turn is cancelled the handler is stopped, and the agent is
+    /// answered `cancelled` whatever the handler does (ACP-08).
+    pub fn on_permission<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+        self.on_request("session/request_permission", handler)
+    }
+
+    /// Handles requests of this method; see [`Builder::on_request`].
+    pub fn on_request<Args>(self, method: &str, handler: impl IntoRoute<Args>) -> Self {
+        self.with(|builder| builder.on_request(method, handler))
+    }
+
+    /// Handles notifications of this method, in the order of the wire; see [`Builder::on_notification`].
+    pub fn on_notification<Args>(self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
+        self.with(|builder| builder.on_notification(method, handler))
+    }
+
+    /// Declares one of the `clientCapabilities`.
+    pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.capabilities.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Declares that it understands cancels, as [`Client::declare_cancellation`] does.
+    pub fn declare_cancellation(self) -> Self {
+        self.capability("cancellation", json!({ "request": true }))
+    }
+
+    /// Changes everything else of the connection: observers, filters, limits.
+    pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Connects to the agent behind `transport`, shakes hands, and returns the client: see [`Client::connect`], also for
+    /// what an error or a dropped future leaves behind.
+    ///
+    /// # Errors
+    ///
+    /// The link broke, the handshake failed, or the agent speaks another version.
+    pub async fn connect(self, transport: impl Into<Transport>) -> Result<Client, ConnectError> {
+        let Self { builder, name, version, capabilities } = self;
+        let handshake = |peer| async move {
+            let client = Client::declaring(peer, &name, &version, capabilities);
+            client.initialize().await?;
+            Ok(client)
+        };
+        crate::peer::connect(builder, transport.into(), handshake).await
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! Describing a client: what it answers its server, and what it declares.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::Client;
+use crate::peer::{Builder, ConnectError, IntoRoute, NotificationHandler, Transport};
+
+/// A client in the making: its handlers and capabilities.
+///
+/// ```
+/// # use rescind::{mcp::{Client, ElicitRequest, ElicitResult}, peer::{ConnectError, ErrorObject, Params, Transport}};
+/// # async fn example(transport: Transport) -> Result<Client, ConnectError> {
+/// Client::builder("editor", "1.0.0")
+///     .on_elicitation(|Params(asked): Params<ElicitRequest>| async move {
+///         println!("the server asks: {}", asked.message);
+///         Ok::<_, ErrorObject>(ElicitResult::declined())
+///     })
+///     .connect(transport)
+///     .await
+/// # }
+/// ```
+#[must_use = "nothing is connected until `connect`"]
+pub struct ClientBuilder {
+    builder: Builder,
+    name: Box<str>,
+    version: Box<str>,
+    capabilities: Map<String, Value>,
+}
+
+impl ClientBuilder {
+    pub(super) fn new(name: &str, version: &str) -> Self {
+        let builder = Client::peer_builder();
+        Self { builder, name: name.into(), version: version.into(), capabilities: Map::new() }
+    }
+
+    /// Answers the server's questions to the person: a handler of an [`ElicitRequest`](super::ElicitRequest) that
+    /// returns an [`ElicitResult`](super::ElicitResult). Declares the capability `elicitation`, for forms; for pages
+    /// too, declare `{ "form": {}, "url": {} }` with [`capability`](Self::capability).
+    ///
+    /// The handler needs no care for cancellation: when the server takes its question back, the handler is stopped.
+    pub fn on_elicitation<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+        self.asked("elicitation", "elicitation/create", handler)
+    }
+
+    /// Answers the server's requests to the model: a handler of a
+    /// [`CreateMessageRequest`](super::CreateMessageRequest) that returns a
+    /// [`CreateMessageResult`](super::CreateMessageResult). Declares the capability `sampling`.
+    ///
+    /// When the server takes its request back, the handler is stopped.
+    pub fn on_sampling<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+        self.asked("sampling", "sampling/createMessage", handler)
+    }
+
+    fn asked<Args>(mut self, capability: &str, method: &str, handler: impl IntoRoute<Args>) -> Self {
+        self.capabilities.entry(capability).or_insert_with(|| json!({}));
+        self.on_request(method, handler)
+    }
+
+    /// Handles requests of this method; see [`Builder::on_request`].
+    pub fn on_request<Args>(self, method: &str, handler: impl IntoRoute<Args>) -> Self {
+        self.with(|builder| builder.on_request(method, handler))
+    }
+
+    /// Handles notifications of this method, in the order of the wire; see [`Builder::on_notification`].
+    pub fn on_notification<Args>(self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
+        self.with(|builder| builder.on_notification(method, handler))
+    }
+
+    /// Declares a capability.
+    pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.capabilities.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Changes everything else of the connection: observers, filters, limits.
+    pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Connects to the server behind `transport`, opens the session, and returns the client: see
+    /// [`Client::connect`], also for what an error or a dropped future leaves behind.
+    ///
+    /// # Errors
+    ///
+    /// The link broke, the handshake failed, or the server speaks no revision that this client speaks.
+    pub async fn connect(self, transport: impl Into<Transport>) -> Result<Client, ConnectError> {
+        let Self { builder, name, version, capabilities } = self;
+        let handshake = |peer| async move {
+            let client = Client::declaring(peer, &name, &version, capabilities);
+            client.open().await?;
+            Ok(client)
+        };
+        crate::peer::connect(builder, transport.into(), handshake).await
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
