@@ -1,7 +1,5 @@
 //! Connecting in one step, in each protocol: what is ready afterwards, and what an error or a drop leaves behind.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{
     future::{pending, poll_fn},
     io,

@@ -75,6 +75,45 @@ pub struct ToolInfo {
     pub other: Map<String, Value>,
 }
 
+impl ToolInfo {
+    /// Its title for people, if it has one.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        let of_annotations = || self.other.get("annotations")?.get("title");
+        self.other.get("title").or_else(of_annotations)?.as_str()
+    }
+
+    /// The JSON schema of its structured results, if it declares one.
+    #[must_use]
+    pub fn output_schema(&self) -> Option<&Value> {
+        self.other.get("outputSchema")
+    }
+
+    /// What the server says of the tool's effects; what cannot be read counts as not said.
+    #[must_use]
+    pub fn annotations(&self) -> ToolAnnotations {
+        let annotations = self.other.get("annotations");
+        annotations.and_then(|annotations| ToolAnnotations::deserialize(annotations).ok()).unwrap_or_default()
+    }
+}
+
+/// What a server says of a tool's effects: hints, and untrusted. A tool that is not read-only may do anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ToolAnnotations {
+    /// A title for people.
+    pub title: Option<String>,
+    /// Whether it changes nothing. Assume `false` where this is absent.
+    pub read_only_hint: Option<bool>,
+    /// Whether what it changes may be lost. Assume `true` where this is absent.
+    pub destructive_hint: Option<bool>,
+    /// Whether a second call with the same arguments changes nothing more. Assume `false` where this is absent.
+    pub idempotent_hint: Option<bool>,
+    /// Whether it reaches an open world, such as the web. Assume `true` where this is absent.
+    pub open_world_hint: Option<bool>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeResult {

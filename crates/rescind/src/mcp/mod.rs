@@ -51,7 +51,7 @@ mod tool_result;
 use std::future::ready;
 
 pub use ask::Ask;
-pub use client::{Client, ServerInfo, ToolInfo};
+pub use client::{Client, ServerInfo, ToolAnnotations, ToolInfo};
 pub use client_builder::ClientBuilder;
 pub use elicitation::{ElicitAction, ElicitMode, ElicitRequest, ElicitResult, Elicited};
 pub use rescind_proto::dialect::mcp::{
@@ -63,7 +63,9 @@ pub use round_trips::RoundTrips;
 pub use sampling::{CreateMessageRequest, CreateMessageResult, ModelHint, ModelPreferences, Role, SamplingMessage};
 pub use server::Server;
 pub use tool::{NoArguments, Tool, ToolHandler};
-pub use tool_result::{Content, ToolResult};
+#[cfg(feature = "schemars")]
+pub use tool_result::Structured;
+pub use tool_result::{Content, ToolOutput, ToolResult};
 
 use crate::peer::{ErrorObject, Route, route};
 

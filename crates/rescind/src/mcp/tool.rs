@@ -6,7 +6,7 @@ use rescind_proto::json;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::{Revision, ToolResult};
+use super::{Revision, ToolOutput, ToolResult};
 use crate::peer::{
     Erased, ErrorObject, Route,
     extract::{Extract, OnRequest, Scope},
@@ -26,7 +26,8 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool whose schema is that of its handler's arguments.
+    /// A tool whose schema is that of its handler's arguments; if the handler returns [`Structured`](super::Structured),
+    /// its result has a schema too.
     #[cfg(feature = "schemars")]
     pub fn new<Args, H>(name: &str, description: &str, handler: H) -> Self
     where
@@ -37,7 +38,7 @@ impl Tool {
     }
 
     /// A tool with this JSON schema of its arguments.
-    pub fn with_schema<Args>(name: &str, description: &str, schema: Value, handler: impl ToolHandler<Args>) -> Self {
+    pub fn with_schema<Args, H: ToolHandler<Args>>(name: &str, description: &str, schema: Value, handler: H) -> Self {
         let mut schema = match schema {
             Value::Object(schema) => schema,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
@@ -49,7 +50,16 @@ impl Tool {
         declaration.insert("description".to_owned(), description.into());
         declaration.insert("inputSchema".to_owned(), schema.into());
         let route = route(ErasedTool(handler.erased()));
-        Self { name: name.into(), declaration, declared_in: Vec::new(), route }
+        let mut declared_in = Vec::new();
+        if let Some(schema) = H::Output::schema() {
+            let has_a_place = |revision: &Revision| match schema["type"] == "object" {
+                true => *revision >= Revision::V2025_06_18,
+                false => revision.is_modern(),
+            };
+            let revisions = Revision::ALL.into_iter().filter(has_a_place);
+            declared_in.extend(revisions.map(|revision| (revision, "outputSchema".to_owned(), schema.clone())));
+        }
+        Self { name: name.into(), declaration, declared_in, route }
     }
 
     /// Its name.
@@ -82,7 +92,47 @@ impl Tool {
         self
     }
 
-    /// One more member of what clients are told: `title`, `annotations`, `outputSchema`.
+    /// A title for people.
+    pub fn title(mut self, title: &str) -> Self {
+        self.declaration.insert("title".to_owned(), title.into());
+        self.hint("title", title)
+    }
+
+    /// Says that the tool changes nothing, or that it does. Clients that are not told take it for one that does.
+    ///
+    /// This and the other hints are for clients, which may ask a person before a call. Nothing enforces them.
+    pub fn read_only_hint(self, is_read_only: bool) -> Self {
+        self.hint("readOnlyHint", is_read_only)
+    }
+
+    /// Says that what the tool changes may be lost (`true`, which clients assume that are not told), or that it only
+    /// adds. Without meaning for a tool that changes nothing.
+    pub fn destructive_hint(self, is_destructive: bool) -> Self {
+        self.hint("destructiveHint", is_destructive)
+    }
+
+    /// Says that a second call with the same arguments changes nothing more, or that it may, which clients assume that
+    /// are not told. Without meaning for a tool that changes nothing.
+    pub fn idempotent_hint(self, is_idempotent: bool) -> Self {
+        self.hint("idempotentHint", is_idempotent)
+    }
+
+    /// Says that the tool reaches an open world, such as the web (`true`, which clients assume that are not told), or
+    /// only a closed one, such as its own store.
+    pub fn open_world_hint(self, is_open: bool) -> Self {
+        self.hint("openWorldHint", is_open)
+    }
+
+    /// Adds a member to the annotations.
+    fn hint(mut self, name: &str, value: impl Into<Value>) -> Self {
+        let annotations = self.declaration.entry("annotations").or_insert_with(|| Map::new().into());
+        if let Value::Object(annotations) = annotations {
+            annotations.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// One more member of what clients are told, such as `icons` or `_meta`.
     pub fn declare(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.declaration.insert(member.to_owned(), value.into());
         self
@@ -110,9 +160,11 @@ pub struct NoArguments {}
 
 /// An async function that is a tool: `|arguments: T, cx: Context, token: CancellationToken| async move { … }`.
 ///
-/// Its first parameter are the arguments, read as JSON; up to six [extractors](Extract) follow in any order. Its
-/// output is a `Result` of anything that becomes a [`ToolResult`] and any error that becomes an [`ErrorObject`].
-/// Arguments that cannot be read never reach it: the caller is told what is wrong with them, as its revision has it.
+/// Its first parameter is the arguments, read as JSON; up to six [extractors](Extract) follow in any order. It returns a
+/// `Result` of a [`ToolOutput`] (text, a [`ToolResult`], or [`Structured`](super::Structured)) and any error that becomes
+/// an [`ErrorObject`]; with [`AnyError`](crate::peer::AnyError), `?` takes every error that displays, and the model reads
+/// its text. Arguments that cannot be read never reach the handler: the caller is told what is wrong with them, as its
+/// revision has it.
 ///
 /// # Tools that compute
 ///
@@ -140,6 +192,8 @@ pub struct NoArguments {}
 pub trait ToolHandler<Args>: Send + Sync + 'static {
     /// What it takes.
     type Arguments: DeserializeOwned;
+    /// What it returns.
+    type Output: ToolOutput;
 
     #[doc(hidden)]
     fn erased(self) -> Erased;
@@ -160,11 +214,12 @@ macro_rules! tools {
             F: Fn(T, $($arg),*) -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<R, E>> + Send + 'static,
             T: DeserializeOwned,
-            R: Into<ToolResult> + Send + 'static,
+            R: ToolOutput,
             E: Into<ErrorObject> + Send + 'static,
             $($arg: Extract<OnRequest>,)*
         {
             type Arguments = T;
+            type Output = R;
 
             fn erased(self) -> Erased {
                 Erased(Arc::new(move |scope| {
@@ -208,10 +263,12 @@ fn refuse(error: &serde_json::Error, revision: Revision) -> Result<BoxedHandler,
     Ok(Box::pin(std::future::ready(refused)))
 }
 
-fn outcome<R: Into<ToolResult>, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> HandlerOutput {
-    let mut result: ToolResult = match result {
-        Ok(result) => result.into(),
-        Err(error) => return HandlerOutput::Error(error.into()),
+fn outcome<R: ToolOutput, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> HandlerOutput {
+    let result = result.map_err(Into::into).and_then(|result| result.into_result(revision));
+    let mut result = match result {
+        Ok(result) => result,
+        Err(error) if error.is_foreign => ToolResult::failed(error.message),
+        Err(error) => return HandlerOutput::Error(error),
     };
     if revision.is_modern() {
         result.result_type.get_or_insert_with(|| "complete".into());

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::Revision;
 use crate::peer::ErrorObject;
 
 /// The result of a tool call.
@@ -78,6 +79,74 @@ impl From<Content> for ToolResult {
 impl From<Vec<Content>> for ToolResult {
     fn from(content: Vec<Content>) -> Self {
         Self { content, ..Self::default() }
+    }
+}
+
+/// What a tool may return: anything that becomes a [`ToolResult`], or [`Structured`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the result of a tool",
+    note = "a tool returns `Result<T, E>`, where `T` is text, `()`, `Content`, `ToolResult` or `Structured<…>`",
+    note = "for a type of your own, return `Structured(value)`: it must be `serde::Serialize` and `schemars::JsonSchema`"
+)]
+pub trait ToolOutput: Send + 'static {
+    /// The JSON schema of its structured content, if it has any.
+    #[must_use]
+    fn schema() -> Option<Value> {
+        None
+    }
+
+    /// The result for a client of this revision.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written as JSON.
+    fn into_result(self, revision: Revision) -> Result<ToolResult, ErrorObject>;
+}
+
+impl<R: Into<ToolResult> + Send + 'static> ToolOutput for R {
+    fn into_result(self, _revision: Revision) -> Result<ToolResult, ErrorObject> {
+        Ok(self.into())
+    }
+}
+
+/// A result for programs, whose schema is that of `T`: the tool declares it, and the call returns the value as
+/// `structuredContent` and, for the model, as text.
+///
+/// A `T` that is written as an object can be declared since 2025-06-18, any other since 2026-07-28; clients of earlier
+/// revisions get the text.
+///
+/// ```
+/// # use rescind::{mcp::{NoArguments, Server, Structured}, peer::ErrorObject};
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Weather {
+///     /// Degrees Celsius
+///     temperature: f64,
+/// }
+///
+/// async fn weather(_: NoArguments) -> Result<Structured<Weather>, ErrorObject> {
+///     Ok(Structured(Weather { temperature: 21.5 }))
+/// }
+///
+/// let server = Server::new("sky", "1.0.0").tool("weather", "The weather now", weather);
+/// ```
+#[cfg(feature = "schemars")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Structured<T>(
+    /// The value.
+    pub T,
+);
+
+#[cfg(feature = "schemars")]
+impl<T: Serialize + schemars::JsonSchema + Send + 'static> ToolOutput for Structured<T> {
+    fn schema() -> Option<Value> {
+        Some(schemars::schema_for!(T).to_value())
+    }
+
+    fn into_result(self, revision: Revision) -> Result<ToolResult, ErrorObject> {
+        let mut result = ToolResult::structured(&self.0)?;
+        let has_a_place = |value: &Value| revision.is_modern() || value.is_object();
+        result.structured_content = result.structured_content.filter(has_a_place);
+        Ok(result)
     }
 }
 

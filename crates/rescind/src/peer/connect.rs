@@ -10,7 +10,7 @@ use std::{
     task::Poll,
 };
 
-use super::{Builder, CallError, Peer, Transport};
+use super::{Builder, CallError, ErrorObject, Peer, Transport};
 
 /// Why a client could not connect.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,17 @@ pub enum ConnectError {
     /// The other side speaks no version of the protocol that this client speaks.
     #[error("the other side speaks version {0}, which this client does not")]
     Version(String),
+}
+
+impl From<ConnectError> for ErrorObject {
+    /// A handler whose own connection failed fails with it, as with a call of its own.
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Call(error) => error.into(),
+            ConnectError::Link(_) => CallError::Closed.into(),
+            error @ ConnectError::Version(_) => Self::internal(error.to_string()),
+        }
+    }
 }
 
 /// Connects, drives the connection until `handshake` has ended, and then spawns its driver.

@@ -1,6 +1,6 @@
 //! What goes wrong, and whose fault it is (D19).
 
-use std::{fmt, time::Duration};
+use std::{any::Any, fmt, io, time::Duration};
 
 use rescind_proto::{
     cause::Cause,
@@ -25,13 +25,17 @@ pub struct ErrorObject {
     /// The handler ended because it was, or cancelled itself: the answer is the dialect's (D23, D24).
     #[serde(skip)]
     pub(crate) is_cancelled: bool,
+    /// It was made from an error of another library, or from words: a tool hands those to the model.
+    #[serde(skip)]
+    #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only tools look"))]
+    pub(crate) is_foreign: bool,
 }
 
 impl ErrorObject {
     /// An error with this code and message.
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None, is_cancelled: false }
+        Self { code, message: message.into(), data: None, is_cancelled: false, is_foreign: false }
     }
 
     /// "Something failed inside."
@@ -59,6 +63,11 @@ impl ErrorObject {
     #[must_use]
     pub fn cancelled() -> Self {
         Self { is_cancelled: true, ..Self::new(error_code::REQUEST_CANCELLED, "cancelled") }
+    }
+
+    /// An internal error with the text of this one.
+    pub(crate) fn foreign(error: &(impl fmt::Display + ?Sized)) -> Self {
+        Self { is_foreign: true, ..Self::internal(error.to_string()) }
     }
 
     /// Adds data; what cannot be written as JSON is left out.
@@ -118,6 +127,73 @@ impl From<CallError> for ErrorObject {
 impl From<serde_json::Error> for ErrorObject {
     fn from(error: serde_json::Error) -> Self {
         Self::internal(error.to_string())
+    }
+}
+
+impl From<String> for ErrorObject {
+    fn from(message: String) -> Self {
+        Self::foreign(&message)
+    }
+}
+
+impl From<&str> for ErrorObject {
+    fn from(message: &str) -> Self {
+        Self::foreign(message)
+    }
+}
+
+impl From<io::Error> for ErrorObject {
+    fn from(error: io::Error) -> Self {
+        Self::foreign(&error)
+    }
+}
+
+impl From<Box<dyn std::error::Error + Send + Sync>> for ErrorObject {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Self::foreign(&error)
+    }
+}
+
+/// Any error that displays, as the error of a handler: `?` makes it from an [`io::Error`], a `String`, an
+/// `anyhow::Error`, or a type of your own.
+///
+/// The errors of [`peer`](super) keep their meaning: a cancelled call ends its handler as cancelled, an [`ErrorObject`]
+/// stays as it is. Anything else is answered as an internal error (-32603) with its text; by an MCP tool, as a failed
+/// result whose text the model reads. An error type whose `From<…> for ErrorObject` says more is converted with that:
+/// `.map_err(ErrorObject::from)?`.
+///
+/// ```
+/// # use rescind::peer::{AnyError, Params};
+/// async fn count(Params(path): Params<String>) -> Result<u64, AnyError> {
+///     let text = std::fs::read_to_string(path)?;
+///     Ok(text.trim().parse::<u64>()?)
+/// }
+/// # fn is_handler<A>(_: impl rescind::peer::RequestHandler<A>) {}
+/// # is_handler(count);
+/// ```
+// It displays nothing itself: else `From` for whatever displays would be one for itself, which there is already.
+#[derive(Clone, Debug)]
+pub struct AnyError(ErrorObject);
+
+impl<E: fmt::Display + 'static> From<E> for AnyError {
+    fn from(error: E) -> Self {
+        let mut error = Some(error);
+        let known = of::<ErrorObject>(&mut error).or_else(|| of::<CallError>(&mut error));
+        #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
+        let known = known.or_else(|| of::<super::ConnectError>(&mut error));
+        let foreign = || error.as_ref().map(ErrorObject::foreign);
+        Self(known.or_else(foreign).unwrap_or_else(|| ErrorObject::internal("")))
+    }
+}
+
+/// The error object of what is in `error`, if that is an `E`.
+fn of<E: Into<ErrorObject> + 'static>(error: &mut dyn Any) -> Option<ErrorObject> {
+    error.downcast_mut::<Option<E>>()?.take().map(Into::into)
+}
+
+impl From<AnyError> for ErrorObject {
+    fn from(AnyError(error): AnyError) -> Self {
+        error
     }
 }
 
@@ -254,7 +330,7 @@ fn read_error(raw: &[u8]) -> ErrorObject {
     let message = message.map_or_else(String::new, |message| {
         serde_json::from_str(message.get()).unwrap_or_else(|_| message.get().to_owned())
     });
-    ErrorObject { code: code as i32, message, data, is_cancelled: false }
+    ErrorObject { code: code as i32, message, data, is_cancelled: false, is_foreign: false }
 }
 
 #[cfg(test)]

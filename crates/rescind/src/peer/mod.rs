@@ -71,7 +71,7 @@ pub use connect::ConnectError;
 pub(crate) use connect::connect;
 pub use context::{CancelledFuture, Context, Shield};
 pub use driver::Driver;
-pub use error::{CallError, CallMisuse, ErrorObject, UnreadableAnswer};
+pub use error::{AnyError, CallError, CallMisuse, ErrorObject, UnreadableAnswer};
 pub use extract::{Method, Params, RawParams};
 #[doc(hidden)]
 pub use handler::{Erased, ErasedNotice};
