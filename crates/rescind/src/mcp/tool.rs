@@ -189,6 +189,16 @@ pub struct NoArguments {}
 /// # fn is_tool<A>(_: impl rescind::mcp::ToolHandler<A>) {}
 /// # is_tool(tool);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "this is not a tool",
+    label = "not a tool",
+    note = "1. it is async: `async fn`, or a closure `|…| async move {{ … }}`",
+    note = "2. its first parameter is its arguments, which are `serde::Deserialize` (`NoArguments` for none); the others are \
+            `Context`, `CancellationToken` or `Peer`",
+    note = "3. it returns `Result<T, E>`: `T` is text, `()`, `ToolResult` or `Structured<…>`; `E` is `ErrorObject`, \
+            `CallError` or `AnyError`",
+    note = "4. its future is `Send`: no `Rc`, `RefCell` borrow or `MutexGuard` is held across an `.await`"
+)]
 pub trait ToolHandler<Args>: Send + Sync + 'static {
     /// What it takes.
     type Arguments: DeserializeOwned;
@@ -278,3 +288,40 @@ fn outcome<R: ToolOutput, E: Into<ErrorObject>>(result: Result<R, E>, revision: 
         Err(error) => HandlerOutput::Error(error.into()),
     }
 }
+
+/// What the compiler refuses, each for one of the reasons that [`ToolHandler`] gives, and the last what it takes.
+///
+/// ```compile_fail,E0277
+/// # use rescind::{mcp::{NoArguments, Server}, peer::ErrorObject};
+/// Server::new("x", "1").tool("not_async", "", |_: NoArguments| Ok::<_, ErrorObject>("text"));
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use rescind::{mcp::Server, peer::{Context, ErrorObject}};
+/// Server::new("x", "1").tool("no_arguments", "", |cx: Context| async move { Ok::<_, ErrorObject>("text") });
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use rescind::{mcp::{NoArguments, Server}, peer::ErrorObject};
+/// struct NotResult;
+/// Server::new("x", "1").tool("no_result", "", |_: NoArguments| async { Ok::<_, ErrorObject>(NotResult) });
+/// ```
+///
+/// ```compile_fail
+/// # use rescind::{mcp::{NoArguments, Server}, peer::{Context, ErrorObject}};
+/// Server::new("x", "1").tool("not_send", "", |_: NoArguments, cx: Context| async move {
+///     let held = std::rc::Rc::new("text");
+///     cx.cancelled().await;
+///     Ok::<_, ErrorObject>(*held)
+/// });
+/// ```
+///
+/// ```
+/// # use rescind::{mcp::{NoArguments, Server}, peer::{Context, ErrorObject}};
+/// let server = Server::new("x", "1").tool("right", "", |_: NoArguments, cx: Context| async move {
+///     cx.cancelled().await;
+///     Ok::<_, ErrorObject>("text")
+/// });
+/// ```
+#[cfg(all(doctest, feature = "schemars"))]
+mod mistakes {}

@@ -12,6 +12,10 @@ use super::{Context, Peer, error::ErrorObject, running_request::RunningRequest, 
 /// Something that a handler takes as a parameter, made from the message it handles.
 ///
 /// `Scope` is [`OnRequest`] or [`OnNotification`]; what makes sense for both implements it for any scope.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot take `{Self}` as a parameter",
+    note = "a value of your own is `Params<T>`, where `T` is `serde::Deserialize`"
+)]
 pub trait Extract<Scope>: Sized {
     /// Makes it.
     ///

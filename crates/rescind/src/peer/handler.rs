@@ -56,6 +56,21 @@ pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
 /// [`checkpoint`](super::Context::checkpoint), also where the runtime has one thread. What computes for long without
 /// an await belongs in [`Context::spawn_blocking`](super::Context::spawn_blocking): on a runtime with one thread it
 /// would stop everything else there, on one with more it keeps one of them busy.
+///
+/// # If it does not compile
+///
+/// The compiler names this trait where a handler is not one. It is one of four: it is not async; a parameter is not an
+/// extractor (`n: u32` in place of `Params(n): Params<u32>`); it does not return a `Result`, of a value that can be
+/// written as JSON and an error that becomes an [`ErrorObject`] (or [`AnyError`](super::AnyError), which takes any
+/// error that displays); or its future is not `Send`.
+#[diagnostic::on_unimplemented(
+    message = "this is not a handler of requests",
+    label = "not a handler",
+    note = "1. it is async: `async fn`, or a closure `|…| async move {{ … }}`",
+    note = "2. its parameters are `Params<T>`, `Context`, `CancellationToken`, `Peer`, `Method` or `RawParams`: at most eight",
+    note = "3. it returns `Result<T, E>`: `T` is `serde::Serialize`; `E` is `ErrorObject`, `CallError` or `AnyError`",
+    note = "4. its future is `Send`: no `Rc`, `RefCell` borrow or `MutexGuard` is held across an `.await`"
+)]
 pub trait RequestHandler<Args>: Send + Sync + 'static {
     #[doc(hidden)]
     fn erased(self) -> Erased;
@@ -69,6 +84,12 @@ pub struct Erased(pub(crate) StartHandler);
 ///
 /// It is called in the order of the wire, before whatever came after it (D11), and so it is no async function:
 /// work belongs into a task. Its parameters are extractors that need no request.
+#[diagnostic::on_unimplemented(
+    message = "this is not a handler of notifications",
+    label = "not a handler",
+    note = "1. it is not async, and returns nothing: it is called in the order of the wire, and work belongs into a task",
+    note = "2. its parameters are `Params<T>`, `Peer`, `Method` or `RawParams`: a notification has no `Context`"
+)]
 pub trait NotificationHandler<Args>: Send + Sync + 'static {
     #[doc(hidden)]
     fn erased(self) -> ErasedNotice;
@@ -317,6 +338,14 @@ impl std::fmt::Debug for Route {
 }
 
 /// What a handler or a route becomes.
+#[diagnostic::on_unimplemented(
+    message = "this is neither a handler of requests nor a route",
+    label = "not a handler",
+    note = "1. it is async: `async fn`, or a closure `|…| async move {{ … }}`",
+    note = "2. its parameters are `Params<T>`, `Context`, `CancellationToken`, `Peer`, `Method` or `RawParams`: at most eight",
+    note = "3. it returns `Result<T, E>`: `T` is `serde::Serialize`; `E` is `ErrorObject`, `CallError` or `AnyError`",
+    note = "4. its future is `Send`: no `Rc`, `RefCell` borrow or `MutexGuard` is held across an `.await`"
+)]
 pub trait IntoRoute<Args> {
     #[doc(hidden)]
     fn into_route(self) -> Route;
@@ -328,6 +357,7 @@ impl<Args, H: RequestHandler<Args>> IntoRoute<Args> for H {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl IntoRoute<Self> for Route {
     fn into_route(self) -> Route {
         self
@@ -405,3 +435,47 @@ impl Service {
         self.notices.get(method).or(self.other_notices.as_ref())
     }
 }
+
+/// What the compiler refuses, each for one of the reasons that [`RequestHandler`] gives, and the last what it takes.
+///
+/// ```compile_fail,E0277
+/// # use rescind::peer::{ErrorObject, Params, Peer};
+/// Peer::builder(None).on_request("not/async", |Params(n): Params<u32>| Ok::<_, ErrorObject>(n));
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use rescind::peer::{ErrorObject, Peer};
+/// Peer::builder(None).on_request("not/extractor", |n: u32| async move { Ok::<_, ErrorObject>(n) });
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use rescind::peer::{ErrorObject, Params, Peer};
+/// struct NotJson;
+/// Peer::builder(None).on_request("not/json", || async { Ok::<_, ErrorObject>(NotJson) });
+/// ```
+///
+/// ```compile_fail
+/// # use rescind::peer::{Context, ErrorObject, Peer};
+/// Peer::builder(None).on_request("not/send", |cx: Context| async move {
+///     let held = std::rc::Rc::new(1);
+///     cx.cancelled().await;
+///     Ok::<_, ErrorObject>(*held)
+/// });
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use rescind::peer::{Context, Peer};
+/// Peer::builder(None).on_notification("no/context", |cx: Context| drop(cx));
+/// ```
+///
+/// ```
+/// # use rescind::peer::{Context, ErrorObject, Params, Peer};
+/// let builder = Peer::builder(None)
+///     .on_request("right", |Params(n): Params<u32>, cx: Context| async move {
+///         cx.cancelled().await;
+///         Ok::<_, ErrorObject>(n)
+///     })
+///     .on_notification("right", |Params(n): Params<u32>, peer: Peer| drop((n, peer)));
+/// ```
+#[cfg(doctest)]
+mod mistakes {}
