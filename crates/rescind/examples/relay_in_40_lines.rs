@@ -6,8 +6,7 @@
 
 use std::{env, io::Write, process::Stdio, time::Duration};
 
-use rescind::relay;
-use rescind_proto::relay::RelayEvent;
+use rescind::{proto::relay::RelayEvent, relay};
 use tokio::{io, process::Command};
 
 #[tokio::main(flavor = "current_thread")]

@@ -37,7 +37,7 @@ impl Client {
     /// # Cancel safety
     ///
     /// Dropping the future during the handshake closes the connection at once and leaves no task behind. A server that
-    /// is a [child process](crate::peer::transport::child) is then ended: its stdin is closed, 1.5 s later it gets
+    /// is a [child process](crate::peer::transport::child()) is then ended: its stdin is closed, 1.5 s later it gets
     /// SIGTERM, 1 s later SIGKILL. An error closes the connection in the same way.
     pub async fn connect(transport: impl Into<Transport>, name: &str, version: &str) -> Result<Self, ConnectError> {
         Self::builder(name, version).connect(transport).await

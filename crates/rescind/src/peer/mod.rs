@@ -80,7 +80,7 @@ pub use peer::{InFlight, OurRequest, Peer, TheirRequest};
 pub use receipt::{ReceiptFuture, StopHandle};
 pub use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{ConnectionConfig, Counters},
+    connection::{ConnectionConfig, Counters, IncomingKey, IncomingState, Misuse, OutgoingState},
     dialect::{self, Dialect},
     error_code,
     framing::Framing,

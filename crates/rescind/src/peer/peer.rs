@@ -39,7 +39,7 @@ impl Peer {
 
     /// Sends a notification. `&()` is no params.
     ///
-    /// It waits first while the peer leaves too much unread (D13): more than [`Config::max_backlog`](super::Config::max_debt)
+    /// It waits first while the peer leaves too much unread (D13): more than [`Config::max_backlog`](super::Config::max_backlog)
     /// bytes, 16 MiB by default, of all that waits to be written. Where nothing has to wait it is queued when it is
     /// first polled. One that belongs to a request is better sent by [`Context::notify`](super::Context::notify),
     /// which knows when to be silent.
