@@ -23,7 +23,7 @@ use super::{
     transport::Transport,
 };
 
-/// A connection in the making: what it speaks, what it handles, what bounds it.
+/// A connection in the making: its dialect, its handlers, its limits.
 #[must_use = "nothing is connected until `serve`, `accept` or `connect`"]
 pub struct Builder {
     config: ConnectionConfig,
@@ -56,7 +56,7 @@ impl Builder {
 
     /// Handles notifications of this method, in the order of the wire.
     ///
-    /// Cancels, and the progress of our own calls, are dealt with already and are none.
+    /// Cancels and the progress of our own calls are handled by the connection and never come here.
     pub fn on_notification<Args>(mut self, method: &str, handler: impl NotificationHandler<Args>) -> Self {
         self.service.notices.insert(method.into(), handler.erased().0);
         self
@@ -68,15 +68,16 @@ impl Builder {
         self
     }
 
-    /// Observes every cancel that arrives, of unknown and malformed ids too, after it was dealt with (case 8).
+    /// Observes every cancel that arrives, also of unknown and malformed ids, after it was handled (case 8).
     ///
-    /// The reason in it is the peer's: untrusted.
+    /// The reason in it is the peer's text: untrusted.
     pub fn on_cancelled(mut self, observer: impl Fn(&CancelNotice) + Send + Sync + 'static) -> Self {
         self.service.on_cancelled.push(Box::new(observer));
         self
     }
 
-    /// Sees every message that arrives, cancels included, before anything else does; may veto or rewrite it.
+    /// Adds a filter that sees every message that arrives, cancels included, before anything else does, and may veto or
+    /// rewrite it.
     ///
     /// A filter that panics lets its message pass.
     pub fn incoming(mut self, filter: impl Fn(&Message<'_>) -> Pass + Send + Sync + 'static) -> Self {
@@ -84,7 +85,8 @@ impl Builder {
         self
     }
 
-    /// Sees every message that leaves, cancels included, just before it is written; may veto or rewrite it.
+    /// Adds a filter that sees every message that leaves, cancels included, just before it is written, and may veto or
+    /// rewrite it.
     ///
     /// A filter that panics lets its message pass.
     pub fn outgoing(mut self, filter: impl Fn(&Message<'_>) -> Pass + Send + Sync + 'static) -> Self {
@@ -92,64 +94,65 @@ impl Builder {
         self
     }
 
-    /// Handlers that are at work at once, those that were cancelled and have not ended included (D12). Default 256.
+    /// Limits how many handlers run at once, including cancelled ones that have not ended (D12). Default 256.
     ///
-    /// One that waits for the peer to answer a call of its own is not at work: the peer may have to ask again before it
-    /// can answer. So with a bound of 1, handlers still take turns at such a call; what must not is a matter for a lock.
-    /// All handlers together are never more than this and [`max_queued`](Self::max_queued), and as many on top as may
-    /// wait for their client to call again (`mcp::Server::suspended`).
+    /// A handler that waits for the peer's answer to a call of its own does not count: the peer may have to send another
+    /// request before it can answer. So even a limit of 1 lets handlers interleave at such calls; work that must not
+    /// interleave needs a lock. All handlers together never exceed this limit plus [`max_queued`](Self::max_queued), plus
+    /// those that may wait for their client to call again (`mcp::Server::suspended`).
     pub const fn max_running(mut self, handlers: usize) -> Self {
         self.config.max_running = handlers;
         self
     }
 
-    /// Requests that wait for a handler; one more is refused (D12). Default 4,096.
+    /// Limits how many requests wait for a handler; one more is refused (D12). Default 4,096.
     pub const fn max_queued(mut self, requests: usize) -> Self {
         self.config.max_queued = requests;
         self
     }
 
-    /// How long a handler may take to stop (D22). Default 5 s.
+    /// Sets how long a cancelled handler may take to stop before it is dropped (D22). Default 5 s.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
     }
 
-    /// The same, after the end of input or a shutdown (D22). Default 1 s.
+    /// Sets how long a handler may take to stop after the end of input or a shutdown (D22). Default 1 s.
     pub const fn short_grace(mut self, grace: Duration) -> Self {
         self.config.short_grace = grace;
         self
     }
 
-    /// At the end of input, how long requests may go on before they are cancelled (D27). Default: no time.
+    /// Sets how long requests may go on after the end of input before they are cancelled (D27). Default: they are
+    /// cancelled at once.
     pub const fn drain_on_eof(mut self, time: Duration) -> Self {
         self.config.drain_on_eof = Some(time);
         self
     }
 
-    /// How long the last bytes of an ending connection may wait for a peer that does not read. Default 5 s.
+    /// Sets how long the last bytes of an ending connection wait for a peer that does not read. Default 5 s.
     pub const fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self
     }
 
-    /// The longest message taken in, in bytes. Default 64 MiB.
+    /// Limits the length of a message that is taken in, in bytes. Default 64 MiB.
     ///
-    /// A longer one is passed over in constant memory, and the one request that it was, or answers, hears of it. A
-    /// WebSocket is closed instead.
+    /// A longer one is skipped in constant memory. If it is a request, it is refused; if it is an answer, its call ends
+    /// with an error. A WebSocket is closed instead.
     pub const fn max_message(mut self, bytes: usize) -> Self {
         self.config.max_message = bytes;
         self
     }
 
-    /// How messages are told apart, in place of the dialect's way: headers in LSP, lines elsewhere. No effect on a
-    /// transport that keeps messages apart by itself.
+    /// Sets how messages are framed, in place of the dialect's way: headers in LSP, lines elsewhere. No effect on a
+    /// transport that frames messages itself.
     pub const fn framing(mut self, framing: Framing) -> Self {
         self.framing = Some(framing);
         self
     }
 
-    /// Every other setting, with the defaults it has.
+    /// Changes any other setting of the connection.
     pub fn configure(mut self, change: impl FnOnce(&mut ConnectionConfig)) -> Self {
         change(&mut self.config);
         self
@@ -170,22 +173,23 @@ impl Builder {
         driver.await
     }
 
-    /// Serves the other side of `transport`, with a handle to ask it something outside of handlers.
+    /// Serves the other side of `transport`, and returns a handle with which to send it requests outside of handlers.
     ///
-    /// It goes on to the end of its input, with or without handles. Nothing happens until the driver is polled.
+    /// The connection goes on to the end of its input, with or without handles. Nothing happens until the driver is
+    /// polled.
     pub fn accept(self, transport: impl Into<Transport>) -> (Peer, Driver) {
         self.join(Side::Server, transport.into(), true)
     }
 
     /// Connects to a server behind `transport`.
     ///
-    /// It shuts down when the last handle is dropped. Nothing happens until the driver is polled.
+    /// The connection shuts down when the last handle is dropped. Nothing happens until the driver is polled.
     pub fn connect(self, transport: impl Into<Transport>) -> (Peer, Driver) {
         self.join(Side::Client, transport.into(), false)
     }
 
-    /// The handlers of `peer`, to be asked from within the process, by the client of the connection that comes back. It
-    /// goes on as long as that has handles, and no longer than the connection of `peer`: then nobody waits for answers.
+    /// Connects to the handlers of `peer` from within the process. The connection ends with its last handle, and with the
+    /// connection of `peer` at the latest: nothing waits for answers then.
     ///
     /// # Panics
     ///

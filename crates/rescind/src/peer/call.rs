@@ -34,14 +34,14 @@ use crate::relay::alarm::Alarm;
 
 /// One request of ours, in flight or about to be: a future of its result.
 ///
-/// It is sent when it is first polled, or by [`send`](Self::send); its clocks run since it was made (D16). While it
+/// It is sent when it is first polled, or by [`send`](Self::send); its clocks run from when it was made (D16). While it
 /// is not polled, its answer waits.
 ///
 /// # Dropping it
 ///
 /// cancels the request (D14): before `drop` returns, the cancel is queued behind the request, or the request is
 /// taken back if none of it has been written. Nothing is lost while the connection's [`Driver`](super::Driver)
-/// lives, and nobody is kept waiting. [`detach`](Self::detach) opts out.
+/// lives, and `drop` does not block. [`detach`](Self::detach) opts out.
 ///
 /// # Inside a handler
 ///
@@ -50,7 +50,7 @@ use crate::relay::alarm::Alarm;
 pub struct Call<R> {
     peer: Peer,
     state: CallState,
-    /// What its stop handles share with it, once there is one.
+    /// The state shared with its stop handles, once there is one.
     stop_state: OnceLock<Arc<StopState>>,
     extras: Option<Box<CallExtras>>,
     result: PhantomData<fn() -> R>,
@@ -60,7 +60,7 @@ enum CallState {
     Draft(Box<Draft>),
     /// Its slot.
     Sent(u32),
-    /// Sent, and not to be cancelled when dropped.
+    /// Sent; dropping the call does not cancel it.
     Detached(u32),
     Failed(Box<CallError>),
     Over,
@@ -76,7 +76,7 @@ struct Draft {
     is_detached: bool,
 }
 
-/// What few callers ask for.
+/// Settings that few callers use.
 #[derive(Default)]
 struct CallExtras {
     token: Option<Arc<OnToken>>,
@@ -103,18 +103,18 @@ impl<R> Call<R> {
         Self { peer, state, stop_state: OnceLock::new(), extras: None, result: PhantomData }
     }
 
-    /// Until the answer (D16), in place of the dialect's default. No effect once it is sent.
+    /// Limits the time until the answer (D16), in place of the dialect's default. No effect once it is sent.
     pub fn response_timeout(self, limit: Duration) -> Self {
         self.with(|draft| draft.options.response_timeout = Limit::After(limit))
     }
 
-    /// Until the answer, whatever progress arrives (MCP-T05), in place of the dialect's default. No effect once it
-    /// is sent.
+    /// Limits the time until the answer, regardless of progress (MCP-T05), in place of the dialect's default. No effect
+    /// once it is sent.
     pub fn total_timeout(self, limit: Duration) -> Self {
         self.with(|draft| draft.options.total_timeout = Limit::After(limit))
     }
 
-    /// Neither clock runs; what is left to the request that this one serves still counts. No effect once it is sent.
+    /// Stops both clocks; the time left to the request that this one serves still counts. No effect once it is sent.
     pub fn without_timeouts(self) -> Self {
         self.with(|draft| {
             draft.options.response_timeout = Limit::Never;
@@ -122,10 +122,10 @@ impl<R> Call<R> {
         })
     }
 
-    /// Asks the peer for progress, which is handed to `on_progress` in the order of the wire and restarts the
-    /// response clock (MCP-T04), never the total. No effect once it is sent.
+    /// Asks the peer for progress. Each report is passed to `on_progress` in the order of the wire and restarts the
+    /// response clock (MCP-T04), never the total clock. No effect once it is sent.
     ///
-    /// The driver calls it: do nothing slow in it.
+    /// The driver calls `on_progress`: do nothing slow in it.
     pub fn progress(self, on_progress: impl FnMut(ProgressReport) + Send + 'static) -> Self {
         self.with(|draft| {
             draft.options.reset_on_progress = true;
@@ -133,10 +133,10 @@ impl<R> Call<R> {
         })
     }
 
-    /// Cancels the call when `token` fires; if it has fired before the call is sent, nothing is sent at all.
+    /// Cancels the call when `token` fires. If it fires before the call is sent, nothing is sent at all.
     ///
-    /// The token is watched from when the call is sent until it is dropped, whether it is polled or not. A call has one
-    /// token: the last counts.
+    /// The token counts from when the call is sent until the call is dropped, whether the call is polled or not. A call
+    /// has one token: the last that was set.
     pub fn token(mut self, token: CancellationToken) -> Self {
         let stop = self.handle();
         let extras = self.extras.get_or_insert_default();
@@ -150,8 +150,8 @@ impl<R> Call<R> {
         self
     }
 
-    /// What the peer is told if the call is dropped, or its token fires: words of the caller, which go on the wire
-    /// where the protocol has a place for them (D20).
+    /// Sets the reason that the peer receives if the call is dropped or its token fires. It goes on the wire where the
+    /// protocol has a place for it (D20).
     pub fn reason(mut self, reason: &str) -> Self {
         let extras = self.extras.get_or_insert_default();
         extras.reason = reason.into();
@@ -163,7 +163,7 @@ impl<R> Call<R> {
 
     /// Sends the request now instead of when it is first polled.
     ///
-    /// A request that cannot be made says so when it is awaited.
+    /// If the request cannot be made, awaiting the call returns the error.
     pub fn send(mut self) -> Self {
         if matches!(self.state, CallState::Draft(_)) {
             self.make(None);
@@ -171,10 +171,10 @@ impl<R> Call<R> {
         self
     }
 
-    /// Sends the request now, and lets it go on whatever happens: dropping the call does not cancel it, nor does
-    /// the end of the request that it was made for (D14, D26).
+    /// Sends the request now and detaches it: neither dropping the call nor the end of the request that it serves
+    /// cancels it (D14, D26).
     ///
-    /// It can still be awaited, and stopped through a [handle](Self::handle); its own clocks go on.
+    /// It can still be awaited, and stopped through a [handle](Self::handle). Its own clocks keep running.
     pub fn detach(mut self) -> Self {
         match &mut self.state {
             CallState::Draft(draft) => {
@@ -204,7 +204,7 @@ impl<R> Call<R> {
         self
     }
 
-    /// A handle that stops this call from elsewhere, beside whoever awaits it.
+    /// Returns a handle that stops this call from elsewhere, while another task awaits it.
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let shared = self.peer.shared();
@@ -224,13 +224,13 @@ impl<R> Call<R> {
 
     /// Cancels the call and goes on waiting for the peer's answer, no longer than `grace` (D4).
     ///
-    /// The result is the answer if one comes, else [`CallError::Cancelled`].
+    /// The result is the answer if one arrives in time, else [`CallError::Cancelled`].
     pub fn cancel_and_wait(self, reason: &str, grace: Duration) -> Self {
         drop(self.handle().cancel_and_wait(reason, grace));
         self
     }
 
-    /// The end that its caller has not seen, if it has come.
+    /// Takes the end that its caller has not seen, if it has come.
     #[cfg(feature = "mcp")]
     pub(crate) fn receive_end(&mut self) -> Option<Result<R, CallError>>
     where
@@ -433,7 +433,7 @@ fn read<R: DeserializeOwned>(how: Settlement) -> Result<R, CallError> {
     }
 }
 
-/// A report of progress on a call, in the peer's words.
+/// A report of progress on a call, as the peer sent it.
 #[derive(Clone)]
 pub struct ProgressReport {
     params: Box<[u8]>,
@@ -444,29 +444,29 @@ impl ProgressReport {
         Self { params }
     }
 
-    /// How far the work is (MCP's `progress`).
+    /// The progress so far (MCP's `progress`).
     #[must_use]
     pub fn done(&self) -> Option<f64> {
         self.member("progress")
     }
 
-    /// How far it has to go, if that is known (MCP's `total`).
+    /// The progress at the end, if that is known (MCP's `total`).
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         self.member("total")
     }
 
-    /// What is going on, in the peer's words: untrusted.
+    /// A description of the current step, in the peer's words: untrusted.
     #[must_use]
     pub fn message(&self) -> Option<String> {
         self.member("message")
     }
 
-    /// The whole notification's params.
+    /// Reads the params of the whole notification.
     ///
     /// # Errors
     ///
-    /// They are no `T`.
+    /// The params are not a `T`.
     pub fn params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.params)
     }

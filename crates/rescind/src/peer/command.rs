@@ -1,8 +1,8 @@
 //! Child processes that a request owns (D22, D26).
 //!
-//! Each leads a process group of its own, so that what it starts is reached too. Its end is noticed without
-//! collecting it: as long as it is a zombie its number, and so its group's, cannot mean anybody else. Only after the
-//! group was killed is it collected.
+//! Each leads a process group of its own, so that its own children are reached too. Its end is noticed without collecting
+//! it: while it is a zombie, its number and its group's cannot be given to another process. It is collected only after
+//! the group was killed.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use super::running_request::{Hook, RunningRequest, Spawned};
 
 /// A child process that belongs to a request: see [`Context::command`](super::Context::command).
 ///
-/// Dropping it lets the process go on, until the request ends.
+/// Dropping it does not end the process; the end of the request does.
 #[derive(Debug)]
 pub struct OwnedChild {
     /// Its standard input, if the command asked for a pipe.
@@ -38,7 +38,7 @@ pub struct OwnedChild {
 #[derive(Clone, Debug)]
 pub(crate) struct Leader {
     pid: Pid,
-    /// It is about to be collected: nobody may be signalled any more.
+    /// It is about to be collected: no signal may be sent any more.
     gone: Arc<Mutex<bool>>,
 }
 
@@ -67,13 +67,13 @@ impl Leader {
         }
     }
 
-    /// Whether it has ended; it is not collected.
+    /// Whether it has ended. It is not collected by this.
     pub(crate) fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         !matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
     }
 
-    /// Kills what is left of the group; from now on the number may be given to somebody else.
+    /// Kills the rest of the group, and sends no signal from now on: the number may be given to another process.
     pub(crate) fn release(&self) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
@@ -112,11 +112,11 @@ impl OwnedChild {
         self.leader.id()
     }
 
-    /// Waits for its end. Whatever is left of its group is killed then.
+    /// Waits for its end, and returns its status. The rest of its group is killed then.
     ///
     /// # Errors
     ///
-    /// How it ended cannot be found out.
+    /// Its status is not known.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.stdin = None;
         let status = self.end.wait_for(Option::is_some).await.map_err(|_| io::ErrorKind::NotFound)?;
@@ -134,7 +134,7 @@ impl OwnedChild {
     }
 }
 
-/// Waits for the end of a child; whichever way it goes itself, the group is gone then.
+/// The owner of a child, until its end; when it is dropped, for any reason, the group is killed.
 struct ProcessGuard {
     work: Arc<RunningRequest>,
     leader: Leader,
@@ -155,7 +155,7 @@ impl Drop for ProcessGuard {
     }
 }
 
-/// SIGTERM when the token fires; at once if it has.
+/// Sends SIGTERM when the token fires, or at once if it has fired.
 fn hook(work: &RunningRequest, leader: &Leader) -> Option<u32> {
     match work.signal.add(Hook::Group(leader.clone())) {
         Ok(place) => Some(place),

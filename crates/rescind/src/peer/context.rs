@@ -1,4 +1,4 @@
-//! What a handler knows of its request, and what it can do in its name.
+//! The request that a handler works on, and what the handler can do in its name.
 
 use std::{
     fmt,
@@ -23,9 +23,9 @@ use super::{
     ErrorObject, Peer, current, linked, peer::to_params, running_request::RunningRequest, shared::has_threads,
 };
 
-/// The request being handled: its cause to stop, its time, and what is done in its name.
+/// The request being handled: whether and why it must stop, its time, and the work done in its name.
 ///
-/// Clones are the same request. Holding one after the handler has ended keeps nothing alive but its memory.
+/// Clones are the same request. A clone that outlives the handler keeps nothing alive but its own memory.
 #[derive(Clone)]
 pub struct Context {
     work: Arc<RunningRequest>,
@@ -36,8 +36,8 @@ impl Context {
         Self { work }
     }
 
-    /// The request that is being handled where this is called: in its handler, or in what is linked to it (D26).
-    /// `None` outside.
+    /// Returns the request that is being handled where this is called: in its handler, or in a task or thread linked to
+    /// it (D26). `None` elsewhere.
     #[must_use]
     pub fn current() -> Option<Self> {
         current::current().map(Self::new)
@@ -56,7 +56,7 @@ impl Context {
         &self.work.route_info.method
     }
 
-    /// What the requester speaks, for this request (D2).
+    /// The dialect of this request (D2).
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
         self.work.route_info.dialect
@@ -68,32 +68,32 @@ impl Context {
         Peer::of(&self.work.shared)
     }
 
-    /// Fires when the request is to stop, for whatever cause; it may have fired already (D21).
+    /// The token of the request. It fires when the request must stop, for any cause, and may have fired already (D21).
     #[must_use]
     pub fn token(&self) -> CancellationToken {
         self.work.token()
     }
 
-    /// Whether the request is to stop.
+    /// Whether the request must stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.work.signal.is_fired()
     }
 
-    /// Waits until the request is to stop.
+    /// Waits until the request must stop.
     pub fn cancelled(&self) -> CancelledFuture<'_> {
         CancelledFuture { work: &self.work, place: None }
     }
 
-    /// Awaits `work` unless the request is to stop first: `cx.unless_cancelled(work).await?` in a handler ends it as
-    /// cancelled then.
+    /// Awaits `work` unless the request must stop first: `cx.unless_cancelled(work).await?` ends a handler as cancelled
+    /// then.
     ///
-    /// When the request is to stop, `work` is dropped where it is. Work that never waits for anything is followed by
-    /// a turn of the connection, as at a [`checkpoint`](Self::checkpoint).
+    /// When the request must stop, `work` is dropped where it is. If `work` never waits for anything, the connection gets
+    /// a turn after it, as at a [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
     ///
-    /// [`ErrorObject::cancelled`].
+    /// The request must stop: [`ErrorObject::cancelled`].
     pub async fn unless_cancelled<F: Future>(&self, work: F) -> Result<F::Output, ErrorObject> {
         let mut has_waited = false;
         let output = {
@@ -112,26 +112,26 @@ impl Context {
         output.ok_or_else(ErrorObject::cancelled)
     }
 
-    /// Gives the connection a turn, and ends the handler with `?` if the request is to stop by then: for handlers
-    /// that compute, between two pieces of work.
+    /// Gives the connection a turn, and ends the handler with `?` if the request must stop by then. For handlers that
+    /// compute, between two pieces of work.
     ///
     /// # Errors
     ///
-    /// [`ErrorObject::cancelled`].
+    /// The request must stop: [`ErrorObject::cancelled`].
     pub async fn checkpoint(&self) -> Result<(), ErrorObject> {
         give_way().await;
         if self.is_cancelled() { Err(ErrorObject::cancelled()) } else { Ok(()) }
     }
 
-    /// Who asked for the stop, and why; words in it are the peer's and untrusted. `None` while nobody did.
+    /// The cause of the stop: who asked for it, and why. Text in it is the peer's and untrusted. `None` before a stop.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.work.cause()
     }
 
-    /// How much time the requester, or the route, still gives (D17); `None` if neither set a limit.
+    /// The time left to the request (D17), limited by its requester and its route; `None` if neither set a limit.
     ///
-    /// The requester's time stands still while its people are asked something on this connection (D49).
+    /// The requester's clock stands still while a person on its side is asked a question on this connection (D49).
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         let ours = self.work.remaining();
@@ -139,8 +139,8 @@ impl Context {
         ours.into_iter().chain(waiting).min()
     }
 
-    /// Starts a task that belongs to the request: calls in it are the request's children (D26), and it is aborted
-    /// when the handler has ended or its grace is over. Await the handle if its work matters.
+    /// Starts a task that belongs to the request: calls in it are the request's children (D26), and the task is aborted
+    /// when the handler has ended or its grace is over. Await the handle if the work must be finished.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -151,8 +151,8 @@ impl Context {
 
     /// Runs a closure on a thread of its own, in the name of the request: calls in it are its children (D26).
     ///
-    /// A thread cannot be ended from outside: poll the token that the closure is given. Until the closure returns,
-    /// the handler counts as running (D12).
+    /// A thread cannot be ended from outside: the closure must check the token that it is given. Until the closure
+    /// returns, the handler counts as running (D12).
     pub fn spawn_blocking<F, T>(&self, run: F) -> JoinHandle<T>
     where
         F: FnOnce(CancellationToken) -> T + Send + 'static,
@@ -161,10 +161,10 @@ impl Context {
         linked::spawn_blocking(&self.work, run)
     }
 
-    /// Starts a child process that the request owns, as the leader of a process group of its own.
+    /// Starts a child process that belongs to the request, as the leader of its own process group.
     ///
     /// The group gets SIGTERM when the token fires and SIGKILL when the grace is over or the handler has ended
-    /// (D22). Standard streams are as `command` says.
+    /// (D22). Standard streams are those of `command`.
     ///
     /// # Errors
     ///
@@ -174,11 +174,11 @@ impl Context {
         super::command::OwnedChild::start(&self.work, command)
     }
 
-    /// Whether the answer to the request leaves: `true` once all of it was written, `false` as soon as none ever will
-    /// be, since the requester cancelled or the connection ended.
+    /// Waits until the answer to the request was written: `true` then, and `false` as soon as it never will be, because
+    /// the requester cancelled or the connection ended.
     ///
-    /// For work that outlives its request and that nobody could name if the answer were lost (D38). To be asked for
-    /// before the handler ends; the last who asks is told.
+    /// For work that outlives its request and could not be named by anyone if the answer were lost (D38). Call it before
+    /// the handler ends; only the latest call gets the answer.
     pub fn delivered(&self) -> impl Future<Output = bool> + Send + 'static {
         let (tell, told) = tokio::sync::oneshot::channel();
         {
@@ -192,10 +192,10 @@ impl Context {
 
     /// Sends a notification that belongs to the request: an update, a log line.
     ///
-    /// `false` if it is withheld: the request was answered, or cancelled where that demands silence (MCP-H04).
-    /// It waits first while the peer leaves too much unread (D13), but no longer than until the request is to stop: it
-    /// is withheld then. The connection has had a turn when it is ready: the notification has left if the peer takes
-    /// it, and a cancel that had arrived has fired the token (D50).
+    /// Returns `false` if the notification is withheld: the request was answered, or cancelled where the protocol then
+    /// wants silence (MCP-H04). It waits first while the peer leaves too much unread (D13); if the request must stop
+    /// meanwhile, the notification is withheld. Before it returns, the connection gets a turn: the notification is
+    /// written if the peer reads, and a cancel that had arrived has fired the token (D50).
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> bool {
         let Ok(params) = to_params(params) else {
             give_way().await;
@@ -204,9 +204,9 @@ impl Context {
         self.write(&self.waiting(), method, &params).await
     }
 
-    /// Reports progress, if the requester asked for it; `false` if it did not, the report is withheld (MCP-P03), or
-    /// a number in it is not one that JSON has. It waits as [`notify`](Self::notify) does, and the connection has had a
-    /// turn when it is ready, whether anything was reported or not (D50).
+    /// Reports progress, if the requester asked for it. Returns `false` if it did not, if the report is withheld
+    /// (MCP-P03), or if a number is not finite. It waits as [`notify`](Self::notify) does, and the connection gets a turn
+    /// before it returns, whether anything was reported or not (D50).
     ///
     /// Progress must increase (MCP-P02).
     pub async fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) -> bool {
@@ -221,14 +221,14 @@ impl Context {
         self.write(&waiting, method, &params).await
     }
 
-    /// The token under which the requester wants progress, as JSON.
+    /// The progress token of the requester, as JSON; `None` if it asked for no progress.
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
         self.work.progress_token()
     }
 
-    /// From now until the shield is dropped a cancel leaves this handler alone (D22, MCP-C07): for what must not be
-    /// cut short. `None` if the token has fired already.
+    /// Shields the handler from cancels until the shield is dropped (D22, MCP-C07), for work that must not be cut short.
+    /// `None` if the token has fired already.
     #[must_use]
     pub fn shield(&self) -> Option<Shield> {
         let work = Arc::clone(&self.work);
@@ -236,7 +236,7 @@ impl Context {
         calm.then_some(Shield { work })
     }
 
-    /// Writes a notification that belongs to the request in which the requester waits, once the peer has read enough.
+    /// Writes a notification that belongs to the request in which the requester waits, once there is room.
     async fn write(&self, waiting: &RunningRequest, method: &str, params: &[u8]) -> bool {
         let shared = &self.work.shared;
         let has_room = {
@@ -292,7 +292,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Ready when a request is to stop; made by [`Context::cancelled`].
+/// A future that is ready when a request must stop; made by [`Context::cancelled`].
 #[derive(Debug)]
 #[must_use = "nothing waits until it is awaited"]
 pub struct CancelledFuture<'a> {
@@ -316,7 +316,7 @@ impl Drop for CancelledFuture<'_> {
     }
 }
 
-/// Keeps cancels away from a handler; dropping it ends that. A cancel that came meanwhile stays refused.
+/// A guard that keeps cancels away from a handler until it is dropped. A cancel that came meanwhile stays refused.
 #[must_use]
 #[derive(Debug)]
 pub struct Shield {

@@ -1,11 +1,11 @@
 //! The one future that reads, writes and waits for a connection.
 //!
-//! It decides nothing about the protocol. A turn: read; hand what arrived to the engine; fire the tokens of what was
-//! cancelled; deliver everything else in the order of the wire; write all that is pending at once.
+//! It decides nothing about the protocol. In a turn it reads, passes the input to the engine, fires the tokens of
+//! cancelled requests, delivers all other events in the order of the wire, and writes everything that is pending.
 //!
-//! A handler is called within its turn and runs in a task of its own, so that reading never waits for a handler
-//! (D12, D50, invariant 7). A turn that started one is followed by those of the handlers: what they answer at once is
-//! then written together.
+//! A handler is called within a turn and runs in a task of its own, so that reading never waits for a handler (D12, D50,
+//! invariant 7). After a turn that started handlers the driver lets them run first: the answers that are ready at once
+//! are then written together.
 
 use std::{
     future::Future,
@@ -42,14 +42,13 @@ use super::{
 };
 use crate::relay::alarm::Alarm;
 
-/// Turns before other tasks get theirs, however much there is to do.
+/// The most turns in one poll: then other tasks get theirs.
 const TURNS: usize = 64;
 
-/// The driver of one connection: poll it, or [spawn](Self::spawn) it, and the connection lives.
+/// The future that runs one connection: poll it, or [spawn](Self::spawn) it.
 ///
-/// It is ready when the connection has ended and everything of it is settled: the input ended or
-/// [`Peer::shutdown`] was asked for, every handler has really ended, every byte is written. Its error is that of the
-/// link, if that was what ended it.
+/// It is ready when the connection has ended and everything is settled: the input ended or [`Peer::shutdown`] was called,
+/// every handler has ended, every byte is written. It returns the error of the link, if the link broke.
 ///
 /// # Dropping it
 ///
@@ -58,13 +57,13 @@ const TURNS: usize = 64;
 ///
 /// # Keeping it without polling it
 ///
-/// stops everything: nothing is read or written, no cancel is noticed. Calls made before it is first polled end by
-/// their own clocks all the same. Once it has been polled those clocks are its own, so that a driver that was polled
-/// and no longer is leaves calls to wait for as long as it is kept: in a `select!`, poll it in every round, or spawn it.
+/// stops everything: nothing is read or written, no cancel is noticed. Calls made before it is first polled still end by
+/// their own clocks. From its first poll on the driver runs those clocks, so a driver that is kept and no longer polled
+/// leaves its calls waiting: in a `select!`, poll it in every round, or spawn it.
 ///
 /// # Errors
 ///
-/// Polled outside a tokio runtime it closes the connection and says so.
+/// Polled outside a tokio runtime it closes the connection and returns an error.
 ///
 /// # Panics
 ///
@@ -75,10 +74,10 @@ pub struct Driver {
     transport: Transport,
     spare: Spare,
     alarm: Alarm,
-    /// Keeps a server from ending for want of handles.
+    /// Keeps a server alive that has no other handle.
     keep: Option<Peer>,
     phase: DriverPhase,
-    /// How long the last bytes may take when nobody reads them.
+    /// How long the last bytes wait for a peer that does not read.
     linger: Duration,
     error: Option<io::Error>,
     turn: TurnOutput,
@@ -94,28 +93,28 @@ struct DriverPhase {
     closed: bool,
     /// Nothing can be written any more.
     write_closed: bool,
-    /// Handlers were woken for that.
+    /// Handlers were woken for the end.
     end_told: bool,
     wants_input: bool,
     needs_flush: bool,
     due: Option<Instant>,
     /// The connection is ending and its last bytes cannot be written since then.
     stuck: Option<Instant>,
-    /// Everything is settled, and the other side is being parted from since then.
+    /// Everything is settled, and the transport is being closed since then.
     closing: Option<Instant>,
     over: bool,
 }
 
-/// What a turn has to deliver; kept for its capacity.
+/// The output of a turn, to be delivered; kept for its capacity.
 #[derive(Default)]
 struct TurnOutput {
     events: Vec<ConnectionEvent>,
     fires: Vec<(Arc<RunningRequest>, Cause)>,
     forces: Vec<Arc<RunningRequest>>,
-    /// Handlers that are to look whether the connection goes on.
+    /// Handlers to wake at the end of the connection.
     wakes: Vec<Arc<RunningRequest>>,
     wakers: Vec<Waker>,
-    /// Calls with stop handles that the engine knows no more, once these events are delivered.
+    /// Calls with stop handles that the engine has forgotten; removed after these events are delivered.
     forgotten: Vec<OutgoingKey>,
     /// A task was started for a handler.
     has_started: bool,
@@ -170,7 +169,7 @@ impl Driver {
         tokio::spawn(self)
     }
 
-    /// One turn; whether anything moved.
+    /// Runs one turn, and returns whether anything moved.
     fn turn(&mut self, cx: &mut Context<'_>) -> bool {
         let read = self.poll_read(cx);
         let now = self.shared.now();
@@ -202,7 +201,7 @@ impl Driver {
             if is_due {
                 state.conn.handle_timeout(now);
             }
-            // Calls are handles: what still waits without any was detached, and is seen through.
+            // Calls count as handles. A request that still waits without a handle was detached, and is finished first.
             let is_idle = self.keep.is_none() && state.conn.waiting() == 0;
             if is_idle && !self.phase.ending && shared.is_abandoned() {
                 self.phase.ending = true;
@@ -236,7 +235,7 @@ impl Driver {
         }
     }
 
-    /// Writes as long as the peer takes something; whether that gave rise to more.
+    /// Writes as long as the peer reads, and returns whether there is more to do.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
         let is_filtered = !shared.service.outgoing.is_empty();
@@ -303,7 +302,7 @@ impl Driver {
         more
     }
 
-    /// Writing failed. That a peer that has ended does not read either is no fault of the link.
+    /// Handles a failed write. A peer that has ended its output need not read either: that is not an error of the link.
     fn fail(&mut self, state: &mut PeerState, error: io::Error) {
         if !self.phase.input_ended {
             self.error = Some(error);
@@ -311,7 +310,7 @@ impl Driver {
         self.lose(state);
     }
 
-    /// Nothing can be written any more, and nothing will be read.
+    /// Gives the link up: nothing more is written or read.
     fn lose(&mut self, state: &mut PeerState) {
         self.phase.write_closed = true;
         self.phase.input_ended = true;
@@ -320,7 +319,7 @@ impl Driver {
         state.conn.handle_write_closed(self.shared.now());
     }
 
-    /// Delivers what the engine said, in its order; tokens first.
+    /// Delivers the engine's events in their order; tokens first.
     fn deliver(&mut self) {
         for (work, cause) in self.turn.fires.drain(..) {
             work.fire(cause);
@@ -384,7 +383,7 @@ impl Driver {
                 ConnectionEvent::Delivered { request: key, answered } => {
                     let watcher = lock.acquire().deliveries.remove(&key);
                     lock.release();
-                    // Whoever asked may have stopped waiting.
+                    // The handler may have stopped waiting.
                     let _ = watcher.map(|watcher| watcher.send(answered));
                 }
                 ConnectionEvent::Stopped(_)
@@ -408,7 +407,7 @@ impl Driver {
         self.turn.wake();
     }
 
-    /// Calls the handler of a request.
+    /// Starts the handler of a request.
     fn start(&mut self, lock: &mut Lock<'_>, request: IncomingRequest) {
         let shared = lock.shared;
         let key = request.key;
@@ -421,7 +420,7 @@ impl Driver {
         let route_info = route.route_info(request.payload.method(), request.dialect);
         let (work, payload) = RunningRequest::new(Arc::clone(shared), request, route_info);
         let work = Arc::new(work);
-        // What the handler takes of its params it has then: they are not kept for it.
+        // The handler takes its parameters now; the message is not kept.
         let scope = OnRequest::new(Arc::clone(&work), payload);
         match task::begin(&work, || (route.handler)(&scope), route.settings.never_blocks) {
             Begun::Ended(end) => end.with(|end| lock.ended(key, end)),
@@ -434,7 +433,7 @@ impl Driver {
         }
     }
 
-    /// Nothing moves: gives spare memory back. When it is to be asked again, if it is too early for that.
+    /// Gives spare memory back while nothing moves. Returns when to try again, if it is too early.
     fn rest(&mut self) -> Option<Instant> {
         let kept = self.spare.rest(|| self.shared.now());
         if kept == Kept::Nothing {
@@ -450,7 +449,7 @@ impl Driver {
         self.phase.closed && (self.phase.write_closed || is_written)
     }
 
-    /// Parts from the other side, which may take as long as the last bytes may; what cannot be closed is dropped.
+    /// Closes the transport, for as long as the last bytes may take; after that it is dropped.
     fn poll_close(&mut self, cx: &mut Context<'_>, since: Instant) -> Poll<io::Result<()>> {
         let limit = since + self.linger;
         while self.transport.io.poll_close(cx).is_pending() && self.shared.now() < limit {
@@ -460,7 +459,7 @@ impl Driver {
         Poll::Ready(self.error.take().map_or(Ok(()), Err))
     }
 
-    /// The connection is over: says so to whoever waits for it.
+    /// Ends the connection and wakes everything that waits for its end.
     fn finish(&mut self) {
         if std::mem::replace(&mut self.phase.over, true) {
             return;
@@ -477,7 +476,7 @@ impl Driver {
         };
         shared.freed.notify_waiters();
         self.deliver();
-        // No clock will run for them any more.
+        // No grace clock runs for handlers from here on.
         for work in all_running {
             work.fire(Cause::new(CauseCode::Disconnect));
             work.force();
@@ -515,9 +514,9 @@ impl Future for Driver {
                 continue;
             }
             if std::mem::take(&mut this.turn.has_started) {
-                // Behind the handlers, so that their first answers leave together. And where a handler blocks its
-                // thread: a task that reschedules itself is one that other threads of the runtime are called for,
-                // while one that sleeps could find that none of them looks at its input.
+                // Runs after the handlers, so that their first answers leave together. A handler may also block its
+                // thread: a task that reschedules itself makes the runtime wake another thread, while one that sleeps
+                // could find no thread that polls its input.
                 break;
             }
             if moved {
@@ -551,7 +550,7 @@ impl std::fmt::Debug for Driver {
 }
 
 impl TurnOutput {
-    /// Takes the engine's events; what stops handlers goes ahead of everything else.
+    /// Takes the engine's events; those that stop handlers come before all others.
     fn drain(&mut self, service: &Service, state: &mut PeerState, now: Instant) {
         self.events.append(&mut state.undelivered);
         while let Some(event) = state.conn.poll_event() {
@@ -591,7 +590,7 @@ impl TurnOutput {
         }
     }
 
-    /// Calls with stop handles of which nothing more will be learnt: what was has been drained.
+    /// Notes the calls with stop handles that the engine has forgotten: their last events have been drained.
     fn forget(&mut self, state: &PeerState) {
         let unknown = state.stop_states.keys().filter(|key| !state.conn.knows(**key));
         self.forgotten.extend(unknown);
@@ -605,7 +604,7 @@ impl TurnOutput {
     }
 }
 
-/// Tells the engine how this request's handler is to be stopped, before anything can stop it.
+/// Tells the engine how to stop this request's handler, before anything can stop it.
 fn settle_route(service: &Service, state: &mut PeerState, now: Instant, request: &IncomingRequest) {
     let Some(route) = service.route(&request.payload) else { return };
     let settings = &route.settings;
@@ -624,7 +623,7 @@ fn settle_route(service: &Service, state: &mut PeerState, now: Instant, request:
     }
 }
 
-/// The connection's lock, taken when needed and released before anybody's code runs.
+/// The connection's lock, taken when needed and released before foreign code runs.
 struct Lock<'a> {
     shared: &'a Arc<PeerShared>,
     state: Option<MutexGuard<'a, PeerState>>,
@@ -655,7 +654,7 @@ fn progress(lock: &mut Lock<'_>, key: OutgoingKey, mut on_progress: OnProgress, 
     }
 }
 
-/// Calls somebody's code; a panic in it ends there (case 21).
+/// Calls foreign code and contains its panics (case 21).
 fn contained(call: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(call));
 }

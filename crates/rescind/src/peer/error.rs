@@ -1,4 +1,4 @@
-//! What goes wrong, and whose fault it is (D19).
+//! Errors, and whose fault they are (D19).
 
 use std::{any::Any, fmt, io, time::Duration};
 
@@ -11,21 +11,21 @@ use rescind_proto::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// A JSON-RPC error object: what a handler answers when it fails, and what a peer answered to a call.
+/// A JSON-RPC error object: the answer of a handler that fails, or a peer's answer to a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ErrorObject {
     /// The code; [`error_code`] lists those of the protocols and ours.
     pub code: i32,
-    /// What happened, in words.
+    /// A description for people. From a peer it is untrusted.
     #[serde(default)]
     pub message: String,
-    /// More of it, as JSON.
+    /// Further data, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-    /// The handler ended because it was, or cancelled itself: the answer is the dialect's (D23, D24).
+    /// The handler ended because it was cancelled, or cancelled itself: its dialect decides the answer (D23, D24).
     #[serde(skip)]
     pub(crate) is_cancelled: bool,
-    /// It was made from an error of another library, or from words: a tool hands those to the model.
+    /// It was made from an error of another library, or from a text: a tool passes those to the model.
     #[serde(skip)]
     #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only tools look"))]
     pub(crate) is_foreign: bool,
@@ -38,28 +38,28 @@ impl ErrorObject {
         Self { code, message: message.into(), data: None, is_cancelled: false, is_foreign: false }
     }
 
-    /// "Something failed inside."
+    /// An internal error (-32603).
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(error_code::INTERNAL_ERROR, message)
     }
 
-    /// "These params cannot be used."
+    /// An error of the params (-32602).
     #[must_use]
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(error_code::INVALID_PARAMS, message)
     }
 
-    /// "No such method."
+    /// The error for an unknown method (-32601).
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(error_code::METHOD_NOT_FOUND, format!("no such method: {method}"))
     }
 
-    /// The handler ends because it was cancelled, or cancels itself.
+    /// The error of a handler that ends because it was cancelled, or that cancels itself.
     ///
-    /// What the requester hears is its dialect's affair: nothing, the method's own cancellation result, or an
-    /// error (D23). From a handler that nobody cancelled it is always answered with an error (D24).
+    /// The dialect decides the answer: none, the method's own cancellation result, or an error (D23). A handler that was
+    /// not asked to stop is always answered with an error (D24).
     #[must_use]
     pub fn cancelled() -> Self {
         Self { is_cancelled: true, ..Self::new(error_code::REQUEST_CANCELLED, "cancelled") }
@@ -70,18 +70,18 @@ impl ErrorObject {
         Self { is_foreign: true, ..Self::internal(error.to_string()) }
     }
 
-    /// Adds data; what cannot be written as JSON is left out.
+    /// Adds data; a value that cannot be written as JSON is left out.
     #[must_use]
     pub fn with_data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
         self.data = serde_json::value::to_raw_value(data).ok();
         self
     }
 
-    /// The data, read as `T`.
+    /// Reads the data as `T`.
     ///
     /// # Errors
     ///
-    /// There is none, or it is no `T`.
+    /// There is no data, or it is not a `T`.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.data.as_deref().map_or("null", RawValue::get))
     }
@@ -103,9 +103,9 @@ impl PartialEq for ErrorObject {
 }
 
 impl From<CallError> for ErrorObject {
-    /// A handler whose own call failed fails with it: a cancel stays a cancel, an error of the peer is passed on. A
-    /// timeout (-31001), the end of the connection (-31002) and too much in flight (-31004) keep their codes, and anything
-    /// else is an internal error; none says more than its kind.
+    /// Makes a handler fail as its own call failed: a cancel stays a cancel, and an error of the peer is passed on. A
+    /// timeout (-31001), the end of the connection (-31002) and too many requests in flight (-31004) keep their codes.
+    /// Anything else is an internal error. Only the kind of the failure is passed on, not its text.
     fn from(error: CallError) -> Self {
         match error {
             CallError::Cancelled(_) => Self::cancelled(),
@@ -114,7 +114,7 @@ impl From<CallError> for ErrorObject {
             CallError::TimedOut { .. } => Self::new(error_code::TIMED_OUT, "a request that it made timed out"),
             CallError::Overloaded => Self::new(error_code::OVERLOADED, "too many requests are in flight"),
             CallError::Ended { .. } | CallError::Closed => Self::new(error_code::UPSTREAM_GONE, "a connection ended"),
-            CallError::Input(_) => Self::internal("a server asked for input that there is not"),
+            CallError::Input(_) => Self::internal("a server asked for input that could not be given"),
             CallError::Unreadable(_) => Self::internal("an answer could not be read"),
             CallError::Misuse(CallMisuse::NoServerRequests) => {
                 Self::internal("the server tried to send a request, which this revision does not have")
@@ -171,7 +171,7 @@ impl From<Box<dyn std::error::Error + Send + Sync>> for ErrorObject {
 /// # fn is_handler<A>(_: impl rescind::peer::RequestHandler<A>) {}
 /// # is_handler(count);
 /// ```
-// It displays nothing itself: else `From` for whatever displays would be one for itself, which there is already.
+// It must not implement `Display`: the blanket `From` below would then overlap with `From<T> for T`.
 #[derive(Clone, Debug)]
 pub struct AnyError(ErrorObject);
 
@@ -197,19 +197,19 @@ impl From<AnyError> for ErrorObject {
     }
 }
 
-/// Why a call has no result (D19).
+/// The reason why a call has no result (D19).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// Our side cancelled it: the cause says who and why. What came of it at the peer is in the receipt.
+    /// This side cancelled it: the cause names who, and why. The receipt has what the peer made of it.
     #[error("cancelled: {}", .0.code.phrase())]
     Cancelled(Cause),
-    /// A clock ran out, here (D16); the peer was told to stop. It is no answer of the peer.
+    /// A clock of this side ran out (D16), and the peer was sent a cancel. This is not an answer of the peer.
     #[error("the {} clock ran out after {after:?}", .clock.as_str())]
     TimedOut {
-        /// Which clock.
+        /// The clock that ran out.
         clock: Clock,
-        /// After how long.
+        /// Its length.
         after: Duration,
     },
     /// The peer answered with an error.
@@ -218,43 +218,43 @@ pub enum CallError {
     /// The server ended the subscription (MCP-M02).
     #[error("the server ended the subscription")]
     Ended {
-        /// Why, in the server's words: untrusted.
+        /// The reason, in the server's words: untrusted.
         reason: Option<Box<str>>,
     },
-    /// The connection ended first, or had ended before.
+    /// The connection ended before the answer, or before the call.
     #[error("the connection has ended")]
     Closed,
-    /// Too many requests of ours are in flight, or the peer leaves too much unread; nothing was sent.
+    /// Too many requests of this side are in flight, or the peer leaves too much unread; nothing was sent.
     #[error("too much is in flight")]
     Overloaded,
-    /// The server asked for input in its answer, and there is none to give: what our own handler said, or that the
-    /// server goes on asking. The call was not made again.
-    #[error("the input that the server asks for cannot be given: {0}")]
+    /// The server asked for input in its answer, and this side could not give it: its handler failed with this error, or
+    /// the server asked too often. The call was not made again.
+    #[error("the input that the server asked for could not be given: {0}")]
     Input(#[source] ErrorObject),
     /// The peer's answer could not be read.
     #[error("the peer's answer cannot be read: {0}")]
     Unreadable(#[source] UnreadableAnswer),
-    /// The caller's mistake; nothing was sent.
+    /// The caller made a mistake; nothing was sent.
     #[error("the request cannot be made: {0}")]
     Misuse(#[source] CallMisuse),
 }
 
-/// What is wrong with an answer.
+/// The reason why an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreadableAnswer {
-    /// It is not what the caller expects.
+    /// It is not of the type that the caller expects.
     #[error("{0}")]
     Decode(#[source] serde_json::Error),
     /// It is longer than the limit.
     #[error("it is longer than the limit")]
     TooLarge,
-    /// It is no JSON-RPC response.
-    #[error("it is no response")]
+    /// It is not a JSON-RPC response.
+    #[error("it is not a response")]
     Invalid,
 }
 
-/// What is wrong with a request that a caller tried to make.
+/// The mistake in a request that a caller tried to make.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallMisuse {
@@ -270,16 +270,16 @@ pub enum CallMisuse {
          with a result that asks for input; `mcp::Server::revisions` refuses the revision"
     )]
     NoServerRequests,
-    /// It was awaited after it had ended.
-    #[error("it had ended before")]
+    /// The call was awaited again after it had ended.
+    #[error("the call had ended before")]
     Over,
-    /// The machine gave a reason that this version has no name for.
+    /// Any other mistake that the engine found.
     #[error("{0}")]
     Other(#[source] Misuse),
 }
 
 impl CallError {
-    /// The error of a settlement; `Err` gives the result back where it is none.
+    /// Makes the error of a settlement; a result comes back as `Err`.
     pub(crate) fn of(how: Settlement) -> Result<Self, Box<[u8]>> {
         Ok(match how {
             Settlement::Result(result) => return Err(result),
@@ -293,7 +293,7 @@ impl CallError {
         })
     }
 
-    /// Whether our side cancelled it.
+    /// Whether this side cancelled it.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled(_))
@@ -312,7 +312,7 @@ impl From<Misuse> for CallError {
     }
 }
 
-/// A peer's error object, however odd: what cannot be read of it is left out.
+/// Reads a peer's error object leniently: members that cannot be read are left out.
 fn read_error(raw: &[u8]) -> ErrorObject {
     #[derive(Deserialize)]
     struct Loose<'a> {

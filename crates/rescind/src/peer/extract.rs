@@ -1,4 +1,4 @@
-//! What a handler can take as parameters.
+//! Extractors: the parameters that a handler can take.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Context, Peer, error::ErrorObject, running_request::RunningRequest, shared::PeerShared};
 
-/// Something that a handler takes as a parameter, made from the message it handles.
+/// A parameter of a handler, made from the message that the handler is called for.
 ///
-/// `Scope` is [`OnRequest`] or [`OnNotification`]; what makes sense for both implements it for any scope.
+/// `Scope` is [`OnRequest`] or [`OnNotification`]; a parameter that makes sense in both implements it for any scope.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `{Self}` as a parameter",
     note = "a value of your own is `Params<T>`, where `T` is `serde::Deserialize`"
 )]
 pub trait Extract<Scope>: Sized {
-    /// Makes it.
+    /// Makes the parameter.
     ///
     /// # Errors
     ///
-    /// A request is answered with the error, and its handler is not called; a notification is dropped.
+    /// The handler is not called: a request is answered with the error, a notification is dropped.
     fn extract(scope: &Scope) -> Result<Self, ErrorObject>;
 }
 
@@ -39,13 +39,13 @@ pub struct OnNotification {
     payload: Payload,
 }
 
-/// What requests and notifications have in common.
+/// The parts that requests and notifications have in common.
 pub trait Scope {
     /// The method.
     fn method(&self) -> &str;
-    /// The raw params, if there are any.
+    /// The params as JSON, if there are any.
     fn params(&self) -> Option<&[u8]>;
-    /// The connection on which it came.
+    /// The connection on which the message came.
     fn peer(&self) -> Peer;
 }
 
@@ -97,10 +97,10 @@ impl Scope for OnNotification {
 
 /// The params, read as `T`; absent params are read as `null`.
 ///
-/// A request whose params are no `T` is answered with -32602.
+/// A request whose params are not a `T` is answered with -32602.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params<T>(
-    /// What was read.
+    /// The value.
     pub T,
 );
 
@@ -111,7 +111,7 @@ impl<S: Scope, T: DeserializeOwned> Extract<S> for Params<T> {
     }
 }
 
-/// The params as they came; `null` if there are none.
+/// The params as received; `null` if there are none.
 #[derive(Clone, Debug)]
 pub struct RawParams(
     /// The JSON text.
@@ -125,7 +125,7 @@ impl<S: Scope> Extract<S> for RawParams {
     }
 }
 
-/// The method: for handlers of several, and fallbacks.
+/// The method, for handlers of several methods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Method(
     /// Its name.
@@ -150,7 +150,7 @@ impl Extract<OnRequest> for Context {
     }
 }
 
-/// Fires when the request is to stop, for whatever cause; it may have fired already (D21).
+/// The token of the request. It fires when the request must stop, for any cause, and may have fired already (D21).
 impl Extract<OnRequest> for CancellationToken {
     fn extract(scope: &OnRequest) -> Result<Self, ErrorObject> {
         Ok(scope.work.token())

@@ -18,15 +18,15 @@ use super::transport::Arrival;
 /// A filter of one direction.
 pub(crate) type Filter = Box<dyn Fn(&Message<'_>) -> Pass + Send + Sync>;
 
-/// What a filter decides.
+/// The decision of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// The message goes on as it is.
+    /// The message passes unchanged.
     Unchanged,
-    /// This message goes on in its place: JSON, with no line break.
+    /// This message passes in its place: JSON without a line break.
     Rewritten(Vec<u8>),
-    /// The message goes no further. Nobody waits for it in vain: a vetoed request is answered with an error, and a
-    /// call whose answer was vetoed fails.
+    /// The message is dropped. A vetoed request is answered with an error, and a call whose answer was vetoed fails, so
+    /// that neither side waits for ever.
     Vetoed,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn apply(filters: &[Filter], body: Vec<u8>) -> FilteredMessage {
     FilteredMessage::Message(body)
 }
 
-/// What is left of the input once filters have seen it.
+/// A piece of the input after the filters.
 #[derive(Debug)]
 pub(crate) enum FilteredMessage {
     Message(Vec<u8>),
@@ -98,7 +98,7 @@ pub(crate) enum FilteredMessage {
 }
 
 impl FilteredMessage {
-    /// What filters make of a message that came by itself.
+    /// Applies the filters to a message from a transport that frames messages itself.
     pub(crate) fn of(filters: &[Filter], arrival: &Arrival) -> Self {
         match arrival {
             Arrival::Message(body) => apply(filters, body.to_vec()),
@@ -116,7 +116,7 @@ impl FilteredMessage {
     }
 }
 
-/// Takes the input apart for the filters.
+/// A decoder that splits the input into messages for the filters.
 #[derive(Debug)]
 pub(crate) struct FilterDecoder {
     decoder: Decoder,
@@ -139,7 +139,7 @@ impl FilterDecoder {
         filtered
     }
 
-    /// The input has ended: a last line without its line break is a message if it can be read as one.
+    /// Ends the input: a last line without its line break counts as a message if it can be read as one.
     pub(crate) fn finish(&mut self, filters: &[Filter]) -> Option<FilteredMessage> {
         match self.decoder.finish()? {
             Leftover::Line(line) if frame::parse(&line).is_ok() => Some(apply(filters, line)),

@@ -1,4 +1,4 @@
-//! The driver's input and output where filters see every message: taken apart and put together again.
+//! The driver's input and output where filters see every message: split into messages and framed again.
 
 use std::{
     io,
@@ -13,11 +13,11 @@ use super::{
     transport::{InputChunk, Io},
 };
 
-/// What filters need; idle without any.
+/// The state for filters; unused without any.
 pub(crate) struct Filtered {
     framing: Framing,
     input: FilterDecoder,
-    /// Frames that passed, and how much of them is written.
+    /// Frames that passed, and how many of their bytes are written.
     output: Vec<u8>,
     written: usize,
 }
@@ -33,14 +33,14 @@ impl Filtered {
         self.written == self.output.len()
     }
 
-    /// Gives back the memory that is kept for more to come.
+    /// Gives back the memory that is kept for later frames.
     pub(crate) fn rest(&mut self) {
         if self.is_written() {
             (self.output, self.written) = (Vec::new(), 0);
         }
     }
 
-    /// What filters make of the input, whose bytes are at the start of `buffer`; `None` without filters.
+    /// Applies the filters to the input, whose bytes are at the start of `buffer`; `None` without filters.
     pub(crate) fn apply_filters(
         &mut self,
         filters: &[Filter],
@@ -59,8 +59,8 @@ impl Filtered {
         })
     }
 
-    /// Writes what filters let pass: whether any was written, and whether the peer blocks. A message counts as sent
-    /// once they have.
+    /// Writes the messages that pass the filters. Returns whether any was written, and whether the peer blocks. A message
+    /// counts as sent once it has passed.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

@@ -26,7 +26,7 @@ use super::{
     shared::PeerShared,
 };
 
-/// How a handler's future ended.
+/// The output of a handler's future.
 #[derive(Debug)]
 pub(crate) enum HandlerOutput {
     /// A result, as JSON.
@@ -45,17 +45,17 @@ pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
 
 /// An async function that handles requests: `|params: Params<T>, cx: Context| async move { … }`.
 ///
-/// Its parameters are up to eight [extractors](Extract) in any order, its output a `Result` of anything that can be
-/// written as JSON and any error that becomes an [`ErrorObject`].
+/// It takes up to eight [extractors](Extract) in any order. It returns a `Result` of any value that can be written as JSON
+/// and any error that becomes an [`ErrorObject`].
 ///
 /// # Where it runs
 ///
-/// The driver calls the function in the order of the wire; the future that it returns runs in a task of its own, so
-/// the connection goes on while the handler works (D50). A handler that computes between awaits notices a cancel at
-/// its next await of the [`Context`], such as [`progress`](super::Context::progress) or
-/// [`checkpoint`](super::Context::checkpoint), also where the runtime has one thread. What computes for long without
-/// an await belongs in [`Context::spawn_blocking`](super::Context::spawn_blocking): on a runtime with one thread it
-/// would stop everything else there, on one with more it keeps one of them busy.
+/// The driver calls the function in the order of the wire. The future that it returns runs in a task of its own, so the
+/// connection goes on while the handler works (D50). A handler that computes between awaits notices a cancel at its next
+/// await of the [`Context`](super::Context), such as [`progress`](super::Context::progress) or
+/// [`checkpoint`](super::Context::checkpoint), also on a runtime with one thread. Code that computes for long without an
+/// await belongs in [`Context::spawn_blocking`](super::Context::spawn_blocking): on a runtime with one thread it would
+/// stop everything else, on one with more it keeps one thread busy.
 ///
 /// # If it does not compile
 ///
@@ -82,8 +82,8 @@ pub struct Erased(pub(crate) StartHandler);
 
 /// A function that handles notifications: `|params: Params<T>, peer: Peer| { … }`.
 ///
-/// It is called in the order of the wire, before whatever came after it (D11), and so it is no async function:
-/// work belongs into a task. Its parameters are extractors that need no request.
+/// It is called in the order of the wire, before any later message is handled (D11), and so it is not async: work belongs
+/// in a task. It takes extractors that need no request.
 #[diagnostic::on_unimplemented(
     message = "this is not a handler of notifications",
     label = "not a handler",
@@ -100,8 +100,8 @@ pub trait NotificationHandler<Args>: Send + Sync + 'static {
 pub struct ErasedNotice(pub(crate) OnNotice);
 
 pin_project! {
-    /// A handler's future with its output made an outcome: an async function that awaits it would hold it twice, as
-    /// its argument and as what it awaits, and most of what a waiting request costs is this.
+    /// A handler's future whose output is converted. An async function that awaits it would hold the future twice, as
+    /// its argument and as the awaited value, and this future is most of what a waiting request costs.
     pub(crate) struct HandlerFuture<F, M> {
         #[pin]
         handling: F,
@@ -128,11 +128,13 @@ impl<F: Future, M: Fn(F::Output) -> HandlerOutput> Future for HandlerFuture<F, M
     }
 }
 
-/// The outcome of a handler that came to `result`.
+/// Makes the output of a handler that returned `result`.
 pub(crate) fn outcome<T: Serialize, E: Into<ErrorObject>>(result: Result<T, E>) -> HandlerOutput {
     match result.map(|value| serde_json::to_vec(&value)) {
         Ok(Ok(json)) => HandlerOutput::Value(json),
-        Ok(Err(error)) => HandlerOutput::Error(ErrorObject::internal(format!("the result is no JSON: {error}"))),
+        Ok(Err(error)) => {
+            HandlerOutput::Error(ErrorObject::internal(format!("the result cannot be written as JSON: {error}")))
+        }
         Err(error) => HandlerOutput::Error(error.into()),
     }
 }
@@ -189,11 +191,11 @@ handlers!(A B C D E1 G H I);
 pub struct Route {
     pub(crate) handler: StartHandler,
     pub(crate) settings: RouteSettings,
-    /// What its requests share, once there was one.
+    /// Shared by its requests, once there was one.
     route_info: OnceLock<Arc<RouteInfo>>,
 }
 
-/// How the requests of a route are stopped (D22).
+/// The settings of a route: how its requests are stopped (D22).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RouteSettings {
     pub(crate) grace: Grace,
@@ -212,61 +214,60 @@ impl RouteSettings {
     }
 }
 
-/// A route for this handler, to be given settings of its own.
+/// Makes a route of this handler, which can then be given settings.
 pub fn route<Args>(handler: impl RequestHandler<Args>) -> Route {
     Route { handler: handler.erased().0, settings: RouteSettings::default(), route_info: OnceLock::new() }
 }
 
 impl Route {
-    /// How long the handler may go on after its token fired, before its future is dropped (D22).
+    /// Sets how long the handler may go on after its token fired, before its future is dropped (D22).
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = Grace::After(grace);
         self
     }
 
-    /// The ladder ends with the token: the future is never dropped, however long it goes on.
+    /// Never drops the handler's future, however long it goes on after its token fired.
     #[must_use]
     pub const fn never_dropped(mut self) -> Self {
         self.settings.grace = Grace::Never;
         self
     }
 
-    /// A cancel leaves the handler alone: it runs to its end and is answered as if none came, where the protocol
-    /// allows that (D22, MCP-C07). [`Context::shield`](super::Context::shield) does it for a part of the work.
+    /// Shields the handler from cancels: it runs to its end, and is answered as if no cancel had come where the protocol
+    /// allows that (D22, MCP-C07). [`Context::shield`](super::Context::shield) shields a part of the work.
     #[must_use]
     pub const fn shielded(mut self) -> Self {
         self.settings.is_shielded = true;
         self
     }
 
-    /// The longest a request may take (MCP-C14): its token fires then, and what it does elsewhere has no more time
-    /// either.
+    /// Limits the time of a request (MCP-C14): its token fires then, and its calls to others get no more time either.
     #[must_use]
     pub const fn time_limit(mut self, limit: Duration) -> Self {
         self.settings.time_limit = Some(limit);
         self
     }
 
-    /// What this method answers when its requester cancelled it, in place of the dialect's error (D23).
+    /// Sets the answer of a request that its requester cancelled, in place of the dialect's error (D23).
     #[must_use]
     pub const fn cancel_result(mut self, result: &'static CancelResult) -> Self {
         self.settings.cancel_result = Some(result);
         self
     }
 
-    /// Child processes get no SIGTERM when the token fires: only SIGKILL, when the grace is over (D22).
+    /// Sends child processes no SIGTERM when the token fires: only SIGKILL, when the grace is over (D22).
     #[must_use]
     pub const fn spare_processes(mut self) -> Self {
         self.settings.spares_processes = true;
         self
     }
 
-    /// Promises that a poll of the handler's future never computes for long, nor blocks its thread.
+    /// Promises that no poll of the handler's future computes for long or blocks its thread.
     ///
     /// As a rule a handler runs in a task of its own from the start, so that nothing on the connection waits for it
-    /// (D50). The future of one that never blocks is polled once by the driver itself: an answer that is at hand then
-    /// needs no task. While such a poll lasts, the connection neither reads nor writes, and no cancel is noticed.
+    /// (D50). With this promise the driver itself polls the future once: an answer that is ready then needs no task.
+    /// During that poll the connection neither reads nor writes, and notices no cancel.
     #[must_use]
     pub const fn never_blocks(mut self) -> Self {
         self.settings.never_blocks = true;
@@ -275,7 +276,8 @@ impl Route {
 }
 
 impl Route {
-    /// What its requests like this one share: those like its first, that is, and most are.
+    /// Returns the part that this request shares with others of the route. Most requests are like the first, and share
+    /// with that one.
     pub(crate) fn route_info(&self, method: &str, dialect: &'static Dialect) -> Arc<RouteInfo> {
         let settings = &self.settings;
         let new = || {
@@ -292,7 +294,7 @@ impl Route {
         if is_alike { Arc::clone(first) } else { new() }
     }
 
-    /// Has `guard` look at each request first.
+    /// Calls `guard` before each handler.
     #[cfg(any(feature = "mcp", feature = "lsp"))]
     pub(crate) fn guarded(self, guard: &Guard) -> Self {
         let (handler, guard) = (self.handler, Arc::clone(guard));
@@ -303,7 +305,7 @@ impl Route {
         Self { handler, ..self }
     }
 
-    /// Has `take` look at each request first, and answer those that it gives a future for.
+    /// Calls `take` before each handler, and answers with the future that it returns, if it returns one.
     #[cfg(feature = "mcp")]
     pub(crate) fn intercepted<F, Fut, T>(self, take: F) -> Self
     where
@@ -319,7 +321,7 @@ impl Route {
         Self { handler, ..self }
     }
 
-    /// Has `wrap` see each request, and whatever becomes of it.
+    /// Wraps the future of each request.
     #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
     pub(crate) fn wrapped(
         self,
@@ -337,7 +339,7 @@ impl std::fmt::Debug for Route {
     }
 }
 
-/// What a handler or a route becomes.
+/// A handler or a route.
 #[diagnostic::on_unimplemented(
     message = "this is neither a handler of requests nor a route",
     label = "not a handler",
@@ -366,7 +368,7 @@ impl IntoRoute<Self> for Route {
 
 pub(crate) type Routes = HashMap<Box<str>, Route, foldhash::fast::RandomState>;
 
-/// Routes of one method whose requests are told apart by a member of their params: the tools of `tools/call`.
+/// The routes of one method, chosen by a member of the params: the tools of `tools/call`.
 pub(crate) struct Branches {
     pub(crate) member: &'static str,
     pub(crate) routes: Routes,
@@ -379,7 +381,7 @@ impl Branches {
     }
 }
 
-/// Looks at a request before its handler is called; an error is its answer.
+/// A function that is called before a request's handler; its error is the answer.
 #[cfg(any(feature = "mcp", feature = "lsp"))]
 pub(crate) type Guard = Arc<dyn Fn(&OnRequest) -> Result<(), ErrorObject> + Send + Sync>;
 
@@ -404,7 +406,7 @@ impl Service {
         branch.or_else(|| self.requests.get(method)).or(self.fallback.as_ref())
     }
 
-    /// Has `guard` look at every request, those of unknown methods included.
+    /// Calls `guard` before the handler of every request, also of unknown methods.
     #[cfg(any(feature = "mcp", feature = "lsp"))]
     pub(crate) fn guard(&mut self, guard: &Guard) {
         let guarded = |routes: Routes| routes.into_iter().map(|(name, route)| (name, route.guarded(guard))).collect();
@@ -418,7 +420,7 @@ impl Service {
         self.fallback = Some(fallback.guarded(guard));
     }
 
-    /// Drops notifications of methods that `hears` does not let pass.
+    /// Drops notifications whose method does not pass `hears`.
     #[cfg(feature = "lsp")]
     pub(crate) fn hears(&mut self, hears: impl Fn(&str) -> bool + Send + Sync + 'static) {
         let hears = Arc::new(hears);

@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, shared::PeerShared};
 
-/// One connection, both directions: requests to the other side, and its requests to us.
+/// The handle of one connection, for both directions: requests to the other side, and its requests to this one.
 ///
-/// Clones are the same connection. When the last handle of a connection that was [connected](Builder::connect) is
-/// dropped, calls in flight and detached ones included, it shuts down in order; one that is [served](Builder::serve) goes on to the
-/// end of its input.
+/// Clones are the same connection. A connection that was [connected](Builder::connect) shuts down in order when its last
+/// handle is dropped; calls in flight count as handles, also detached ones. One that is [served](Builder::serve) goes on
+/// to the end of its input.
 pub struct Peer {
     shared: Arc<PeerShared>,
 }
@@ -25,33 +25,33 @@ pub struct Peer {
 impl Peer {
     /// Starts to describe a connection: its dialect, its handlers, its limits.
     ///
-    /// `None` finds the dialect out from what passes (D2).
+    /// With `None` the dialect is detected from the messages that pass (D2).
     pub fn builder(dialect: impl Into<Option<&'static Dialect>>) -> Builder {
         Builder::new(dialect.into())
     }
 
-    /// A request, as a future of its result; see [`Call`].
+    /// Makes a request, as a future of its result; see [`Call`].
     ///
-    /// `params` are written as JSON now; `&()` is none. Inside a handler the call is the request's child (D26).
+    /// `params` are written as JSON now; `&()` means no params. Inside a handler the call is the request's child (D26).
     pub fn request<R>(&self, method: impl Into<Cow<'static, str>>, params: &(impl Serialize + ?Sized)) -> Call<R> {
         Call::new(self.clone(), method.into(), to_params(params), current::current())
     }
 
-    /// Sends a notification. `&()` is no params.
+    /// Sends a notification. `&()` means no params.
     ///
     /// It waits first while the peer leaves too much unread (D13): more than [`Config::max_backlog`](super::Config::max_backlog)
-    /// bytes, 16 MiB by default, of all that waits to be written. Where nothing has to wait it is queued when it is
-    /// first polled. One that belongs to a request is better sent by [`Context::notify`](super::Context::notify),
-    /// which knows when to be silent.
+    /// bytes that wait to be written, 16 MiB by default. If there is room it is queued at its first poll. A notification
+    /// that belongs to a request is better sent by [`Context::notify`](super::Context::notify), which withholds it where
+    /// the protocol wants silence.
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`], or params that are not JSON.
+    /// The connection has ended, or the params cannot be written as JSON.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits for room, nothing was sent. Inside a handler it also gives way once it is queued: dropped
-    /// then, it has been sent.
+    /// Dropped while it waits for room, nothing was sent. Inside a handler it also gives the connection a turn once the
+    /// notification is queued: dropped then, it has been sent.
     pub fn notify(
         &self,
         method: &str,
@@ -70,11 +70,12 @@ impl Peer {
         }
     }
 
-    /// Sends a notification, unless the peer leaves too much unread: where [`notify`](Self::notify) would wait.
+    /// Sends a notification at once, or fails where [`notify`](Self::notify) would wait.
     ///
     /// # Errors
     ///
-    /// [`CallError::Overloaded`], [`CallError::Closed`], or params that are not JSON.
+    /// The peer leaves too much unread ([`CallError::Overloaded`]), the connection has ended, or the params cannot be
+    /// written as JSON.
     pub fn try_notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), CallError> {
         if !self.shared.has_room() {
             return Err(CallError::Overloaded);
@@ -82,7 +83,7 @@ impl Peer {
         self.notify_now(method, params)
     }
 
-    /// Sends a notification however much is unread: one of those that a session has only one of.
+    /// Sends a notification however much is unread: one that a session has only once.
     pub(crate) fn notify_now(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), CallError> {
         self.queue(method, &to_params(params).map_err(unwritable)?)
     }
@@ -94,8 +95,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Stops one of the peer's requests, named by its key in [`in_flight`](Self::in_flight): its token fires, and it
-    /// is answered in every dialect when its handler has ended (D24). `false` if it is over, or shielded.
+    /// Stops one of the peer's requests, named by its key in [`in_flight`](Self::in_flight): its token fires, and it is
+    /// answered in every dialect when its handler has ended (D24). Returns `false` if the request is over or shielded.
     pub fn stop(&self, key: IncomingKey, cause: Cause) -> bool {
         let now = self.shared.now();
         let stopped = self.shared.lock().conn.stop(now, key, cause);
@@ -103,8 +104,8 @@ impl Peer {
         stopped
     }
 
-    /// Cancels the turn of an ACP session, whose id is `session`, as if the client had asked for it: for methods
-    /// that end a session (ACP-10).
+    /// Cancels the turn of the ACP session `session`, as if the client had asked for it. For methods that end a session
+    /// (ACP-10).
     pub fn stop_turn(&self, session: &str) {
         let now = self.shared.now();
         let mut json = Vec::new();
@@ -124,18 +125,18 @@ impl Peer {
         self.shared.drive(work);
     }
 
-    /// Ends the connection in order: nothing new is taken in, our requests are cancelled, handlers are told to stop
-    /// and get the short grace. [`closed`](Self::closed) waits for it.
+    /// Ends the connection in order: no new request is taken in, requests of this side are cancelled, tokens fire, and
+    /// handlers get the short grace. [`closed`](Self::closed) waits for the end.
     pub fn shutdown(&self) {
         self.shared.shutdown();
     }
 
-    /// Waits until the connection has ended and everything of it is settled.
+    /// Waits until the connection has ended and everything is settled.
     pub async fn closed(&self) {
         self.shared.closed().await;
     }
 
-    /// Everything in flight, both ways, at this moment.
+    /// Lists everything that is in flight at this moment, both ways.
     #[must_use]
     pub fn in_flight(&self) -> InFlight {
         let now = self.shared.now();
@@ -168,27 +169,27 @@ impl Peer {
         InFlight { ours: ours.collect(), theirs: theirs.collect() }
     }
 
-    /// What was sent, received, late, unknown or malformed on this connection until now, and the rules that the peer
-    /// broke, by number. They stay readable after its end.
+    /// Counts of messages that were sent, received, late, unknown or malformed, and of the rules that the peer broke, by
+    /// number. They can still be read after the end of the connection.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.lock().conn.counters().clone()
     }
 
-    /// What is kept of requests that are over: it shrinks to nothing with time (D8).
+    /// How many requests that are over are still remembered: the number falls to zero with time (D8).
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.shared.lock().conn.remembered()
     }
 
-    /// The dialect spoken on this connection; a guess until something telling has passed, unless it was given.
+    /// The dialect of this connection. Unless it was given, it is a guess until a message shows it (D2).
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
         self.shared.lock().conn.dialect()
     }
 
-    /// Whether the other side declared this member of its `tasks` capability, such as `requests/tools/call` or
-    /// `cancel`, in the handshake of MCP 2025-11-25: what is not declared is not there (TASK-11).
+    /// Whether the other side declared this member of its `tasks` capability in the handshake of MCP 2025-11-25, such as
+    /// `requests/tools/call` or `cancel`. A member that was not declared must not be used (TASK-11).
     #[must_use]
     pub fn declares_task(&self, path: &str) -> bool {
         self.shared.lock().conn.peer_task_capability(path)
@@ -228,17 +229,17 @@ impl From<Misuse> for super::ErrorObject {
     }
 }
 
-/// What is in flight on a connection.
+/// The requests in flight on a connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InFlight {
-    /// Our requests; cancelled ones as long as their receipt is open.
+    /// Requests of this side; cancelled ones as long as their receipt is open.
     pub ours: Vec<OurRequest>,
-    /// The peer's requests, until handler and answer are done.
+    /// Requests of the peer, until their handler has ended and their answer is written.
     pub theirs: Vec<TheirRequest>,
 }
 
-/// One of our requests in flight.
+/// A request of this side that is in flight.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OurRequest {
@@ -246,35 +247,35 @@ pub struct OurRequest {
     pub id: RequestId,
     /// Its method.
     pub method: Box<str>,
-    /// Since it was made.
+    /// The time since it was made.
     pub age: std::time::Duration,
-    /// Until its first clock runs out.
+    /// The time until its first clock runs out.
     pub remaining: Option<std::time::Duration>,
     /// The request on this connection that it serves (D26).
     pub parent: Option<IncomingKey>,
-    /// How far it is.
+    /// Its state.
     pub state: OutgoingState,
-    /// Why it is being cancelled.
+    /// The cause of its cancel.
     pub cause: Option<CauseCode>,
 }
 
-/// One of the peer's requests in flight.
+/// A request of the peer that is in flight.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TheirRequest {
-    /// Names it for [`Peer::stop`].
+    /// Its key, for [`Peer::stop`].
     pub key: IncomingKey,
     /// Its id.
     pub id: RequestId,
     /// Its method.
     pub method: Box<str>,
-    /// Since it arrived.
+    /// The time since it arrived.
     pub age: std::time::Duration,
-    /// Until its time is up.
+    /// The time that is left to it.
     pub remaining: Option<std::time::Duration>,
-    /// How far it is.
+    /// Its state.
     pub state: IncomingState,
-    /// Who asked it to stop first.
+    /// The cause of its first stop.
     pub cause: Option<CauseCode>,
 }
 
@@ -282,7 +283,7 @@ fn unwritable(error: serde_json::Error) -> CallError {
     CallError::Misuse(CallMisuse::Params(error))
 }
 
-/// Params as the engine takes them: JSON, or nothing.
+/// Writes params as the engine takes them: JSON, or nothing.
 pub(crate) fn to_params(params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, serde_json::Error> {
     let mut json = serde_json::to_vec(params)?;
     if json == b"null" {

@@ -1,4 +1,4 @@
-//! Stopping a call from beside its caller, and learning what came of it (D28).
+//! Stopping a call from outside its caller, and the receipt of that (D28).
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use rescind_proto::{
 
 use super::shared::{PeerShared, PeerState};
 
-/// What a call and its stop handles share.
+/// The state that a call and its stop handles share.
 pub(crate) struct StopState {
     shared: Arc<PeerShared>,
     state: Mutex<StopRecord>,
@@ -31,11 +31,11 @@ struct StopRecord {
     /// A cancel that came before that.
     early: Option<Cause>,
     receipt: Option<Receipt>,
-    /// How the call ended, if it has.
+    /// The end of the call, if it has ended.
     over: Option<HowEnded>,
-    /// Whether the peer answers a request that it was asked to cancel.
+    /// Whether the protocol answers a cancelled request.
     confirms: bool,
-    /// The connection has forgotten the request: nothing more will be learnt.
+    /// The connection has forgotten the request: nothing more will become known.
     is_forgotten: bool,
     wakers: Vec<Waker>,
 }
@@ -47,20 +47,21 @@ enum HowEnded {
     Otherwise,
 }
 
-/// Stops one call, from anywhere, beside whoever awaits it; of a call in several rounds, all of it.
+/// A handle that stops one call from anywhere, while another task awaits it. A call in several rounds is stopped in
+/// whichever round it is.
 ///
-/// Clones stop the same call. Dropping a handle does nothing; it may outlive the call.
+/// Clones stop the same call. Dropping a handle does nothing; a handle may outlive its call.
 #[derive(Clone)]
 pub struct StopHandle {
     call: Arc<dyn Stoppable>,
 }
 
-/// What a stop handle stops.
+/// A call that a stop handle stops.
 pub(crate) trait Stoppable: fmt::Debug + Send + Sync {
-    /// Cancels it; with a grace its caller waits for the answer no longer than that.
+    /// Cancels it; with a grace its caller still waits that long for the answer.
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture;
 
-    /// What is known of its cancel.
+    /// The receipt of its cancel so far.
     fn receipt(&self) -> Option<Receipt>;
 }
 
@@ -69,17 +70,17 @@ impl StopHandle {
         Self { call }
     }
 
-    /// Cancels the call, for a reason in words that a person or caller chose: they go on the wire where the
-    /// protocol has a place for them (D20). Empty words are none.
+    /// Cancels the call, for a reason that a person or the caller chose. It goes on the wire where the protocol has a
+    /// place for it (D20). An empty reason is none.
     ///
-    /// The caller is told at once, with [`CallError::Cancelled`](super::CallError::Cancelled); the peer as soon as
-    /// the pipe allows. The receipt can be awaited or dropped: the cancel stands.
+    /// The caller gets [`CallError::Cancelled`](super::CallError::Cancelled) at once; the peer is sent the cancel as soon
+    /// as the pipe allows. The receipt can be awaited or dropped: the cancel stands.
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel(&self, reason: &str) -> ReceiptFuture {
         self.cancel_for(cause(reason))
     }
 
-    /// Cancels the call, but lets its caller wait for the peer's answer, no longer than `grace` (D4).
+    /// Cancels the call, and lets its caller wait up to `grace` for the peer's answer (D4).
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel_and_wait(&self, reason: &str, grace: Duration) -> ReceiptFuture {
         self.cancel_for_and_wait(cause(reason), grace)
@@ -91,13 +92,13 @@ impl StopHandle {
         Arc::clone(&self.call).stop(cause, None)
     }
 
-    /// Both: for a cause other than the caller, and with a caller who waits for the answer, no longer than `grace`.
+    /// Cancels the call for a cause other than its caller, and lets its caller wait up to `grace` for the peer's answer.
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel_for_and_wait(&self, cause: Cause, grace: Duration) -> ReceiptFuture {
         Arc::clone(&self.call).stop(cause, Some(grace))
     }
 
-    /// What is known of the cancel so far; `None` if there was none.
+    /// The receipt of the cancel so far; `None` if there was no cancel.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
         self.call.receipt()
@@ -153,12 +154,12 @@ impl fmt::Debug for StopState {
     }
 }
 
-/// What came of a cancel, once it is known (D28).
+/// A future of the receipt of a cancel (D28).
 ///
-/// Ready when nothing more can be learnt: where the protocol confirms a cancel (ACP, LSP), at the peer's answer;
-/// where it does not (MCP), when the cancel was written; at once if the call was over, or was never sent; and in
-/// any case at the end of the connection, or when it forgets the request: after ten minutes by default, sooner while
-/// more than 4,096 cancelled calls are unanswered. Dropping it takes nothing back.
+/// It is ready when nothing more can become known: at the peer's answer, where the protocol confirms a cancel (ACP, LSP);
+/// when the cancel was written, where it does not (MCP); at once if the call was over or was never sent. At the latest it
+/// is ready when the connection ends or forgets the request: after ten minutes by default, sooner while more than 4,096
+/// cancelled calls are unanswered. Dropping it does not take the cancel back.
 pub struct ReceiptFuture {
     stop_state: Arc<StopState>,
     cause: Cause,
@@ -244,7 +245,7 @@ impl StopState {
         self.lock().early.clone()
     }
 
-    /// The request was made; gives a cancel that has come meanwhile.
+    /// Notes that the request was made, and returns a cancel that came before.
     pub(crate) fn made(&self, key: OutgoingKey, confirms: bool) -> Option<Cause> {
         let mut stop_state = self.lock();
         stop_state.key = Some(key);
@@ -252,7 +253,7 @@ impl StopState {
         stop_state.early.clone()
     }
 
-    /// More is known; whoever is to hear of it.
+    /// Updates the receipt, and returns the wakers of those who wait for it.
     #[must_use]
     pub(crate) fn learn(&self, receipt: Receipt) -> Vec<Waker> {
         let mut stop_state = self.lock();
@@ -260,7 +261,8 @@ impl StopState {
         std::mem::take(&mut stop_state.wakers)
     }
 
-    /// The call is over; who is to hear of it, and whether it ended without a cancel: then nothing follows.
+    /// Notes the end of the call. Returns the wakers of those who wait, and whether it ended without a cancel: then nothing
+    /// follows.
     #[must_use]
     pub(crate) fn over(&self, how: &Settlement) -> (Vec<Waker>, bool) {
         let mut stop_state = self.lock();
@@ -273,7 +275,7 @@ impl StopState {
         (std::mem::take(&mut stop_state.wakers), over != HowEnded::Otherwise && stop_state.receipt.is_none())
     }
 
-    /// Nothing more will be learnt.
+    /// Notes that nothing more will become known, and returns the wakers of those who wait.
     #[must_use]
     pub(crate) fn forget(&self) -> Vec<Waker> {
         let mut stop_state = self.lock();
@@ -286,7 +288,7 @@ impl StopState {
     }
 }
 
-/// The cause of a cancel that a caller asked for in these words.
+/// The cause of a cancel that a caller asked for, with its reason.
 pub(crate) fn cause(reason: &str) -> Cause {
     let cause = Cause::new(CauseCode::Caller);
     if reason.is_empty() { cause } else { cause.with_text(reason) }
