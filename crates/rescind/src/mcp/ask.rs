@@ -1,4 +1,4 @@
-//! Asking the client something in the middle of a request, in every revision.
+//! Questions to the client in the middle of a request, in every revision.
 
 use std::{
     collections::BTreeMap,
@@ -17,37 +17,38 @@ use crate::peer::{
     Call, CallError, CallMisuse, Context, ErrorObject, Peer, UnreadableAnswer, running_request::RunningRequest,
 };
 
-/// What a result may ask a client for.
+/// The methods of questions that a result may ask.
 pub(super) const ASKABLE: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 impl Context {
-    /// Asks the client, or the person behind it, and waits for the answer: `elicitation/create`,
-    /// `sampling/createMessage`, `roots/list`. `&()` is no params.
+    /// Asks the client, or the person or model behind it, and waits for the answer: `elicitation/create`,
+    /// `sampling/createMessage`, `roots/list`. `&()` means no params. The first two have types: see
+    /// [`elicit`](Self::elicit) and [`sample`](Self::sample).
     ///
-    /// Up to 2025-11-25 this is a request to the client, a child of the one being handled (D26). Since 2026-07-28 a server
-    /// sends none (MCP-M03): the call is answered with a result that asks for input, and the handler waits, as if
-    /// nothing had happened, until the client calls again with the input. Several questions at once, as in `join!`, are
-    /// asked in one such result.
+    /// Up to 2025-11-25 this is a request to the client, a child of the request being handled (D26). Since 2026-07-28 a
+    /// server sends no requests (MCP-M03): the call is answered with a result that asks for input, and the handler waits,
+    /// as if nothing had happened, until the client calls again with the input. Questions that are asked at once, as in
+    /// `join!`, share one such result.
     ///
-    /// A stop of the call closes the question and ends this with [`CallError::Cancelled`], and so does a client that
-    /// does not call again in time: see [`Server::suspended`](super::Server::suspended).
+    /// A stop of the call closes the question and ends this with [`CallError::Cancelled`]. So does a client that does not
+    /// call again in time: see [`Server::suspended`](super::Server::suspended).
     ///
-    /// Dropping the future takes the question back: since 2026-07-28 from the handler only, for a client that has it
-    /// already answers it before it calls again.
+    /// Dropping the future takes the question back. Since 2026-07-28 only the handler forgets it: a client that has the
+    /// question already answers it before it calls again.
     ///
     /// # Errors
     ///
-    /// The request is to stop. The client's answer is an error, or not what `R` reads; since 2026-07-28 an error ends its
-    /// call instead, and a client that did not declare that it can be asked this is not asked (-32021).
-    /// [`CallMisuse::NoServerRequests`] if the revision lets the server ask in the result of a `tools/call`,
-    /// `resources/read` or `prompts/get` only, and this is none; or if it cannot ask this at all.
+    /// The request must stop. Or the client's answer is an error, or `R` cannot be read from it; since 2026-07-28 such an
+    /// error ends the client's call instead. Since 2026-07-28 a client that did not declare the capability is not asked
+    /// (-32021). [`CallMisuse::NoServerRequests`] if the revision lets a server ask only in the result of a `tools/call`,
+    /// `resources/read` or `prompts/get` and this request is another, or if the revision has no such question.
     pub fn ask<R>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Ask<R> {
         let answer = ask(Arc::clone(self.work()), method.to_owned(), crate::peer::to_params(params));
         Ask { answer: Box::pin(answer), result: PhantomData }
     }
 }
 
-/// The answer to a question of ours, as a future; see [`Context::ask`]. Dropping it takes the question back.
+/// A future of the answer to a question; see [`Context::ask`]. Dropping it takes the question back.
 #[must_use = "nothing is asked until it is awaited"]
 pub struct Ask<R> {
     answer: Pin<Box<dyn Future<Output = Result<Value, CallError>> + Send>>,
@@ -99,14 +100,14 @@ fn misuse(error: serde_json::Error) -> CallError {
     CallError::Misuse(CallMisuse::Params(error))
 }
 
-/// The questions of one handler that are open.
+/// The open questions of one handler.
 #[derive(Debug, Default)]
 pub(super) struct Asking(Mutex<Questions>);
 
 #[derive(Debug, Default)]
 struct Questions {
     open: BTreeMap<u64, Question>,
-    /// How many there were.
+    /// How many were asked so far.
     asked: u64,
 }
 
@@ -114,36 +115,37 @@ struct Questions {
 struct Question {
     method: String,
     params: Value,
-    /// The client has it, and was not heard of since.
+    /// The client has it and has not called again since.
     is_sent: bool,
     answer: Option<Result<Value, ErrorObject>>,
     waker: Option<Waker>,
 }
 
 impl Asking {
-    /// Whether the client is to be asked something that it has not been asked.
+    /// Whether there is a question that the client has not been sent.
     pub(super) fn has_unsent(&self) -> bool {
         self.lock().open.values().any(Question::is_unsent)
     }
 
-    /// Answers, in the client's place, what it did not declare that it can be asked. Whether there was any.
+    /// Answers the questions whose capability the client did not declare. Returns whether there was any.
     pub(super) fn refuse(&self, is_declared: impl Fn(&str) -> bool) -> bool {
         self.end(|question| {
             (question.is_unsent() && !is_declared(&question.method)).then(|| undeclared(&question.method))
         })
     }
 
-    /// Answers everything that was to be asked with this error. Whether there was anything.
+    /// Answers every unsent question with this error. Returns whether there was any.
     pub(super) fn fail(&self, error: &ErrorObject) -> bool {
         self.end(|question| question.is_unsent().then(|| error.clone()))
     }
 
-    /// Ends every question as cancelled, also those that the client has: it will not answer. Whether there was any.
+    /// Ends every question as cancelled, also those that the client has: it will not answer. Returns whether there was
+    /// any.
     pub(super) fn close(&self) -> bool {
         self.end(|question| question.answer.is_none().then(ErrorObject::cancelled))
     }
 
-    /// Ends each question that `error` has one for. Whether there was any.
+    /// Ends each question for which `error` returns an error. Returns whether there was any.
     fn end(&self, error: impl Fn(&Question) -> Option<ErrorObject>) -> bool {
         let mut wakers = Vec::new();
         for question in self.lock().open.values_mut() {
@@ -156,7 +158,7 @@ impl Asking {
         has_ended
     }
 
-    /// Takes what the client is to be asked, as `inputRequests` has it.
+    /// Takes the unsent questions, in the form of `inputRequests`.
     pub(super) fn send(&self) -> Value {
         let mut requests = serde_json::Map::new();
         for (number, question) in self.lock().open.iter_mut().filter(|(_, question)| question.is_unsent()) {
@@ -166,7 +168,8 @@ impl Asking {
         requests.into()
     }
 
-    /// What the client sent in its `inputResponses`. What it left out is asked again; what nobody waits for is ignored.
+    /// Takes the client's `inputResponses`. A question that it left out is asked again; an answer that is not waited for is
+    /// ignored.
     pub(super) fn receive(&self, responses: &Value) {
         let mut wakers = Vec::new();
         for (number, question) in self.lock().open.iter_mut().filter(|(_, question)| question.is_sent) {
@@ -190,7 +193,7 @@ impl Question {
 
     fn settle(&mut self, answer: Result<Value, ErrorObject>) -> Option<Waker> {
         self.answer = Some(answer);
-        // Whoever waits has been polled once; who was not will look by itself.
+        // A future that was not polled yet has no waker, and finds the answer at its first poll.
         Some(self.waker.take().unwrap_or_else(|| Waker::noop().clone()))
     }
 }
@@ -212,7 +215,7 @@ impl OpenQuestion {
             questions.open.insert(number, question);
             number
         };
-        // The handler's task sends it, and is not polled for what another task or thread asks.
+        // The handler's task sends it, and would not be polled for a question of another task or thread.
         work.wake();
         Self { asking, number }
     }
@@ -241,7 +244,7 @@ impl Drop for OpenQuestion {
     }
 }
 
-/// What the client calls a question: never the same twice in one call.
+/// Names a question for the client: never the same twice in one call.
 fn name(number: u64) -> String {
     format!("q{number}")
 }

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::peer::{Builder, CallError, ConnectError, ErrorObject, Peer, Transport};
 
-/// How long a server may take to say that it has no `server/discover`; some of the older ones say nothing at all.
+/// How long a server may take to answer `server/discover`; some older ones never answer an unknown method.
 const PROBE: Duration = Duration::from_secs(10);
 
-/// The most pages of tools that a server can make us ask for.
+/// The most pages of tools that are asked for.
 const MAX_PAGES: usize = 1000;
 
 /// A client of one server. Clones share the session.
@@ -35,25 +35,25 @@ pub struct Client {
     peer: Peer,
     info: Arc<Implementation>,
     capabilities: Map<String, Value>,
-    /// What the server said of itself, once the session is open.
+    /// The server's description of itself, once the session is open.
     server: Arc<OnceLock<ServerInfo>>,
-    /// Through which our own handlers are asked what a server asks in an answer.
+    /// A connection to our own handlers, for questions that a server asks in an answer.
     asking: Arc<OnceLock<Peer>>,
 }
 
-/// What a server says of itself, in its own words: untrusted.
+/// A server's description of itself: untrusted.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// The revision that both speak from now on.
+    /// The revision of the session.
     pub revision: Revision,
     /// Its name; empty if it gave none.
     pub name: String,
     /// Its version; empty if it gave none.
     pub version: String,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Value,
-    /// How it is to be used, in words for the model.
+    /// Instructions for the model.
     pub instructions: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct ServerInfo {
 pub struct ToolInfo {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     #[serde(default)]
     pub description: String,
     /// The JSON schema of its arguments.
@@ -89,7 +89,7 @@ impl ToolInfo {
         self.other.get("outputSchema")
     }
 
-    /// What the server says of the tool's effects; what cannot be read counts as not said.
+    /// The hints on its effects; hints that cannot be read count as absent.
     #[must_use]
     pub fn annotations(&self) -> ToolAnnotations {
         let annotations = self.other.get("annotations");
@@ -97,7 +97,7 @@ impl ToolInfo {
     }
 }
 
-/// What a server says of a tool's effects: hints, and untrusted. A tool that is not read-only may do anything.
+/// A server's hints on the effects of a tool: untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -201,19 +201,20 @@ impl Client {
         Self { peer, info, capabilities, server: Arc::default(), asking: Arc::default() }
     }
 
-    /// Declares a capability, whose routes the builder has.
+    /// Declares a capability, whose handlers the peer builder has.
     #[must_use]
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.capabilities.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Opens the session in the newest way that the server knows: [`discover`](Self::discover), and where that fails,
-    /// or is not answered within 10 s, [`initialize`](Self::initialize).
+    /// Opens the session in the newest way that the server knows: with [`discover`](Self::discover), and if that fails or
+    /// is not answered within 10 s, with [`initialize`](Self::initialize).
     ///
     /// # Errors
     ///
-    /// Both failed, and the error is the second's; or the connection ended, or the call was cancelled, during the first.
+    /// Both failed, and this is the error of `initialize`. Or the connection ended or the call was cancelled during
+    /// `discover`.
     pub async fn open(&self) -> Result<ServerInfo, ConnectError> {
         match self.ask(Some(PROBE)).await {
             Err(ConnectError::Call(error @ (CallError::Closed | CallError::Cancelled(_)))) => Err(error.into()),
@@ -222,11 +223,12 @@ impl Client {
         }
     }
 
-    /// The handshake of the revisions up to 2025-11-25. It is never cancelled on the wire (MCP-C03).
+    /// Opens the session with the handshake of the revisions up to 2025-11-25. It is never cancelled on the wire
+    /// (MCP-C03).
     ///
     /// # Errors
     ///
-    /// The call failed, or the server speaks no revision that we do.
+    /// The call failed, or the server speaks no revision that this client speaks.
     pub async fn initialize(&self) -> Result<ServerInfo, ConnectError> {
         let params = json!({
             "protocolVersion": Revision::LATEST_LEGACY.date(),
@@ -243,11 +245,11 @@ impl Client {
         Ok(server)
     }
 
-    /// Asks the server what it is, as 2026-07-28 has it; from then on every request names that revision.
+    /// Opens the session as in 2026-07-28, with `server/discover`; from then on every request names that revision.
     ///
     /// # Errors
     ///
-    /// The call failed: -32601 is what an older server answers. Or the server does not speak 2026-07-28.
+    /// The call failed (an older server answers -32601), or the server does not speak 2026-07-28.
     pub async fn discover(&self) -> Result<ServerInfo, ConnectError> {
         self.ask(None).await
     }
@@ -265,7 +267,7 @@ impl Client {
         Ok(self.agree(ServerInfo { revision: modern, name, version, capabilities, instructions }))
     }
 
-    /// Keeps what the server said first: the revision of a session does not change.
+    /// Keeps the first description: the revision of a session does not change.
     fn agree(&self, said: ServerInfo) -> ServerInfo {
         let revision = self.server.get_or_init(|| said.clone()).revision;
         ServerInfo { revision, ..said }
@@ -276,7 +278,7 @@ impl Client {
         self.server.get().map(|server| server.revision).filter(|revision| revision.is_modern())
     }
 
-    /// All tools of the server, from as many pages as it has.
+    /// Lists all tools of the server, page by page.
     ///
     /// # Errors
     ///
@@ -296,10 +298,10 @@ impl Client {
         Err(CallError::Peer(ErrorObject::new(error_code::INTERNAL_ERROR, "the list of tools has no end")))
     }
 
-    /// Calls a tool. `&()` is no arguments.
+    /// Calls a tool. `&()` means no arguments.
     ///
-    /// Drop the call, or use its handle, and the server is told to stop. What the server asks meanwhile, the
-    /// [builder](Self::builder)'s routes answer, in every revision.
+    /// Dropping the call, or its stop handle, stops the tool. Questions that the server asks meanwhile are answered by the
+    /// handlers of the [builder](Self::builder), in every revision.
     pub fn call_tool(&self, name: &str, arguments: &(impl Serialize + ?Sized)) -> RoundTrips<ToolResult> {
         #[derive(Serialize)]
         struct CallToolParams<'a, T: ?Sized> {
@@ -320,18 +322,18 @@ impl Client {
 
     /// Makes a request that a server may answer with a result that asks for input: `resources/read`, `prompts/get`.
     ///
-    /// `params` are an object; they get what every request has in the revision that was agreed on.
+    /// `params` are an object; the members that every request has in the session's revision are added.
     pub fn request<R>(&self, method: impl Into<Cow<'static, str>>, params: Value) -> RoundTrips<R> {
         let may_be_asked = self.modern().is_some();
         RoundTrips::new(self.clone(), method.into(), serde_json::to_vec(&self.named(params)), may_be_asked)
     }
 
-    /// A connection to our own handlers, where they answer as they answer a server of 2025-11-25.
+    /// Returns a connection to our own handlers, where they answer as they answer a server of 2025-11-25.
     pub(super) fn asking(&self) -> Peer {
         self.asking.get_or_init(|| Builder::ask_handlers_of(&self.peer, Revision::LATEST_LEGACY.dialect())).clone()
     }
 
-    /// What the server said of itself when the session was opened.
+    /// The server's description of itself; `None` before the session is open.
     #[must_use]
     pub fn server(&self) -> Option<&ServerInfo> {
         self.server.get()
@@ -354,8 +356,8 @@ impl Client {
         &self.peer
     }
 
-    /// Params of a request of your own, given what every request has in the revision that was agreed on: since
-    /// 2026-07-28 that, and who asks with which capabilities, in `_meta`.
+    /// Adds the members that every request has in the session's revision to the params of a request of your own: since
+    /// 2026-07-28 the revision, the client and its capabilities, in `_meta`.
     #[must_use]
     pub fn named(&self, mut params: Value) -> Value {
         if let Some(revision) = self.modern() {

@@ -1,4 +1,4 @@
-//! The input that a server asks for in its answer, from the client's own handlers.
+//! The answers of the client's own handlers to the questions in a server's answer.
 
 use std::{
     future::Future,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{ABANDONABLE, ABANDONED};
 use crate::peer::{Call, CallError, Peer, StopHandle, running_request::RunningRequest};
 
-/// The shortest and the longest pause before a server is asked again that wanted nothing but time.
+/// The shortest and the longest pause before a server is asked again that asked no question.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// A result that asks for input.
@@ -29,7 +29,7 @@ pub(super) struct InputRequired {
 }
 
 impl InputRequired {
-    /// The server's handler, if the server wants to know that no retry comes.
+    /// Returns the waiting handler of the server, if the server wants to know that no retry comes.
     pub(super) fn waiting(&self, server: &Peer) -> Option<Arc<PendingRetry>> {
         let state = self.request_state.clone().filter(|_| self.meta[ABANDONABLE] == true)?;
         Some(Arc::new(PendingRetry { server: Mutex::new(Some(server.clone())), state }))
@@ -43,12 +43,12 @@ pub(super) struct PendingRetry {
 }
 
 impl PendingRetry {
-    /// The retry was answered: it waits no longer.
+    /// Notes that the retry was answered: the handler no longer waits.
     pub(super) fn resumed(&self) {
         self.detach_server();
     }
 
-    /// Tells the server, once, that no retry comes; whether that is told, now or before.
+    /// Tells the server, once, that no retry comes. Returns whether the server was told, now or before.
     pub(super) fn abandon(&self) -> bool {
         let Some(server) = self.detach_server() else { return true };
         server.notify_now(ABANDONED, &json!({ "requestState": self.state })).is_ok()
@@ -75,7 +75,7 @@ pub(super) struct OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// What our handlers are to be asked, through `asking`, once this is polled; `round` counts from one.
+    /// Makes the calls to our handlers, through `asking`; they are sent once this is polled. `round` counts from one.
     pub(super) fn ask(
         required: InputRequired,
         round: u32,
@@ -100,12 +100,12 @@ impl OpenQuestions {
         Self { open, given: Map::new(), state: request_state, pause }
     }
 
-    /// What stops the open questions.
+    /// The stop handles of the open questions.
     pub(super) fn handles(&self) -> Vec<StopHandle> {
         self.open.iter().map(|(_, call)| call.handle()).collect()
     }
 
-    /// What the retry carries, as members of its params.
+    /// Waits for the members that the retry adds to its params.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, CallError>> {
         if let Some(pause) = &mut self.pause
             && pause.as_mut().poll(cx).is_pending()

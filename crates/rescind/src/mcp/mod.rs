@@ -1,8 +1,8 @@
-//! Model Context Protocol: what every server and client answers, and no more.
+//! Model Context Protocol: the requests that every server and client answers, and no more.
 //!
 //! A [`Server`] answers the handshakes of all five revisions, `ping`, `tools/list` and `tools/call`; a [`Client`]
 //! opens a session, lists tools and calls them. Everything else is a route on the [`Builder`](crate::peer::Builder)
-//! beneath; who wants the whole protocol typed uses its SDK.
+//! beneath. Programs that want the whole protocol typed use an SDK of it.
 //!
 //! ```no_run
 //! use rescind::{mcp, peer::{Context, ErrorObject}};
@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! When the client presses Stop, the sleep is dropped, the tool ends, and nothing is answered, as MCP has it.
+//! When the client presses Stop, the sleep is dropped, the tool ends, and nothing is answered, as MCP wants it.
 
 mod ask;
 mod client;
@@ -69,7 +69,7 @@ pub use tool_result::{Content, ToolOutput, ToolResult};
 
 use crate::peer::{ErrorObject, Route, route};
 
-/// Who speaks, as the handshakes call it.
+/// The name and version of a side, as the handshakes have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Implementation {
     #[serde(default)]
@@ -78,20 +78,21 @@ struct Implementation {
     version: String,
 }
 
-/// The answer to `ping`.
+/// Answers `ping`.
 fn ping() -> Route {
     route(|| ready(Ok::<_, ErrorObject>(serde_json::json!({})))).never_blocks()
 }
 
-/// Where a request of 2026-07-28 names its sender, and what that can do; where a result names its.
+/// The members of `_meta` in which a request of 2026-07-28 names its sender and the sender's capabilities, and a result
+/// names its server.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// In the `_meta` of a result that asks for input: the server wants to hear that its client will not come back, in a
-/// notification of the method [`ABANDONED`] with the `requestState`. Other clients are waited for until their time is up.
+/// In the `_meta` of a result that asks for input: a client that will not come back can say so with a notification
+/// [`ABANDONED`] that names the `requestState`. The server waits for other clients until their time is up.
 const ABANDONABLE: &str = "dev.rescind/abandonable";
 const ABANDONED: &str = "notifications/dev.rescind/abandoned";
 
-/// "The client did not declare that it can be asked this" (TASK-24).
+/// The code of a question whose capability the client did not declare (TASK-24).
 const MISSING_CLIENT_CAPABILITY: i32 = -32021;

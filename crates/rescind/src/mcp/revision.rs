@@ -4,7 +4,7 @@ use std::fmt;
 
 use rescind_proto::dialect::{Dialect, mcp};
 
-/// A revision of the protocol; later ones are greater.
+/// A revision of the protocol; later revisions compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Revision {
@@ -46,7 +46,7 @@ impl Revision {
         }
     }
 
-    /// What it says about cancellation.
+    /// Its dialect: what it says about cancellation.
     #[must_use]
     pub const fn dialect(self) -> &'static Dialect {
         match self {
@@ -58,7 +58,8 @@ impl Revision {
         }
     }
 
-    /// The revision whose dialect this is, or is a variant of by the same name; of a foreign dialect, the newest with a handshake.
+    /// The revision of a dialect, or of a variant with the same name; for any other dialect, the newest revision with a
+    /// handshake.
     #[must_use]
     pub fn of(dialect: &Dialect) -> Self {
         let is_its = |revision: &Self| revision.dialect().name == dialect.name;
@@ -71,8 +72,8 @@ impl Revision {
         matches!(self, Self::V2026_07_28)
     }
 
-    /// What a server that speaks `spoken`, the newest first, answers to an `initialize` that asks for `date`: the same
-    /// where it has a handshake, else the newest that has one.
+    /// The revision that a server answers to an `initialize` that asks for `date`: the same if it has a handshake and is in
+    /// `spoken` (the newest first), else the newest of those that have one.
     pub(super) fn agreed(date: &str, spoken: &[Self]) -> Option<Self> {
         let mut with_handshake = spoken.iter().copied().filter(|revision| !revision.is_modern());
         let newest = with_handshake.clone().next();

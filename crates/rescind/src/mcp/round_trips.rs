@@ -30,17 +30,17 @@ use crate::peer::{
 /// The most rounds that a server can make of one call.
 const MAX_ROUNDS: u32 = 100;
 
-/// One request to a server, and what it takes to have its result: a future of it.
+/// One request to a server, in as many rounds as its result takes: a future of the result.
 ///
-/// As a rule that is one [`Call`], and this behaves as that does. In 2026-07-28 a server may answer that it wants input
-/// first: then the handlers answer that the client has for `elicitation/create`, `sampling/createMessage` and
-/// `roots/list`, as they answer a server's own requests in earlier revisions, and the request is made again, under a new
-/// id, with what they said. That is done while this is polled.
+/// As a rule there is one round, and this behaves like its [`Call`]. In 2026-07-28 a server may answer that it wants input
+/// first. Then the client's handlers of `elicitation/create`, `sampling/createMessage` and `roots/list` are called, as for
+/// a server's own requests in earlier revisions, and the request is made again, under a new id, with their answers. All of
+/// that happens while this is polled.
 ///
 /// # Dropping it
 ///
-/// ends all of it: the pending round is cancelled as a [`Call`] is, the open questions are closed, and nothing is asked
-/// again. So do a [handle](Self::handle), a token, and the end of the request that this one serves (D26).
+/// stops the whole request: the pending round is cancelled as a [`Call`] is, the open questions are closed, and nothing is
+/// asked again. A [handle](Self::handle), a token, and the end of the request that this one serves (D26) do the same.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ const MAX_ROUNDS: u32 = 100;
 pub struct RoundTrips<R> {
     client: Client,
     method: Cow<'static, str>,
-    /// What is sent again; kept only where the server may want that.
+    /// The params to send again; kept only if the server may ask for input.
     params: Option<Vec<u8>>,
     parent: Option<Arc<RunningRequest>>,
     made: Instant,
@@ -57,12 +57,13 @@ pub struct RoundTrips<R> {
     stop: OnceLock<Arc<RoundsStopState>>,
     round: u32,
     stage: RoundStage,
-    /// The server's handler, until the answer of the retry: a retry may be taken back, or cancelled before it starts.
+    /// The waiting handler of the server, until the retry is answered: a retry may be taken back, or cancelled before it
+    /// starts.
     waiting: Option<Arc<PendingRetry>>,
     result: PhantomData<fn() -> R>,
 }
 
-/// What every round is made with.
+/// The settings of every round.
 #[derive(Default)]
 struct CallSettings {
     response: Limit,
@@ -115,20 +116,21 @@ impl<R> RoundTrips<R> {
         }
     }
 
-    /// Until the answer of each round (D16); no clock but the total one runs while our side is asked. No effect on a round
-    /// that was sent.
+    /// Limits the time until the answer of each round (D16). While this side answers questions only the total clock runs.
+    /// No effect on a round that was sent.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
         self.settings.response = Limit::After(limit);
         self.with(|call| call.response_timeout(limit))
     }
 
-    /// Until the result, for all rounds and what is asked between them together. No effect once it is sent.
+    /// Limits the time until the result, for all rounds and the questions between them together. No effect once it is
+    /// sent.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
         self.settings.total = Limit::After(limit);
         self.with(|call| call.total_timeout(limit))
     }
 
-    /// No clock runs. No effect once it is sent.
+    /// Stops all clocks. No effect once it is sent.
     pub fn without_timeouts(mut self) -> Self {
         (self.settings.response, self.settings.total) = (Limit::Never, Limit::Never);
         self.with(Call::without_timeouts)
@@ -141,14 +143,14 @@ impl<R> RoundTrips<R> {
         self.with(|call| call.progress(relayed(on_progress)))
     }
 
-    /// Stops it when `token` fires: during a round whether this is polled or not (see [`Call::token`]), between two rounds
-    /// when it is polled next.
+    /// Stops the request when `token` fires: during a round at once (see [`Call::token`]), between two rounds when this is
+    /// polled next.
     pub fn token(mut self, token: CancellationToken) -> Self {
         self.settings.token = Some(token.clone());
         self.with(|call| call.token(token))
     }
 
-    /// What the server is told if this is dropped, or its token fires (D20).
+    /// Sets the reason that the server receives if this is dropped or its token fires (D20).
     pub fn reason(mut self, reason: &str) -> Self {
         self.settings.reason = Some(reason.into());
         self.with(|call| call.reason(reason))
@@ -159,15 +161,15 @@ impl<R> RoundTrips<R> {
         self.with(Call::send)
     }
 
-    /// Sends the request now, and lets it go on whatever happens, in whichever round it is; see [`Call::detach`]. A
-    /// server that wants input gets it only if this is awaited.
+    /// Sends the request now and detaches it, in whichever round it is; see [`Call::detach`]. A server that wants input
+    /// gets it only if this is awaited.
     pub fn detach(mut self) -> Self {
         self.parent = None;
         self.settings.is_detached = true;
         self.with(Call::detach)
     }
 
-    /// A handle that stops it from elsewhere, in whichever round it is.
+    /// Returns a handle that stops the request from elsewhere, in whichever round it is.
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let stop = self.stop.get_or_init(|| {
@@ -182,13 +184,13 @@ impl<R> RoundTrips<R> {
         StopHandle::new(Arc::<RoundsStopState>::clone(stop))
     }
 
-    /// Stops it; see [`StopHandle::cancel`].
+    /// Stops the request; see [`StopHandle::cancel`].
     #[must_use = "the receipt says what came of it; dropping it does not take the cancel back"]
     pub fn cancel(self, reason: &str) -> ReceiptFuture {
         self.handle().cancel(reason)
     }
 
-    /// Stops it and goes on waiting for the answer of the pending round, no longer than `grace` (D4).
+    /// Stops the request and goes on waiting for the answer of the pending round, no longer than `grace` (D4).
     pub fn cancel_and_wait(self, reason: &str, grace: Duration) -> Self {
         drop(self.handle().cancel_and_wait(reason, grace));
         self
@@ -211,7 +213,7 @@ impl<R> RoundTrips<R> {
         }
     }
 
-    /// What a round's answer asks for, if it is not the result.
+    /// Reads the questions of a round's answer; `None` if it is the result.
     fn required(&self, answer: &RawValue) -> Result<Option<InputRequired>, CallError> {
         let raw = answer.get().as_bytes();
         if self.params.is_none() || json::member(raw, "resultType") != Some(br#""input_required""#) {
@@ -221,14 +223,14 @@ impl<R> RoundTrips<R> {
         serde_json::from_slice(raw).map(Some).map_err(decode)
     }
 
-    /// The server has the retry.
+    /// Notes that the server has the retry.
     fn resumed(&mut self) {
         if let Some(waiting) = self.waiting.take() {
             waiting.resumed();
         }
     }
 
-    /// A round's answer, which is the result or asks for input.
+    /// Takes a round's answer; `None` if it is the result.
     fn answered(&mut self, answer: &RawValue) -> Result<Option<RoundStage>, CallError> {
         let Some(required) = self.required(answer)? else { return Ok(None) };
         self.waiting = required.waiting(self.client.peer());
@@ -334,7 +336,7 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let end = ready!(self.poll_end(cx));
-        // What is still open is closed now, whenever this is dropped.
+        // Open questions are closed now, not when this is dropped.
         self.stage = RoundStage::Over;
         self.waiting = None;
         if let Some(stop) = self.stop.get() {
@@ -371,7 +373,7 @@ impl<R> fmt::Debug for RoundTrips<R> {
     }
 }
 
-/// Whether a call ended as its server had it: one that was refused for want of room never came to its handler.
+/// Whether the server's handler ended the call. A call that was refused for lack of room never reached it.
 const fn is_answer<R>(end: &Result<R, CallError>) -> bool {
     match end {
         Ok(_) => true,
@@ -380,12 +382,12 @@ const fn is_answer<R>(end: &Result<R, CallError>) -> bool {
     }
 }
 
-/// Hands progress to what all rounds share.
+/// Passes progress to the callback that all rounds share.
 fn relayed(on_progress: Arc<Mutex<OnProgress>>) -> impl FnMut(ProgressReport) + Send + 'static {
     move |progress| on_progress.lock().unwrap_or_else(PoisonError::into_inner)(progress)
 }
 
-/// An object with the members of another behind its own.
+/// Appends the members of an object to another.
 fn with_members(object: &[u8], members: &[u8]) -> Vec<u8> {
     let inner = |object: &[u8]| {
         let open = object.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);

@@ -1,8 +1,8 @@
-//! A call in several rounds, at the server: its handler goes on from one to the next (D48, MCP-M03).
+//! A call in several rounds at the server, whose handler goes on from one round to the next (D48, MCP-M03).
 //!
 //! The handler's future belongs to the request of the first round, which is answered with a result that asks for input
 //! and goes on without its requester. Each later round is a request of its own, whose handler ([`resume`]) brings the
-//! input and takes the outcome. Whatever ends a round early stops the first request, and so the handler.
+//! input and takes the outcome. If a round ends early, the first request is stopped, and so the handler.
 
 use std::{
     future::{Future, poll_fn},
@@ -27,7 +27,7 @@ use crate::peer::{
     running_request::RunningRequest,
 };
 
-/// Lets the handlers of this route ask, in a result where their revision has no other way.
+/// Lets the handlers of this route ask the client, by a result where the revision has no other way.
 pub(super) fn asking(route: Route, name: &str, suspended: &Arc<Suspended>) -> Route {
     let name: Arc<str> = name.into();
     let (table, route_name) = (Arc::clone(suspended), Arc::clone(&name));
@@ -49,46 +49,46 @@ struct Rounds {
     handling: BoxedHandler,
     /// The request of the first round.
     work: Arc<RunningRequest>,
-    /// What the client declared that it can be asked, by the places in [`ASKABLE`].
+    /// Which of [`ASKABLE`] the client declared, by place.
     declared: [bool; 3],
     route: Arc<str>,
     suspended: Arc<Suspended>,
     round: Round,
-    /// What the handler came to while nobody waited for it.
+    /// The handler's output, if it ended between two rounds.
     outcome: Option<HandlerOutput>,
-    /// Where it waits for its token meanwhile.
+    /// The place of its waker at the token meanwhile.
     waits_at: Option<u32>,
 }
 
-/// Who waits for the handler.
+/// The request that waits for the handler.
 enum Round {
     /// The request that it began with.
     First,
     /// A later one.
     Later(oneshot::Sender<HandlerOutput>),
-    /// Nobody: the client was asked for input.
+    /// None: the client was asked for input.
     Between(Pause),
-    /// Nobody any more.
+    /// None any more.
     Over,
 }
 
-/// The client is to come back.
+/// The wait for the client's retry.
 struct Pause {
     reservation: Reservation,
-    /// It has this long.
+    /// The end of its time.
     time: Pin<Box<Sleep>>,
-    /// Whether the answer that asked it has left, as long as that is not known of a later round.
+    /// Whether the answer that asked the client was written; `None` once that is known.
     delivered: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
 impl Pause {
-    /// The client's retry, or why there is none.
+    /// Waits for the client's retry, or the cause why none comes.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, CauseCode>> {
         if let Poll::Ready(retry) = Pin::new(&mut self.reservation.retry).poll(cx) {
             return Poll::Ready(retry.map_err(|_abandoned| CauseCode::Caller));
         }
         match self.delivered.as_mut().map(|delivered| delivered.as_mut().poll(cx)) {
-            // It does not know that it was asked.
+            // The client does not know that it was asked.
             Some(Poll::Ready(false)) => return Poll::Ready(Err(CauseCode::Caller)),
             Some(Poll::Ready(true)) => self.delivered = None,
             Some(Poll::Pending) | None => {}
@@ -116,21 +116,21 @@ impl Rounds {
         }
     }
 
-    /// The client comes back, or does not.
+    /// Looks for the client's retry, or its absence.
     fn poll_retry(&mut self, cx: &mut Context<'_>) {
         let Round::Between(pause) = &mut self.round else { return };
         let cause = match pause.poll(cx) {
             Poll::Ready(Ok(retry)) => return self.begin_round(retry),
             Poll::Ready(Err(cause)) => cause,
-            // The driver wakes handlers at the end: a shielded one does not hear of it otherwise.
+            // The driver wakes handlers at the end of the connection: a shielded one would not notice otherwise.
             Poll::Pending if !self.work.shared.lock().conn.is_open() => CauseCode::Disconnect,
             Poll::Pending => return,
         };
         self.give_up(cause);
     }
 
-    /// Nobody will wait for the handler any more. Its token ends its questions; a shielded handler's does not fire, so
-    /// they are ended here. Whether there were any to end.
+    /// Stops the handler: no request will wait for it any more. Its token ends its questions; the token of a shielded
+    /// handler does not fire, so they are ended here. Returns whether there were any to end.
     fn give_up(&mut self, cause: CauseCode) -> bool {
         self.round = Round::Over;
         let fires = self.work.stop(Cause::new(cause));
@@ -149,7 +149,7 @@ impl Rounds {
         }
     }
 
-    /// Asks what the handler wants to know, if somebody waits who can be asked. Whether anything came of it.
+    /// Asks the handler's questions, if a client waits that can be asked. Returns whether anything changed.
     fn ask(&mut self) -> bool {
         let Some(asking) = self.work.attached::<Asking>().filter(|asking| asking.has_unsent()) else { return false };
         match &self.round {
@@ -201,7 +201,8 @@ impl Rounds {
         true
     }
 
-    /// Hands the outcome to whoever waits for it; once nobody does, or it is to stop, it is the end of the first request.
+    /// Passes the outcome to the request that waits for it. If none does any more, or the handler must stop, it is the end
+    /// of the first request.
     fn settle(&mut self, outcome: HandlerOutput, cx: &Context<'_>) -> Poll<HandlerOutput> {
         match std::mem::replace(&mut self.round, Round::Over) {
             Round::First | Round::Over => Poll::Ready(outcome),
@@ -233,7 +234,7 @@ impl Future for Rounds {
             };
             match outcome {
                 Poll::Ready(outcome) => return this.settle(outcome, cx),
-                // The next turn watches for the client, and polls the handler again where it was answered at once.
+                // The next turn looks for the client, and polls the handler again if it was answered at once.
                 Poll::Pending if this.ask() => {}
                 Poll::Pending => return Poll::Pending,
             }
@@ -241,7 +242,7 @@ impl Future for Rounds {
     }
 }
 
-/// What a request does that brings the input of an earlier one; `None` if it does not.
+/// Makes the future of a request that brings the input of an earlier one; `None` for any other request.
 fn resume(
     request: &OnRequest,
     route: &str,

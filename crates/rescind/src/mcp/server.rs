@@ -17,12 +17,12 @@ use crate::peer::{
     route,
 };
 
-/// A server of tools that speaks all five revisions, or those it is [given](Self::revisions): whichever its client asks
-/// for, request by request (D2).
+/// A server of tools. It speaks all five revisions, or those that [`revisions`](Self::revisions) sets; the client chooses,
+/// request by request (D2).
 ///
-/// It answers `initialize`, `server/discover`, `ping`, `tools/list` and `tools/call`. A call is stopped as every
-/// request is: its token fires, and what it awaits in the name of the request is cancelled with it; after its grace
-/// it is dropped; nothing is answered to a client that cancelled (MCP-C06).
+/// It answers `initialize`, `server/discover`, `ping`, `tools/list` and `tools/call`. A call is stopped like every
+/// request: its token fires, and everything that it awaits in the name of the request is cancelled; after its grace it is
+/// dropped; a client that cancelled gets no answer (MCP-C06).
 #[must_use = "nothing is served until `serve` or `accept`"]
 pub struct Server {
     builder: Builder,
@@ -32,19 +32,19 @@ pub struct Server {
     suspended: SuspendLimits,
 }
 
-/// What the server says of itself.
+/// The server's description of itself.
 struct Face {
     info: Implementation,
     instructions: Option<Box<str>>,
     capabilities: Map<String, Value>,
-    /// Capabilities that clients of one revision are told of.
+    /// Capabilities for clients of one revision.
     capabilities_in: Vec<(Revision, String, Value)>,
-    /// Those it speaks, the newest first.
+    /// The revisions that it speaks, the newest first.
     revisions: Vec<Revision>,
 }
 
 impl Server {
-    /// A server of this name and version, without tools.
+    /// Makes a server of this name and version, without tools.
     pub fn new(name: &str, version: &str) -> Self {
         let info = Implementation { name: name.to_owned(), version: version.to_owned() };
         let face = Face {
@@ -63,53 +63,53 @@ impl Server {
         }
     }
 
-    /// How the server is to be used, in words for the model.
+    /// Sets the instructions for the model: how the server is to be used.
     pub fn instructions(mut self, text: &str) -> Self {
         self.face.instructions = Some(text.into());
         self
     }
 
-    /// Speaks these revisions and refuses the others; all five without.
+    /// Limits the server to these revisions; it refuses the others. Without, it speaks all five.
     ///
-    /// For a server that cannot do without something that a revision lacks: one that sends its client requests outside
-    /// of tools cannot speak 2026-07-28 (MCP-M03).
+    /// For a server that needs something that a revision lacks: one that sends requests to its client outside of tools
+    /// cannot speak 2026-07-28 (MCP-M03).
     pub fn revisions(mut self, speaks: &[Revision]) -> Self {
         self.face.revisions = Revision::ALL.into_iter().filter(|revision| speaks.contains(revision)).collect();
         self
     }
 
-    /// How many calls may wait, between two rounds, for a client that was asked for input (2026-07-28), and how long each:
-    /// 64 and 10 minutes without.
+    /// Limits how many calls may wait between two rounds for a client that was asked for input (2026-07-28), and how long
+    /// each may wait. Default 64, and 10 minutes.
     ///
-    /// A client need not come back, and most cannot say so: a call whose time is up is stopped as by a timeout. One that
-    /// would be too many is not asked for; its question fails with -31004.
+    /// A client need not call again, and most cannot report that they will not. A call whose time is up is stopped as by a
+    /// timeout. A question that would exceed the limit fails with -31004.
     pub const fn suspended(mut self, most: usize, time: Duration) -> Self {
         self.suspended = SuspendLimits { most, time };
         self
     }
 
-    /// One more capability, whose routes are added by [`with`](Self::with).
+    /// Declares a capability, whose handlers are added by [`with`](Self::with).
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.face.capabilities.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same for clients of that revision alone. Of two objects of the same name both count.
+    /// Declares a capability for clients of that revision alone. Two objects of the same name are merged.
     pub fn capability_in(mut self, revision: Revision, name: &str, value: impl Into<Value>) -> Self {
         self.face.capabilities_in.push((revision, name.to_owned(), value.into()));
         self
     }
 
-    /// Has `guard` look at each request before its handler is called; an error is its answer.
+    /// Calls `guard` before the handler of each request; its error is the answer.
     pub fn guard(mut self, guard: impl Fn(&OnRequest) -> Result<(), ErrorObject> + Send + Sync + 'static) -> Self {
         self.guards.push(Arc::new(guard));
         self
     }
 
-    /// A tool whose schema is that of its handler's arguments.
+    /// Adds a tool whose schema is that of its handler's arguments.
     ///
-    /// Its calls run in tasks of their own. One that computes must await something of its
-    /// [`Context`](crate::peer::Context) between two pieces of work, and what never awaits belongs in
+    /// Its calls run in tasks of their own. A call that computes must await something of its
+    /// [`Context`](crate::peer::Context) between two pieces of work, and code that never awaits belongs in
     /// [`Context::spawn_blocking`](crate::peer::Context::spawn_blocking): see [`ToolHandler`](super::ToolHandler).
     #[cfg(feature = "schemars")]
     pub fn tool<Args, H>(self, name: &str, description: &str, handler: H) -> Self
@@ -120,14 +120,14 @@ impl Server {
         self.with_tool(Tool::new(name, description, handler))
     }
 
-    /// A tool with settings of its own. Of two of the same name the last counts.
+    /// Adds a tool with settings of its own. Of two tools of the same name the last counts.
     pub fn with_tool(mut self, tool: Tool) -> Self {
         self.tools.retain(|known| known.name != tool.name);
         self.tools.push(tool);
         self
     }
 
-    /// Everything else that a connection can be told: observers, filters, limits, routes.
+    /// Changes everything else of the connection: observers, filters, limits, routes.
     pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
         self.builder = change(self.builder);
         self
@@ -142,7 +142,7 @@ impl Server {
         self.into_builder().serve(transport).await
     }
 
-    /// The same with a handle; see [`Builder::accept`].
+    /// Serves the client, and returns a handle of the connection; see [`Builder::accept`].
     pub fn accept(self, transport: impl Into<Transport>) -> (Peer, Driver) {
         self.into_builder().accept(transport)
     }
@@ -203,7 +203,7 @@ impl Server {
 }
 
 impl Face {
-    /// The answer to `initialize`.
+    /// Answers `initialize`.
     fn greeting(&self, hello: &InitializeParams) -> Result<Value, ErrorObject> {
         let asked = &hello.protocol_version;
         let revision = Revision::agreed(asked, &self.revisions).ok_or_else(|| self.unsupported(asked))?;
@@ -216,7 +216,7 @@ impl Face {
         Ok(greeting)
     }
 
-    /// The answer to `server/discover`: to be asked again each time, for the next process may have other tools.
+    /// Answers `server/discover`. The answer may not be cached: the next process may have other tools.
     fn introduction(&self) -> Value {
         let mut introduction = json!({
             "resultType": "complete",
@@ -230,7 +230,7 @@ impl Face {
         introduction
     }
 
-    /// What clients of that revision are told that it can do.
+    /// The capabilities for clients of that revision.
     fn capabilities(&self, revision: Revision) -> Map<String, Value> {
         let mut capabilities = self.capabilities.clone();
         for (_, name, value) in self.capabilities_in.iter().filter(|(of, ..)| *of == revision) {
@@ -246,7 +246,7 @@ impl Face {
         self.revisions.iter().map(|revision| revision.date()).collect()
     }
 
-    /// A request that names a revision names one that is spoken here.
+    /// Refuses a request that names a revision which is not spoken here.
     fn speaks(&self, request: &OnRequest) -> Result<(), ErrorObject> {
         let named = request.params().and_then(|params| json::lookup(params, &["_meta", VERSION_IN_META]));
         let Some(named) = named else { return Ok(()) };
@@ -267,7 +267,7 @@ impl Face {
     }
 }
 
-/// The params of the notification that a client will not come back.
+/// The params of the notification that a client will not call again.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Abandoned {
@@ -287,7 +287,7 @@ struct ListToolsParams {
     cursor: Option<Value>,
 }
 
-/// The params of `tools/call`, as far as they matter to a call of no tool.
+/// The params of `tools/call`, as far as an unknown tool needs them.
 #[derive(Deserialize)]
 struct CallToolParams {
     name: String,

@@ -10,9 +10,9 @@ use std::{
 use super::input::PendingRetry;
 use crate::peer::{Cause, Outcome, Peer, Receipt, ReceiptFuture, StopHandle, Stoppable, shared::PeerShared};
 
-/// What a call and its stop handles share.
+/// The state that a call in rounds and its stop handles share.
 pub(super) struct RoundsStopState {
-    /// No handle: one that stops a call keeps no connection open.
+    /// Not a `Peer`: a stop handle must not keep the connection open.
     shared: Arc<PeerShared>,
     state: Mutex<RoundsStopRecord>,
 }
@@ -21,23 +21,23 @@ pub(super) struct RoundsStopState {
 struct RoundsStopRecord {
     /// The round that is pending.
     round: Option<StopHandle>,
-    /// Between two rounds: what stops the open questions, and who waits at the server, if it wants to hear of it.
+    /// Between two rounds: the stop handles of the open questions, and the server's handler if it wants to be told.
     questions: Vec<StopHandle>,
     waiting: Option<Weak<PendingRetry>>,
     is_over: bool,
-    /// Why it is to stop.
+    /// The cause of its stop.
     cause: Option<Cause>,
-    /// Whoever awaits the call, between two rounds.
+    /// The waker of the caller, between two rounds.
     waker: Option<Waker>,
 }
 
 impl RoundsStopState {
-    /// For a call that is in no round yet.
+    /// Makes the state of a call that is in no round yet.
     pub(super) fn new(peer: &Peer) -> Self {
         Self { shared: Arc::clone(peer.shared()), state: Mutex::default() }
     }
 
-    /// A round begins; or why it must not, if the call was stopped since its caller last looked.
+    /// Begins a round, or returns the cause if the call was stopped since its caller last looked.
     pub(super) fn begin(&self, round: StopHandle) -> Result<(), Cause> {
         let mut state = self.lock();
         match &state.cause {
@@ -50,14 +50,14 @@ impl RoundsStopState {
         }
     }
 
-    /// The server waits for input, and these questions are open.
+    /// Notes that the server waits for input, with these questions open.
     pub(super) fn enter(&self, questions: Vec<StopHandle>, waiting: Option<&Arc<PendingRetry>>) {
         let mut state = self.lock();
         state.round = None;
         (state.questions, state.waiting) = (questions, waiting.map(Arc::downgrade));
     }
 
-    /// Between two rounds: why the call is to stop, if it is; else its caller is woken when it is.
+    /// Returns the cause if the call was stopped between two rounds; else its caller is woken when it is.
     pub(super) fn pause(&self, cx: &Context<'_>) -> Option<Cause> {
         let mut state = self.lock();
         state.round = None;
@@ -65,7 +65,7 @@ impl RoundsStopState {
         state.cause.clone()
     }
 
-    /// The call has ended.
+    /// Notes that the call has ended.
     pub(super) fn end(&self) {
         self.lock().is_over = true;
     }
@@ -76,8 +76,8 @@ impl RoundsStopState {
 }
 
 impl Stoppable for RoundsStopState {
-    /// During a round the server is told. Between two rounds no request is pending: the open questions are closed whether
-    /// the call is polled or not, the server is not asked again, and hears so if it wants to.
+    /// Cancels the pending round. Between two rounds no request is pending: the open questions are closed, whether the call
+    /// is polled or not, the server is not asked again, and it is told so if it wants to know.
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
         let (round, is_over, waker, questions, waiting) = {
             let mut state = self.lock();
@@ -109,7 +109,7 @@ impl Stoppable for RoundsStopState {
         }
     }
 
-    /// That of the latest round.
+    /// The receipt of the latest round.
     fn receipt(&self) -> Option<Receipt> {
         self.lock().round.as_ref()?.receipt()
     }

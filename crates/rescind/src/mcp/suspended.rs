@@ -24,7 +24,7 @@ pub(super) struct Suspended {
     table: Mutex<SuspendedTable>,
 }
 
-/// How many handlers may wait for their client, and how long each.
+/// The limits on handlers that wait for their client: how many, and how long each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SuspendLimits {
     pub(super) most: usize,
@@ -40,7 +40,7 @@ impl Default for SuspendLimits {
 #[derive(Debug, Default)]
 struct SuspendedTable {
     waiting: HashMap<Box<str>, SuspendedHandler>,
-    /// How many states were given out.
+    /// How many states were issued.
     given: u64,
 }
 
@@ -50,20 +50,20 @@ struct SuspendedHandler {
     retry: oneshot::Sender<Retry>,
 }
 
-/// The client came back.
+/// A client's new request that brings the input.
 #[derive(Debug)]
 pub(super) struct Retry {
-    /// What it sent for `inputResponses`.
+    /// Its `inputResponses`.
     pub(super) responses: Value,
     /// Its new request.
     pub(super) work: Arc<RunningRequest>,
-    /// Where the outcome of this round goes.
+    /// Takes the outcome of this round.
     pub(super) outcome: oneshot::Sender<HandlerOutput>,
-    /// Hands the handler's request over to the new one, which stops it from now on.
+    /// Passes the handler's first request to the new one, which can stop it from now on.
     pub(super) suspended: oneshot::Sender<Arc<RunningRequest>>,
 }
 
-/// A place in the table; given back when dropped.
+/// A place in the table, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Reservation {
     table: Arc<Suspended>,
@@ -80,7 +80,7 @@ impl Suspended {
         self.limits.time
     }
 
-    /// A place for a handler of this route; `None` if all are taken.
+    /// Reserves a place for a handler of this route; `None` if all are taken.
     pub(super) fn enter(self: &Arc<Self>, route: &Arc<str>) -> Option<Reservation> {
         let mut table = self.lock();
         if table.waiting.len() >= self.limits.most {
@@ -94,7 +94,7 @@ impl Suspended {
         Some(Reservation { table: Arc::clone(self), state, retry })
     }
 
-    /// Takes the handler of this route that waits under `state`, once.
+    /// Removes the handler of this route that waits under `state`, once.
     pub(super) fn remove(&self, state: &str, route: &str) -> Option<oneshot::Sender<Retry>> {
         let mut table = self.lock();
         if &*table.waiting.get(state)?.route != route {
@@ -103,7 +103,7 @@ impl Suspended {
         table.waiting.remove(state).map(|entry| entry.retry)
     }
 
-    /// The client says that it will not come back.
+    /// Ends the wait of a handler whose client will not call again.
     pub(super) fn abandon(&self, state: &str) {
         let abandoned = self.lock().waiting.remove(state);
         drop(abandoned);

@@ -14,20 +14,20 @@ use crate::peer::{
     route,
 };
 
-/// A tool: its name, what clients are told of it, its function, and how its calls are stopped. Clones share the function.
+/// A tool: its name, its declaration for clients, its function, and how its calls are stopped. Clones share the function.
 #[derive(Clone, Debug)]
 #[must_use = "a tool is nothing until a server has it"]
 pub struct Tool {
     pub(super) name: Box<str>,
     pub(super) declaration: Map<String, Value>,
-    /// Members of the declaration for clients of one revision.
+    /// Members of the declaration for clients of one revision alone.
     pub(super) declared_in: Vec<(Revision, String, Value)>,
     pub(super) route: Route,
 }
 
 impl Tool {
-    /// A tool whose schema is that of its handler's arguments; if the handler returns [`Structured`](super::Structured),
-    /// its result has a schema too.
+    /// Makes a tool whose schema is that of its handler's arguments. If the handler returns
+    /// [`Structured`](super::Structured), its result has a schema too.
     #[cfg(feature = "schemars")]
     pub fn new<Args, H>(name: &str, description: &str, handler: H) -> Self
     where
@@ -37,13 +37,13 @@ impl Tool {
         Self::with_schema(name, description, schemars::schema_for!(H::Arguments).to_value(), handler)
     }
 
-    /// A tool with this JSON schema of its arguments.
+    /// Makes a tool with this JSON schema of its arguments.
     pub fn with_schema<Args, H: ToolHandler<Args>>(name: &str, description: &str, schema: Value, handler: H) -> Self {
         let mut schema = match schema {
             Value::Object(schema) => schema,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
         };
-        // The protocol has it be an object's.
+        // The protocol requires the schema of an object.
         schema.entry("type").or_insert_with(|| "object".into());
         let mut declaration = Map::new();
         declaration.insert("name".to_owned(), name.into());
@@ -68,14 +68,14 @@ impl Tool {
         &self.name
     }
 
-    /// The same tool with another function: its name, its declaration and how its calls are stopped stay.
+    /// Replaces the function of the tool; its name, its declaration and how its calls are stopped stay.
     pub fn handled_by<Args>(mut self, handler: impl ToolHandler<Args>) -> Self {
         self.route.handler = handler.erased().0;
         self
     }
 
-    /// Has `take` look at each call first, and answer those that it gives a future for, with any JSON; the others are
-    /// the tool's. An error is the call's answer.
+    /// Calls `take` before each call of the tool. If it returns a future, that answers the call, with any JSON; else the
+    /// tool does. Its error is the call's answer.
     pub fn intercepted<F, Fut, T>(mut self, take: F) -> Self
     where
         F: Fn(&OnRequest) -> Result<Option<Fut>, ErrorObject> + Send + Sync + 'static,
@@ -86,13 +86,13 @@ impl Tool {
         self
     }
 
-    /// How its calls are stopped: their grace, a shield, a time limit (D22).
+    /// Changes how its calls are stopped: their grace, a shield, a time limit (D22).
     pub fn route(mut self, change: impl FnOnce(Route) -> Route) -> Self {
         self.route = change(self.route);
         self
     }
 
-    /// A title for people.
+    /// Sets a title for people.
     pub fn title(mut self, title: &str) -> Self {
         self.declaration.insert("title".to_owned(), title.into());
         self.hint("title", title)
@@ -132,19 +132,19 @@ impl Tool {
         self
     }
 
-    /// One more member of what clients are told, such as `icons` or `_meta`.
+    /// Adds a member to the declaration, such as `icons` or `_meta`.
     pub fn declare(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.declaration.insert(member.to_owned(), value.into());
         self
     }
 
-    /// The same for clients of that revision alone.
+    /// Adds a member to the declaration for clients of that revision alone.
     pub fn declare_in(mut self, revision: Revision, member: &str, value: impl Into<Value>) -> Self {
         self.declared_in.push((revision, member.to_owned(), value.into()));
         self
     }
 
-    /// What clients of that revision are told of it.
+    /// The declaration for clients of that revision.
     pub(super) fn declaration(&self, revision: Revision) -> Value {
         let mut declaration = self.declaration.clone();
         let added = self.declared_in.iter().filter(|(of, ..)| *of == revision);
@@ -168,11 +168,11 @@ pub struct NoArguments {}
 ///
 /// # Tools that compute
 ///
-/// Each call runs in a task of its own, so that other calls, and the cancel of this one, are read meanwhile (D50). A
-/// tool that computes is reported and stopped at every await of its [`Context`](crate::peer::Context):
+/// Each call runs in a task of its own, so that other calls, and the cancel of this one, are read meanwhile (D50). A tool
+/// that computes can be stopped at every await of its [`Context`](crate::peer::Context):
 /// [`progress`](crate::peer::Context::progress), [`notify`](crate::peer::Context::notify),
-/// [`checkpoint`](crate::peer::Context::checkpoint). Between two of them it has its thread for itself, and on a runtime
-/// with one thread the whole connection waits. What computes for long without an await, or blocks, belongs in
+/// [`checkpoint`](crate::peer::Context::checkpoint). Between two of them it occupies its thread, and on a runtime with one
+/// thread the whole connection waits. Code that computes for long without an await, or blocks, belongs in
 /// [`spawn_blocking`](crate::peer::Context::spawn_blocking).
 ///
 /// ```
@@ -200,9 +200,9 @@ pub struct NoArguments {}
     note = "4. its future is `Send`: no `Rc`, `RefCell` borrow or `MutexGuard` is held across an `.await`"
 )]
 pub trait ToolHandler<Args>: Send + Sync + 'static {
-    /// What it takes.
+    /// The type of its arguments.
     type Arguments: DeserializeOwned;
-    /// What it returns.
+    /// The type of its result.
     type Output: ToolOutput;
 
     #[doc(hidden)]
@@ -258,12 +258,12 @@ tools!(A B C D E1 G);
 fn arguments<T: DeserializeOwned>(scope: &OnRequest) -> Result<T, serde_json::Error> {
     let given = scope.params().and_then(|params| json::member(params, "arguments")).unwrap_or(b"{}");
     if given.first() != Some(&b'{') {
-        return Err(serde::de::Error::custom("they are no object"));
+        return Err(serde::de::Error::custom("they are not an object"));
     }
     serde_json::from_slice(given)
 }
 
-/// Since 2025-11-25 the model is told, so that it can correct itself; before, the client was.
+/// Refuses arguments: since 2025-11-25 with a result for the model, which can correct itself; before, with an error.
 fn refuse(error: &serde_json::Error, revision: Revision) -> Result<BoxedHandler, ErrorObject> {
     let message = format!("invalid arguments: {error}");
     if revision < Revision::V2025_11_25 {

@@ -1,4 +1,4 @@
-//! What a tool call results in.
+//! The result of a tool call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,33 +8,33 @@ use crate::peer::ErrorObject;
 
 /// The result of a tool call.
 ///
-/// A tool returns this, or what becomes it: text, one [`Content`] or several, or `()`.
+/// A tool returns this, or a value that becomes it: text, one [`Content`] or several, or `()`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// For the model.
+    /// The content for the model.
     #[serde(default)]
     pub content: Vec<Content>,
-    /// For programs: an object.
+    /// The result for programs: an object; since 2026-07-28 any JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
-    /// The tool failed, and the model is told why.
+    /// The tool failed, and the content says why.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// Since 2026-07-28: `complete`, or what the server wants first. Absent means `complete`.
+    /// Since 2026-07-28: `complete`, or the kind of an incomplete result. Absent means `complete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_type: Option<Box<str>>,
 }
 
 impl ToolResult {
-    /// The tool failed, in words for the model; a protocol's error is an [`ErrorObject`] instead.
+    /// Makes a failed result, with a message for the model. An error of the protocol is an [`ErrorObject`] instead.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::from(message.into()) }
     }
 
-    /// An object for programs, and the same as text for those that know no such thing.
+    /// Makes a result for programs, with the same JSON as text for the model and for clients that read no other.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl ToolResult {
         Ok(Self { structured_content: Some(object.clone()), ..Self::from(object.to_string()) })
     }
 
-    /// All its text, line by line.
+    /// Joins the text of its content, line by line.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<_> = self.content.iter().filter_map(Content::as_text).collect();
@@ -82,7 +82,7 @@ impl From<Vec<Content>> for ToolResult {
     }
 }
 
-/// What a tool may return: anything that becomes a [`ToolResult`], or [`Structured`].
+/// A value that a tool may return: anything that becomes a [`ToolResult`], or `Structured`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the result of a tool",
     note = "a tool returns `Result<T, E>`, where `T` is text, `()`, `Content`, `ToolResult` or `Structured<…>`",
@@ -95,7 +95,7 @@ pub trait ToolOutput: Send + 'static {
         None
     }
 
-    /// The result for a client of this revision.
+    /// Makes the result for a client of this revision.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ pub struct Content(
 );
 
 impl Content {
-    /// Text.
+    /// Makes a block of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self(json!({ "type": "text", "text": text.into() }))
