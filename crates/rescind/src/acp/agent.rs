@@ -18,7 +18,7 @@ use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, Route, 
 
 /// An agent for one client.
 ///
-/// It answers `initialize`, `session/new` and `session/close`; `session/prompt` is yours. `session/cancel` and
+/// It answers `initialize`, `session/new` and `session/close`; you handle `session/prompt`. `session/cancel` and
 /// `session/close` cancel the turn of their session (ACP-08, ACP-10).
 #[must_use = "nothing is served until `serve` or `accept`"]
 pub struct Agent {
@@ -32,7 +32,7 @@ pub struct Agent {
 type OnClose = Box<dyn Fn(&str) + Send + Sync>;
 
 impl Agent {
-    /// An agent of this name and version.
+    /// Makes an agent of this name and version.
     pub fn new(name: &str, version: &str) -> Self {
         Self {
             builder: Peer::builder(None),
@@ -43,37 +43,37 @@ impl Agent {
         }
     }
 
-    /// One more of its `agentCapabilities`.
+    /// Declares one of its `agentCapabilities`.
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.capabilities.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Declares that it understands cancels, as the proposal of 2025-11-13 has it (ACP-20), to every client. Unasked
-    /// it declares it to clients that do.
+    /// Declares to every client that the agent understands cancels, as in the proposal of 2025-11-13 (ACP-20). Without, it
+    /// declares that only to clients that declare the same.
     pub fn declare_cancellation(self) -> Self {
         self.capability("cancellation", json!({ "request": true }))
     }
 
-    /// Opens sessions: the handler of `session/new` gives a [`Session`]. Without one, sessions are numbered.
+    /// Handles `session/new`: opens sessions, and returns a [`Session`]. Without a handler, sessions are numbered.
     pub fn on_new_session<Args>(self, handler: impl IntoRoute<Args>) -> Self {
         self.with(|builder| builder.on_request("session/new", handler))
     }
 
-    /// Runs turns: the handler of `session/prompt` takes a [`Turn`](super::Turn) and gives a
+    /// Handles `session/prompt`: runs a turn. The handler takes a [`Turn`](super::Turn) and returns a
     /// [`StopReason`](super::StopReason).
     pub fn on_prompt<Args>(self, handler: impl IntoRoute<Args>) -> Self {
         let prompt = self.turns.track(handler.into_route());
         self.with(|builder| builder.on_request("session/prompt", prompt))
     }
 
-    /// Called with the id of a session that is closed, when the handler of its turn has ended.
+    /// Calls `on_close` with the id of a session that is closed, when the handler of its turn has ended.
     pub fn on_close(mut self, on_close: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_close = Some(Box::new(on_close));
         self
     }
 
-    /// Everything else that a connection can be told: observers, filters, limits, routes.
+    /// Changes everything else of the connection: observers, filters, limits, routes.
     pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
         self.builder = change(self.builder);
         self
@@ -88,7 +88,7 @@ impl Agent {
         self.into_builder().serve(transport).await
     }
 
-    /// The same with a handle; see [`Builder::accept`].
+    /// Serves the client, and returns a handle of the connection; see [`Builder::accept`].
     pub fn accept(self, transport: impl Into<Transport>) -> (Peer, Driver) {
         self.into_builder().accept(transport)
     }
@@ -129,7 +129,7 @@ impl Agent {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeParams {
-    /// Whatever it is, the answer is the version that we speak.
+    /// The answer is always the version that we speak.
     #[serde(rename = "protocolVersion")]
     _protocol_version: i64,
     #[serde(default)]
@@ -149,7 +149,7 @@ fn greeting(hello: &InitializeParams, info: &Implementation, capabilities: &Map<
     })
 }
 
-/// Sessions without a handler of their own.
+/// Opens sessions for an agent without a handler for them.
 fn numbered() -> Route {
     let last = AtomicU64::new(0);
     let next = move || {

@@ -24,11 +24,11 @@ pub struct Client {
     peer: Peer,
     info: Implementation,
     capabilities: Map<String, Value>,
-    /// What the agent said of itself, once the connection is open.
+    /// The agent's description of itself, once the connection is open.
     agent: Arc<OnceLock<AgentInfo>>,
 }
 
-/// What an agent says of itself, in its own words: untrusted.
+/// An agent's description of itself: untrusted.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AgentInfo {
@@ -36,9 +36,9 @@ pub struct AgentInfo {
     pub name: String,
     /// Its version; empty if it gave none.
     pub version: String,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Value,
-    /// Whether it declared that it understands cancels, as the proposal of 2025-11-13 has it (ACP-20).
+    /// Whether it declared that it understands cancels, as in the proposal of 2025-11-13 (ACP-20).
     pub declares_cancellation: bool,
 }
 
@@ -93,21 +93,21 @@ impl Client {
         Self { peer, info, capabilities, agent: Arc::default() }
     }
 
-    /// One more of its `clientCapabilities`.
+    /// Declares one of the `clientCapabilities`.
     #[must_use]
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.capabilities.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Declares that it understands cancels, as the proposal of 2025-11-13 has it (ACP-20). It turns that proposal
+    /// Declares that the client understands cancels, as in the proposal of 2025-11-13 (ACP-20). This turns that proposal
     /// on: the agent is then sent cancels only if it declares the same.
     #[must_use]
     pub fn declare_cancellation(self) -> Self {
         self.capability("cancellation", json!({ "request": true }))
     }
 
-    /// Opens the connection. It is never cancelled on the wire (ACP-21).
+    /// Shakes hands. The handshake is never cancelled on the wire (ACP-21).
     ///
     /// # Errors
     ///
@@ -129,13 +129,13 @@ impl Client {
         Ok(self.agent.get_or_init(|| agent).clone())
     }
 
-    /// What the agent said of itself when the connection was opened.
+    /// The agent's description of itself; `None` before the connection is open.
     #[must_use]
     pub fn agent(&self) -> Option<&AgentInfo> {
         self.agent.get()
     }
 
-    /// Opens a session in this folder, which is an absolute path.
+    /// Opens a session in this folder, an absolute path, and returns its id.
     ///
     /// # Errors
     ///
@@ -146,17 +146,17 @@ impl Client {
         Ok(session.session_id)
     }
 
-    /// Prompts: one turn.
+    /// Sends a prompt: one turn.
     ///
     /// Dropping the call stops the turn, as its handle does: one `session/cancel` is sent, and requests for
-    /// permission that belong to the turn are answered `cancelled` (D37). To go on listening to a turn that is being
+    /// permission that belong to the turn are answered `cancelled` (D37). To receive the rest of a turn that is being
     /// stopped, use [`cancel_turn`](Self::cancel_turn).
     pub fn prompt(&self, session: &str, text: &str) -> Call<StopReason> {
         let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
         self.peer.request("session/prompt", &params)
     }
 
-    /// Stops the turn of this session, whose [`prompt`](Self::prompt) goes on waiting for its answer.
+    /// Stops the turn of this session; its [`prompt`](Self::prompt) goes on waiting for the answer.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Client {
         self.peer.notify_now("session/cancel", &Session::new(session))
     }
 
-    /// Closes a session; its turn is cancelled (ACP-10).
+    /// Closes a session. Its turn is cancelled (ACP-10).
     ///
     /// # Errors
     ///

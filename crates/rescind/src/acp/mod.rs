@@ -1,15 +1,15 @@
-//! Agent Client Protocol, version 1: what every agent and client answers, and no more.
+//! Agent Client Protocol, version 1: the requests that every agent and client answers, and no more.
 //!
 //! An [`Agent`] answers `initialize`, opens and closes sessions and runs turns; a [`Client`] opens the connection,
 //! prompts, and answers requests for permission. Everything else is a route on the
-//! [`Builder`](crate::peer::Builder) beneath; who wants the whole protocol typed uses its SDK.
+//! [`Builder`](crate::peer::Builder) beneath. Programs that want the whole protocol typed use an SDK of it.
 //!
 //! # What Stop does
 //!
 //! A client stops a turn with `session/cancel`, or by dropping its [`prompt`](Client::prompt), which sends the same.
-//! At the agent the turn's token fires; whatever the turn awaits elsewhere is cancelled with it: permission requests,
-//! terminals, the tool calls on connections to MCP servers. When the handler has ended, the prompt is answered
-//! `stopReason: "cancelled"`, whatever it returned (ACP-08).
+//! At the agent the turn's token fires. Everything that the turn awaits elsewhere is cancelled with it: permission
+//! requests, terminals, tool calls on connections to MCP servers. When the handler has ended, the prompt is answered
+//! `stopReason: "cancelled"`, regardless of what the handler returned (ACP-08).
 
 mod agent;
 mod client;
@@ -26,10 +26,10 @@ pub use turn::{StopReason, Turn};
 
 use serde::{Deserialize, Serialize};
 
-/// The version spoken here.
+/// The version of the protocol.
 const VERSION: i64 = 1;
 
-/// Who speaks, as the handshake calls it.
+/// The name and version of a side, as the handshake has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Implementation {
     #[serde(default)]
@@ -38,7 +38,7 @@ struct Implementation {
     version: String,
 }
 
-/// A session: the result of `session/new`, and the params of what names nothing but a session.
+/// A session: the result of `session/new`, and the params of messages that name only a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
@@ -54,7 +54,7 @@ impl Session {
     }
 }
 
-/// What declares that a side understands cancels, in the proposal of 2025-11-13 (ACP-20).
+/// Whether a side declares that it understands cancels, as in the proposal of 2025-11-13 (ACP-20).
 fn declares_cancellation(capabilities: &serde_json::Value) -> bool {
     capabilities["cancellation"]["request"] == true
 }

@@ -5,16 +5,16 @@ use serde_json::Value;
 
 /// The params of `session/request_permission`.
 ///
-/// A client's handler of it needs no care for cancellation: when the turn is cancelled its token fires, and the
-/// agent is answered `cancelled` whatever it does (ACP-08).
+/// A client's handler of it needs no code for cancellation: when the turn is cancelled the handler's token fires, and the
+/// agent is answered `cancelled` regardless of what the handler returns (ACP-08).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionRequest {
     /// The session.
     pub session_id: String,
-    /// What is to be permitted, as the agent describes it.
+    /// The tool call that needs permission, as the agent describes it: untrusted.
     pub tool_call: Value,
-    /// What the person can choose from.
+    /// The choices.
     pub options: Vec<PermissionOption>,
 }
 
@@ -24,14 +24,14 @@ pub struct PermissionRequest {
 pub struct PermissionOption {
     /// Its id.
     pub option_id: String,
-    /// What the person reads.
+    /// Its text for the person.
     pub name: String,
     /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
     pub kind: String,
 }
 
 impl PermissionOption {
-    /// A choice.
+    /// Makes a choice.
     #[must_use]
     pub fn new(option_id: &str, name: &str, kind: &str) -> Self {
         Self { option_id: option_id.to_owned(), name: name.to_owned(), kind: kind.to_owned() }
@@ -41,11 +41,11 @@ impl PermissionOption {
 /// The result of `session/request_permission`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permission {
-    /// What the person chose, if the turn was not cancelled first.
+    /// The person's choice, or that the turn was cancelled first.
     pub outcome: PermissionOutcome,
 }
 
-/// What became of a request for permission.
+/// The outcome of a request for permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum PermissionOutcome {

@@ -14,10 +14,10 @@ use crate::peer::{
     handler::HandlerOutput,
 };
 
-/// The turn that a prompt handler runs: taken as a parameter.
+/// The turn that a prompt handler runs; the handler takes it as a parameter.
 ///
-/// Everything asked of the client through it, and every call that the handler makes on any connection, is part of
-/// the turn and ends with it.
+/// Everything asked of the client through it, and every call that the handler makes on any connection, is part of the
+/// turn and ends with it.
 #[derive(Clone, Debug)]
 pub struct Turn {
     prompt: Prompt,
@@ -33,7 +33,7 @@ struct Prompt {
     prompt: Vec<Value>,
 }
 
-/// Why a turn ended: the result of `session/prompt`.
+/// The reason why a turn ended: the result of `session/prompt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "stopReason", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -60,26 +60,26 @@ impl Turn {
         &self.prompt.session_id
     }
 
-    /// What the user asks: blocks of content.
+    /// The prompt: blocks of content.
     #[must_use]
     pub fn prompt(&self) -> &[Value] {
         &self.prompt.prompt
     }
 
-    /// The text of the prompt, block by block.
+    /// Joins the text of the prompt, line by line.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<_> = self.prompt.prompt.iter().filter_map(|block| block["text"].as_str()).collect();
         texts.join("\n")
     }
 
-    /// The request beneath: its token, its cause to stop, its tasks and processes.
+    /// The request beneath, with its token, its cause, its tasks and its processes.
     #[must_use]
     pub const fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Sends a `session/update`; `false` if the turn has been answered.
+    /// Sends a `session/update`. Returns `false` if the turn has been answered.
     pub async fn update(&self, update: &(impl Serialize + ?Sized)) -> bool {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -90,13 +90,13 @@ impl Turn {
         self.context.notify("session/update", &Update { session_id: self.session(), update }).await
     }
 
-    /// Says something to the user; `false` if the turn has been answered.
+    /// Sends a text to the user. Returns `false` if the turn has been answered.
     pub async fn say(&self, text: &str) -> bool {
         let content = json!({ "type": "text", "text": text });
         self.update(&json!({ "sessionUpdate": "agent_message_chunk", "content": content })).await
     }
 
-    /// Asks the user for permission to do what `tool_call` describes. No clock runs: people take their time.
+    /// Asks the user for permission for `tool_call`. No clock runs: people take their time.
     pub fn request_permission(
         &self,
         tool_call: &(impl Serialize + ?Sized),
@@ -127,15 +127,15 @@ pub(super) struct OpenTurns {
     running: watch::Sender<HashMap<Box<str>, usize>>,
 }
 
-/// A turn whose handler runs; dropping it is its end.
+/// A turn whose handler runs; dropping it ends the turn.
 struct RunningTurn {
     turns: OpenTurns,
     session: Box<str>,
 }
 
 impl OpenTurns {
-    /// Notes the turns of this route while they run, and has those that were cancelled say so, whatever their
-    /// handler made of it (ACP-08).
+    /// Tracks the turns of this route while they run, and answers cancelled ones as cancelled, regardless of what their
+    /// handler returned (ACP-08).
     pub(super) fn track(&self, prompt: Route) -> Route {
         let turns = self.clone();
         prompt.wrapped(move |scope, handling| {
@@ -179,7 +179,7 @@ impl Drop for RunningTurn {
     }
 }
 
-/// Whether the client asked for the end of the turn.
+/// Whether the client cancelled the turn.
 fn is_cancelled(context: &Context) -> bool {
     context.cause().is_some_and(|cause| cause.code == CauseCode::Caller)
 }

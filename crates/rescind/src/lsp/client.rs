@@ -60,8 +60,8 @@ impl Client {
         Self { peer, server: Arc::default() }
     }
 
-    /// Opens the session with these `InitializeParams`, and returns the `InitializeResult`. It is never cancelled on
-    /// the wire (LSP-06). Send nothing before it is ready.
+    /// Opens the session with these `InitializeParams`, and returns the `InitializeResult`. The handshake is never
+    /// cancelled on the wire (LSP-06). Send nothing before it is ready.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Client {
         Ok(self.server.get_or_init(|| result).clone())
     }
 
-    /// What the server said of itself when the session was opened: the `InitializeResult`.
+    /// The server's `InitializeResult`; `None` before the session is open.
     #[must_use]
     pub fn server(&self) -> Option<&Value> {
         self.server.get()

@@ -6,7 +6,7 @@ use rescind_proto::error_code;
 
 use crate::peer::ErrorObject;
 
-/// How far a session is.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SessionState {
     /// `initialize` has not come.
@@ -20,7 +20,7 @@ pub(super) enum SessionState {
     ShutDown,
 }
 
-/// How a session ended, as the server's process tells its parent.
+/// The end of a session, as the exit code of the server's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// After `shutdown`: exit code 0.
@@ -30,7 +30,7 @@ pub enum Exit {
 }
 
 impl SessionState {
-    /// A request arrives: whether it may be served.
+    /// Takes a request, or refuses it if the state does not allow it.
     pub(super) fn request(&mut self, method: &str) -> Result<(), ErrorObject> {
         match (*self, method) {
             (Self::Fresh, "initialize") => *self = Self::Initializing,
@@ -49,19 +49,19 @@ impl SessionState {
         Ok(())
     }
 
-    /// `initialize` is answered; after an error the client may try again.
+    /// Notes the answer to `initialize`; after an error the client may try again.
     pub(super) fn initialized(&mut self, succeeded: bool) {
         if *self == Self::Initializing {
             *self = if succeeded { Self::Running } else { Self::Fresh };
         }
     }
 
-    /// Whether a notification is heard: only `exit` always is.
+    /// Whether a notification is handled: only `exit` always is.
     pub(super) fn hears(self, method: &str) -> bool {
         method == "exit" || self == Self::Running
     }
 
-    /// What an end at this point is.
+    /// The exit if the session ended now.
     pub(super) const fn exit(self) -> Exit {
         match self {
             Self::ShutDown => Exit::Clean,

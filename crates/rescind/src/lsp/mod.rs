@@ -1,8 +1,8 @@
-//! Language Server Protocol: what every server and client answers, and no more.
+//! Language Server Protocol: the requests that every server and client answers, and no more.
 //!
 //! A [`Server`] answers `initialize` and `shutdown`, ends with `exit`, and keeps the order of these; a [`Client`]
-//! opens and closes the session. Everything else is a route of yours; who wants the whole protocol typed uses its
-//! crate of types with these routes, or its framework.
+//! opens and closes the session. Everything else is a route of yours. Programs that want the whole protocol typed use a
+//! crate of its types with these routes, or a framework.
 
 mod client;
 mod client_builder;
@@ -17,9 +17,9 @@ pub use server::Server;
 
 use crate::peer::{ErrorObject, error_code};
 
-/// The answer of a server that stops a request by itself: one that supports being asked again (LSP-03, LSP-07).
+/// Makes the error of a server that stops a request by itself, for a request that can be sent again (LSP-03, LSP-07).
 ///
-/// Of other requests [`ErrorObject::cancelled`] is the answer: -32803 goes on the wire.
+/// For other requests, return [`ErrorObject::cancelled`]: -32803 goes on the wire.
 #[must_use]
 pub fn server_cancelled(retrigger: bool) -> ErrorObject {
     ErrorObject::new(error_code::SERVER_CANCELLED, "the server cancelled this request")

@@ -19,9 +19,9 @@ use crate::peer::{
 
 /// A language server.
 ///
-/// It answers `initialize` and `shutdown`, ends at `exit`, refuses requests before (-32002) and after (-32600) and
-/// drops notifications there. A request that the client cancelled is answered all the same, once: with what its
-/// handler returns, or -32800 (LSP-01).
+/// It answers `initialize` and `shutdown` and ends at `exit`. Outside of the session it refuses requests (before with
+/// -32002, after with -32600) and drops notifications. A request that the client cancelled is still answered, once: with
+/// the result of its handler, or -32800 (LSP-01).
 #[must_use = "nothing is served until `serve`"]
 pub struct Server {
     builder: Builder,
@@ -29,16 +29,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of this name and version that can do nothing yet.
+    /// Makes a server of this name and version, without capabilities.
     pub fn new(name: &str, version: &str) -> Self {
         let greeting = json!({ "capabilities": {}, "serverInfo": { "name": name, "version": version } });
         Self { builder: Peer::builder(&LSP), greeting }
     }
 
-    /// What it can do: one of the `ServerCapabilities`.
+    /// Declares one of the `ServerCapabilities`.
     ///
-    /// Where the answer to `initialize` depends on its params, handle it like any other request; then this says
-    /// nothing.
+    /// If the answer to `initialize` depends on its params, handle `initialize` like any other request; then this has no
+    /// effect.
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.greeting["capabilities"][name] = value.into();
         self
@@ -54,14 +54,14 @@ impl Server {
         self.with(|builder| builder.on_notification(method, handler))
     }
 
-    /// Everything else that a connection can be told: observers, filters, limits.
+    /// Changes everything else of the connection: observers, filters, limits.
     pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
         self.builder = change(self.builder);
         self
     }
 
-    /// Serves the client on the other side of `transport` until `exit`, or the end of its input; how it ended is
-    /// what `main` should return.
+    /// Serves the client on the other side of `transport` until `exit` or the end of its input. Return the [`Exit`] from
+    /// `main`.
     ///
     /// # Errors
     ///

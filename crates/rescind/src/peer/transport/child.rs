@@ -1,8 +1,8 @@
 //! A server that this process starts.
 //!
-//! A task of its own, the supervisor, owns the process from its start until it is collected, so that the ladder of MCP-S02 is
-//! climbed to its end whoever drops what. The connection tells it when the child's stdin was closed and when its
-//! stdout has ended; it tells the connection when there is nothing more to wait for.
+//! A task of its own, the supervisor, owns the process from its start until it is collected, so that the ladder of MCP-S02
+//! is climbed to its end whatever else is dropped. The connection reports to it when the child's stdin was closed and when
+//! its stdout has ended; it reports to the connection when there is nothing more to wait for.
 
 use std::{
     fmt,
@@ -41,24 +41,24 @@ use crate::{
 
 /// Starts `command` and speaks to it through its standard input and output.
 ///
-/// It leads a process group of its own. Its standard error passes through to ours, unless the command says
-/// otherwise. Call it within a tokio runtime with I/O and time enabled.
+/// The child leads a process group of its own. Its standard error passes through to ours, unless the command sets
+/// another. Call this within a tokio runtime with I/O and time enabled.
 ///
 /// # Bounds
 ///
-/// What two pipes hold. An end takes at most 2.5 s, once the child has read what it was owed.
+/// The capacity of two pipes. Ending the child takes at most 2.5 s, once it has read what was sent to it.
 ///
 /// # When the other side dies
 ///
-/// What it wrote is still read, for at most 500 ms if something else holds its stdout open (D35); then calls end as
-/// [`CallError::Closed`](crate::peer::CallError::Closed). The status is in [`Child::wait`]. What it left in its
-/// group is killed.
+/// Its last output is still read, for at most 500 ms if another process holds its stdout open (D35); then calls end as
+/// [`CallError::Closed`](crate::peer::CallError::Closed). [`Child::wait`] returns the status. The rest of its group is
+/// killed.
 ///
 /// # Dropping it
 ///
 /// or ending the connection climbs the ladder of MCP-S02: its stdin is closed; 1.5 s later SIGTERM, 1 s later SIGKILL
-/// to its group. The connection's driver waits for that; if it is dropped itself, the ladder is climbed without it.
-/// When the runtime ends, the group is killed at once. It is always collected: no zombie is left.
+/// to its group. The connection's driver waits for that; if the driver is dropped, the ladder is climbed without it.
+/// When the runtime ends, the group is killed at once. The child is always collected: no zombie is left.
 ///
 /// # Errors
 ///
@@ -97,9 +97,9 @@ pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
     Ok((Transport::new(reader, writer), child))
 }
 
-/// A child process that is the other side of a connection: see [`child()`].
+/// A child process that is the other side of a connection; see [`child()`].
 ///
-/// Clones are the same child. Dropping them changes nothing for it.
+/// Clones are the same child. Dropping them does not end it.
 #[derive(Clone, Debug)]
 pub struct Child {
     leader: Leader,
@@ -114,13 +114,13 @@ impl Child {
         self.leader.id()
     }
 
-    /// Its standard error, once, if the command asked for a pipe. A pipe that nobody reads may hold the child up.
+    /// Takes its standard error, once, if the command asked for a pipe. A pipe that is not read may block the child.
     #[must_use]
     pub fn take_stderr(&self) -> Option<ChildStderr> {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// How it ended, if it has ended and was collected.
+    /// Its exit status, if it has ended and was collected.
     #[must_use]
     pub fn status(&self) -> Option<ExitStatus> {
         match self.shared.lock().status {
@@ -129,11 +129,11 @@ impl Child {
         }
     }
 
-    /// Waits for its end, and tells how it ended. It does not ask for it: that does the end of the connection.
+    /// Waits for its end, and returns its exit status. This does not end it; the end of the connection does.
     ///
     /// # Errors
     ///
-    /// How it ended cannot be found out: somebody else collected it.
+    /// Its status is not known, because other code of this process collected it.
     pub async fn wait(&self) -> io::Result<ExitStatus> {
         std::future::poll_fn(|cx| {
             let mut shared = self.shared.lock();
@@ -181,10 +181,10 @@ struct ChildState {
 enum ChildStatus {
     #[default]
     Alive,
-    /// Nothing more is to be read than what lies in the pipe.
+    /// It has ended: nothing more will come than the pipe holds.
     Ended,
     Collected(ExitStatus),
-    /// Somebody else collected it.
+    /// Other code of this process collected it.
     Lost,
 }
 
@@ -219,8 +219,8 @@ impl ChildShared {
 }
 
 impl ChildState {
-    /// What is still to be waited for. The connection closes stdin only after what it owed was written, and reads no
-    /// more then: nobody would empty the pipe.
+    /// What is still to be waited for. The connection closes stdin only after everything was written, and reads no more
+    /// then: nothing would empty the pipe.
     const fn open(&self) -> Open {
         Open {
             owed_server: false,
@@ -245,7 +245,7 @@ struct ChildReader {
 impl AsyncRead for ChildReader {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        // Asked before the pipe: what was written before the end is then in it.
+        // Checked before the pipe is read: everything written before the end is in the pipe then.
         let has_ended = {
             let mut state = self.shared.lock();
             let has_ended = !matches!(state.status, ChildStatus::Alive);
@@ -308,7 +308,7 @@ impl Drop for ChildWriter {
     }
 }
 
-/// Owns the process; a future that is ready when it is collected.
+/// The owner of the process; a future that is ready when the process is collected.
 struct Supervisor {
     shared: Arc<ChildShared>,
     leader: Leader,
@@ -324,7 +324,7 @@ impl Supervisor {
         Instant::after_origin(tokio::time::Instant::now().duration_since(self.origin))
     }
 
-    /// Takes in what the pipes tell.
+    /// Takes in the state of the pipes.
     fn listen(&mut self, cx: &Context<'_>, now: Instant) -> Open {
         let mut state = self.shared.lock();
         state.supervisor = Some(cx.waker().clone());
@@ -352,7 +352,7 @@ impl Future for Supervisor {
             let open = this.listen(cx, now);
             while let Some(step) = this.lifecycle.next(now, open) {
                 match step {
-                    // The pipes' own doing.
+                    // The pipes do that themselves.
                     Step::CloseStdin | Step::CloseClient => {}
                     Step::Terminate => this.leader.terminate(),
                     Step::Kill => this.leader.kill(),
@@ -367,7 +367,7 @@ impl Future for Supervisor {
 }
 
 impl Drop for Supervisor {
-    /// Whichever way it goes, the group is gone then and the child collected.
+    /// Kills the group and collects the child, for whatever reason the supervisor ends.
     fn drop(&mut self) {
         if !self.leader.has_ended() {
             self.leader.kill();

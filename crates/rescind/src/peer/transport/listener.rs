@@ -1,4 +1,4 @@
-//! Serving whoever connects.
+//! Accepting connections, and serving each.
 
 use std::{
     convert::Infallible,
@@ -14,18 +14,17 @@ use tokio::task::JoinSet;
 use super::Transport;
 use crate::peer::Builder;
 
-/// Waits for connections, and serves each.
+/// A listening socket, which accepts connections and can serve each.
 ///
 /// # Bounds
 ///
-/// [`max_connections`](Self::max_connections) at once; whoever comes then waits in the kernel's queue. What bounds a
-/// connection is its builder's. What goes on before a connection can speak (the opening of a WebSocket) delays no
-/// other one, and takes at most ten seconds.
+/// [`max_connections`](Self::max_connections) at once; further ones wait in the kernel's queue. The limits of a connection
+/// are those of its builder. The opening of a WebSocket delays no other connection, and takes at most ten seconds.
 ///
 /// # Dropping it
 ///
-/// nobody can connect any more; the path of a Unix socket is removed. Dropping [`serve`](Self::serve)'s future closes
-/// what it serves, at once, as dropping each driver does.
+/// closes the socket; the path of a Unix socket is removed. Dropping the future of [`serve`](Self::serve) closes its
+/// connections at once, as dropping each driver does.
 pub struct Listener {
     kind: ListenerKind,
     max_connections: usize,
@@ -40,17 +39,17 @@ enum ListenerKind {
     WebSocket(tokio::net::TcpListener, Vec<Box<str>>),
 }
 
-/// How long to wait when this process can open no more descriptors.
+/// The pause after an `accept` that failed: the connection was gone already, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 impl Listener {
-    /// Listens on a Unix socket at `path`. One that was left behind there, on which nobody listens, is replaced.
+    /// Listens on a Unix socket at `path`. A socket that was left behind there, on which no process listens, is replaced.
     ///
-    /// Who may connect is up to the permissions of the folder, and to the umask.
+    /// The permissions of the folder, and the umask, decide who may connect.
     ///
     /// # Errors
     ///
-    /// The path cannot be bound: somebody listens there, or something else is there.
+    /// The path cannot be bound: another process listens there, or it is not a socket.
     #[cfg(all(feature = "unix", unix))]
     pub fn unix(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
         use std::os::unix::fs::FileTypeExt;
@@ -69,7 +68,7 @@ impl Listener {
         Ok(Self::of(ListenerKind::Unix(Bound { inode: inode(&path), path, listener })))
     }
 
-    /// Listens on a TCP address. Whoever can reach it may connect: bind loopback unless that is meant.
+    /// Listens on a TCP address. Anyone who can reach it may connect: bind loopback unless that is meant.
     ///
     /// # Errors
     ///
@@ -79,10 +78,9 @@ impl Listener {
         tokio::net::TcpListener::bind(address).await.map(|listener| Self::of(ListenerKind::Tcp(listener)))
     }
 
-    /// Listens for WebSockets on a TCP address, whatever path they ask for.
+    /// Listens for WebSockets on a TCP address, on every path.
     ///
-    /// A page in a browser is turned away, unless its [origin](Self::allow_origin) is allowed: any page can reach
-    /// loopback.
+    /// A page in a browser is refused, unless its [origin](Self::allow_origin) is allowed: any page can reach loopback.
     ///
     /// # Errors
     ///
@@ -107,7 +105,7 @@ impl Listener {
         self
     }
 
-    /// How many connections [`serve`](Self::serve) serves at once. Default 1,024.
+    /// Limits how many connections [`serve`](Self::serve) serves at once. Default 1,024.
     #[must_use]
     pub const fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
@@ -127,11 +125,11 @@ impl Listener {
         }
     }
 
-    /// The next connection.
+    /// Waits for the next connection.
     ///
     /// # Errors
     ///
-    /// None can be accepted now; later one may.
+    /// No connection can be accepted now; a later one may.
     ///
     /// # Cancel safety
     ///
@@ -140,8 +138,8 @@ impl Listener {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// Serves each connection in a task of its own, with what `describe` describes: a [`Builder`], an
-    /// `mcp::Server` or an `acp::Agent`.
+    /// Serves each connection in a task of its own, with the [`Builder`], `mcp::Server` or `acp::Agent` that `describe`
+    /// makes.
     ///
     #[cfg_attr(all(feature = "mcp", feature = "tcp"), doc = "```no_run")]
     #[cfg_attr(not(all(feature = "mcp", feature = "tcp")), doc = "```ignore")]
@@ -152,8 +150,8 @@ impl Listener {
     /// # }
     /// ```
     ///
-    /// One connection's error is its own affair: see [`accept`](Self::accept) for a say in it. It does not return;
-    /// drop it to stop.
+    /// Errors of a connection are dropped; to handle them, use [`accept`](Self::accept). The future does not end; drop it
+    /// to stop.
     pub async fn serve<B: Into<Builder>>(self, describe: impl Fn() -> B) -> Infallible {
         let mut served = JoinSet::new();
         loop {
@@ -161,13 +159,12 @@ impl Listener {
                 let _ = served.join_next().await;
             }
             let accepted = poll_fn(|cx| {
-                // What has ended makes room.
+                // Connections that have ended make room.
                 while let Poll::Ready(Some(_)) = served.poll_join_next(cx) {}
                 self.poll_accept(cx)
             });
             match accepted.await {
                 Ok(transport) => drop(served.spawn(describe().into().serve(transport))),
-                // Whoever connected has gone already, or this process has too much open.
                 Err(_) => tokio::time::sleep(ACCEPT_BACKOFF).await,
             }
         }

@@ -1,13 +1,13 @@
-//! What carries the messages of a connection.
+//! Transports, which carry the messages of a connection.
 //!
-//! A transport is a reader and a writer of bytes, or a [`MessageStream`] that keeps messages apart by itself, as a
-//! WebSocket does. Whatever can be read and written can be one ([`Transport::new`], [`Transport::joined`]); those
-//! that most programs need are functions of this module.
+//! A transport is a reader and a writer of bytes, or a [`MessageStream`] that frames messages itself, as a WebSocket does.
+//! Anything that can be read and written can be one ([`Transport::new`], [`Transport::joined`]); the kinds that most
+//! programs need are functions of this module.
 //!
-//! What is asked of a reader and a writer: `poll_read` that gives 0 bytes at the end; `poll_write` that takes what it
-//! can and gives [`Poll::Pending`] when that is nothing, for what it took counts as sent (D15); `poll_flush` if it
-//! holds bytes back; `poll_shutdown` that is pending no longer than the other side may take to part. None may block,
-//! nor call the connection it carries.
+//! Requirements on a reader and a writer: `poll_read` returns 0 bytes at the end; `poll_write` takes as many bytes as it
+//! can and returns [`Poll::Pending`] if it can take none, since bytes that it took count as sent (D15); `poll_flush` is
+//! needed if bytes are held back; `poll_shutdown` is pending no longer than the other side may take to close. None of them
+//! may block, or call the connection that it carries.
 
 #[cfg(all(feature = "child", unix))]
 pub mod child;
@@ -55,48 +55,48 @@ pub struct Transport {
     kept: Vec<Box<dyn Any + Send>>,
 }
 
-/// A transport that keeps messages apart by itself.
+/// A transport that frames messages itself.
 ///
-/// Dropping it closes it at once, without a word to the other side.
+/// Dropping it closes it at once, without telling the other side.
 pub trait MessageStream: Send + Unpin {
-    /// The longest message to be taken in, in bytes; told once, before anything is read.
+    /// Sets the length of the longest message to take in, in bytes. Called once, before anything is read.
     fn limit(&mut self, max_message: usize);
 
-    /// What arrived next; `None` at the end.
+    /// Receives the next message; `None` at the end.
     ///
     /// # Errors
     ///
-    /// The link broke, or the peer sent what cannot be passed over.
+    /// The link broke, or the peer sent something that cannot be skipped.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>>;
 
-    /// Takes one message: JSON, with no line break in it. Once it is taken it counts as sent (D15).
+    /// Takes one message: JSON without a line break. Once taken it counts as sent (D15).
     ///
     /// # Errors
     ///
     /// Nothing can be sent any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
 
-    /// Ready when everything that was taken has left.
+    /// Ready when every message that was taken is written.
     ///
     /// # Errors
     ///
     /// Nothing can be sent any more.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Parts from the other side; given up after the builder's [`linger`](super::Builder::linger).
+    /// Closes the stream in order. The driver gives up after the builder's [`linger`](super::Builder::linger).
     ///
     /// # Errors
     ///
-    /// Of no consequence: it is the end either way.
+    /// They have no effect: the connection ends either way.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// What a [`MessageStream`] hands over.
+/// An item that a [`MessageStream`] received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A whole message.
     Message(Bytes),
-    /// Something that cannot be a message here: it is counted, and answered where somebody may wait for it.
+    /// Bytes that cannot be a message: they are counted, and answered where the peer may wait for an answer.
     Garbage(Bytes),
 }
 
@@ -106,27 +106,27 @@ pub(crate) enum Io {
     Messages(Messages),
 }
 
-/// Both ends in one value.
+/// A reader and writer in one value.
 pub(crate) trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for T {}
 
-/// A stream of messages, and its end if that came behind messages that were handed over first.
+/// A stream of messages, and its end if that came behind messages that are delivered first.
 pub(crate) struct Messages {
     stream: Box<dyn MessageStream>,
     end: Option<io::Result<()>>,
 }
 
-/// What one read gave.
+/// The result of one read.
 #[derive(Debug)]
 pub(crate) enum InputChunk {
-    /// So many bytes, in the buffer.
+    /// This many bytes, in the buffer.
     Bytes(usize),
     Arrivals(Vec<Arrival>),
     End,
 }
 
-/// Messages are taken in together up to this many bytes, so that their answers leave together.
+/// Messages of up to this many bytes together are taken in at once, so that their answers leave together.
 const BATCH: usize = 64 * 1024;
 
 impl Arrival {
@@ -185,7 +185,8 @@ impl Io {
         }
     }
 
-    /// Tells a stream of messages its limit; bytes are cut by the engine. Gives the framing that it demands.
+    /// Sets the limit of a stream of messages, and returns the framing that it demands. Of bytes the engine limits the
+    /// length.
     pub(crate) fn limit(&mut self, max_message: usize) -> Option<Framing> {
         let Self::Messages(Messages { stream, .. }) = self else { return None };
         stream.limit(max_message);
@@ -218,7 +219,7 @@ impl Messages {
 }
 
 impl Transport {
-    /// A transport of a reader and a writer.
+    /// Makes a transport of a reader and a writer.
     pub fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -226,17 +227,17 @@ impl Transport {
         Self::of(Io::Apart(Box::new(reader), Box::new(writer)))
     }
 
-    /// A transport of something that both reads and writes, such as a socket.
+    /// Makes a transport of a stream that both reads and writes, such as a socket.
     pub fn joined(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self::of(Io::Joined(Box::new(stream)))
     }
 
-    /// A transport of something that keeps messages apart by itself: there is no framing then.
+    /// Makes a transport of a stream that frames messages itself.
     pub fn messages(stream: impl MessageStream + 'static) -> Self {
         Self::of(Io::Messages(Messages { stream: Box::new(stream), end: None }))
     }
 
-    /// A transport whose connection ends with this error.
+    /// Makes a transport whose connection ends with this error.
     #[cfg(all(feature = "stdio", unix))]
     fn broken(error: io::Error) -> Self {
         Self::messages(BrokenTransport(Some(error)))
@@ -246,14 +247,14 @@ impl Transport {
         Self { io, framing: None, kept: Vec::new() }
     }
 
-    /// How its messages are told apart, in place of the dialect's way.
+    /// Sets how its messages are framed, in place of the dialect's way.
     #[must_use]
     pub fn with_framing(mut self, framing: Framing) -> Self {
         self.framing = Some(framing);
         self
     }
 
-    /// Keeps `guard` as long as the connection uses the transport: a child process, a temporary file.
+    /// Keeps `guard` alive as long as the connection uses the transport: a child process, a temporary file.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send) -> Self {
         self.kept.push(Box::new(guard));
@@ -261,7 +262,7 @@ impl Transport {
     }
 }
 
-/// What could not be opened: reading it gives the error, once.
+/// A transport that could not be opened: reading it returns the error, once.
 #[cfg(all(feature = "stdio", unix))]
 struct BrokenTransport(Option<io::Error>);
 
@@ -324,10 +325,10 @@ impl From<tokio::net::TcpStream> for Transport {
     }
 }
 
-/// Bytes that wait in each direction of [`memory`]: what a pipe holds.
+/// The bytes that each direction of [`memory`] holds, as a pipe does.
 const MEMORY: usize = 64 * 1024;
 
-/// Two transports joined in memory: what one writes the other reads.
+/// Makes two transports joined in memory: each reads the bytes that the other writes.
 #[must_use]
 pub fn memory() -> (Transport, Transport) {
     let (a, b) = tokio::io::duplex(MEMORY);

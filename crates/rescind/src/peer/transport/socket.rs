@@ -8,12 +8,12 @@ use super::Transport;
 ///
 /// # Bounds
 ///
-/// What the kernel holds for a socket. A peer that does not read is given up as the
-/// [`Config`](crate::peer::Config) says, and delays nobody beyond a clock of his own.
+/// The capacity of the kernel's buffers. A peer that does not read is given up as the [`Config`](crate::peer::Config)
+/// says, and delays no caller beyond its own clock.
 ///
 /// # When the other side dies
 ///
-/// The input ends, whatever it was in the middle of: requests in flight are cancelled, calls end as
+/// The input ends, even within a message: requests in flight are cancelled, calls end as
 /// [`CallError::Closed`](crate::peer::CallError::Closed).
 ///
 /// # Dropping it
@@ -22,7 +22,7 @@ use super::Transport;
 ///
 /// # Errors
 ///
-/// There is nobody to connect to.
+/// Nothing accepts the connection.
 #[cfg(all(feature = "unix", unix))]
 pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Transport> {
     tokio::net::UnixStream::connect(path).await.map(Transport::from)
@@ -35,14 +35,14 @@ pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Transport> {
 ///
 /// # Bounds
 ///
-/// What the kernel holds for a socket. A peer that does not read is given up as the
-/// [`Config`](crate::peer::Config) says, and delays nobody beyond a clock of his own.
+/// The capacity of the kernel's buffers. A peer that does not read is given up as the [`Config`](crate::peer::Config)
+/// says, and delays no caller beyond its own clock.
 ///
 /// # When the other side dies
 ///
-/// The input ends, whatever it was in the middle of: requests in flight are cancelled, calls end as
-/// [`CallError::Closed`](crate::peer::CallError::Closed). A machine that vanishes without a word is noticed only by
-/// the calls' clocks.
+/// The input ends, even within a message: requests in flight are cancelled, calls end as
+/// [`CallError::Closed`](crate::peer::CallError::Closed). Only the clocks of calls notice a
+/// machine that vanishes.
 ///
 /// # Dropping it
 ///
@@ -50,7 +50,7 @@ pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Transport> {
 ///
 /// # Errors
 ///
-/// There is nobody to connect to.
+/// Nothing accepts the connection.
 #[cfg(feature = "tcp")]
 pub async fn tcp(address: impl tokio::net::ToSocketAddrs) -> io::Result<Transport> {
     tokio::net::TcpStream::connect(address).await.map(Transport::from)

@@ -12,13 +12,13 @@ use crate::stdio::{Input, Output};
 ///
 /// Pipes and sockets are read and written through epoll, without blocking and without changing the flags that other
 /// processes share; files and terminals by a thread each. Nothing else may write to standard output meanwhile: a
-/// stray `println!` is garbage to the client. What cannot be opened is the connection's error.
+/// stray `println!` is garbage to the client. If they cannot be opened, that is the connection's error.
 ///
-/// It must be called, and driven, within a tokio runtime with I/O enabled.
+/// Call it, and drive the connection, within a tokio runtime with I/O enabled.
 ///
 /// # Bounds
 ///
-/// What a pipe holds; with a file or terminal two chunks of 64 KiB each way.
+/// The capacity of a pipe; with a file or terminal two chunks of 64 KiB each way.
 ///
 /// # When the other side dies
 ///

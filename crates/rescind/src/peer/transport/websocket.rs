@@ -20,7 +20,7 @@ use tokio_websockets::{ClientBuilder, CloseCode, Config, Error, Limits, Message,
 
 use super::{Arrival, MessageStream, ReadWrite, Transport};
 
-/// How long the opening may take.
+/// The longest that the opening may take.
 const OPENING: Duration = Duration::from_secs(10);
 
 /// The most bytes that the other side may send before it is open.
@@ -32,8 +32,8 @@ const GATHERED: usize = 64 * 1024;
 /// Connects to a WebSocket, `ws://host:port/path`. There is no encryption: for that, bring a stream of your own to
 /// [`websocket_over`].
 ///
-/// Each message is a text message; pings are answered. A binary message is no message: it is counted, and a server
-/// answers it with -32700.
+/// Each message is a text message; pings are answered. A binary message counts as garbage, and a server answers it with
+/// -32700.
 ///
 /// # Bounds
 ///
@@ -42,9 +42,9 @@ const GATHERED: usize = 64 * 1024;
 ///
 /// # When the other side dies
 ///
-/// The input ends, whatever it was in the middle of: requests in flight are cancelled, calls end as
+/// The input ends, even within a message: requests in flight are cancelled, calls end as
 /// [`CallError::Closed`](crate::peer::CallError::Closed). A close with any code but 1000 and 1001 is the connection's
-/// error, and says which. A machine that vanishes without a word is noticed only by the calls' clocks.
+/// error, which names the code. Only the clocks of calls notice a machine that vanishes.
 ///
 /// # Dropping it
 ///
@@ -53,15 +53,15 @@ const GATHERED: usize = 64 * 1024;
 ///
 /// # Errors
 ///
-/// There is nobody to connect to, or it does not speak WebSocket.
+/// Nothing accepts the connection, or the other side does not speak WebSocket.
 pub async fn websocket(url: &str) -> io::Result<Transport> {
     let stream = TcpStream::connect(authority(url)?).await?;
     let _ = stream.set_nodelay(true);
     websocket_over(url, stream).await
 }
 
-/// Opens a WebSocket on a stream that is connected already: one that encrypts, or a Unix socket. Else as
-/// [`websocket`]; `url` says which host and path are asked for.
+/// Opens a WebSocket on a stream that is connected already: one that encrypts, or a Unix socket. `url` names the host and
+/// path to ask for; everything else is as with [`websocket`].
 ///
 /// # Errors
 ///
@@ -79,16 +79,16 @@ pub async fn websocket_over(
     Ok(Transport::messages(WebSocket::new(SocketState::Open(Box::new(socket)))))
 }
 
-/// The server's end of a WebSocket, on a stream that was just accepted. Else as [`websocket`].
+/// Makes the server's end of a WebSocket of a stream that was just accepted; everything else is as with [`websocket`].
 ///
 /// The opening happens when the connection is driven; if it fails, that is the connection's error. Pages in browsers
-/// are turned away: see [`Listener::allow_origin`](super::Listener::allow_origin).
+/// are refused: see [`Listener::allow_origin`](super::Listener::allow_origin).
 #[must_use]
 pub fn accept_websocket(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Transport {
     accept_from(stream, Vec::new())
 }
 
-/// The same, for pages of these origins too.
+/// Accepts a WebSocket, also from pages of these origins.
 pub(super) fn accept_from(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     origins: Vec<Box<str>>,
@@ -96,7 +96,7 @@ pub(super) fn accept_from(
     let accepting = async move {
         let server = ServerBuilder::new().config(config());
         let (request, mut socket) = server.accept(OpeningGate::closed(stream)).await?;
-        // Any page of a browser can reach loopback; browsers always say whose page it is.
+        // Any page in a browser can reach loopback; browsers always send its origin.
         if let Some(origin) = request.headers().get("origin")
             && !origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
         {
@@ -124,7 +124,7 @@ async fn in_time(opening: impl Future<Output = Result<OpenSocket, Error>>) -> io
     Ok(socket)
 }
 
-/// Where a URL leads to.
+/// The host and port of a URL.
 fn authority(url: &str) -> io::Result<String> {
     let rest = url.strip_prefix("ws://").ok_or_else(|| invalid("the URL of a WebSocket starts with ws:// here"))?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -140,7 +140,7 @@ fn broken(error: Error) -> io::Error {
     if let Error::Io(error) = error { error } else { io::Error::new(io::ErrorKind::InvalidData, error) }
 }
 
-/// A stream that lets only so much through before it is opened.
+/// A stream that limits the bytes it passes before the opening is done.
 struct OpeningGate {
     stream: Box<dyn ReadWrite>,
     left: Option<usize>,
@@ -194,7 +194,7 @@ impl AsyncWrite for OpeningGate {
 struct WebSocket {
     state: SocketState,
     limits: Limits,
-    /// What was gathered could not be written at once: nothing is added to it.
+    /// The gathered messages could not be written at once: no more are added.
     is_blocked: bool,
 }
 
@@ -247,7 +247,7 @@ impl MessageStream for WebSocket {
                 Some(Err(error)) => {
                     if let Error::PayloadTooLong { max_len, .. } = &error {
                         let reason = format!("max length: {max_len}");
-                        // Fails where it was said already.
+                        // Fails if the close was sent already.
                         let _ = socket.as_mut().start_send(Message::close(Some(CloseCode::MESSAGE_TOO_BIG), &reason));
                     }
                     let _ = socket.as_mut().poll_flush(cx);
@@ -274,7 +274,7 @@ impl MessageStream for WebSocket {
         }
         let mut socket = ready!(self.poll_open(cx))?;
         ready!(socket.as_mut().poll_ready(cx)).map_err(broken)?;
-        // The engine writes text only; a filter's slip must not break the connection.
+        // The engine writes text only; a filter's mistake must not break the connection.
         let text = String::from_utf8_lossy(message).into_owned();
         Poll::Ready(socket.start_send(Message::text(text)).map_err(broken))
     }
