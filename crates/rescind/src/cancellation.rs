@@ -1,18 +1,18 @@
-//! Cancellation, from the button to the work: a chapter, without code of its own.
+//! Cancellation, from the button to the work: a chapter, without code.
 //!
 //! Numbers such as D14 are those of `docs/decisions.md`, numbers such as MCP-C06 those of the catalogue in
 //! [`rescind_proto::rule`].
 //!
 //! # Who cancels whom
 //!
-//! Whoever sent a request may cancel it, and nobody else; both sides send requests, and so both sides cancel. A
-//! cancel is a notification: it names the request, nothing answers it, and it may come too late. Whether *the
-//! request* is still answered is a matter of the protocol:
+//! Only the side that sent a request may cancel it. Both sides send requests, and so both sides cancel. A cancel is a
+//! notification: it names the request, it is not answered, and it may come too late. Whether *the request* is still
+//! answered depends on the protocol:
 //!
 //! | protocol | the cancel | the cancelled request |
 //! | --- | --- | --- |
-//! | MCP, all revisions | `notifications/cancelled {requestId, reason}` | nothing more is sent for it, progress included (MCP-C06) |
-//! | MCP 2026-07-28 | the same | the same; only the client may cancel. A server ends a subscription with it (MCP-M01, MCP-M02) |
+//! | MCP, all revisions | `notifications/cancelled {requestId, reason}` | nothing more is sent for it, not even progress (MCP-C06) |
+//! | MCP 2026-07-28 | the same | the same; only the client may cancel. A server uses it to end a subscription (MCP-M01, MCP-M02) |
 //! | ACP version 1 | `$/cancel_request {requestId}` | one answer: its result, the method's own "cancelled", or -32800 (ACP-01) |
 //! | an ACP turn | `session/cancel {sessionId}` | `session/prompt` ends with `stopReason: "cancelled"` (ACP-08) |
 //! | the ACP proposal of 2025-11-13 | `$/cancelRequest {id}`, to a side that declared it | one answer: its result, or -32800 |
@@ -22,10 +22,10 @@
 //!
 //! # Calling
 //!
-//! A request is a future, and giving up on it is cancelling it: [dropping](crate::peer::Call) a call that is in
+//! A request is a future, and dropping the future cancels the request: [dropping](crate::peer::Call) a call that is in
 //! flight queues its cancel before `drop` returns, behind the request, once. If nothing of the request was written
 //! yet, it is taken back and neither is sent (D14, D15). So `select!`, `timeout`, an aborted task and `?` all do the
-//! right thing without a word about cancellation.
+//! right thing without any code for cancellation.
 //!
 //! ```no_run
 //! # use rescind::{mcp::Client, peer::{CallError, Outcome}};
@@ -34,17 +34,17 @@
 //! # async fn example(client: Client, button: tokio_util::sync::CancellationToken) -> Result<(), CallError> {
 //! let search = json!({ "query": "needle" });
 //!
-//! // Whoever drops the call stops the tool: here, the user who goes away.
+//! // Dropping the call stops the tool: here, when the button wins.
 //! tokio::select! {
 //!     found = client.call_tool("search", &search) => println!("{}", found?.text()),
 //!     () = button.cancelled() => println!("stopped"),
 //! }
 //!
-//! // The same with words for the server, and a token that many calls share.
+//! // The same with a reason for the server, and a token that many calls share.
 //! let call = client.call_tool("search", &search).token(button.clone()).reason("user pressed Stop");
 //! assert!(call.await.is_err_and(|error| error.is_cancelled()));
 //!
-//! // A handle stops a call from beside whoever awaits it, and says what came of it.
+//! // A handle stops a call while another task awaits it, and gives a receipt.
 //! let call = client.call_tool("search", &search);
 //! let stop = call.handle();
 //! let caller = tokio::spawn(call);
@@ -52,31 +52,31 @@
 //! assert!(matches!(receipt.outcome, Outcome::Sent | Outcome::CompletedFirst | Outcome::NeverSent));
 //! # drop(caller);
 //!
-//! // Work that is to go on whatever becomes of its caller.
+//! // Work that must go on when its caller is gone.
 //! drop(client.call_tool("reindex", &json!({})).detach());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The caller of a cancelled request is told at once, whatever the peer and the pipe do (D4).
+//! The caller of a cancelled request gets its error at once, whatever the peer and the pipe do (D4).
 //! [`cancel_and_wait`](crate::peer::StopHandle::cancel_and_wait) lets it wait for the peer's answer, up to a grace.
 //!
 //! # Receipts
 //!
-//! That a cancel was sent does not mean that anything stopped. Every cancel yields a
-//! [receipt](crate::peer::Receipt) that claims what was seen and no more (D28):
+//! A cancel that was sent does not mean that anything stopped. Every cancel yields a
+//! [receipt](crate::peer::Receipt) that claims only what was observed (D28):
 //!
 //! | outcome | what is known |
 //! | --- | --- |
-//! | `NeverSent` | the request was taken back; the peer has never heard of it |
-//! | `NotSendable` | the protocol has no way to say it: `initialize`, a side that declared no capability, a task, a server that waits between two rounds and does not want to hear |
-//! | `Sent` | it was written. In MCP that is all that a wire can ever show |
+//! | `NeverSent` | the request was taken back; the peer never received it |
+//! | `NotSendable` | the protocol has no way to send it: `initialize`, a side that declared no capability, a task, a server that waits between two rounds and takes no notice |
+//! | `Sent` | it was written. In MCP a wire shows no more than that |
 //! | `Confirmed` | the peer answered that the request was cancelled |
 //! | `CompletedFirst` | the answer was there before the cancel was written; no cancel was sent |
 //! | `AnsweredAfter` | the peer answered as if there had been no cancel |
-//! | `Unknown` | the connection ended before anything was learnt |
+//! | `Unknown` | the connection ended first |
 //!
-//! A timeout is no cancellation, though it causes one; and no cancellation is a rollback.
+//! A timeout is not a cancellation, though it causes one; and a cancellation is not a rollback.
 //!
 //! # Handling
 //!
@@ -142,17 +142,15 @@
 //!
 //! ## The ladder
 //!
-//! A request is told to stop by its peer's cancel, its own clock, an operator, or the end of its connection. Then
-//! (D22):
+//! A request is stopped by its peer's cancel, its own clock, an operator, or the end of its connection. Then (D22):
 //!
 //! 1. its token fires, calls made in its name are cancelled, its processes get SIGTERM;
-//! 2. for the length of a grace nothing happens: it may clean up. 5 s; 1 s at the end of a connection;
+//! 2. for the length of a grace it may clean up: 5 s, or 1 s at the end of a connection;
 //! 3. its future is dropped, its linked tasks are aborted, its process groups get SIGKILL.
 //!
-//! A request that was stopped holds its slot until all of that is over, so that a flood of requests and cancels never
-//! runs more handlers than the limit (D12). A [route](crate::peer::Route) sets the grace, stays off the last rung, or is
-//! shielded altogether: it is then answered as if no cancel had come (MCP-C07), and in silence since 2026-07-28
-//! (MCP-H04).
+//! A stopped request holds its slot until all of that is over, so that a flood of requests and cancels never runs more
+//! handlers than the limit (D12). A [route](crate::peer::Route) sets the grace, or is never dropped, or is shielded from
+//! cancels: it is then answered as if no cancel had come (MCP-C07), and since 2026-07-28 not at all (MCP-H04).
 //!
 //! ```no_run
 //! # use rescind::peer::{Context, ErrorObject, Peer, Transport, dialect::mcp, route};
@@ -163,8 +161,8 @@
 //! # async fn run(transport: Transport) -> io::Result<()> {
 //! Peer::builder(&mcp::LATEST)
 //!     .on_request("search", route(search).grace(Duration::ZERO)) // dropped as soon as it is cancelled
-//!     .on_request("commit", route(commit).shielded()) // runs to its end, whoever cancels (D22)
-//!     .on_request("crawl", route(crawl).time_limit(Duration::from_secs(600))) // ended by us (MCP-C14)
+//!     .on_request("commit", route(commit).shielded()) // runs to its end, despite cancels (D22)
+//!     .on_request("crawl", route(crawl).time_limit(Duration::from_secs(600))) // stopped after ten minutes (MCP-C14)
 //!     .serve(transport)
 //!     .await
 //! # }
@@ -174,16 +172,16 @@
 //!
 //! The handler does not need to know. After the *peer's* cancel its result, its error, or
 //! [`ErrorObject::cancelled`](crate::peer::ErrorObject::cancelled) is withheld in MCP; in ACP and LSP it is the one
-//! answer, and "cancelled" becomes the method's own result for it or -32800 (D23). A handler that ends as cancelled
-//! though nobody asked for it is answered with an error in every protocol: silence is only for those who asked
-//! (D24). Who asked is recorded, never guessed from a token (D25).
+//! answer, and "cancelled" becomes the method's own cancellation result or -32800 (D23). A handler that ends as cancelled
+//! without having been asked to is answered with an error in every protocol: silence is only for a requester that
+//! cancelled (D24). The cause is recorded, never guessed from a token (D25).
 //!
 //! # Cascade
 //!
 //! A call made while a request is being handled is that request's child: on any connection of the process, awaited
 //! in place or inside [`cx.spawn`](crate::peer::Context::spawn). When the request is cancelled, times out, or loses
-//! its connection, its children are cancelled and their peers are told; siblings are left alone (D26). This agent has
-//! no code for cancellation, and none is missing:
+//! its connection, its children are cancelled and their peers are sent the cancels; its siblings go on (D26). This agent
+//! has no code for cancellation and needs none:
 //!
 //! ```no_run
 //! # use rescind::{acp::{Agent, StopReason, Turn}, mcp, peer::{ErrorObject, Transport}};
@@ -203,38 +201,39 @@
 //! # }
 //! ```
 //!
-//! Stop in the editor is `session/cancel`; the turn's token fires, the call to the tool server is cancelled, and with
-//! it whatever that server had asked for; the prompt is answered `cancelled` once the handler has ended.
-//! `tokio::spawn` leaves the request: a call made there is nobody's child. [`detach`](crate::peer::Call::detach) does
-//! it on purpose.
+//! Stop in the editor sends `session/cancel`. The turn's token fires, the call to the tool server is cancelled together
+//! with the calls that this server made in turn, and the prompt is answered `cancelled` once the handler has ended.
+//! `tokio::spawn` leaves the request: a call made there has no parent. [`detach`](crate::peer::Call::detach) does that on
+//! purpose.
 //!
 //! # Clocks
 //!
-//! Two, and both run since the call was made, whatever the pipe does (D16):
+//! There are two, and both run from when the call was made, whatever the pipe does (D16):
 //!
 //! | clock | default | what extends it |
 //! | --- | --- | --- |
-//! | `response_timeout` | MCP 60 s, else none | progress, if the caller asked for [progress](crate::peer::Call::progress); a question of the peer's |
+//! | `response_timeout` | MCP 60 s, else none | progress, if the caller asked for [progress](crate::peer::Call::progress); an open question of the peer |
 //! | `total_timeout` | MCP 30 min, else none | nothing |
 //!
-//! Each cancels the peer and ends the call with [`CallError::TimedOut`](crate::peer::CallError::TimedOut), which says
-//! which clock it was and is never mistaken for an answer.
+//! Each sends the peer a cancel and ends the call with [`CallError::TimedOut`](crate::peer::CallError::TimedOut), which
+//! names the clock and is never mistaken for an answer.
 //!
-//! No clock runs for what people answer: permissions, elicitation, sampling. While the peer has such a question open,
-//! the response clocks of our calls on that connection stand still, and so do the deadlines of those who ask (D49).
+//! No clock runs for questions that people answer: permissions, elicitation, sampling. While the peer has such a question
+//! open, the response clocks of our calls on that connection stand still, and so do the deadlines of the requests that it
+//! works on (D49).
 //!
 //! The time left travels with the request (D17), as a duration rounded up, and a handler reads it from
-//! [`Context::remaining`](crate::peer::Context::remaining). It is the net under a lost cancel and not a second judge: the
-//! receiver stops the request one second after it, so that a caller whose clock runs out hears of that clock and never
-//! of the peer's. What the request asks for in turn has no more time than it, and ends with it.
+//! [`Context::remaining`](crate::peer::Context::remaining). It is a safety net for a lost cancel, not a second clock: the
+//! receiver stops the request one second later, so that a caller gets the timeout of its own clock and never an error
+//! from the peer's. Calls that the request makes in turn have no more time than it, and end with it.
 //!
 //! # Asking in the middle
 //!
 //! A tool asks its client, or the person behind it, with [`Context::ask`](crate::peer::Context::ask), in every revision of
-//! MCP. Up to 2025-11-25 that is a request of the server's, and so a child of the call. Since 2026-07-28 it is a result
-//! that asks for input, and the client calls again with it: the handler waits meanwhile, and the client's
+//! MCP. Up to 2025-11-25 that is a request of the server, and so a child of the call. Since 2026-07-28 it is a result that
+//! asks for input, and the client calls again with the input: the handler waits meanwhile, and the client's
 //! [`RoundTrips`](crate::mcp::RoundTrips) is one future with one stop handle over all rounds. A stop closes the question
-//! and stops the tool, whichever round it is in. A client that neither comes back nor says so is waited for as long as
+//! and stops the tool, in whichever round it is. A handler whose client never calls again waits as long as
 //! [`Server::suspended`](crate::mcp::Server::suspended) allows.
 //!
 //! # The end of a connection
@@ -246,20 +245,19 @@
 //!
 //! # Watching
 //!
-//! [`on_cancelled`](crate::peer::Builder::on_cancelled) hears every cancel after it was dealt with, those of unknown
-//! ids too, with what was done about it; [`incoming`](crate::peer::Builder::incoming) and
+//! [`on_cancelled`](crate::peer::Builder::on_cancelled) observes every cancel after it was handled, also of unknown ids,
+//! and with its verdict; [`incoming`](crate::peer::Builder::incoming) and
 //! [`outgoing`](crate::peer::Builder::outgoing) see every message before and may veto or rewrite it, the cancel
 //! included; [`in_flight`](crate::peer::Peer::in_flight) lists what is open, both ways, and
 //! [`counters`](crate::peer::Peer::counters) how much passed, how many cancels named nothing, and which rules the peer
-//! broke how often. A reason that came from the peer is its words: untrusted. A reason on its way out is only ever what
-//! a caller passed to `cancel` or `reason`; text derived from errors stays here (D20).
+//! broke how often. A reason that came from the peer is untrusted. A reason that is sent is only ever one that a caller
+//! passed to `cancel` or `reason`; text of errors is never sent (D20).
 //!
 //! # Hazards
 //!
-//! What goes wrong in the field, seen on the wire or read in the source of the versions named, in October and
-//! November 2026. It is here because each is easy to write, and most were written by people who know this subject
-//! well. If your program stays with one of these libraries, [`relay::wrap`](crate::relay) puts the relay around its
-//! connection.
+//! Failures seen on the wire or in the source of the versions named, in October and November 2026. Each is easy to write,
+//! and most were written by people who know this subject well. If your program stays with one of these libraries,
+//! [`relay::wrap`](crate::relay) puts the relay around its connection.
 //!
 //! ## Ids
 //!
@@ -297,8 +295,8 @@
 //! | what happens | seen in | here |
 //! | --- | --- | --- |
 //! | giving up tells the server nothing | Python client 1.30; async-lsp 0.2.4; tower-lsp-server 0.24-rc | dropping the call cancels it (D14) |
-//! | the stop handle is consumed, and cannot be used beside whoever awaits | rmcp 3.9.0 | [`StopHandle`](crate::peer::StopHandle) is a clone beside the call |
-//! | after a cancel the caller waits for the peer, for ever | agent-client-protocol 5.0.0 | the caller is told at once (D4) |
+//! | the stop handle is consumed, and cannot be used while another task awaits | rmcp 3.9.0 | [`StopHandle`](crate::peer::StopHandle) is a clone beside the call |
+//! | after a cancel the caller waits for the peer, for ever | agent-client-protocol 5.0.0 | the caller gets its error at once (D4) |
 //! | a timeout is late because the pipe is full: 300 ms become 4.5 s | rmcp 3.9.0 | clocks wait for no pipe (D16) |
 //! | the total timeout of 400 ms fires with the response timeout, at 1.5 s | TypeScript client 1.32.2 and 2.4.0 | each clock fires by itself |
 //! | a timeout cannot be told from a cancel | TypeScript client 1.32.2 and 2.4.0 | two errors (D19) |

@@ -1,7 +1,7 @@
-//! Which request is being handled right now, on this thread (D26).
+//! The request that this thread handles right now (D26).
 //!
-//! Set while a handler's future, or something linked to it, is polled. A call made meanwhile, on any connection of
-//! the process, is that request's child.
+//! It is set while a handler's future, or a task linked to it, is polled. A call made meanwhile, on any connection of the
+//! process, is that request's child.
 
 use std::{cell::RefCell, sync::Arc};
 

@@ -15,14 +15,14 @@ use super::{
     running_request::{RunningRequest, Spawned},
 };
 
-/// A future polled in the name of a request; its link is undone when it is gone, whichever way it went.
+/// A future polled in the name of a request; its link is removed when it is gone, for whatever reason.
 struct Linked<F> {
-    /// Dropped before the link is undone: what the future owns is released by then.
+    /// Dropped before the link is removed: everything that the future owns is released by then.
     future: Option<Pin<Box<F>>>,
     unlink: Unlink,
 }
 
-/// Undoes a link when dropped.
+/// A guard that removes a link when dropped.
 struct Unlink {
     work: Arc<RunningRequest>,
     place: Option<usize>,

@@ -11,9 +11,9 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::receipt::StopHandle;
 
-/// Waits for a token by being its waker: so it needs neither a task nor its call to be polled.
+/// A waker of a token that cancels a call: it needs neither a task nor a call that is polled.
 ///
-/// As long as it waits, the token keeps it, and it keeps its place in the token: [`forget`](Self::forget) ends that.
+/// While it waits, the token keeps it alive, and it keeps its place in the token: [`forget`](Self::forget) ends that.
 pub(crate) struct OnToken {
     stop: StopHandle,
     state: Mutex<TokenState>,
@@ -26,13 +26,13 @@ struct TokenState {
 }
 
 impl OnToken {
-    /// Waits for nothing until it [watches](Self::watch).
+    /// Makes one that waits for nothing until it is [armed](Self::arm).
     pub(crate) fn new(token: CancellationToken, stop: StopHandle, reason: &str) -> Arc<Self> {
         let state = TokenState { fired: Some(Box::pin(token.cancelled_owned())), reason: reason.into() };
         Arc::new(Self { stop, state: Mutex::new(state) })
     }
 
-    /// What the peer is told when the token fires.
+    /// Sets the reason that the peer receives when the token fires.
     pub(crate) fn set_reason(&self, reason: &str) {
         self.with(|state| state.reason = reason.into());
     }
@@ -49,7 +49,7 @@ impl OnToken {
         }
     }
 
-    /// The call is over.
+    /// Ends the wait, since the call is over.
     pub(crate) fn forget(&self) {
         // Dropped without the lock: it may hold the last reference to this.
         let fired = self.with(|state| state.fired.take());

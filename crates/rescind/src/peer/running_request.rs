@@ -1,4 +1,4 @@
-//! One of the peer's requests while it is being handled: what its handler, its children and the driver share.
+//! One of the peer's requests while it is handled: the state that its handler, its children and the driver share.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{shared::PeerShared, sync::Signal, trace::RequestSpan};
 
-/// A request at work. It lives as long as the request waits, so each of its bytes is paid for a million times.
+/// A request that is being handled. There may be a million of them, so every byte counts.
 pub(crate) struct RunningRequest {
     pub(crate) shared: Arc<PeerShared>,
     pub(crate) key: IncomingKey,
@@ -27,15 +27,15 @@ pub(crate) struct RunningRequest {
     terms: Option<Box<Terms>>,
     pub(crate) signal: Signal<Cause, Hook>,
     pub(crate) span: RequestSpan,
-    /// What the handler owns besides its future: all of it is gone before the handler has ended (D12, case 72).
-    /// Absent until there is something: few handlers start anything. Once the signal is over nothing more is linked.
+    /// Everything that the handler owns besides its future; all of it is gone before the handler has ended (D12, case
+    /// 72). Absent at first: few handlers start anything. Once the signal is over nothing more is linked.
     links: Mutex<Option<Box<Links>>>,
 }
 
 #[cfg(all(target_pointer_width = "64", not(feature = "tracing")))]
 const _: () = assert!(size_of::<RunningRequest>() <= 104);
 
-/// What the requests of one route have in common.
+/// The part that the requests of one route share.
 #[derive(Debug)]
 pub(crate) struct RouteInfo {
     pub(crate) method: Box<str>,
@@ -47,23 +47,23 @@ pub(crate) struct RouteInfo {
     pub(crate) may_ask: bool,
 }
 
-/// What only some requests come with.
+/// Members that only some requests have.
 struct Terms {
-    /// Under which the requester wants progress, as JSON.
+    /// The requester's progress token, as JSON.
     progress_token: Option<Box<[u8]>>,
     trace: Option<TraceContext>,
 }
 
-/// What is to be done when the token fires.
+/// An action for when the token fires.
 #[derive(Debug)]
 pub(crate) enum Hook {
     /// A token that was handed out.
     Token(CancellationToken),
-    /// Somebody who waits for it, in another task than the handler's.
+    /// A waker of a task other than the handler's.
     Waiting(Waker),
     /// A call on another connection, made while handling this request.
     Child(Arc<PeerShared>, OutgoingKey),
-    /// A process group to be told to end.
+    /// A process group, which gets SIGTERM.
     #[cfg(unix)]
     Group(super::command::Leader),
 }
@@ -75,15 +75,15 @@ struct Links {
     free: Vec<usize>,
     live: usize,
     waiting: Option<Waker>,
-    /// Something of another module that belongs to the request.
+    /// State of another module that belongs to the request.
     #[cfg(feature = "mcp")]
     attached: Option<Arc<dyn std::any::Any + Send + Sync>>,
-    /// The request in which its requester waits now, once this one was answered.
+    /// The request in which the requester waits now, once this one was answered.
     #[cfg(feature = "mcp")]
     successor: Option<Arc<RunningRequest>>,
 }
 
-/// Something that the handler started.
+/// A task, thread or process that the handler started.
 #[derive(Debug)]
 pub(crate) enum Spawned {
     /// A task; aborted when the handler ends.
@@ -107,7 +107,7 @@ impl Spawned {
 }
 
 impl RunningRequest {
-    /// The request, and what only its extractors need: nobody pays for the params of what merely waits.
+    /// Makes the request, and its payload for the extractors: the params of a waiting request are not kept.
     pub(crate) fn new(
         shared: Arc<PeerShared>,
         request: IncomingRequest,
@@ -123,18 +123,18 @@ impl RunningRequest {
         (work, payload)
     }
 
-    /// The trace that it belongs to: what is asked while it is handled belongs to that, too.
+    /// The trace that it belongs to, and its calls with it.
     pub(crate) fn trace(&self) -> Option<&TraceContext> {
         self.terms.as_ref()?.trace.as_ref()
     }
 
-    /// What another module keeps with the request, if it does.
+    /// The state that another module keeps with the request, if there is any.
     #[cfg(feature = "mcp")]
     pub(crate) fn attached<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         Arc::downcast(self.links().as_ref()?.attached.clone()?).ok()
     }
 
-    /// The same, made if it is not there.
+    /// The state that another module keeps with the request, made if there is none.
     #[cfg(feature = "mcp")]
     pub(crate) fn attach<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut links = self.links();
@@ -147,7 +147,7 @@ impl RunningRequest {
         })
     }
 
-    /// The requester waits in this request from now on, or in none.
+    /// Sets the request in which the requester waits from now on; `None` for none.
     #[cfg(feature = "mcp")]
     pub(crate) fn succeed(&self, successor: Option<Arc<Self>>) {
         let before = std::mem::replace(&mut self.links().get_or_insert_default().successor, successor);
@@ -165,8 +165,8 @@ impl RunningRequest {
         None
     }
 
-    /// Stops the handler, since nobody waits for it any more. Whether its token fires, or has: not if it is shielded, or
-    /// has ended.
+    /// Stops the handler, since no request waits for it any more. Returns whether its token fires or has fired: not if it
+    /// is shielded or has ended.
     #[cfg(feature = "mcp")]
     pub(crate) fn stop(&self, cause: Cause) -> bool {
         let now = self.shared.now();
@@ -180,12 +180,12 @@ impl RunningRequest {
         fires
     }
 
-    /// Has the handler polled again, by its own task.
+    /// Wakes the handler's task.
     pub(crate) fn wake(&self) {
         self.signal.wake_task();
     }
 
-    /// How much time its requester, or its route, still gives it.
+    /// The time left to it, by its requester and its route.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let now = self.shared.now();
         self.shared.lock().conn.remaining(now, self.key)
@@ -196,7 +196,7 @@ impl RunningRequest {
         self.terms.as_ref()?.progress_token.as_deref()
     }
 
-    /// Fires the token and tells everything that hangs on this request (D22, D26).
+    /// Fires the token and stops everything that depends on this request (D22, D26).
     pub(crate) fn fire(&self, cause: Cause) {
         #[cfg(feature = "tracing")]
         self.span.cancelled(&cause);
@@ -208,14 +208,14 @@ impl RunningRequest {
         }
     }
 
-    /// The grace is over: the handler's future is to be dropped (D22).
+    /// Ends the grace: the handler's future will be dropped (D22).
     pub(crate) fn force(&self) {
         self.signal.force();
     }
 
-    /// The handler has ended without having been told to: what served it is needed no more (D26).
+    /// Stops everything that depends on this request after its handler has ended by itself (D26).
     pub(crate) fn retire(&self) {
-        // Its task waits for nothing any more.
+        // The handler's task no longer waits.
         let (_task, hooks) = self.signal.fire(None);
         run(hooks, &Cause::new(CauseCode::Parent));
     }
@@ -235,8 +235,8 @@ impl RunningRequest {
         })
     }
 
-    /// Ready when the token has fired. `place` is this waiter's, empty at first: what is in it at the end goes to
-    /// [`forget_waiting`](Self::forget_waiting).
+    /// Ready when the token has fired. `place` belongs to this waiter and is empty at first; pass it to
+    /// [`forget_waiting`](Self::forget_waiting) at the end.
     pub(crate) fn poll_fired(&self, cx: &Context<'_>, place: &mut Option<u32>) -> Poll<()> {
         self.forget_waiting(place);
         match self.signal.wait(cx.waker(), Hook::Waiting) {
@@ -248,24 +248,24 @@ impl RunningRequest {
         }
     }
 
-    /// This waiter waits no more.
+    /// Removes this waiter.
     pub(crate) fn forget_waiting(&self, place: &mut Option<u32>) {
         if let Some(place) = place.take() {
             self.signal.remove(place);
         }
     }
 
-    /// Why the token fired; `None` before.
+    /// The cause for which the token fired; `None` before.
     pub(crate) fn cause(&self) -> Option<Cause> {
         self.signal.cause()
     }
 
-    /// What a child is told that comes too late.
+    /// The cause for a child that is made after the token has fired.
     pub(crate) fn cause_for_children(&self) -> Cause {
         self.cause().map_or_else(|| Cause::new(CauseCode::Parent), |cause| Cause::parent(cause.code))
     }
 
-    /// Notes something that the handler started; refused once it has ended.
+    /// Links a task, thread or process that the handler started; refused once the handler has ended.
     pub(crate) fn link(&self, link: Spawned) -> Result<usize, Spawned> {
         let mut links = self.links();
         if self.signal.is_over() {
@@ -281,7 +281,7 @@ impl RunningRequest {
         Ok(links.list.len() - 1)
     }
 
-    /// Says more of a link; ends it at once if the handler has ended meanwhile.
+    /// Replaces a link; the new one is ended at once if the handler has ended meanwhile.
     pub(crate) fn relink(&self, place: usize, link: Spawned) {
         let mut links = self.links();
         if self.signal.is_over() {
@@ -292,7 +292,7 @@ impl RunningRequest {
         }
     }
 
-    /// It has ended by itself.
+    /// Removes a link whose task, thread or process has ended.
     pub(crate) fn unlink(&self, place: usize) {
         let waiting = {
             let mut links = self.links();
@@ -309,16 +309,16 @@ impl RunningRequest {
         }
     }
 
-    /// Whether something that the handler started is still there.
+    /// Whether a task, thread or process of the handler is left.
     pub(crate) fn has_links(&self) -> bool {
         self.links().as_ref().is_some_and(|links| links.live > 0)
     }
 
     /// Ends everything that is linked, and refuses more.
     pub(crate) fn close_links(&self) {
-        // First: whoever links something from now on is refused, and whoever was faster is seen below.
+        // First: a link from now on is refused, and one that was faster is seen below.
         self.signal.end();
-        // Neither aborting a task nor a signal runs anybody's code here and now.
+        // Neither aborting a task nor sending a signal runs foreign code here.
         for link in self.links().iter().flat_map(|links| links.list.iter().flatten()) {
             link.end();
         }
@@ -341,7 +341,7 @@ impl RunningRequest {
 }
 
 impl Hook {
-    /// `cause` is what children are told.
+    /// Runs it; children are cancelled for `cause`.
     pub(crate) fn run(self, cause: &Cause) {
         match self {
             Self::Token(token) => token.cancel(),

@@ -1,7 +1,7 @@
-//! What the driver, the handles and the handlers of one connection share.
+//! The state that the driver, the handles and the handlers of one connection share.
 //!
-//! One lock around everything that changes; it is never held across an await, nor while anybody's code runs:
-//! handlers, callbacks, wakers and drops come after it.
+//! One lock guards everything that changes. It is never held across an await, nor while foreign code runs: handlers,
+//! callbacks, wakers and drops come after it.
 
 use std::{
     collections::HashMap,
@@ -42,11 +42,11 @@ use super::{
 pub(crate) struct PeerShared {
     origin: tokio::time::Instant,
     pub(crate) driver_notify: DriverNotify,
-    /// Wakes those who wait for room in what is to be written.
+    /// Wakes callers that wait for room in the output.
     pub(crate) freed: Notify,
-    /// Handles that callers hold: without any, the connection ends.
+    /// The number of handles; without any, the connection ends.
     handles: AtomicUsize,
-    /// The driver has been polled: all clocks are its own.
+    /// The driver has been polled, and runs all clocks.
     is_driven: AtomicBool,
     pub(crate) service: Arc<Service>,
     pub(crate) link: LinkTrace,
@@ -56,17 +56,17 @@ pub(crate) struct PeerShared {
 pub(crate) struct PeerState {
     pub(crate) conn: Connection,
     pub(crate) calls: Slots,
-    /// Handlers at work that were not ready at once, by the place of their key.
+    /// Requests whose handlers were not ready at once, by the place of their key.
     all_running: Vec<Option<Arc<RunningRequest>>>,
-    /// Calls somebody holds a stop handle of.
+    /// Calls that have a stop handle.
     pub(crate) stop_states: HashMap<OutgoingKey, Arc<StopState>>,
-    /// Those who wait to hear that an answer has left.
+    /// Those that wait until an answer is written.
     pub(crate) deliveries: HashMap<IncomingKey, oneshot::Sender<bool>>,
-    /// What the engine emitted before there was a driver.
+    /// Events that the engine emitted before there was a driver.
     pub(crate) undelivered: Vec<ConnectionEvent>,
     /// Work that the driver has not taken over yet; `None` once the driver has dropped all of it.
     pub(crate) background: Option<Vec<Background>>,
-    /// Those who wait for the end.
+    /// Wakers of those that wait for the end.
     pub(crate) closing: Vec<Waker>,
     /// A shutdown was asked for.
     pub(crate) is_ending: bool,
@@ -113,7 +113,7 @@ impl PeerShared {
         self.origin.into_std()
     }
 
-    /// Params that carry this trace on, where the peer's protocol has a place for it and they name none.
+    /// Adds this trace to the params, if the peer's protocol has a place for it and they name none.
     pub(crate) fn carried(&self, trace: &TraceContext, params: &[u8]) -> Option<Vec<u8>> {
         if self.lock().conn.dialect().meta { trace.carried_by(params) } else { None }
     }
@@ -187,7 +187,7 @@ impl PeerShared {
         .await;
     }
 
-    /// A handler has ended, and everything it owned is gone.
+    /// Reports the end of a handler; everything that it owned is gone.
     pub(crate) fn ended(&self, key: IncomingKey, end: HandlerEnd<'_>) {
         let now = self.now();
         let work = {
@@ -199,11 +199,11 @@ impl PeerShared {
         self.driver_notify.notify();
     }
 
-    /// Calls the driver, from code that may go on without an await.
+    /// Wakes the driver, from code that may go on without an await.
     ///
-    /// A task that is woken on a thread of the runtime runs there next, and on no other thread: if a handler did it,
-    /// and then computes, the driver would wait for it (D50). Whatever is woken after it takes that place, and the
-    /// driver is anybody's.
+    /// A task that is woken on a thread of the runtime runs next on that thread, and on no other. If a handler woke the
+    /// driver and then computed, the driver would wait for it (D50). A task that is woken after it takes that place, and
+    /// then any thread can run the driver.
     pub(crate) fn notify_driver(&self) {
         if self.driver_notify.notify() && current::is_handling() && has_threads() {
             drop(tokio::spawn(async {}));
@@ -220,7 +220,7 @@ impl PeerShared {
         }
     }
 
-    /// The driver is being polled: whether that is for the first time.
+    /// Notes that the driver is polled, and returns whether that is the first time.
     pub(crate) fn begin_driving(&self) -> bool {
         !self.is_driven.load(Ordering::Relaxed) && !self.is_driven.swap(true, Ordering::AcqRel)
     }
@@ -265,15 +265,15 @@ impl PeerShared {
         }
     }
 
-    /// Whether nobody can ask anything of this connection any more.
+    /// Whether the last handle is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.handles.load(Ordering::Acquire) == 0
     }
 }
 
 impl PeerState {
-    /// One of our requests is settled. Its caller's wakers are added; what hung on the call is to be dropped without
-    /// any lock.
+    /// Settles one of our requests, and adds the wakers of its caller. The extras of the call that it returns are to be
+    /// dropped without any lock.
     pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement, wakers: &mut Vec<Waker>) -> Option<Box<Rare>> {
         if !self.stop_states.is_empty()
             && let Some(stop_state) = self.stop_states.get(&key)
@@ -289,7 +289,7 @@ impl PeerState {
         rare
     }
 
-    /// More is known of what came of a cancel.
+    /// Updates the receipt of a cancel.
     pub(crate) fn learn(&mut self, notice: ReceiptNotice, wakers: &mut Vec<Waker>) {
         if let Some(stop_state) = self.stop_states.get(&notice.request) {
             let is_done = notice.receipt.outcome.is_final();

@@ -9,7 +9,7 @@ use rescind_proto::connection::{OutgoingKey, Settlement};
 
 use super::{call::ProgressReport, running_request::RunningRequest, trace::CallSpan};
 
-/// What a caller wants done with progress.
+/// A caller's callback for progress.
 pub(crate) type OnProgress = Box<dyn FnMut(ProgressReport) + Send>;
 
 #[derive(Default)]
@@ -18,22 +18,22 @@ pub(crate) struct Slots {
     free: Vec<u32>,
     /// By the place of the engine's key.
     by_place: Vec<u32>,
-    /// Requests that the engine has settled, and whose place it gave to another before the driver told their caller.
+    /// Requests that the engine has settled, and whose place was reused before their caller was woken.
     displaced: HashMap<OutgoingKey, u32>,
 }
 
 enum CallSlot {
     Free,
     Waiting(WaitingCall),
-    /// The answer, which its caller has not seen.
+    /// The answer, not yet seen by its caller.
     Ended(Settlement),
 }
 
-/// A request that is not settled as far as its caller knows.
+/// A request that its caller does not know to be settled.
 struct WaitingCall {
     key: OutgoingKey,
     waker: Option<Waker>,
-    /// The caller has gone and wants the request to go on: the slot is freed when it ends.
+    /// The caller has detached the request and gone: the slot is freed at its end.
     is_left: bool,
     rare: Option<Box<Rare>>,
 }
@@ -54,7 +54,7 @@ impl CallSlot {
     }
 }
 
-/// What few calls have.
+/// Parts that few calls have.
 #[derive(Default)]
 pub(crate) struct Rare {
     pub(crate) on_progress: Option<OnProgress>,
@@ -87,8 +87,8 @@ impl Slots {
         at
     }
 
-    /// The answer, if there is one; else the waker is kept. The slot is free after the answer. A waker that was kept
-    /// before goes to `old`, to be dropped without any lock.
+    /// Takes the answer, if there is one, and frees the slot; else keeps the waker. A waker that was kept before goes to
+    /// `old`, to be dropped without any lock.
     pub(crate) fn poll(&mut self, at: u32, waker: &Waker, old: &mut Option<Waker>) -> Option<Settlement> {
         match &mut self.slots[at as usize] {
             CallSlot::Waiting(WaitingCall { waker: Some(known), .. }) if known.will_wake(waker) => None,
@@ -100,7 +100,7 @@ impl Slots {
         }
     }
 
-    /// The answer, if there is one; the slot is free after it.
+    /// Takes the answer, if there is one, and frees the slot.
     pub(crate) fn receive_end(&mut self, at: u32) -> Option<Settlement> {
         self.end(at)?;
         match self.free(at) {
@@ -109,12 +109,12 @@ impl Slots {
         }
     }
 
-    /// The engine's key, while the request is not settled as far as its caller knows.
+    /// The engine's key, until the request is settled as far as its caller knows.
     pub(crate) fn key(&self, at: u32) -> Option<OutgoingKey> {
         Some(self.slots.get(at as usize)?.waiting()?.key)
     }
 
-    /// The answer that its caller has not seen.
+    /// The answer, if its caller has not seen it.
     pub(crate) fn end(&self, at: u32) -> Option<&Settlement> {
         match &self.slots[at as usize] {
             CallSlot::Ended(end) => Some(end),
@@ -122,7 +122,7 @@ impl Slots {
         }
     }
 
-    /// The caller goes; what hung on the call is given back, to be dropped without any lock.
+    /// Frees the slot of a caller that goes; the parts of the call that it returns are to be dropped without any lock.
     pub(crate) fn leave(&mut self, at: u32) -> (Option<OutgoingKey>, Option<Box<Rare>>, Option<Waker>) {
         let CallSlot::Waiting(WaitingCall { key, waker, rare, .. }) = self.free(at) else { return (None, None, None) };
         if !self.displaced.is_empty() {
@@ -131,7 +131,7 @@ impl Slots {
         (Some(key), rare, waker)
     }
 
-    /// The caller goes, and the request goes on without it.
+    /// Detaches the request from its caller, which goes.
     pub(crate) fn detach(&mut self, at: u32) -> Option<Waker> {
         if let Some(waiting) = self.slots[at as usize].waiting_mut() {
             waiting.is_left = true;
@@ -141,12 +141,12 @@ impl Slots {
         None
     }
 
-    /// The call is nobody's child any more: where its parent noted it.
+    /// Removes the call's parent, and returns the place at which the parent noted the call.
     pub(crate) fn orphan(&mut self, at: u32) -> Option<(Arc<RunningRequest>, u32)> {
         self.slots[at as usize].waiting_mut()?.rare.as_mut()?.parent.take()
     }
 
-    /// A request has ended: its caller's waker, and what hung on the call.
+    /// Settles a request, and returns its caller's waker and the extra parts of the call.
     pub(crate) fn settle(&mut self, key: OutgoingKey, how: Settlement) -> (Option<Waker>, Option<Box<Rare>>) {
         let Some(at) = self.find(key) else { return (None, None) };
         if !self.displaced.is_empty() {
@@ -173,7 +173,7 @@ impl Slots {
         self.slots[at as usize].waiting_mut()?.rare.as_mut()?.on_progress.take()
     }
 
-    /// Puts it back; given back itself if the call is over.
+    /// Puts the callback back; returns it if the call is over.
     pub(crate) fn attach_progress(&mut self, key: OutgoingKey, on_progress: OnProgress) -> Option<OnProgress> {
         let waiting = self.find(key).and_then(|at| self.slots[at as usize].waiting_mut());
         match waiting.and_then(|waiting| waiting.rare.as_mut()) {

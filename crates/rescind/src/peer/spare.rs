@@ -1,49 +1,49 @@
-//! Memory that a busy connection keeps from one turn to the next, and an idle one does not: there may be thousands.
+//! Buffers that a busy connection keeps between turns. An idle one gives them back: there may be thousands.
 
 use std::time::Duration;
 
 use rescind_proto::time::Instant;
 
-/// How much is read at once where little arrives. Buffers no larger than this are made anew each time.
+/// The size of a read while little arrives. Buffers of this size are allocated each time.
 const LITTLE: usize = 4 * 1024;
 
-/// How much is read at once where more arrives.
+/// The size of a read once more has arrived.
 const MUCH: usize = 64 * 1024;
 
-/// How long larger buffers are kept while nothing moves.
+/// The time that larger buffers are kept while nothing moves.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The buffer for input, and whether the buffers of this connection are large.
+/// The buffer for input, and the sizes in use.
 #[derive(Default)]
 pub(crate) struct Spare {
-    /// What was read last.
+    /// The bytes of the last read.
     pub(crate) input: Vec<u8>,
     reads_much: bool,
     writes_much: bool,
-    /// When something was read or written last.
+    /// The time of the last read or write.
     used: Option<Instant>,
 }
 
-/// What a connection keeps at rest.
+/// The memory that a connection keeps at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Buffers too small to matter; that for input is gone.
+    /// Small buffers only; the one for input is gone.
     Little,
     /// Large buffers, until then.
     Much(Instant),
-    /// Large buffers were kept, and are to be given back now.
+    /// None: the large buffers are to be given back now.
     Nothing,
 }
 
 impl Spare {
-    /// Room for the next read.
+    /// Empties the buffer and makes room for the next read.
     pub(crate) fn empty(&mut self) -> &mut Vec<u8> {
         self.input.clear();
         self.input.reserve_exact(if self.reads_much { MUCH } else { LITTLE });
         &mut self.input
     }
 
-    /// The input was filled: if to its end, more is read at once from now on.
+    /// Notes a read; one that filled the buffer makes later reads larger.
     pub(crate) fn has_read(&mut self, now: Instant) {
         self.reads_much |= self.input.len() >= LITTLE;
         self.used = Some(now);
@@ -54,7 +54,7 @@ impl Spare {
         self.used = Some(now);
     }
 
-    /// Nothing moves.
+    /// Gives memory back while nothing moves.
     pub(crate) fn rest(&mut self, now: impl FnOnce() -> Instant) -> Kept {
         if !self.reads_much && !self.writes_much {
             self.input = Vec::new();
@@ -72,7 +72,7 @@ impl Spare {
 }
 
 impl Kept {
-    /// When to look again.
+    /// The time to try again.
     pub(crate) const fn until(self) -> Option<Instant> {
         match self {
             Self::Much(until) => Some(until),

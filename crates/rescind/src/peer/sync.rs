@@ -1,4 +1,4 @@
-//! What threads share without the connection's lock: the wake-up of the driver, and the signal that stops a handler.
+//! State that threads share without the connection's lock: the wake-up of the driver, and the signal that stops a handler.
 //!
 //! Standard library only, so that `loom/` can run every interleaving of it.
 
@@ -72,45 +72,45 @@ impl DriverNotify {
     }
 }
 
-/// How far a handler has come on its way to its end (D22): each stage once, in this order.
+/// A stage of a handler on its way to its end (D22). Each comes at most once, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum StopStage {
-    /// It runs undisturbed.
+    /// It was not asked to stop.
     Calm,
     /// Its token has fired.
     Fired,
-    /// Its grace is over: its future is to be dropped.
+    /// Its grace is over: its future must be dropped.
     Forced,
     /// Its future is gone.
     Over,
 }
 
-/// Tells a handler, and everything that hangs on it, to stop.
+/// The signal that stops a handler and everything that depends on it.
 ///
-/// Hooks are what is to be done then: a token to cancel, a call to cancel, a process to signal. The signal hands
-/// out every hook exactly once: to whoever fires it, or back to whoever adds one too late.
+/// Hooks are actions for that moment: cancel a token, cancel a call, signal a process. Every hook is returned exactly
+/// once: to the code that fires the signal, or to the code that adds the hook too late.
 #[derive(Debug)]
 pub(crate) struct Signal<C, H> {
-    /// Read without the lock where that suffices; what else depends on it is changed under the lock.
+    /// May be read without the lock; state that depends on it is changed under the lock.
     stage: AtomicU8,
-    /// The task is to be woken when the signal fires. Under the lock; here because there would be room for seven more.
+    /// The task must be woken when the signal fires. Guarded by the lock; here because alignment leaves room for it.
     task_waits: AtomicBool,
     inner: Mutex<Inner<C, H>>,
 }
 
 #[derive(Debug)]
 struct Inner<C, H> {
-    /// Absent until there is something: most handlers have nothing.
+    /// Absent at first: most handlers need none of it.
     rare: Option<Box<Rare<C, H>>>,
     /// The task that polls the handler.
     task: Option<Waker>,
 }
 
-/// What few handlers have, before their end.
+/// Parts that few handlers have before their end.
 #[derive(Debug)]
 struct Rare<C, H> {
-    /// Why the signal fired.
+    /// The cause of the stop.
     cause: Option<C>,
     hooks: Vec<Option<H>>,
     /// Places of `hooks` that are empty.
@@ -142,7 +142,7 @@ impl<C, H> Signal<C, H> {
         self.has_come_to(StopStage::Fired)
     }
 
-    /// Whether the handler's future is to be dropped.
+    /// Whether the handler's future must be dropped.
     pub(crate) fn is_forced(&self) -> bool {
         self.has_come_to(StopStage::Forced)
     }
@@ -152,7 +152,7 @@ impl<C, H> Signal<C, H> {
         self.has_come_to(StopStage::Over)
     }
 
-    /// Why it fired.
+    /// The cause for which it fired.
     pub(crate) fn cause(&self) -> Option<C>
     where
         C: Clone,
@@ -160,7 +160,7 @@ impl<C, H> Signal<C, H> {
         if self.is_fired() { lock(&self.inner).rare.as_ref()?.cause.clone() } else { None }
     }
 
-    /// Fires, once; the caller wakes the task, if it waits, and runs the hooks, without any lock.
+    /// Fires, once, and returns the task to wake and the hooks to run, both without any lock.
     pub(crate) fn fire(&self, cause: Option<C>) -> (Option<Waker>, impl Iterator<Item = H> + use<C, H>) {
         let (task, hooks) = {
             let mut inner = lock(&self.inner);
@@ -172,7 +172,7 @@ impl<C, H> Signal<C, H> {
                     inner.rare().cause = cause;
                 }
                 self.come_to(StopStage::Fired);
-                // Woken, it leaves its waker anew before it could miss that it is forced.
+                // The woken task leaves its waker again before it could miss `force`.
                 let task = if self.task_waits.swap(false, Ordering::Relaxed) { inner.task.take() } else { None };
                 (task, hooks)
             }
@@ -180,7 +180,7 @@ impl<C, H> Signal<C, H> {
         (task, hooks.into_iter().flatten())
     }
 
-    /// Demands that the handler's future be dropped, and wakes the task that polls it.
+    /// Demands that the handler's future is dropped, and wakes the task that polls it.
     pub(crate) fn force(&self) {
         let task = {
             let mut inner = lock(&self.inner);
@@ -192,12 +192,12 @@ impl<C, H> Signal<C, H> {
         }
     }
 
-    /// The handler's future is gone; fire first.
+    /// Notes that the handler's future is gone. Fire first.
     pub(crate) fn end(&self) {
         self.come_to(StopStage::Over);
     }
 
-    /// Adds a hook, and gives its number; if the signal has fired the hook comes back, to be run at once.
+    /// Adds a hook and returns its number. If the signal has fired, the hook comes back, to be run at once.
     pub(crate) fn add(&self, hook: H) -> Result<u32, H> {
         let mut inner = lock(&self.inner);
         if self.is_fired() {
@@ -206,8 +206,8 @@ impl<C, H> Signal<C, H> {
         Ok(inner.rare().add(hook))
     }
 
-    /// What `find` makes of the first hook that it makes something of, or else of one that is added for it; `None`
-    /// once the signal has fired.
+    /// Returns the first result of `find` over the hooks, or else its result for a new hook that is added; `None` once the
+    /// signal has fired.
     pub(crate) fn find_or_add<T>(&self, find: impl Fn(&H) -> Option<T>, hook: impl FnOnce() -> H) -> Option<T> {
         let mut inner = lock(&self.inner);
         if self.is_fired() {
@@ -221,8 +221,8 @@ impl<C, H> Signal<C, H> {
         })
     }
 
-    /// Has `waker` woken when the signal fires; `None` if it has. A waker of the handler's own task is there already;
-    /// any other becomes a hook, whose number is given.
+    /// Wakes `waker` when the signal fires; `None` if it has fired. The waker of the handler's own task is known already;
+    /// any other becomes a hook, whose number is returned.
     pub(crate) fn wait(&self, waker: &Waker, hook: impl FnOnce(Waker) -> H) -> Option<Option<u32>> {
         let mut inner = lock(&self.inner);
         if self.is_fired() {
@@ -235,7 +235,7 @@ impl<C, H> Signal<C, H> {
         Some(Some(inner.rare().add(hook(waker.clone()))))
     }
 
-    /// Takes a hook back that is no longer needed.
+    /// Removes a hook that is no longer needed.
     pub(crate) fn remove(&self, place: u32) -> Option<H> {
         let mut inner = lock(&self.inner);
         let rare = inner.rare.as_mut()?;
@@ -244,7 +244,7 @@ impl<C, H> Signal<C, H> {
         Some(hook)
     }
 
-    /// Who is to be woken when the handler is [forced](Self::force); ready if it was already.
+    /// Ready when the handler is [forced](Self::force); else the waker is kept as that of the handler's task.
     pub(crate) fn poll_forced(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = lock(&self.inner);
         if self.is_forced() {

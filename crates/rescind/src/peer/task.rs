@@ -1,8 +1,7 @@
 //! Running one handler to its end.
 //!
-//! The order of the end, whichever way it comes (D12, D22, case 72): the future is gone; its token and everything
-//! that served it are told; linked tasks, threads and processes are gone; only then is the handler reported ended,
-//! which answers the request and frees its slot.
+//! The end always has the same order (D12, D22, case 72): the future is dropped; its children are cancelled; linked tasks,
+//! threads and processes end; only then is the end reported to the engine, which answers the request and frees its slot.
 
 use std::{
     borrow::Cow,
@@ -26,8 +25,8 @@ use super::{
     running_request::RunningRequest,
 };
 
-/// A handler at work, as the future of a task. In three words: with a fourth, tokio's task would take 256 bytes and
-/// not 128.
+/// A running handler, as the future of a task. It takes three words: with a fourth, tokio's task would take 256 bytes in
+/// place of 128.
 pub(crate) struct RunningHandler {
     work: Arc<RunningRequest>,
     phase: RunningPhase,
@@ -37,12 +36,12 @@ const _: () = assert!(size_of::<RunningHandler>() <= 3 * size_of::<usize>());
 
 enum RunningPhase {
     BoxedHandler(BoxedHandler),
-    /// The future is gone; what it started is not yet. Boxed: every task would pay for what few need. `None` once
-    /// that is over, too.
+    /// The future is gone; the tasks, threads and processes that it started are not. Boxed, since few handlers need it.
+    /// `None` once they are gone, too.
     Releasing(Option<Box<OwnedHandlerEnd>>),
 }
 
-/// How a handler ended; owns what [`HandlerEnd`] borrows.
+/// The end of a handler; owns the data that [`HandlerEnd`] borrows.
 #[derive(Debug)]
 pub(crate) enum OwnedHandlerEnd {
     Value(Vec<u8>),
@@ -56,7 +55,7 @@ pub(crate) enum OwnedHandlerEnd {
 }
 
 impl OwnedHandlerEnd {
-    /// Hands it to `take` as the engine wants it.
+    /// Passes it to `take` in the engine's form.
     pub(crate) fn with<T>(&self, take: impl FnOnce(HandlerEnd<'_>) -> T) -> T {
         take(match self {
             Self::Value(_) | Self::Error(_) => HandlerEnd::Returned(self.reply()),
@@ -68,7 +67,7 @@ impl OwnedHandlerEnd {
         })
     }
 
-    /// What became of the request, in a word: one that was stopped is neither an error nor a success.
+    /// The outcome in a word, for traces: a request that was stopped is neither an error nor a success.
     const fn word(&self, was_fired: bool) -> &'static str {
         match self {
             Self::Dropped => "dropped",
@@ -80,7 +79,7 @@ impl OwnedHandlerEnd {
         }
     }
 
-    /// What went wrong, as traces call it: the code of an error, `tool_error` for a result that says it is one.
+    /// The error type, for traces: the code of an error, `tool_error` for a result that is an error.
     fn error_type(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Error(error) => Some(error.code.to_string().into()),
@@ -101,11 +100,11 @@ impl OwnedHandlerEnd {
     }
 }
 
-/// What came of calling a handler.
+/// The state of a handler that was just called.
 pub(crate) enum Begun {
     /// It has ended, and owns nothing.
     Ended(OwnedHandlerEnd),
-    /// It goes on, in a task of its own.
+    /// It goes on in a task of its own.
     Pending(RunningHandler),
 }
 
@@ -177,14 +176,14 @@ impl RunningHandler {
         }
     }
 
-    /// The future is gone: tells what hung on it. What is left to say of the end.
+    /// Stops everything that depended on the future, which is gone. Returns the end that is left to report.
     fn release(&self, end: OwnedHandlerEnd) -> OwnedHandlerEnd {
         let was_fired = self.work.signal.is_fired();
         self.work.span.ended(end.word(was_fired), || end.error_type());
         self.work.retire();
         let mut end = end;
         if self.work.has_links() {
-            // Nobody asked it to stop: the answer does not wait for what it left behind.
+            // It was not stopped: the answer does not wait for the tasks and processes that it left behind.
             if !was_fired && matches!(end, OwnedHandlerEnd::Value(_) | OwnedHandlerEnd::Error(_)) {
                 let shared = &self.work.shared;
                 let now = shared.now();
@@ -221,7 +220,7 @@ impl Future for RunningHandler {
 }
 
 impl Drop for RunningHandler {
-    /// The runtime ends before the handler did.
+    /// Ends a handler that outlives the runtime.
     fn drop(&mut self) {
         if matches!(self.phase, RunningPhase::Releasing(None)) {
             return;
