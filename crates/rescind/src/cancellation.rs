@@ -117,7 +117,7 @@
 //!     Ok(sum)
 //! }
 //!
-//! /// Stops where it computes: on a thread of its own, which nobody can end from outside.
+//! /// Stops where it computes: on a thread of its own, which cannot be ended from outside.
 //! async fn busy(Params(rounds): Params<u32>, cx: Context) -> Result<u64, ErrorObject> {
 //!     let work = cx.spawn_blocking(move |stop| (0..rounds).take_while(|_| !stop.is_cancelled()).map(hash).sum());
 //!     work.await.map_err(|_| ErrorObject::internal("the computation failed"))

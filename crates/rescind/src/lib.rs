@@ -57,8 +57,8 @@
 //! # Where to go on
 //!
 //! [`cancellation`] is the chapter on all of this: who cancels whom, what a handler sees, what a receipt claims. [`mcp`],
-//! [`acp`] and [`lsp`] are the protocols, [`peer`] is a connection of any dialect, and [`relay`] stands between a client
-//! and a server of somebody else. The engine, [`rescind_proto`], decides; this crate reads, writes, waits and starts
+//! [`acp`] and [`lsp`] are the protocols, [`peer`] is a connection of any dialect, and [`relay`] stands between clients
+//! and servers of others. The engine, [`rescind_proto`], decides; this crate reads, writes, waits and starts
 //! processes.
 //!
 //! # Features
@@ -88,7 +88,7 @@
 //! | `child` | what two pipes hold; an end takes at most 2.5 s | its last output is read, its group is killed, its status can be asked for | stdin is closed, 1.5 s later SIGTERM, 1 s later SIGKILL to its group; it is always collected |
 //! | `unix`, `tcp` | what the kernel holds for a socket | the input ends; over `tcp`, only clocks notice a machine that vanishes | the socket is closed |
 //! | `websocket` | the same; 10 s to open; a message over the limit closes it (1009); 64 KiB and one message gathered | the input ends; a close with an unusual code is the connection's error | the socket is closed without a goodbye; an ordered end says goodbye first |
-//! | `Listener` | 1,024 connections at once | the others go on | nobody can connect; the path of a Unix socket is removed; the connections of `serve` are closed |
+//! | `Listener` | 1,024 connections at once | the others go on | the socket is closed; the path of a Unix socket is removed; the connections of `serve` are closed |
 //!
 //! The end of input cancels the peer's requests in flight (D27) and ends our calls. From a peer that leaves more than
 //! 16 MiB unread nothing more is read (D13); after ten minutes the connection is given up. An ordered end waits for the

@@ -45,7 +45,7 @@ impl ClientBuilder {
     /// [`Permission`](super::Permission).
     ///
     /// The handler needs no care for cancellation: when the turn is cancelled the handler is stopped, and the agent is
-    /// answered `cancelled` whatever the handler does (ACP-08).
+    /// answered `cancelled` regardless of what the handler returns (ACP-08).
     pub fn on_permission<Args>(self, handler: impl IntoRoute<Args>) -> Self {
         self.on_request("session/request_permission", handler)
     }

@@ -98,27 +98,27 @@ impl Tool {
         self.hint("title", title)
     }
 
-    /// Says that the tool changes nothing, or that it does. Clients that are not told take it for one that does.
+    /// Says whether the tool changes nothing. Without this hint clients assume `false`.
     ///
     /// This and the other hints are for clients, which may ask a person before a call. Nothing enforces them.
     pub fn read_only_hint(self, is_read_only: bool) -> Self {
         self.hint("readOnlyHint", is_read_only)
     }
 
-    /// Says that what the tool changes may be lost (`true`, which clients assume that are not told), or that it only
-    /// adds. Without meaning for a tool that changes nothing.
+    /// Says whether the tool may destroy something (`true`) or only adds (`false`). Without this hint clients assume
+    /// `true`. It has no meaning for a read-only tool.
     pub fn destructive_hint(self, is_destructive: bool) -> Self {
         self.hint("destructiveHint", is_destructive)
     }
 
-    /// Says that a second call with the same arguments changes nothing more, or that it may, which clients assume that
-    /// are not told. Without meaning for a tool that changes nothing.
+    /// Says whether a second call with the same arguments changes nothing more. Without this hint clients assume `false`.
+    /// It has no meaning for a read-only tool.
     pub fn idempotent_hint(self, is_idempotent: bool) -> Self {
         self.hint("idempotentHint", is_idempotent)
     }
 
-    /// Says that the tool reaches an open world, such as the web (`true`, which clients assume that are not told), or
-    /// only a closed one, such as its own store.
+    /// Says whether the tool reaches an open world, such as the web (`true`), or only a closed one, such as its own store
+    /// (`false`). Without this hint clients assume `true`.
     pub fn open_world_hint(self, is_open: bool) -> Self {
         self.hint("openWorldHint", is_open)
     }
@@ -163,8 +163,8 @@ pub struct NoArguments {}
 /// Its first parameter is the arguments, read as JSON; up to six [extractors](Extract) follow in any order. It returns a
 /// `Result` of a [`ToolOutput`] (text, a [`ToolResult`], or [`Structured`](super::Structured)) and any error that becomes
 /// an [`ErrorObject`]; with [`AnyError`](crate::peer::AnyError), `?` takes every error that displays, and the model reads
-/// its text. Arguments that cannot be read never reach the handler: the caller is told what is wrong with them, as its
-/// revision has it.
+/// its text. Arguments that cannot be read never reach the handler: they are refused with an explanation, to the model
+/// or to the client, as the revision has it.
 ///
 /// # Tools that compute
 ///

@@ -57,7 +57,7 @@ where
         match (shaken, link) {
             (Poll::Pending, Poll::Pending) => Poll::Pending,
             (Poll::Ready(shaken), Poll::Pending) => Poll::Ready(shaken),
-            // The link's own error says more than that the connection has ended.
+            // The link's own error explains more than "the connection has ended".
             (_, Poll::Ready(Err(error))) => Poll::Ready(Err(ConnectError::Link(error))),
             (Poll::Ready(Err(error)), Poll::Ready(Ok(()))) => Poll::Ready(Err(error)),
             (Poll::Ready(Ok(_)) | Poll::Pending, Poll::Ready(Ok(()))) => {

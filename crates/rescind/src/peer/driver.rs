@@ -279,7 +279,7 @@ impl Driver {
         }
         let has_room = state.conn.has_room();
         let wants_input = state.conn.wants_input();
-        // A peer that is read again may have sent long ago: nobody would wake us for that.
+        // A peer that is read again may have sent input long ago, for which no wake-up comes.
         let more = state.conn.has_events() || wants_input && !self.phase.wants_input;
         self.phase.wants_input = wants_input;
         self.phase.due = state.conn.poll_timeout();

@@ -1,18 +1,18 @@
 //! Spans and log lines of a connection (D31), with the feature `tracing`; nothing without it.
 //!
-//! A request of the peer is a span, in which its handler and what is linked to it run. Its `outcome` is `result`,
-//! `error` or `panicked`; if it was stopped `cancelled`, `dropped` or `ran_on`, which is neither an error nor a
-//! success: `otel.status_code` is left unset, `cause` says who asked. A request of ours is a span too, from its making
-//! to its end: `result`, `error`, `timed_out`, `closed` or `cancelled`. What cancels a request is a span that follows
-//! from it. Params are never logged but for the name of a tool or prompt, and words of the peer only sanitised (D20).
+//! A request of the peer is a span, in which its handler and the tasks linked to it run. Its `outcome` is `result`,
+//! `error` or `panicked`. If it was stopped, the outcome is `cancelled`, `dropped` or `ran_on`, which is neither an error
+//! nor a success: `otel.status_code` stays unset, and `cause` names who asked. A request of ours is a span too, from when
+//! it is made to its end: `result`, `error`, `timed_out`, `closed` or `cancelled`. A cancel is a span that follows from the
+//! request. Params are never logged, except the name of a tool or prompt, and text of the peer only sanitised (D20).
 //!
 //! Names are those of OpenTelemetry's conventions for MCP, still in development: `mcp.method.name`,
 //! `mcp.protocol.version`, `jsonrpc.request.id`, `gen_ai.tool.name`, `gen_ai.prompt.name`, `error.type`,
-//! `rpc.response.status_code`; of other protocols `rpc.method`. With the feature `opentelemetry` a span belongs to the
-//! trace that its request's `_meta` names, and ours tell the peer of themselves in the same way. Without, what is
-//! asked while a request is handled carries that one's trace on as it came.
+//! `rpc.response.status_code`; for other protocols `rpc.method`. With the feature `opentelemetry` a span belongs to the
+//! trace that its request's `_meta` names, and requests of ours name theirs in the same way. Without it, a call made while
+//! a request is handled carries that request's trace on unchanged.
 //!
-//! A span holds a subscriber's code, which may do anything: it is made, told and dropped without any lock.
+//! A span calls a subscriber's code, which may do anything: it is made, changed and dropped without any lock.
 
 #[cfg(feature = "opentelemetry")]
 mod remote;
@@ -43,7 +43,7 @@ use {
     tracing::{Level, Span, field::Empty},
 };
 
-/// What the traces of one connection share.
+/// The state that the traces of one connection share.
 #[derive(Debug)]
 pub(crate) struct LinkTrace {
     /// Tells the connections of this process apart.
@@ -67,7 +67,7 @@ impl LinkTrace {
     }
 }
 
-/// How a request of ours ended, why if it was cancelled, and what went wrong.
+/// The end of a request of ours: its outcome, its cause if it was cancelled, its error.
 #[cfg(feature = "tracing")]
 #[derive(Debug)]
 struct CallEnd {
@@ -91,7 +91,7 @@ impl CallEnd {
     }
 }
 
-/// What the conventions call a request.
+/// The attributes of a request, as the conventions name them.
 #[cfg(feature = "tracing")]
 struct SpanNames {
     method: String,
@@ -130,7 +130,7 @@ impl SpanNames {
     }
 }
 
-/// The span of a request, with what is known when it begins.
+/// Makes the span of a request, with the attributes known at its start.
 #[cfg(feature = "tracing")]
 macro_rules! request_span {
     ($kind:literal, $side:literal, $conn:expr, $id:expr, $names:expr) => {{
@@ -157,7 +157,7 @@ macro_rules! request_span {
     }};
 }
 
-/// The span of a request of ours; one whose end nobody told was cancelled by its caller.
+/// The span of a request of ours; one whose end was not reported was cancelled by its caller.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
     #[cfg(feature = "tracing")]
@@ -171,7 +171,7 @@ pub(crate) struct CallSpan {
     expect(unused_variables, clippy::needless_pass_by_value, reason = "nothing is traced without the feature")
 )]
 impl CallSpan {
-    /// `None` if nobody wants to hear of it.
+    /// Makes the span; `None` if no subscriber wants it.
     pub(crate) fn new(shared: &PeerShared, method: &str, params: &[u8]) -> Option<Arc<Self>> {
         #[cfg(feature = "tracing")]
         {
@@ -183,7 +183,7 @@ impl CallSpan {
         None
     }
 
-    /// The trace that it belongs to, as the peer is to be told.
+    /// The trace that it belongs to, for the peer.
     #[cfg_attr(not(feature = "opentelemetry"), expect(clippy::unused_self, reason = "nobody knows of traces"))]
     pub(crate) fn context(&self) -> Option<TraceContext> {
         #[cfg(feature = "opentelemetry")]
@@ -192,7 +192,7 @@ impl CallSpan {
         None
     }
 
-    /// The engine has it, under this id.
+    /// Records the id under which the engine has the request.
     pub(crate) fn sent(span: Option<Arc<Self>>, id: Option<OutgoingId>) {
         #[cfg(feature = "tracing")]
         if let Some((span, id)) = span.zip(id) {
@@ -200,7 +200,7 @@ impl CallSpan {
         }
     }
 
-    /// It could not be made.
+    /// Records that the request could not be made.
     pub(crate) fn refused(span: Option<Arc<Self>>) {
         #[cfg(feature = "tracing")]
         if let Some(span) = span {
@@ -208,7 +208,7 @@ impl CallSpan {
         }
     }
 
-    /// It has ended. Nothing is told of it before the drop: a lock may be held.
+    /// Notes the end of the request. The span is changed only at its drop, since a lock may be held here.
     pub(crate) fn settled(&self, how: &Settlement) {
         #[cfg(feature = "tracing")]
         let _ = self.end.set(match how {
@@ -246,14 +246,14 @@ impl Drop for CallSpan {
     }
 }
 
-/// The span of a request.
+/// The span of a request of the peer.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     #[cfg(feature = "tracing")]
     span: Span,
 }
 
-/// Keeps the span of a request entered.
+/// A guard that keeps the span of a request entered.
 #[must_use]
 pub(crate) struct EnteredRequest {
     #[cfg(feature = "tracing")]
@@ -288,7 +288,7 @@ impl RequestSpan {
         }
     }
 
-    /// The handler has ended; `outcome` is a word, and what went wrong counts unless the request was stopped.
+    /// Records the end of the handler; the error type counts unless the request was stopped.
     #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nothing is traced without the feature"))]
     pub(crate) fn ended(&self, outcome: &'static str, error_type: impl FnOnce() -> Option<Cow<'static, str>>) {
         #[cfg(feature = "tracing")]
@@ -301,7 +301,7 @@ impl RequestSpan {
         }
     }
 
-    /// Its token fires.
+    /// Records that its token fires.
     #[cfg(feature = "tracing")]
     pub(crate) fn cancelled(&self, cause: &Cause) {
         self.span.record("cause", cause.code.as_str());
@@ -311,7 +311,7 @@ impl RequestSpan {
     }
 }
 
-/// A span that ended badly: what went wrong, and the code if the peer gave one.
+/// Records an error on a span: its type, and the code if there is one.
 #[cfg(feature = "tracing")]
 fn record_error(span: &Span, error_type: &str) {
     span.record("otel.status_code", "ERROR");
@@ -336,7 +336,7 @@ pub(crate) const fn tells(_event: &ConnectionEvent) -> bool {
     false
 }
 
-/// Logs what an event says.
+/// Logs an event.
 #[cfg(feature = "tracing")]
 pub(crate) fn event(shared: &PeerShared, event: &ConnectionEvent) {
     let conn = shared.link.conn;
@@ -360,7 +360,9 @@ pub(crate) fn event(shared: &PeerShared, event: &ConnectionEvent) {
         ConnectionEvent::Late { id, what } => {
             tracing::debug!(conn, id = %text(id), what = ?what, "something arrived late")
         }
-        ConnectionEvent::GivenUp { unsent } => tracing::warn!(conn, unsent, "the peer does not read what it is owed"),
+        ConnectionEvent::GivenUp { unsent } => {
+            tracing::warn!(conn, unsent, "the peer does not read: the connection is given up")
+        }
         ConnectionEvent::Request(_)
         | ConnectionEvent::Notification(_)
         | ConnectionEvent::Settled { .. }
@@ -394,9 +396,9 @@ fn cancel(link: &LinkTrace, notice: &CancelNotice) {
     match notice.verdict {
         Verdict::Accepted => say!(Level::INFO, "a cancel was received"),
         Verdict::Shielded => say!(Level::WARN, "a cancel is refused: the request runs to its end"),
-        Verdict::Unknown | Verdict::Forbidden(_) => say!(Level::WARN, "a cancel names nothing that it may cancel"),
+        Verdict::Unknown | Verdict::Forbidden(_) => say!(Level::WARN, "a cancel names no request that it may cancel"),
         Verdict::Completed | Verdict::Repeated | Verdict::Held => {
-            say!(Level::DEBUG, "a cancel changes nothing now");
+            say!(Level::DEBUG, "a cancel has no effect now");
         }
         Verdict::Malformed if !link.malformed.swap(true, Ordering::Relaxed) => {
             say!(Level::ERROR, "a cancel cannot be read")
@@ -421,7 +423,7 @@ fn receipt(shared: &PeerShared, notice: &ReceiptNotice) {
             "a cancel was sent"
         );
     } else {
-        tracing::debug!(conn, id = %text(&notice.id.0), outcome = outcome.as_str(), "more is known of a cancel");
+        tracing::debug!(conn, id = %text(&notice.id.0), outcome = outcome.as_str(), "the receipt of a cancel has changed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A descriptor on which no call waits, and whose shared flags are what they were.
+//! Descriptors on which no call blocks, and whose shared flags stay unchanged.
 
 use std::{
     io,
@@ -10,32 +10,32 @@ use rustix::{
     net::{RecvFlags, SendFlags},
 };
 
-/// Which way the bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Read,
     Write,
 }
 
-/// Why no call on a descriptor waits.
+/// The means by which no call on a descriptor blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Means {
-    /// The flag is set on an open file description that nobody else has.
+    /// The flag is set on an open file description of our own.
     OwnFlag,
-    /// Each call says so: a socket.
+    /// Each call sets a flag of its own: a socket.
     EachCall,
     /// The flag is set on a shared description, and these were its flags before.
     Borrowed(OFlags),
 }
 
-/// A pipe end made by this process, which nobody else has open.
+/// Takes a pipe end that this process made, and that no other process has open.
 pub(super) fn own(fd: OwnedFd) -> io::Result<(OwnedFd, Means)> {
     let flags = rustix::fs::fcntl_getfl(&fd)?;
     rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
     Ok((fd, Means::OwnFlag))
 }
 
-/// An inherited pipe or socket; `None` for what must be left to a thread.
+/// Takes an inherited pipe or socket; `None` for a descriptor that must be left to a thread.
 pub(super) fn inherited(fd: BorrowedFd<'_>, direction: Direction) -> io::Result<Option<(OwnedFd, Means)>> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
     if kind == FileType::Socket {
@@ -67,7 +67,7 @@ impl Means {
         }
     }
 
-    /// Gives back whatever flag had to be borrowed.
+    /// Restores the flags that were changed.
     pub(super) fn give_back(self, fd: BorrowedFd<'_>) {
         if let Self::Borrowed(before) = self {
             let _ = rustix::fs::fcntl_setfl(fd, before);
@@ -75,9 +75,9 @@ impl Means {
     }
 }
 
-/// The same pipe under a description of its own, whose flags nobody shares.
+/// Opens the same pipe again, under a description of our own, whose flags are not shared.
 ///
-/// `None` where the system has no such door, or this user may not pass it.
+/// `None` where the system cannot do that, or this user may not.
 #[cfg(target_os = "linux")]
 fn open_again(fd: BorrowedFd<'_>, direction: Direction) -> Option<OwnedFd> {
     let access = match direction {

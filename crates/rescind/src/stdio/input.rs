@@ -1,4 +1,4 @@
-//! Where one side's bytes come from.
+//! The input of one side.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use super::{
     threaded::ThreadedInput,
 };
 
-/// One side's bytes, to be read; dropping it closes the descriptor.
+/// A descriptor that is read; dropping it closes the descriptor.
 #[derive(Debug)]
 pub(crate) enum Input {
     Polled(PolledInput),
@@ -20,12 +20,12 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// The end of a pipe that this process made.
+    /// Takes the end of a pipe that this process made.
     pub(crate) fn own(fd: OwnedFd) -> io::Result<Self> {
         PolledInput::new(descriptor::own(fd)?).map(Self::Polled)
     }
 
-    /// An inherited descriptor of any kind.
+    /// Takes an inherited descriptor of any kind.
     pub(crate) fn inherited(fd: OwnedFd) -> io::Result<Self> {
         if let Some(found) = descriptor::inherited(fd.as_fd(), Direction::Read)?
             && let Ok(polled) = PolledInput::new(found)
@@ -51,7 +51,7 @@ impl Input {
     }
 }
 
-/// Best effort: the limit of the system or the user may forbid it, and a socket is no pipe.
+/// Widens a pipe if possible: a limit of the system or the user may forbid it, and a socket is not a pipe.
 pub(super) fn widen_pipe(pipe: impl AsFd, bytes: usize) {
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);

@@ -1,10 +1,8 @@
-//! Reading and writing descriptors that came from elsewhere.
+//! Reading and writing of inherited descriptors.
 //!
-//! A descriptor that was inherited shares its flags with every process that has
-//! it open. So `O_NONBLOCK` is never set on it where there is another way: a pipe
-//! is opened a second time, a socket is asked not to wait call by call, and what
-//! epoll refuses (files, `/dev/null`) or a person looks at (a terminal) is left to a
-//! thread that may block.
+//! An inherited descriptor shares its flags with every process that has it open. So `O_NONBLOCK` is never set on it if
+//! there is another way: a pipe is opened a second time, a socket is told not to block call by call, and descriptors that
+//! epoll refuses (files, `/dev/null`) or that belong to a person (a terminal) are left to a thread that may block.
 
 mod descriptor;
 mod input;

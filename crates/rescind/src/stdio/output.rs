@@ -1,4 +1,4 @@
-//! Where one side's bytes go.
+//! The output of one side.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use super::{
     threaded::ThreadedOutput,
 };
 
-/// One side's bytes, to be written; dropping it closes the descriptor.
+/// A descriptor that is written; dropping it closes the descriptor.
 #[derive(Debug)]
 pub(crate) enum Output {
     Polled(PolledOutput),
@@ -21,12 +21,12 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// The end of a pipe that this process made.
+    /// Takes the end of a pipe that this process made.
     pub(crate) fn own(fd: OwnedFd) -> io::Result<Self> {
         PolledOutput::new(descriptor::own(fd)?).map(Self::Polled)
     }
 
-    /// An inherited descriptor of any kind.
+    /// Takes an inherited descriptor of any kind.
     pub(crate) fn inherited(fd: OwnedFd) -> io::Result<Self> {
         if let Some(found) = descriptor::inherited(fd.as_fd(), Direction::Write)?
             && let Ok(polled) = PolledOutput::new(found)
@@ -36,7 +36,7 @@ impl Output {
         ThreadedOutput::new(fd).map(Self::Threaded)
     }
 
-    /// Takes some of these bytes, at least one. What was taken will be written before what comes later.
+    /// Takes some of these bytes, at least one. They are written before any that are taken later.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Polled(polled) => polled.poll_write(cx, bytes),
@@ -44,7 +44,7 @@ impl Output {
         }
     }
 
-    /// Ready when what was taken has reached the kernel.
+    /// Ready when all bytes that were taken have reached the kernel.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Polled(_) => Poll::Ready(Ok(())),

@@ -1,8 +1,7 @@
-//! Descriptors that epoll watches.
+//! Descriptors that are registered with epoll.
 //!
-//! tokio's pipe ends are used for their registration only: the calls are ours, so
-//! that a socket can be asked not to wait, and so that a call that took less than
-//! it could spares the one that would only say "not yet".
+//! tokio's pipe ends are used for their registration only. The calls are ours, so that a socket can be told not to block,
+//! and so that a call that took less than it could saves the next one, which would only return "not yet".
 
 use std::{
     io,
@@ -93,12 +92,12 @@ impl Drop for PolledOutput {
     }
 }
 
-/// Tells the registration whether the descriptor is ready still.
+/// Tells the registration whether the descriptor is still ready.
 fn note(outcome: rustix::io::Result<usize>, exhausted: bool) -> io::Result<()> {
     if exhausted || outcome == Err(Errno::AGAIN) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
 }
 
-/// The outcome of a call, unless it has to be made again.
+/// The result of a call, unless it has to be made again.
 fn done(outcome: rustix::io::Result<usize>) -> Option<io::Result<usize>> {
     match outcome {
         Ok(bytes) => Some(Ok(bytes)),

@@ -1,11 +1,10 @@
 //! Descriptors that only a blocking call can serve: files, terminals, `/dev/null`.
 //!
-//! A thread blocked in `read` on a terminal cannot be called back. It is left to
-//! the end of the process, and holds nothing but its buffer.
+//! A thread blocked in `read` on a terminal cannot be interrupted. It stays until the end of the process, and holds only
+//! its buffer.
 //!
-//! A line that is typed is for the program in the foreground. So a terminal is
-//! waited for without a `read`, which would take that line, or stop a program in
-//! the background (SIGTTIN): a child may have been lent the foreground meanwhile.
+//! A typed line belongs to the program in the foreground. So the thread waits for a terminal without `read`, which would
+//! take that line, or stop a program in the background (SIGTTIN): a child may have the foreground meanwhile.
 
 use std::{
     fs::File,
@@ -23,14 +22,14 @@ use rustix::{
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// The most that is read, or taken for writing, at a time.
+/// The most bytes that are read, or taken for writing, at a time.
 const CHUNK: usize = 64 * 1024;
 
 /// Reads ahead by at most two chunks.
 #[derive(Debug)]
 pub(crate) struct ThreadedInput {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// What did not fit into the caller's buffer, and how much of it was handed out.
+    /// The rest that did not fit into the caller's buffer, and how much of it was taken since.
     rest: Vec<u8>,
     taken: usize,
 }
@@ -75,10 +74,10 @@ fn read_all(mut file: File, chunks: &Sender<io::Result<Vec<u8>>>) {
     }
 }
 
-/// How long to wait before looking again whether the foreground has come back.
+/// The pause between two checks for the foreground.
 const TURN: Duration = Duration::from_millis(50);
 
-/// Returns when `file` has something to be read, and it is this process's to read.
+/// Returns when `file` can be read, and this process may read it.
 fn wait_for_turn(file: &File) {
     if !rustix::termios::isatty(file) {
         return;

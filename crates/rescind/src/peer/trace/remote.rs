@@ -1,6 +1,6 @@
 //! Traces that cross the connection, with the feature `opentelemetry`.
 //!
-//! How a trace is named in `_meta` is the business of the propagator that the program has set for the process
+//! The propagator that the program has set for the process names a trace in `_meta`
 //! (`opentelemetry::global::set_text_map_propagator`); until it has, spans of the two sides are not connected.
 
 use std::{borrow::Cow, collections::HashMap};
@@ -17,7 +17,7 @@ pub(super) fn adopt(span: &Span, trace: &TraceContext) {
     let _ = span.set_parent(remote);
 }
 
-/// What the peer is told of a span's trace; nothing if there is none.
+/// The trace of a span, for the peer; `None` if there is none.
 pub(super) fn context(span: &Span) -> Option<TraceContext> {
     let mut members = HashMap::new();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&span.context(), &mut members));

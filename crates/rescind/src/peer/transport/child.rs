@@ -86,7 +86,7 @@ pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
         origin: tokio::time::Instant::now(),
         alarm: Alarm::new(),
     };
-    // From here on the supervisor's drop ends the child, whatever fails.
+    // From here on the supervisor's drop ends the child, also after an error.
     let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
     let stderr = stderr.map(ChildStderr::from_std).transpose()?;
     let reader = ChildReader { shared: Arc::clone(&shared), pipe: PipeReader(Input::own(OwnedFd::from(stdout))?) };
