@@ -4,13 +4,16 @@
 
 mod acp_endpoint;
 mod computing;
+mod connect;
 mod examples;
 mod interop;
 mod lsp_endpoint;
 mod mcp_endpoint;
 mod mcp_rounds;
 mod peer;
+mod reexports;
 mod rig;
 mod soak;
 mod transports;
+mod typed;
 mod wrap;

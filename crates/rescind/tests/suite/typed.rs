@@ -1,7 +1,5 @@
 //! What has a type where the protocol has JSON: questions and their answers, structured results, hints, errors.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::{fmt, num::ParseIntError, sync::Arc};
 
 use rescind::{
