@@ -39,7 +39,7 @@ impl Peer {
 
     /// Sends a notification. `&()` means no params.
     ///
-    /// It waits first while the peer leaves too much unread (D13): more than [`Config::max_backlog`](super::Config::max_backlog)
+    /// It waits first while the peer leaves too much unread (D13): more than [`ConnectionConfig::max_backlog`](super::ConnectionConfig::max_backlog)
     /// bytes that wait to be written, 16 MiB by default. If there is room it is queued at its first poll. A notification
     /// that belongs to a request is better sent by [`Context::notify`](super::Context::notify), which withholds it where
     /// the protocol wants silence.

@@ -8,7 +8,7 @@ use super::Transport;
 ///
 /// # Bounds
 ///
-/// The capacity of the kernel's buffers. A peer that does not read is given up as the [`Config`](crate::peer::Config)
+/// The capacity of the kernel's buffers. A peer that does not read is given up as the [`ConnectionConfig`](crate::peer::ConnectionConfig)
 /// says, and delays no caller beyond its own clock.
 ///
 /// # When the other side dies
@@ -35,7 +35,7 @@ pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Transport> {
 ///
 /// # Bounds
 ///
-/// The capacity of the kernel's buffers. A peer that does not read is given up as the [`Config`](crate::peer::Config)
+/// The capacity of the kernel's buffers. A peer that does not read is given up as the [`ConnectionConfig`](crate::peer::ConnectionConfig)
 /// says, and delays no caller beyond its own clock.
 ///
 /// # When the other side dies
