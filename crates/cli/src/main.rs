@@ -12,10 +12,10 @@ mod demo;
 mod exec;
 mod failure;
 mod fleet;
+mod guard;
 mod ps;
 mod run;
 mod screen;
-mod watch;
 
 use std::process::ExitCode;
 
@@ -39,8 +39,8 @@ enum Command {
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
-    #[command(name = "__watch", hide = true)]
-    Watch,
+    #[command(name = "__guard", hide = true)]
+    Guard,
     #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,
     #[command(name = hops::SUBCOMMAND, hide = true)]
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Command::Console(arguments) => console::main(arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
-        Command::Watch => watch::main(),
+        Command::Guard => guard::main(),
         Command::SampleServer => demo::sample_server(),
         Command::Hop(arguments) => demo::hop(arguments),
     }

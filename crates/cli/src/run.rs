@@ -1,7 +1,7 @@
 //! `rescind run [flags] COMMAND…`: a client on stdin and stdout, a server as a child, the relay between.
 
 mod dialect_file;
-mod ending;
+mod end;
 mod limits;
 mod protocol;
 
@@ -20,7 +20,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind::relay::{self, Ending, Level, Link, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{self, Link, LinkEnd, LogLevel, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
     link::Clock,
     relay::{RelayConfig, SettingNames},
@@ -32,7 +32,7 @@ use rustix::{
 };
 
 use crate::failure::Failure;
-use limits::{Limit, Patience};
+use limits::{FinishArg, LimitArg};
 use protocol::Protocol;
 
 /// The exit code of the shim's own failures; 126 and 127 are the command's that could not be started.
@@ -64,12 +64,12 @@ pub(crate) struct Arguments {
     /// Cancel a request that has no answer after this long, and answer it with an error. Progress that the
     /// client asked for starts the time anew. DURATION, METHOD=DURATION or METHOD:TOOL=DURATION; may be
     /// repeated, the most specific one counts. Set it below the client's own timeout
-    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = Limit::parse)]
-    timeout: Vec<Limit>,
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse)]
+    timeout: Vec<LimitArg>,
 
     /// The same, whatever the progress
-    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = Limit::parse)]
-    total_timeout: Vec<Limit>,
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse)]
+    total_timeout: Vec<LimitArg>,
 
     /// How long a cancelled request may go unanswered before a client that must be answered gets an answer
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limits::duration)]
@@ -77,13 +77,13 @@ pub(crate) struct Arguments {
 
     /// How long the server may live on after the client's input has ended and nothing is in flight: a DURATION, or
     /// never to end it
-    #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = Patience::parse)]
-    finish: Patience,
+    #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse)]
+    finish: FinishArg,
 
     /// What to do when a cancelled request is still being worked on after the grace, or still owed its answer: say so
     /// on stderr, or (for requests of the client) end the server with everything it is doing
     #[arg(long, value_name = "WHAT", value_enum)]
-    on_stuck: Option<Stuck>,
+    on_stuck: Option<OnStuckArg>,
 
     /// Record every message and decision to FILE as JSON lines (mode 0600: messages hold secrets). An earlier
     /// recording is overwritten, any other file is not
@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
 
     /// Log cancels and what came of them, to stderr unless --log-file is given
     #[arg(long, value_name = "LEVEL", value_enum)]
-    log: Option<LogLevel>,
+    log: Option<LogLevelArg>,
 
     /// Append the log to FILE (mode 0600, also where it was another before)
     #[arg(long, value_name = "FILE", requires = "log")]
@@ -116,13 +116,13 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Stuck {
+enum OnStuckArg {
     Report,
     Kill,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogLevel {
+enum LogLevelArg {
     Error,
     Warn,
     Info,
@@ -132,7 +132,7 @@ enum LogLevel {
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match run(arguments) {
-        Ok(ending) => ending::as_the_server(&ending),
+        Ok(end) => end::as_the_server(&end),
         Err(failure) => {
             failure.say();
             ExitCode::from(OWN_FAILURE)
@@ -140,11 +140,11 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<Ending, Failure> {
+fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     let launcher = std::env::current_exe().map_err(|error| {
         Failure::new("rescind", format_args!("cannot find its own program: {error}"), "is /proc mounted?")
     })?;
-    let (client_input, client_output) = take_streams()
+    let (client_input, client_output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let config = config(&arguments);
     let Arguments { finish, on_stuck, record, log, log_file, unlisted, command, .. } = arguments;
@@ -167,7 +167,7 @@ fn run(arguments: Arguments) -> Result<Ending, Failure> {
 fn config(arguments: &Arguments) -> RelayConfig {
     let client = arguments.protocol.dialect();
     let server = arguments.server_protocol.as_ref().map_or(client, Protocol::dialect);
-    let on = |limits: &[Limit], clock| limits.iter().map(move |limit| limit.clone().on(clock)).collect::<Vec<_>>();
+    let on = |limits: &[LimitArg], clock| limits.iter().map(move |limit| limit.clone().on(clock)).collect::<Vec<_>>();
     let mut clocks = on(&arguments.timeout, Clock::Response);
     clocks.extend(on(&arguments.total_timeout, Clock::Total));
     RelayConfig {
@@ -253,7 +253,7 @@ fn sockets() -> Vec<PathBuf> {
 }
 
 /// Stdin and stdout, with nothing left in their place, so that the client sees the end when the link closes them.
-fn take_streams() -> io::Result<(OwnedFd, OwnedFd)> {
+fn detach_streams() -> io::Result<(OwnedFd, OwnedFd)> {
     let taken = (io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?);
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
@@ -267,23 +267,23 @@ fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-impl From<Stuck> for OnStuck {
-    fn from(stuck: Stuck) -> Self {
+impl From<OnStuckArg> for OnStuck {
+    fn from(stuck: OnStuckArg) -> Self {
         match stuck {
-            Stuck::Report => Self::Report,
-            Stuck::Kill => Self::Kill,
+            OnStuckArg::Report => Self::Report,
+            OnStuckArg::Kill => Self::Kill,
         }
     }
 }
 
-impl From<LogLevel> for Level {
-    fn from(level: LogLevel) -> Self {
+impl From<LogLevelArg> for LogLevel {
+    fn from(level: LogLevelArg) -> Self {
         match level {
-            LogLevel::Error => Self::Error,
-            LogLevel::Warn => Self::Warn,
-            LogLevel::Info => Self::Info,
-            LogLevel::Debug => Self::Debug,
-            LogLevel::Trace => Self::Trace,
+            LogLevelArg::Error => Self::Error,
+            LogLevelArg::Warn => Self::Warn,
+            LogLevelArg::Info => Self::Info,
+            LogLevelArg::Debug => Self::Debug,
+            LogLevelArg::Trace => Self::Trace,
         }
     }
 }

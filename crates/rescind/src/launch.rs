@@ -1,25 +1,24 @@
-//! What the hidden subcommands do: start the command, and watch over its process group.
+//! The hidden subcommands: one starts the command, the other guards its process group.
 //!
-//! The server must die with the shim, however the shim dies, and so must what
-//! the server has started. Two guarantees, of which one is enough:
+//! The server and the processes it has started must die with the shim, however
+//! the shim dies. Two mechanisms see to that:
 //!
 //! - [`exec`] asks the kernel for SIGKILL when its parent dies, and becomes the
-//!   command. Linux only; it reaches the server itself, not its children.
-//! - [`watch`] leads the process group into which the server is put. It waits for
-//!   the end of a pipe that only the shim holds, and then kills the group.
+//!   command. Linux only; it covers the server itself, not its children.
+//! - [`guard`] leads the process group that the server joins. It waits for the
+//!   end of a pipe that only the shim holds, and then kills the group.
 //!
-//! The watcher *leads* the group for three reasons: the group exists before the
-//! server does, so no moment is left in which a dying shim could leave something
-//! behind; its number cannot be given to another group while the shim may still
-//! send it a signal; and the shim ends the watcher by the same SIGKILL that ends
-//! what the server left behind.
+//! The guard *leads* the group for three reasons. The group exists before the
+//! server does, so a shim that dies at any moment leaves nothing behind. The
+//! number of the group cannot be reused while the shim may still send it a signal.
+//! And the SIGKILL that ends what the server left behind ends the guard too.
 //!
-//! It goes by another name than the shim, so that what kills the shim by its name
-//! (`killall -9 rescind`, `pkill rescind`) leaves it to do its work. A kill by the
-//! path of the program takes both, and then what the server started lives on.
+//! The guard's process has a name of its own, so that `killall -9 rescind` and
+//! `pkill rescind` leave it to do its work. A kill by the path of the program
+//! takes both, and then the server's children live on.
 //!
-//! Out of reach of both is a process that leaves the group for a session of its
-//! own (a daemon), unless it is the server itself.
+//! Neither reaches a process that leaves the group for a session of its own, such
+//! as a daemon, unless it is the server itself.
 
 use std::{convert::Infallible, ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
@@ -32,13 +31,13 @@ use crate::relay::terminal;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecError {
-    /// The shim that wanted the command is gone.
+    /// The shim that started this process is gone.
     #[error("the shim has ended")]
     Orphaned,
-    /// There is no such command.
+    /// The command does not exist.
     #[error("command not found")]
     NotFound(#[source] io::Error),
-    /// The command exists and cannot be run.
+    /// The command exists but cannot be run.
     #[error("{0}")]
     NotExecutable(#[source] io::Error),
 }
@@ -55,7 +54,7 @@ impl ExecError {
     }
 }
 
-/// Becomes `program`, to be killed when the process `shim` dies; returns only if that fails.
+/// Becomes `program`, which is killed when the process `shim` dies. Returns only if that fails.
 ///
 /// `shim` must have started this process, from a thread that lives as long as it does.
 #[must_use]
@@ -64,7 +63,7 @@ pub fn exec(shim: u32, program: &OsString, arguments: &[OsString]) -> ExecError 
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return ExecError::NotExecutable(error.into());
     }
-    // It may have died before the line above, and then no signal comes.
+    // If it died before the line above, no signal comes.
     let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
     if parent.map(|pid| pid.get().unsigned_abs()) != Some(shim) {
         return ExecError::Orphaned;
@@ -73,8 +72,8 @@ pub fn exec(shim: u32, program: &OsString, arguments: &[OsString]) -> ExecError 
     if error.kind() == io::ErrorKind::NotFound { ExecError::NotFound(error) } else { ExecError::NotExecutable(error) }
 }
 
-/// Signals that a server may send to its own group and that must not end its watcher.
-const SURVIVED: [Signal; 11] = [
+/// Signals that a server may send to its own group and that must not end the guard.
+const SURVIVED_SIGNALS: [Signal; 11] = [
     Signal::HUP,
     Signal::INT,
     Signal::QUIT,
@@ -88,20 +87,20 @@ const SURVIVED: [Signal; 11] = [
     Signal::TTOU,
 ];
 
-/// Kills its own process group, itself included, when its stdin ends; says on stdout when it is ready to. What it
-/// reads before that are orders, each of them to give the terminal back to the shim.
+/// Kills its own process group, itself included, when its stdin ends. It writes a byte to stdout once it is ready. Each
+/// byte on stdin before that is an order to give the terminal back to the shim.
 ///
 /// # Errors
 ///
 /// When it cannot get ready.
-pub fn watch() -> io::Result<Infallible> {
-    // Its command line has the name from the shim.
+pub fn guard() -> io::Result<Infallible> {
+    // The shim has set the name in the command line.
     #[cfg(target_os = "linux")]
-    rustix::thread::set_name(&std::ffi::CString::new(WATCHER)?)?;
+    rustix::thread::set_name(&std::ffi::CString::new(GUARD)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let entered = runtime.enter();
-    // A handler is installed for the life of the process; nobody needs to hear of it.
-    for survived in SURVIVED {
+    // A handler stays installed for the life of the process, and its stream is not needed.
+    for survived in SURVIVED_SIGNALS {
         let _installed = signal(SignalKind::from_raw(survived.as_raw()))?;
     }
     drop(entered);
@@ -119,8 +118,8 @@ pub fn watch() -> io::Result<Infallible> {
     }
 }
 
-/// The watcher's name, at most 15 bytes, in which the shim's does not occur.
-pub(crate) const WATCHER: &str = "shim-watcher";
+/// The guard's process name: at most 15 bytes, and without the name of the shim.
+pub(crate) const GUARD: &str = "shim-guard";
 
-/// What the watcher says when it is ready, and when it has done as ordered.
+/// What the guard writes when it is ready, and after each order.
 pub(crate) const READY: &[u8] = b"!";

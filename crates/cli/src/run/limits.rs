@@ -6,13 +6,13 @@ use rescind_proto::{link::Clock, relay::ClockRule};
 
 /// `10s`, `tools/call=2m` or `tools/call:slow_tool=10m`, before it is known for which clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(super) struct LimitArg {
     method: Option<Box<str>>,
     name: Option<Box<str>>,
     limit: Duration,
 }
 
-impl Limit {
+impl LimitArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         // A tool's name may hold anything, so the duration is what follows the last `=`.
         let (request, limit) = match text.rsplit_once('=') {
@@ -40,9 +40,9 @@ impl Limit {
 
 /// `30s`, or `never`: `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Patience(pub(super) Option<Duration>);
+pub(super) struct FinishArg(pub(super) Option<Duration>);
 
-impl Patience {
+impl FinishArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text == "never" { Ok(Self(None)) } else { duration(text).map(|limit| Self(Some(limit))) }
     }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_limit_may_name_a_method_and_a_tool() {
-        let parsed = |text| Limit::parse(text).map(|limit| limit.on(Clock::Total));
+        let parsed = |text| LimitArg::parse(text).map(|limit| limit.on(Clock::Total));
         let rule = |method: Option<&str>, name: Option<&str>, secs| {
             let (method, name) = (method.map(Into::into), name.map(Into::into));
             Ok(ClockRule { clock: Clock::Total, method, name, limit: Duration::from_secs(secs) })
@@ -91,15 +91,15 @@ mod tests {
     #[test]
     fn a_limit_that_says_nothing_is_refused() {
         for text in ["", "10", "s", "0s", "=10s", ":x=10s", "tools/call=", "-1s"] {
-            assert!(Limit::parse(text).is_err(), "{text:?}");
+            assert!(LimitArg::parse(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn patience_may_have_no_end() {
-        assert_eq!(Patience::parse("never"), Ok(Patience(None)));
-        assert_eq!(Patience::parse("2m"), Ok(Patience(Some(Duration::from_secs(120)))));
-        assert!(Patience::parse("ever").is_err());
+        assert_eq!(FinishArg::parse("never"), Ok(FinishArg(None)));
+        assert_eq!(FinishArg::parse("2m"), Ok(FinishArg(Some(Duration::from_secs(120)))));
+        assert!(FinishArg::parse("ever").is_err());
     }
 
     #[test]

@@ -9,16 +9,15 @@ use std::{
     time::Duration,
 };
 
-use rescind::relay::{Ending, Level, Link, LinkError, run};
+use rescind::relay::{Link, LinkEnd, LinkError, LogLevel, run};
 use rescind_proto::relay::{End, RelayConfig};
-
 use crate::shim::{
     PROGRAM,
     words::{notification, request},
 };
 
 /// A link whose sides are given up soon, and the client's ends of it.
-fn link(command: &[&str]) -> (JoinHandle<Result<Ending, LinkError>>, File, File) {
+fn link(command: &[&str]) -> (JoinHandle<Result<LinkEnd, LinkError>>, File, File) {
     link_with(10_000, None, command)
 }
 
@@ -26,7 +25,7 @@ fn link_with(
     max_backlog: usize,
     log: Option<File>,
     command: &[&str],
-) -> (JoinHandle<Result<Ending, LinkError>>, File, File) {
+) -> (JoinHandle<Result<LinkEnd, LinkError>>, File, File) {
     let (client_input, to_link) = io::pipe().unwrap();
     let (from_link, client_output) = io::pipe().unwrap();
     let link = Link {
@@ -37,7 +36,7 @@ fn link_with(
         config: RelayConfig { max_backlog, stall_limit: Duration::from_millis(100), ..RelayConfig::default() },
         finish: None,
         recording: None,
-        log: log.map(|log| (log, Level::Error)),
+        log: log.map(|log| (log, LogLevel::Error)),
         on_stuck: None,
         admin: Vec::new(),
     };
@@ -60,7 +59,7 @@ fn a_server_that_reads_nothing_is_given_up_and_its_requests_answered() {
     from_link.read_to_string(&mut heard).unwrap();
     assert!(heard.contains(r#""id":1,"error":{"code":-31002"#), "{heard}");
     let ending = running.join().unwrap().unwrap();
-    assert_eq!((ending.server, ending.is_cut_short), (End::Signalled(15), false));
+    assert_eq!((ending.server, ending.is_output_lost), (End::Signalled(15), false));
     flood.join().unwrap();
 }
 
@@ -68,7 +67,7 @@ fn a_server_that_reads_nothing_is_given_up_and_its_requests_answered() {
 fn a_client_that_reads_nothing_is_given_up_and_the_server_ends() {
     let (running, _to_link, _from_link) = link(&["yes", &notification("x", "{}")]);
     let ending = running.join().unwrap().unwrap();
-    assert!(matches!(ending.server, End::Signalled(13 | 15)) && ending.is_cut_short, "{ending:?}");
+    assert!(matches!(ending.server, End::Signalled(13 | 15)) && ending.is_output_lost, "{ending:?}");
 }
 
 /// D44: the server has ended well, and what it said is not dropped without a word.
@@ -80,7 +79,7 @@ fn a_client_that_reads_nothing_after_the_servers_end_is_given_up_and_that_is_sai
     let file = Some(File::create(&log).unwrap());
     let (running, _to_link, _from_link) = link_with(RelayConfig::default().max_backlog, file, &["sh", "-c", text]);
     let ending = running.join().unwrap().unwrap();
-    assert_eq!((ending.server, ending.is_cut_short), (End::Exited(0), true));
+    assert_eq!((ending.server, ending.is_output_lost), (End::Exited(0), true));
     let log = fs::read_to_string(log).unwrap();
     assert!(log.contains("ERROR does not read, given up side=client unread="), "{log}");
 }

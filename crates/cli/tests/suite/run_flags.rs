@@ -284,7 +284,7 @@ fn on_stuck_kill_ends_the_server_and_answers_what_else_was_in_flight() {
     pass_to_server(&mut rig, &cancel_request("1"));
     assert_eq!(
         rig.shim.stderr.line(),
-        "rescind: the server has not answered a cancelled request: session/load 1; it is ended"
+        "rescind: the server has not answered a cancelled request: session/load 1; ending the server"
     );
     assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
     rig.server.puppet.expect_signal(15);

@@ -291,7 +291,7 @@ fn a_killed_shim_leaves_nothing_in_the_servers_group() {
     let mut grandchild = rig.grandchild();
     assert_eq!(grandchild.group, rig.server.puppet.group, "{grandchild:?}");
     let group = process::members(rig.server.puppet.group);
-    assert!(group.len() >= 3, "the server, its child and the watcher: {group:?}");
+    assert!(group.len() >= 3, "the server, its child and the guard: {group:?}");
     rig.shim.kill(Signal::KILL);
     rig.shim.expect_death(Signal::KILL);
     rig.server.puppet.expect_death();
@@ -310,7 +310,7 @@ fn a_killed_shim_takes_a_server_along_that_survives_what_can_be_survived() {
         rig.server.puppet.survive(signal);
         grandchild.survive(signal);
     }
-    // A server may signal its own group: its watcher must survive that.
+    // A server may signal its own group: the guard must survive that.
     let group = rig.server.puppet.group;
     for signal in [1, 2, 3, 10, 12, 13, 14, 15] {
         process::signal_group(group, signal);
@@ -328,8 +328,8 @@ fn killing_all_that_is_called_rescind_leaves_nothing_in_the_servers_group() {
     let mut rig = rig();
     let mut grandchild = rig.grandchild();
     let group = process::members(rig.server.puppet.group);
-    assert!(group.len() >= 3, "the server, its child and the watcher: {group:?}");
-    // The watcher first, if it is found: then nothing is left to notice the end of the shim.
+    assert!(group.len() >= 3, "the server, its child and the guard: {group:?}");
+    // The guard first, if its name matches: then nothing is left to notice the end of the shim.
     for member in &group {
         assert!(!member.command_line().contains("rescind\0"), "{}", member.command_line());
         if member.name().contains("rescind") {
@@ -578,7 +578,7 @@ fn after_the_servers_exit_a_signal_ends_the_wait_for_a_client_that_does_not_read
     rig.server.puppet.expect_death();
     rig.shim.kill(Signal::TERM);
     let said = rig.shim.stderr.line();
-    assert!(said.starts_with("error: the client: does not read; the rest of what the server said is lost"), "{said}");
+    assert!(said.starts_with("error: the client: does not read; the rest of the server's output is lost"), "{said}");
     rig.shim.expect_exit(125);
 }
 
@@ -591,7 +591,7 @@ fn a_server_that_failed_keeps_its_exit_code_where_its_client_does_not_read() {
     rig.server.exit(3);
     rig.server.puppet.expect_death();
     rig.shim.kill(Signal::TERM);
-    assert!(rig.shim.stderr.line().contains("the rest of what the server said is lost"));
+    assert!(rig.shim.stderr.line().contains("the rest of the server's output is lost"));
     rig.shim.expect_exit(3);
 }
 

@@ -83,7 +83,7 @@ fn the_log_ends_with_how_often_each_rule_was_broken() {
     let logged = String::from_utf8(rig.shim.stderr.rest()).unwrap();
     let lines: Vec<_> = logged.lines().filter(|line| line.contains("rule broken")).collect();
     assert!(matches!(lines[..], [_, _, _]), "{lines:#?}");
-    assert!(lines[2].ends_with("INFO  rule broken in all from=client rule=MCP-I02 count=2"), "{lines:#?}");
+    assert!(lines[2].ends_with("INFO  rule broken, total from=client rule=MCP-I02 count=2"), "{lines:#?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One timer for everything that can become due.
+//! One timer for all deadlines of a drive.
 
 use std::{
     pin::Pin,
@@ -8,10 +8,10 @@ use std::{
 use rescind_proto::time::Instant;
 use tokio::time::Sleep;
 
-/// Wakes the drive loop. Moving it costs more than a needless wake-up, so it is moved to an earlier time only.
+/// Wakes the drive. Resetting a timer costs more than a needless wake-up, so it is reset only to an earlier time.
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    /// Made when first armed: not before there is a runtime.
+    /// Created when first armed, which is in a runtime.
     sleep: Option<Pin<Box<Sleep>>>,
     armed: Option<Instant>,
 }
@@ -21,11 +21,11 @@ impl Alarm {
         Self { sleep: None, armed: None }
     }
 
-    /// Ready when `due` has come, or earlier. `origin` is the start of the clock that `due` is on.
+    /// Ready at `due`, or earlier. `origin` is the start of the clock of `due`.
     ///
     /// # Panics
     ///
-    /// Something is due, and this is not polled in a runtime with a clock.
+    /// If there is a deadline, outside a runtime with a clock.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, origin: std::time::Instant, due: Option<Instant>) -> Poll<()> {
         let Some(due) = due else { return Poll::Pending };
         let at = || (origin + due.since_origin()).into();

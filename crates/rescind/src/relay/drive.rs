@@ -1,9 +1,8 @@
 //! The loop that joins a client, a server and the relay machine between them.
 //!
-//! It decides nothing about the protocol. Bytes that arrive are handed to the
-//! machine, and what the machine has for a side is written at once, before
-//! anything is waited for. A side that does not read is left alone until it does;
-//! the other side goes on.
+//! It makes no protocol decisions. Input goes to the machine, and what the machine
+//! has for a side is written at once, before waiting for anything. A side that
+//! does not read blocks only itself.
 
 use std::{
     io,
@@ -19,53 +18,56 @@ use rescind_proto::{
 };
 use rustix::process::Signal;
 
+#[cfg(feature = "admin")]
+use super::admin::Admin;
+#[cfg(not(feature = "admin"))]
+use super::no_admin::NoAdmin as Admin;
 use super::{
-    Ending,
-    admin::Admin,
+    LinkEnd,
     alarm::Alarm,
     group::{Group, Pipes},
-    lifecycle::{Lifecycle, Limits, Open, Step},
     observer::Observer,
     presence::Presence,
-    signals::{Arrival, Signals},
+    shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
+    signals::{SignalEvent, Signals},
 };
 use crate::stdio::{Input, Output};
 
-/// The first size of the buffer that is read into: what a pipe holds.
+/// The initial size of the read buffer: what a pipe holds.
 const BUFFER: usize = 64 * 1024;
 
-/// What it grows to, and the pipes on the way, when large messages pass: a fifth less work for the kernel. More
-/// gains nothing, and what all pipes of a user may hold is limited.
+/// What the read buffer and the pipes grow to when large messages pass, which saves the kernel a fifth of its work. More
+/// gains nothing, and the pipes of a user share a limit.
 const LARGE_BUFFER: usize = 256 * 1024;
 
-/// The most that is read of what a server left in its pipe: what the largest pipe holds.
-const LEFT_BEHIND: usize = 1024 * 1024;
+/// The most to read from the pipe of a server that has exited: what the largest pipe holds.
+const MAX_LEFT_BEHIND: usize = 1024 * 1024;
 
-/// A link at work.
+/// A running link.
 #[derive(Debug)]
 pub(crate) struct Drive {
     origin: std::time::Instant,
     relay: Relay,
     ports: Sides<Port>,
-    lifecycle: Lifecycle,
+    shutdown: Shutdown,
     group: Group,
     signals: Signals,
     alarm: Alarm,
     observer: Observer,
     admin: Admin,
     buffer: Vec<u8>,
-    /// The client was given up, and what it was owed is lost.
-    is_cut_short: bool,
+    /// The client was given up, and the rest of its output is lost.
+    is_output_lost: bool,
 }
 
-/// The descriptors of one side; what has ended is gone.
+/// The descriptors of one side, each `None` once it has ended.
 #[derive(Debug)]
 pub(crate) struct Port {
     input: Option<Input>,
     output: Option<Output>,
-    /// Shows that the client is gone.
+    /// Detects that the client is gone.
     presence: Option<Presence>,
-    /// Its pipe, and the one that its bytes go on to, were made larger.
+    /// Its pipe, and the one its bytes go to, were made larger.
     widened: bool,
 }
 
@@ -100,55 +102,55 @@ impl Drive {
             origin,
             relay: Relay::new(config),
             ports,
-            lifecycle: Lifecycle::new(Limits::default()),
+            shutdown: Shutdown::new(ShutdownLimits::default()),
             group,
             signals,
             alarm: Alarm::new(),
             observer,
             admin,
             buffer: vec![0; BUFFER],
-            is_cut_short: false,
+            is_output_lost: false,
         }
     }
 
-    /// With other limits than usual for the steps of its end.
-    pub(crate) fn within(self, limits: Limits) -> Self {
-        Self { lifecycle: Lifecycle::new(limits), ..self }
+    /// Replaces the limits of the shutdown.
+    pub(crate) fn within(self, limits: ShutdownLimits) -> Self {
+        Self { shutdown: Shutdown::new(limits), ..self }
     }
 
-    /// Runs until both sides have ended; then says how.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+    /// Runs until both sides have ended, and returns how.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LinkEnd> {
         loop {
             let now = self.now();
             let mut moved = self.poll_signals(cx, now);
             moved |= self.admin.poll(now, &mut self.relay);
             for side in Side::BOTH {
                 moved |= self.poll_input(cx, now, side);
-                // Written before the next read: an answer must not wait for what comes after it.
+                // Write before the next read, so that an answer does not wait for later input.
                 moved |= self.poll_output(cx, now, side.other());
                 moved |= self.poll_output(cx, now, side);
             }
             self.handle_events(now);
             loop {
                 let open = self.open(cx);
-                let Some(step) = self.lifecycle.next(now, open) else { break };
+                let Some(step) = self.shutdown.next(now, open) else { break };
                 moved = true;
                 match step {
-                    Step::CloseStdin => self.ports.server.output = None,
-                    Step::Terminate => self.group.signal(Signal::TERM),
-                    Step::Kill => self.group.signal(Signal::KILL),
-                    Step::EndServer(how) => self.end_server(cx, now, &how),
-                    Step::CloseClient => self.close_client(now),
-                    Step::Leave(server) => {
+                    ShutdownStep::CloseStdin => self.ports.server.output = None,
+                    ShutdownStep::Terminate => self.group.signal(Signal::TERM),
+                    ShutdownStep::Kill => self.group.signal(Signal::KILL),
+                    ShutdownStep::EndServer(how) => self.end_server(cx, now, &how),
+                    ShutdownStep::CloseClient => self.close_client(now),
+                    ShutdownStep::Leave(server) => {
                         if open.owed_client {
                             self.relay.give_up(Side::Client);
                             self.handle_events(now);
                         }
-                        return Poll::Ready(Ending { server, is_cut_short: self.is_cut_short });
+                        return Poll::Ready(LinkEnd { server, is_output_lost: self.is_output_lost });
                     }
                 }
             }
-            // Last, so that what a client said before it went has been read.
+            // Last, so that everything the client sent before it left has been read.
             if !moved
                 && let Some(presence) = &mut self.ports.client.presence
                 && let Poll::Ready(reason) = presence.poll_gone(cx)
@@ -159,7 +161,7 @@ impl Drive {
             if moved {
                 continue;
             }
-            let due = [self.relay.poll_timeout(), self.lifecycle.deadline()].into_iter().flatten().min();
+            let due = [self.relay.poll_timeout(), self.shutdown.deadline()].into_iter().flatten().min();
             if self.alarm.poll(cx, self.origin, due).is_pending() {
                 self.observer.handle_idle();
                 self.admin.handle_idle(cx, &self.relay);
@@ -167,19 +169,19 @@ impl Drive {
             }
             let now = self.now();
             self.relay.handle_timeout(now);
-            self.look_after_server(now);
+            self.check_server(now);
         }
     }
 
-    /// Ends the work of those who watch; called once, at the end.
+    /// Closes the admin socket and the observers. Called once, at the end.
     pub(crate) async fn finish(self, how: &End) {
         let Self { mut relay, group, ports, mut observer, mut admin, origin, .. } = self;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         drop(group);
         drop(ports);
-        let spoken = Sides::from_fn(|side| relay.dialect(side));
+        let dialects = Sides::from_fn(|side| relay.dialect(side));
         let broken = Sides::from_fn(|side| relay.violations(side));
-        observer.finish(Instant::after_origin(origin.elapsed()), spoken, broken);
+        observer.finish(Instant::after_origin(origin.elapsed()), dialects, broken);
         admin.close().await;
     }
 
@@ -191,19 +193,19 @@ impl Drive {
         let mut moved = false;
         while let Poll::Ready(arrival) = self.signals.poll(cx) {
             match arrival {
-                Arrival::HandedOn(signal) => {
-                    // A server that ended before was not ended by it.
-                    self.look_after_server(now);
+                SignalEvent::AsksForEnd(signal) => {
+                    // First notice a server that has already exited: this signal did not end it.
+                    self.check_server(now);
                     self.group.signal(signal);
-                    self.lifecycle.signalled(now, signal);
+                    self.shutdown.handle_signal(now, signal);
                 }
-                Arrival::PassedOn(signal) => {
-                    self.look_after_server(now);
+                SignalEvent::PassedOn(signal) => {
+                    self.check_server(now);
                     self.group.pass_on(signal);
-                    self.lifecycle.passed_on(signal);
+                    self.shutdown.handle_passed_on(signal);
                 }
-                Arrival::Child => self.look_after_server(now),
-                Arrival::Continued => {
+                SignalEvent::Child => self.check_server(now),
+                SignalEvent::Continued => {
                     self.group.lend_terminal();
                 }
             }
@@ -212,32 +214,32 @@ impl Drive {
         moved
     }
 
-    fn look_after_server(&mut self, now: Instant) {
-        if !self.lifecycle.has_exited()
+    fn check_server(&mut self, now: Instant) {
+        if !self.shutdown.has_exited()
             && let Some(how) = self.group.ended()
         {
-            self.lifecycle.server_exited(now, how.clone());
-            self.observer.handle_exit(now, &how, self.lifecycle.ended_by());
+            self.shutdown.handle_server_exit(now, how.clone());
+            self.observer.handle_exit(now, &how, self.shutdown.ended_by());
         } else if let Some(signal) = self.group.stopped() {
             self.handle_stopped(signal);
         }
     }
 
-    /// The server was stopped: it asked on the terminal, or a person stopped it there.
+    /// Handles a stopped server: it used the terminal, or a person stopped it there.
     fn handle_stopped(&mut self, signal: Signal) {
         match signal {
             Signal::TTIN | Signal::TTOU if !self.group.lend_terminal() => self.observer.handle_stopped(signal),
-            // To the shell, which waits for this process and not for the server, the job is to be stopped.
-            Signal::TSTP if self.group.take_terminal_back() => {
+            // The shell waits for this process and not for the server, so this process must stop as well.
+            Signal::TSTP if self.group.reclaim_terminal() => {
                 let _ = rustix::process::kill_current_process_group(Signal::TSTP);
                 self.group.signal(Signal::CONT);
             }
-            // It was lent the terminal, or a person wants it stopped.
+            // The terminal was lent to it, or a person wants it stopped.
             _ => {}
         }
     }
 
-    /// Reads one side once, if it is wanted.
+    /// Reads from one side once, if the machine wants input.
     fn poll_input(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         if !self.relay.wants_input(side) || self.observer.poll_ready(cx).is_pending() {
             return false;
@@ -247,7 +249,7 @@ impl Drive {
             Poll::Pending => return false,
             Poll::Ready(Ok(read)) if read > 0 => {
                 if side == Side::Server {
-                    self.group.take_terminal_back();
+                    self.group.reclaim_terminal();
                 }
                 self.admin.handle_input(now, &self.relay, side, &self.buffer[..read]);
                 self.relay.handle_input(now, side, &self.buffer[..read]);
@@ -255,13 +257,13 @@ impl Drive {
                     self.widen(side);
                 }
             }
-            // An error tells no more than an end: nothing will come.
+            // An error means the same as the end: no more input.
             Poll::Ready(Ok(_) | Err(_)) => self.handle_input_end(now, side),
         }
         true
     }
 
-    /// A read filled the buffer: large messages come from this side.
+    /// Enlarges buffers and pipes after a read that filled the buffer.
     fn widen(&mut self, from: Side) {
         if self.buffer.len() < LARGE_BUFFER {
             self.buffer.resize(LARGE_BUFFER, 0);
@@ -282,19 +284,19 @@ impl Drive {
         match side {
             Side::Client => {
                 self.relay.handle_eof(now, Side::Client, &End::Closed);
-                self.lifecycle.client_ended();
+                self.shutdown.handle_client_eof();
                 if let Some(presence) = &mut self.ports.client.presence {
                     presence.end_input();
                 }
             }
             Side::Server => {
-                self.look_after_server(now);
-                self.lifecycle.server_silent(now);
+                self.check_server(now);
+                self.shutdown.handle_server_silent(now);
             }
         }
     }
 
-    /// Writes to one side as long as it takes something.
+    /// Writes to one side while it accepts bytes.
     fn poll_output(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         let Some(output) = &mut self.ports[side].output else { return false };
         let mut moved = false;
@@ -308,8 +310,8 @@ impl Drive {
                 Poll::Ready(Ok(written)) => {
                     self.relay.handle_written(now, side, written);
                     match side {
-                        Side::Client => self.lifecycle.client_read(now),
-                        Side::Server => self.lifecycle.server_read(now),
+                        Side::Client => self.shutdown.handle_client_read(now),
+                        Side::Server => self.shutdown.handle_server_read(now),
                     }
                     moved = true;
                 }
@@ -321,26 +323,26 @@ impl Drive {
         }
     }
 
-    /// A side cannot be written to any more.
+    /// Handles a side that cannot be written to any more.
     fn handle_write_closed(&mut self, now: Instant, side: Side) {
         match side {
             Side::Client => self.handle_client_gone(now, EndReason::ReaderGone),
             Side::Server => {
                 self.ports.server.output = None;
                 self.relay.handle_write_closed(now, Side::Server);
-                // It cannot be asked anything any more. Perhaps it is about to exit.
-                self.lifecycle.server_silent(now);
+                // Perhaps it is about to exit.
+                self.shutdown.handle_server_silent(now);
             }
         }
     }
 
-    /// No client waits for an answer any more, whatever it may still send.
+    /// Handles a client that can read no answers any more, whatever it may still send.
     fn handle_client_gone(&mut self, now: Instant, reason: EndReason) {
         if reason == EndReason::ReaderGone {
             self.close_client(now);
         }
         self.handle_input_end(now, Side::Client);
-        self.lifecycle.begin(now, reason);
+        self.shutdown.begin(now, reason);
     }
 
     fn close_client(&mut self, now: Instant) {
@@ -349,10 +351,10 @@ impl Drive {
         self.relay.handle_write_closed(now, Side::Client);
     }
 
-    /// What is left in the server's stdout is read; then the relay is told that the server has ended.
+    /// Reads the rest of the server's stdout, then ends the server's side of the relay.
     fn end_server(&mut self, cx: &mut Context<'_>, now: Instant, how: &End) {
         if let Some(mut input) = self.ports.server.input.take() {
-            let mut left = LEFT_BEHIND;
+            let mut left = MAX_LEFT_BEHIND;
             while left > 0
                 && let Poll::Ready(Ok(read)) = input.poll_read(cx, &mut self.buffer)
                 && read > 0
@@ -362,7 +364,7 @@ impl Drive {
                 left = left.saturating_sub(read);
             }
         }
-        if let Some(by) = self.lifecycle.ended_by() {
+        if let Some(by) = self.shutdown.ended_by() {
             self.relay.note_ended_by(by);
         }
         self.relay.handle_eof(now, Side::Server, how);
@@ -373,16 +375,16 @@ impl Drive {
         while let Some(event) = self.relay.poll_event() {
             match &event {
                 RelayEvent::GivenUp { side, .. } => {
-                    self.is_cut_short |= *side == Side::Client;
-                    self.lifecycle.begin(now, EndReason::Unread(*side));
+                    self.is_output_lost |= *side == Side::Client;
+                    self.shutdown.begin(now, EndReason::Unread(*side));
                     self.handle_write_closed(now, *side);
                 }
-                // A client that does not obey is not for us to end.
+                // Only the server is ours to end.
                 RelayEvent::Stuck { request: RequestKey { from: Side::Client, .. }, .. }
                     if self.observer.kills_stuck() =>
                 {
                     self.group.signal(Signal::TERM);
-                    self.lifecycle.terminated(now, EndReason::Stuck);
+                    self.shutdown.handle_terminated(now, EndReason::Stuck);
                 }
                 RelayEvent::Stuck { .. }
                 | RelayEvent::Opened { .. }
@@ -401,12 +403,12 @@ impl Drive {
         }
     }
 
-    fn open(&mut self, cx: &mut Context<'_>) -> Open {
+    fn open(&mut self, cx: &mut Context<'_>) -> Remaining {
         let mut owed = |side: Side| {
             let Some(output) = &mut self.ports[side].output else { return false };
             !self.relay.pending(side).is_empty() || output.poll_flush(cx).is_pending()
         };
-        Open {
+        Remaining {
             owed_server: owed(Side::Server),
             owed_client: owed(Side::Client),
             server_output: self.ports.server.input.is_some(),

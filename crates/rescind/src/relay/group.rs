@@ -1,4 +1,4 @@
-//! The server's process, and everything in its group.
+//! The server's process and its process group.
 
 use std::{
     ffi::OsString,
@@ -16,19 +16,19 @@ use rustix::{
 
 use super::terminal;
 
-/// A started server. Dropping it kills its group and leaves no zombie.
+/// A running server. Dropping it kills its group and reaps its processes.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Leads the group, and kills it should this process die (see [`launch`](crate::launch)).
-    watcher: Child,
-    /// Its end is the watcher's sign; what is written to it are orders.
+    /// Leads the group, and kills it if this process dies (see [`launch`](crate::launch)).
+    guard: Child,
+    /// The guard's stdin: its end makes the guard kill the group, and bytes are orders.
     lifeline: ChildStdin,
-    /// Where the watcher says that it has done as ordered.
+    /// The guard's stdout: a byte for each order done.
     replies: ChildStdout,
     server: Child,
-    /// The server's group was given the terminal's foreground.
+    /// The terminal's foreground is lent to the server's group.
     has_terminal: bool,
-    /// The server was stopped, and not continued since by this process.
+    /// The server was stopped, and this process has not continued it since.
     is_stopped: bool,
 }
 
@@ -44,26 +44,26 @@ impl Group {
     ///
     /// Call it from a thread that lives as long as the process: the server dies with that thread.
     pub(crate) fn start(launcher: &Path, command: &[OsString]) -> io::Result<(Self, Pipes)> {
-        let mut watcher = Command::new(launcher)
-            .arg0(crate::launch::WATCHER)
-            .arg("__watch")
+        let mut guard = Command::new(launcher)
+            .arg0(crate::launch::GUARD)
+            .arg("__guard")
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let ready = watcher.stdin.take().zip(watcher.stdout.take()).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
+        let ready = guard.stdin.take().zip(guard.stdout.take()).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
         let ready = ready.and_then(|(lifeline, mut replies)| {
-            // A signal to the group must not find the watcher without its handlers.
+            // No signal may reach the group before the guard has its handlers.
             replies.read_exact(&mut [0; crate::launch::READY.len()])?;
             Ok((lifeline, replies))
         });
         let (lifeline, replies) = match ready {
             Ok(ready) => ready,
             Err(error) => {
-                let _ = watcher.kill();
-                let _ = watcher.wait();
+                let _ = guard.kill();
+                let _ = guard.wait();
                 return Err(error);
             }
         };
@@ -74,18 +74,18 @@ impl Group {
             .args(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .process_group(raw(&watcher))
+            .process_group(raw(&guard))
             .spawn();
         let mut server = match server {
             Ok(server) => server,
             Err(error) => {
-                let _ = watcher.kill();
-                let _ = watcher.wait();
+                let _ = guard.kill();
+                let _ = guard.wait();
                 return Err(error);
             }
         };
         let pipes = server.stdin.take().zip(server.stdout.take());
-        let group = Self { watcher, lifeline, replies, server, has_terminal: false, is_stopped: false };
+        let group = Self { guard, lifeline, replies, server, has_terminal: false, is_stopped: false };
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         Ok((group, Pipes { stdin: stdin.into(), stdout: stdout.into() }))
     }
@@ -96,12 +96,12 @@ impl Group {
         self.server.id()
     }
 
-    /// Sends a signal to the server's group, and to the group it may have made for itself. A group that is stopped
-    /// is continued, or the signal would find it only then.
+    /// Sends a signal to the server's group, and to the group that the server itself may have created. A stopped group is
+    /// continued, since it handles the signal only then.
     pub(crate) fn signal(&mut self, signal: Signal) {
         if signal == Signal::KILL {
-            // It takes the watcher along, without which the terminal does not come back.
-            self.take_terminal_back();
+            // It kills the guard too, which must give the terminal back first.
+            self.reclaim_terminal();
         }
         self.send(signal);
         if std::mem::take(&mut self.is_stopped) && signal != Signal::CONT {
@@ -109,13 +109,13 @@ impl Group {
         }
     }
 
-    /// Sends a signal that does not ask for an end. A group that is stopped stays so, and finds it when it is continued.
+    /// Sends a signal that does not ask for an end. A stopped group stays stopped, and handles the signal later.
     pub(crate) fn pass_on(&self, signal: Signal) {
         self.send(signal);
     }
 
     fn send(&self, signal: Signal) {
-        let group = pid(&self.watcher);
+        let group = pid(&self.guard);
         let _ = rustix::process::kill_process_group(group, signal);
         if let Ok(own) = rustix::process::getpgid(Some(pid(&self.server)))
             && own == pid(&self.server)
@@ -124,7 +124,7 @@ impl Group {
         }
     }
 
-    /// The signal that has stopped the server since this was last asked, if one has.
+    /// Returns the signal that has stopped the server since the last call, if any.
     pub(crate) fn stopped(&mut self) -> Option<Signal> {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let status = rustix::process::waitid(WaitId::Pid(pid(&self.server)), options).ok()??;
@@ -132,7 +132,7 @@ impl Group {
         Signal::from_named_raw(status.stopping_signal()?)
     }
 
-    /// The server was stopped because it asked on the terminal: lets it ask, if the terminal is ours to lend.
+    /// Lends the terminal to a server that was stopped for using it, if it is ours to lend. `false` if it stays stopped.
     pub(crate) fn lend_terminal(&mut self) -> bool {
         let group = rustix::process::getpgid(Some(pid(&self.server)));
         if self.is_stopped && group.is_ok_and(terminal::lend) {
@@ -142,16 +142,16 @@ impl Group {
         !self.is_stopped
     }
 
-    /// Takes the terminal's foreground back, if it was lent; says whether it was.
-    pub(crate) fn take_terminal_back(&mut self) -> bool {
+    /// Takes the terminal's foreground back; `true` if it was lent.
+    pub(crate) fn reclaim_terminal(&mut self) -> bool {
         if self.has_terminal {
-            terminal::take_back(&mut self.lifeline, &mut self.replies);
+            terminal::reclaim(&mut self.lifeline, &mut self.replies);
         }
         std::mem::take(&mut self.has_terminal)
     }
 
-    /// How the server ended, if it has. It stays a zombie until the group is dropped, so that its number
-    /// cannot mean anybody else.
+    /// How the server ended, if it has. It stays a zombie until the group is dropped, so that its process id is not
+    /// reused.
     pub(crate) fn ended(&self) -> Option<End> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         match rustix::process::waitid(WaitId::Pid(pid(&self.server)), options) {
@@ -161,7 +161,7 @@ impl Group {
                 (None, Some(signal)) => End::Signalled(signal),
                 (None, None) => End::Closed,
             }),
-            // Somebody else has collected it; all that is known is that it is gone.
+            // Something else has reaped it. All that is known is that it is gone.
             Err(_) => Some(End::Closed),
         }
     }
@@ -171,7 +171,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
         let _ = self.server.wait();
-        let _ = self.watcher.wait();
+        let _ = self.guard.wait();
     }
 }
 

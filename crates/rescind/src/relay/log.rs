@@ -1,10 +1,10 @@
 //! The log: what concerns cancels, one line each (D31).
 //!
-//! A log may be read by people who may not read the messages, so below `trace`
-//! it holds no params and no results, nor bytes that could be part of them. It
-//! is read on terminals, so text that a peer chose is quoted and without control
-//! characters. When lines are not taken fast enough, some are left out and
-//! counted: a log must not hold up a link.
+//! People who may not read the messages may read the log, so below `trace` it
+//! holds no params and no results, nor bytes that could be part of them. Logs are
+//! read on terminals, so text that a peer chose is quoted and has no control
+//! characters. If the log is written too slowly, lines are left out and counted: a
+//! log must not stall a link.
 
 use std::{
     fs::File,
@@ -24,24 +24,24 @@ use rescind_proto::{
 
 use rustix::process::Signal;
 
-use super::{names::Names, sink::Sink};
+use super::{names::RequestNames, sink::Sink};
 
-/// How much is logged: each level with those before it.
+/// How much is logged. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A side was given up, or sent a cancel that cannot be read (once).
+pub enum LogLevel {
+    /// A side was given up. The first malformed cancel of each side.
     Error,
-    /// Cancels that name nothing or may not be sent, rules broken, messages not passed on, timeouts, stuck requests.
+    /// Cancels of unknown or uncancellable requests, broken rules, messages not passed on, timeouts, stuck requests.
     Warn,
-    /// Cancels received, decided and sent, and what came of them.
+    /// Cancels received, decided and sent, and their outcomes.
     Info,
-    /// Cancels of what was over, what came late, and each request's start and end.
+    /// Cancels of ended requests, late messages, and each request's start and end.
     Debug,
-    /// Each frame by its length, and the beginning of each message that is not passed on: it may hold secrets.
+    /// The length of each frame, and the beginning of each message that is not passed on, which may hold secrets.
     Trace,
 }
 
-impl Level {
+impl LogLevel {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "ERROR",
@@ -53,55 +53,55 @@ impl Level {
     }
 }
 
-/// Where the log goes, and how much of it.
+/// A log being written.
 #[derive(Debug)]
 pub(super) struct Log {
-    level: Level,
+    level: LogLevel,
     sink: Sink,
-    /// Lines left out since the last that was not.
+    /// Lines left out since the last line.
     left_out: usize,
-    /// A malformed cancel was logged; the rest is only counted (D29).
+    /// Malformed cancels of each side: the first is logged, the rest only counted (D29).
     malformed: [usize; 2],
 }
 
-/// How long the end waits for whoever takes the log.
-const LAST: Duration = Duration::from_secs(1);
+/// Time to write the rest of the log at the end.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Room that a line needs to be written at all.
-const ROOM: usize = 64 * 1024;
+/// The room in the queue without which a line is left out.
+const LINE_ROOM: usize = 64 * 1024;
 
 impl Log {
-    pub(super) fn new(file: File, level: Level) -> io::Result<Self> {
+    pub(super) fn new(file: File, level: LogLevel) -> io::Result<Self> {
         Ok(Self { level, sink: Sink::new(file, "log")?, left_out: 0, malformed: [0; 2] })
     }
 
-    /// Sends off what has been logged; says why, once, when it cannot be.
+    /// Sends the lines to the writing thread. Returns the error of the log once, if it has failed.
     pub(super) fn commit(&mut self) -> Option<io::Error> {
         self.sink.commit();
-        self.sink.take_failure()
+        self.sink.remove_failure()
     }
 
-    /// The closing summary: what was only counted, and each rule that was broken. Says why, when it cannot be written.
+    /// Writes the closing summary: what was only counted, and each broken rule. Returns the error if that fails.
     pub(super) fn finish(&mut self, broken: Sides<&Violations>) -> Option<io::Error> {
         let [client, server] = self.malformed;
         for (side, count) in [("client", client), ("server", server)] {
             if count > 1 {
-                self.line(Level::Debug, "malformed cancels", |line| line.word("from", side).word("count", count));
+                self.line(LogLevel::Debug, "malformed cancels", |line| line.word("from", side).word("count", count));
             }
         }
         for side in Side::BOTH {
             for (rule, count) in broken[side].iter() {
-                self.line(Level::Info, "rule broken in all", |line| {
+                self.line(LogLevel::Info, "rule broken, total", |line| {
                     line.word("from", side.as_str()).word("rule", rule.number()).word("count", count)
                 });
             }
         }
-        self.sink.finish(LAST);
-        self.sink.take_failure()
+        self.sink.finish(FLUSH_TIMEOUT);
+        self.sink.remove_failure()
     }
 
     pub(super) fn server_ended(&mut self, how: &End, by: Option<EndedBy>) {
-        self.line(Level::Info, "the server ended", |line| {
+        self.line(LogLevel::Info, "the server ended", |line| {
             let line = match how {
                 End::Closed => line,
                 End::Exited(code) => line.word("exit_code", code),
@@ -119,22 +119,22 @@ impl Log {
     }
 
     pub(super) fn stopped(&mut self, signal: Signal) {
-        self.line(Level::Warn, "the server was stopped, asking on its client's terminal", |line| {
+        self.line(LogLevel::Warn, "the server was stopped: it used its client's terminal", |line| {
             line.word("signal", signal.as_raw())
         });
     }
 
     #[cfg(feature = "admin")]
     pub(super) fn unlisted(&mut self, why: &super::admin::SocketError) {
-        self.line(Level::Warn, "no admin socket", |line| line.words("why", &why.to_string()));
+        self.line(LogLevel::Warn, "no admin socket", |line| line.words("why", &why.to_string()));
     }
 
-    pub(super) fn event(&mut self, event: &RelayEvent, names: &Names, in_flight: Sides<usize>) {
+    pub(super) fn event(&mut self, event: &RelayEvent, names: &RequestNames, in_flight: Sides<usize>) {
         match event {
             RelayEvent::Cancel(notice) => self.cancel(notice),
             RelayEvent::Receipt { request, id, method, receipt, .. } => {
                 let text = match receipt.outcome {
-                    // What was received was logged as such; nothing has been sent.
+                    // The cancel was logged when it was received; nothing has been sent.
                     Outcome::Asked => return,
                     Outcome::Sent => "cancel sent",
                     Outcome::NeverSent
@@ -144,7 +144,7 @@ impl Log {
                     | Outcome::AnsweredAfter { .. }
                     | Outcome::Unknown => "receipt",
                 };
-                self.line(Level::Info, text, |line| {
+                self.line(LogLevel::Info, text, |line| {
                     line.request(request.from, Some(id), Some(method))
                         .word("initiator", initiator(receipt.cause.code, request.from))
                         .reason(receipt.cause.text())
@@ -155,9 +155,9 @@ impl Log {
             }
             RelayEvent::Task { request, id, task, news, .. } => {
                 let (level, text) = match news {
-                    TaskNews::Made => (Level::Debug, "became a task"),
-                    TaskNews::Orphaned(Outcome::NotSendable) => (Level::Warn, "a task that nobody can cancel"),
-                    TaskNews::Orphaned(_) => (Level::Info, "cancelling a task whose handle came too late"),
+                    TaskNews::Made => (LogLevel::Debug, "became a task"),
+                    TaskNews::Orphaned(Outcome::NotSendable) => (LogLevel::Warn, "a task that cannot be cancelled"),
+                    TaskNews::Orphaned(_) => (LogLevel::Info, "cancelling a task that was created after its cancel"),
                 };
                 self.line(level, text, |line| {
                     let line = line.request(request.from, Some(id), None).words("task", task);
@@ -169,29 +169,29 @@ impl Log {
             }
             RelayEvent::TimedOut { request, clock, after } => {
                 let (id, method) = names.of(*request);
-                self.line(Level::Warn, "timed out", |line| {
+                self.line(LogLevel::Warn, "timed out", |line| {
                     line.request(request.from, id, method)
                         .word("clock", clock.as_str())
                         .word("after", format!("{after:?}"))
                 });
             }
             RelayEvent::Stuck { request, id, method, sign, .. } => {
-                self.line(Level::Warn, "stuck after its cancel", |line| {
+                self.line(LogLevel::Warn, "stuck after its cancel", |line| {
                     line.request(request.from, Some(id), Some(method)).word("sign", sign.as_str())
                 })
             }
-            RelayEvent::Late { from, id, what, .. } => self.line(Level::Debug, "late, swallowed", |line| {
+            RelayEvent::Late { from, id, what, .. } => self.line(LogLevel::Debug, "late, swallowed", |line| {
                 line.request(*from, Some(id), None).word("what", what.as_str())
             }),
             RelayEvent::Rejected { from, why, excerpt, .. } => {
-                let is_trace = self.level >= Level::Trace;
-                self.line(Level::Warn, "not passed on", |line| {
+                let is_trace = self.level >= LogLevel::Trace;
+                self.line(LogLevel::Warn, "not passed on", |line| {
                     let line = line.word("from", from.as_str()).word("why", why.as_str());
                     let text = String::from_utf8_lossy(excerpt);
                     match why {
                         Rejected::DuplicateId | Rejected::Overloaded => line.words("method", &text),
                         Rejected::TooLarge => line.words("says", &text),
-                        // Bytes of a message, and so perhaps of its params.
+                        // Bytes of a message, perhaps of its params.
                         Rejected::NotJson
                         | Rejected::Invalid(_)
                         | Rejected::NullId
@@ -209,24 +209,24 @@ impl Log {
                     }
                 });
             }
-            RelayEvent::Violation { by, rule, id, .. } => self.line(Level::Warn, "rule broken", |line| {
+            RelayEvent::Violation { by, rule, id, .. } => self.line(LogLevel::Warn, "rule broken", |line| {
                 line.request(*by, id.as_ref(), None).word("rule", rule.number()).words("says", rule.text())
             }),
-            RelayEvent::GivenUp { side, unsent } => self.line(Level::Error, "does not read, given up", |line| {
+            RelayEvent::GivenUp { side, unsent } => self.line(LogLevel::Error, "does not read, given up", |line| {
                 line.word("side", side.as_str()).word("unread", unsent)
             }),
             RelayEvent::Opened { request, id, method, .. } => {
-                self.line(Level::Debug, "request", |line| line.request(request.from, Some(id), Some(method)));
+                self.line(LogLevel::Debug, "request", |line| line.request(request.from, Some(id), Some(method)));
             }
             RelayEvent::Settled { request, how, .. } => {
                 let (id, method) = names.of(*request);
-                self.line(Level::Debug, "settled", |line| {
+                self.line(LogLevel::Debug, "settled", |line| {
                     let line = line.request(request.from, id, method).word("how", how.as_str());
                     if let Settled::AnsweredHere { code: Some(code) } = how { line.word("code", code) } else { line }
                 });
             }
             RelayEvent::Frame { hop, bytes, .. } => {
-                self.line(Level::Trace, "frame", |line| line.word("hop", hop.as_str()).word("bytes", bytes.len()))
+                self.line(LogLevel::Trace, "frame", |line| line.word("hop", hop.as_str()).word("bytes", bytes.len()))
             }
         }
     }
@@ -234,16 +234,16 @@ impl Log {
     fn cancel(&mut self, notice: &CancelNotice) {
         let CancelNotice { from, id, method, cause, reason, verdict, in_flight, .. } = notice;
         let level = match verdict {
-            Verdict::Accepted | Verdict::Held => Level::Info,
-            Verdict::Repeated | Verdict::Completed | Verdict::Shielded => Level::Debug,
-            Verdict::Unknown | Verdict::Forbidden(_) => Level::Warn,
+            Verdict::Accepted | Verdict::Held => LogLevel::Info,
+            Verdict::Repeated | Verdict::Completed | Verdict::Shielded => LogLevel::Debug,
+            Verdict::Unknown | Verdict::Forbidden(_) => LogLevel::Warn,
             Verdict::Malformed => {
                 let seen = &mut self.malformed[usize::from(*from == Side::Server)];
                 *seen += 1;
                 if *seen > 1 {
                     return;
                 }
-                Level::Error
+                LogLevel::Error
             }
         };
         let text = if *cause == CauseCode::Caller { "cancel received" } else { "cancel decided" };
@@ -258,24 +258,24 @@ impl Log {
         });
     }
 
-    fn line<'a>(&'a mut self, level: Level, text: &str, members: impl FnOnce(Line<'a>) -> Line<'a>) {
+    fn line<'a>(&'a mut self, level: LogLevel, text: &str, members: impl FnOnce(LogLine<'a>) -> LogLine<'a>) {
         if level > self.level {
             return;
         }
-        if !self.sink.has_room(ROOM) {
+        if !self.sink.has_room(LINE_ROOM) {
             self.left_out += 1;
             return;
         }
         let left_out = std::mem::take(&mut self.left_out);
         let out = self.sink.line();
         if left_out > 0 {
-            Line::begin(out, Level::Warn, "lines left out").word("count", left_out).end();
+            LogLine::begin(out, LogLevel::Warn, "lines left out").word("count", left_out).end();
         }
-        members(Line::begin(out, level, text)).end();
+        members(LogLine::begin(out, level, text)).end();
     }
 }
 
-/// Who asked for a cancel: the side that sent it, or what here decided it.
+/// The origin of a cancel: the side that sent it, or what decided it here.
 const fn initiator(cause: CauseCode, from: Side) -> &'static str {
     match cause {
         CauseCode::Caller => from.as_str(),
@@ -289,10 +289,10 @@ const fn initiator(cause: CauseCode, from: Side) -> &'static str {
 }
 
 /// A line being written: `time LEVEL text name=value name="words"`.
-struct Line<'a>(&'a mut Vec<u8>);
+struct LogLine<'a>(&'a mut Vec<u8>);
 
-impl<'a> Line<'a> {
-    fn begin(out: &'a mut Vec<u8>, level: Level, text: &str) -> Self {
+impl<'a> LogLine<'a> {
+    fn begin(out: &'a mut Vec<u8>, level: LogLevel, text: &str) -> Self {
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         out.extend_from_slice(format!("{now} {:5} {text}", level.as_str()).as_bytes());
         Self(out)

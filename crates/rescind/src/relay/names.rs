@@ -1,4 +1,4 @@
-//! What the requests in flight are called, for events that name them by key only.
+//! The ids and methods of requests, for events that carry only a key.
 
 use std::collections::HashMap;
 
@@ -6,19 +6,19 @@ use rescind_proto::{id::RequestId, link::RequestKey, relay::RelayEvent};
 
 use super::{object::Object, record::write_request};
 
-/// The id and method of each request whose start was seen and whose end was not.
+/// The id and method of each open request.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<RequestKey, (RequestId, Box<str>)>);
+pub(super) struct RequestNames(HashMap<RequestKey, (RequestId, Box<str>)>);
 
-impl Names {
-    /// Learns from an event, before it is told to anybody.
-    pub(super) fn learn(&mut self, event: &RelayEvent) {
+impl RequestNames {
+    /// Adds the request that an event opens. Call it before the event is logged.
+    pub(super) fn insert(&mut self, event: &RelayEvent) {
         if let RelayEvent::Opened { request, id, method, .. } = event {
             self.0.insert(*request, (id.clone(), method.clone()));
         }
     }
 
-    /// Forgets what an event has ended, after everybody was told.
+    /// Removes the request that an event settles. Call it after the event is logged.
     pub(super) fn forget(&mut self, event: &RelayEvent) {
         if let RelayEvent::Settled { request, .. } = event {
             self.0.remove(request);

@@ -1,4 +1,4 @@
-//! Without the feature `admin` there is no socket.
+//! Stands for the admin socket in builds without the feature `admin`.
 
 use std::task::Context;
 
@@ -8,11 +8,11 @@ use rescind_proto::{
     time::Instant,
 };
 
-/// Nobody can ask.
+/// No socket.
 #[derive(Debug, Default)]
-pub(super) struct Admin;
+pub(super) struct NoAdmin;
 
-impl Admin {
+impl NoAdmin {
     pub(super) const fn poll(&mut self, _: Instant, _: &mut Relay) -> bool {
         false
     }

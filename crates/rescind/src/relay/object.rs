@@ -22,7 +22,7 @@ impl<'a> Object<'a> {
         Self { out, is_empty: true }
     }
 
-    /// The line of something that happened.
+    /// Opens the line of an event.
     pub(super) fn event(out: &'a mut Vec<u8>, at: Instant, kind: &str) -> Self {
         let mut object = Self::open(out);
         object.number("t", micros(at.since_origin()));

@@ -1,4 +1,4 @@
-//! What watches a link: the log, the recording, and what is said on stderr.
+//! The observers of a link: the log, the recording, and messages on stderr.
 
 use std::{
     io,
@@ -17,47 +17,47 @@ use rescind_proto::{
 use rustix::process::Signal;
 
 use super::{
-    log::{Level, Log},
-    names::Names,
-    record::Recording,
+    log::{Log, LogLevel},
+    names::RequestNames,
+    record::Recorder,
     stderr::Stderr,
 };
 
-/// What to do about a cancelled request that is, past its grace, still worked on or still owed an answer.
+/// What to do about a cancelled request that, past its grace, is still worked on or still owed an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnStuck {
-    /// Say so on stderr.
+    /// Report it on stderr.
     Report,
-    /// End the server, and with it everything else it was doing (MCP-S03).
+    /// End the server, and with it all its other work (MCP-S03).
     Kill,
 }
 
-/// Everything that is told what happens and changes nothing of it.
+/// Receives every event and changes nothing.
 #[derive(Debug, Default)]
 pub(super) struct Observer {
     pub(super) log: Option<Log>,
-    pub(super) recording: Option<Recording>,
+    pub(super) recorder: Option<Recorder>,
     on_stuck: Option<OnStuck>,
-    names: Names,
+    names: RequestNames,
     stderr: Stderr,
 }
 
 impl Observer {
-    /// Nobody watches yet.
+    /// An observer without a log or a recording.
     pub(super) fn new(on_stuck: Option<OnStuck>) -> Self {
         Self { on_stuck, ..Self::default() }
     }
 
-    /// Asks the machine for what the observers want to hear.
-    pub(super) fn configure(config: &mut RelayConfig, level: Option<Level>, records: bool) {
+    /// Enables the events that the observers need.
+    pub(super) fn configure(config: &mut RelayConfig, level: Option<LogLevel>, records: bool) {
         config.emit.notices = records || level.is_some();
-        config.emit.requests |= records || level >= Some(Level::Warn);
-        config.emit.frames |= records || level >= Some(Level::Trace);
+        config.emit.requests |= records || level >= Some(LogLevel::Warn);
+        config.emit.frames |= records || level >= Some(LogLevel::Trace);
     }
 
     /// Ready when the observers can take more.
     pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.recording.as_ref().map_or(Poll::Ready(()), |recording| recording.poll_ready(cx))
+        self.recorder.as_ref().map_or(Poll::Ready(()), |recorder| recorder.poll_ready(cx))
     }
 
     pub(super) fn kills_stuck(&self) -> bool {
@@ -66,16 +66,16 @@ impl Observer {
 
     /// `in_flight` are the requests of each side after the event.
     pub(super) fn handle_event(&mut self, now: Instant, event: &RelayEvent, in_flight: Sides<usize>) {
-        self.names.learn(event);
-        if let Some(recording) = &mut self.recording {
-            recording.event(now, event, &self.names);
+        self.names.insert(event);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.event(now, event, &self.names);
         }
         if let Some(log) = &mut self.log {
             log.event(event, &self.names, in_flight);
         }
         if let (RelayEvent::Stuck { request, id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
             let end = match (on_stuck, request.from) {
-                (OnStuck::Kill, Side::Client) => "; it is ended",
+                (OnStuck::Kill, Side::Client) => "; ending the server",
                 (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
             let seen = match sign {
@@ -83,37 +83,37 @@ impl Observer {
                 StuckSign::NoAnswer => "has not answered",
             };
             let (at_work, id, method) = (request.from.other().as_str(), sanitised(&id.to_string()), sanitised(method));
-            self.stderr.say(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
+            self.stderr.write(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
         }
         if let RelayEvent::GivenUp { side: Side::Client, unsent } = event {
-            self.stderr.say(&format!(
-                "error: the client: does not read; the rest of what the server said is lost (at least {unsent} bytes)\n\
-                 hint: read what rescind writes to its end, or close it\n"
+            self.stderr.write(&format!(
+                "error: the client: does not read; the rest of the server's output is lost (at least {unsent} bytes)\n\
+                 hint: read rescind's stdout to the end, or close it\n"
             ));
         }
         self.names.forget(event);
     }
 
-    /// The server has ended; `by` asked it to, if anyone did.
+    /// The server has ended. `by` says who asked it to, if anybody did.
     pub(super) fn handle_exit(&mut self, now: Instant, how: &End, by: Option<EndedBy>) {
-        if let Some(recording) = &mut self.recording {
-            recording.server_ended(now, how, by);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.server_ended(now, how, by);
         }
         if let Some(log) = &mut self.log {
             log.server_ended(how, by);
         }
     }
 
-    /// The server was stopped by this signal, since it asked on a terminal that is not ours to lend.
+    /// The server was stopped by this signal: it used a terminal that is not ours to lend.
     pub(super) fn handle_stopped(&mut self, signal: Signal) {
         if let Some(log) = &mut self.log {
             log.stopped(signal);
         }
         let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
-        self.stderr.say(&format!(
-            "error: the server: stopped by {name}: it, or a program it started, asks on the terminal, which is its \
-             client's\nhint: let it ask elsewhere: ssh with a key or SSH_ASKPASS, sudo with -A, git with a credential \
-             helper; or start rescind from a shell\n"
+        self.stderr.write(&format!(
+            "error: the server: stopped by {name}: it, or a program it started, tried to use the terminal, which belongs \
+             to its client\nhint: keep it from prompting there: ssh with a key or SSH_ASKPASS, sudo with -A, git with a \
+             credential helper; or start rescind from a shell\n"
         ));
     }
 
@@ -125,40 +125,40 @@ impl Observer {
         }
     }
 
-    /// Nothing happens at the moment: what was gathered is sent off.
+    /// Called when the link is idle: flushes what was gathered.
     pub(super) fn handle_idle(&mut self) {
         if let Some(error) = self.log.as_mut().and_then(Log::commit) {
             self.log = None;
-            self.say_log_ends(&error);
+            self.report_log_end(&error);
         }
-        if let Some((path, error)) = self.recording.as_mut().and_then(Recording::commit) {
-            self.recording = None;
-            self.say_recording_ends(&path, &error);
+        if let Some((path, error)) = self.recorder.as_mut().and_then(Recorder::commit) {
+            self.recorder = None;
+            self.report_recording_end(&path, &error);
         }
     }
 
-    /// The link is over: `spoken` on it were these dialects, `broken` these rules.
-    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>, broken: Sides<&Violations>) {
-        if let Some(recording) = &mut self.recording
-            && let Some((path, error)) = recording.finish(now, spoken)
+    /// The link is over: `dialects` were spoken on it and the rules in `broken` were broken.
+    pub(super) fn finish(&mut self, now: Instant, dialects: Sides<&Dialect>, broken: Sides<&Violations>) {
+        if let Some(recorder) = &mut self.recorder
+            && let Some((path, error)) = recorder.finish(now, dialects)
         {
-            self.say_recording_ends(&path, &error);
+            self.report_recording_end(&path, &error);
         }
         if let Some(log) = &mut self.log
             && let Some(error) = log.finish(broken)
         {
-            self.say_log_ends(&error);
+            self.report_log_end(&error);
         }
         self.stderr.finish();
     }
 
-    fn say_recording_ends(&mut self, path: &Path, error: &io::Error) {
+    fn report_recording_end(&mut self, path: &Path, error: &io::Error) {
         let path = path.display();
-        self.stderr.say(&format!("error: {path}: {error}\nhint: the recording ends there; the link goes on\n"));
+        self.stderr.write(&format!("error: {path}: {error}\nhint: the recording ends there; the link goes on\n"));
     }
 
-    /// A log on stderr that cannot be written has nowhere to say so.
-    fn say_log_ends(&mut self, error: &io::Error) {
-        self.stderr.say(&format!("error: the log: {error}\nhint: the log ends there; the link goes on\n"));
+    /// If the log goes to stderr itself, this message is lost too.
+    fn report_log_end(&mut self, error: &io::Error) {
+        self.stderr.write(&format!("error: the log: {error}\nhint: the log ends there; the link goes on\n"));
     }
 }

@@ -1,6 +1,6 @@
-//! A watch that sees, without a byte being written, that no client is left to wait for an answer (D44).
+//! Detects, without writing a byte, that the client is gone (D44).
 //!
-//! tokio's pipe end is used for its registration only, as in `stdio/polled.rs`.
+//! tokio's `Receiver` is used only to register a descriptor, as in `stdio/polled.rs`.
 
 use std::{
     io,
@@ -11,11 +11,11 @@ use std::{
 use rescind_proto::relay::EndReason;
 use tokio::net::unix::pipe::Receiver;
 
-/// A watch on the client. It holds a copy of the client's output, and so keeps that open.
+/// Detects that the client is gone. It holds a copy of the client's output, and so keeps that open.
 #[derive(Debug)]
 pub(crate) struct Presence {
     sign: Option<Sign>,
-    /// Its output has no reader that could be watched.
+    /// The reader of its output cannot be observed.
     is_blind: bool,
 }
 
@@ -23,20 +23,19 @@ pub(crate) struct Presence {
 #[derive(Debug)]
 enum Sign {
     /// When the reader of the client's output is gone.
-    Reader { watch: Receiver, _output: OwnedFd },
+    Reader { hangup: Receiver, _output: OwnedFd },
     /// When the process that started this one has ended.
     Parent(Receiver),
 }
 
 impl Presence {
-    /// Watches the reader of `output`, if it has one: a pipe, a socket, a terminal.
+    /// Observes the reader of `output`, if it can have one: a pipe, a socket, a terminal.
     pub(crate) fn of(output: BorrowedFd<'_>) -> io::Result<Self> {
         let sign = reader_of(output)?;
         Ok(Self { is_blind: sign.is_none(), sign })
     }
 
-    /// The client's input has ended. Where its output is a file or nothing at all, only the process that started this
-    /// one is left to be watched.
+    /// Handles the end of the client's input. If its output is a file or nothing, observes the parent process from now on.
     pub(crate) fn end_input(&mut self) {
         if self.is_blind && self.sign.is_none() {
             self.sign = parent().map(Sign::Parent);
@@ -45,19 +44,19 @@ impl Presence {
 
     /// Ready once, when the client is gone.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
-        let (watch, reason) = match &self.sign {
+        let (receiver, reason) = match &self.sign {
             None => return Poll::Pending,
-            Some(Sign::Reader { watch, .. }) => (watch, EndReason::ReaderGone),
-            Some(Sign::Parent(watch)) => (watch, EndReason::ParentGone),
+            Some(Sign::Reader { hangup, .. }) => (hangup, EndReason::ReaderGone),
+            Some(Sign::Parent(exit)) => (exit, EndReason::ParentGone),
         };
-        let _gone = ready!(watch.poll_read_ready(cx));
+        let _gone = ready!(receiver.poll_read_ready(cx));
         self.sign = None;
         Poll::Ready(reason)
     }
 }
 
-/// Errors and hang-ups are reported by epoll unasked, and an epoll descriptor can itself be waited for. That of a
-/// pipe without readers tells so while writing would still wait for nothing.
+/// epoll always reports errors and hang-ups, and an epoll descriptor can itself be polled. So a pipe that loses its last
+/// reader is noticed without a write.
 #[cfg(target_os = "linux")]
 fn reader_of(output: BorrowedFd<'_>) -> io::Result<Option<Sign>> {
     use rustix::{
@@ -65,11 +64,11 @@ fn reader_of(output: BorrowedFd<'_>) -> io::Result<Option<Sign>> {
         io::Errno,
     };
     let output = output.try_clone_to_owned()?;
-    let watch = epoll::create(CreateFlags::CLOEXEC)?;
-    match epoll::add(&watch, &output, EventData::new_u64(0), EventFlags::empty()) {
+    let hangup = epoll::create(CreateFlags::CLOEXEC)?;
+    match epoll::add(&hangup, &output, EventData::new_u64(0), EventFlags::empty()) {
         Ok(()) => {
-            let watch = Receiver::from_owned_fd_unchecked(watch)?;
-            Ok(Some(Sign::Reader { watch, _output: output }))
+            let hangup = Receiver::from_owned_fd_unchecked(hangup)?;
+            Ok(Some(Sign::Reader { hangup, _output: output }))
         }
         // A file, or a device such as `/dev/null`.
         Err(Errno::PERM) => Ok(None),
@@ -82,14 +81,14 @@ fn reader_of(_output: BorrowedFd<'_>) -> io::Result<Option<Sign>> {
     Ok(None)
 }
 
-/// `None` where that cannot be watched, and where it is gone already: whatever took this process over outlives it.
+/// `None` if the parent cannot be observed or has exited already: the process that adopted this one outlives it.
 #[cfg(target_os = "linux")]
 fn parent() -> Option<Receiver> {
     use rustix::process::{PidfdFlags, getppid, pidfd_open};
     let parent = getppid()?;
-    let watch = pidfd_open(parent, PidfdFlags::empty()).ok()?;
-    // Its number may have become another's in between.
-    (getppid() == Some(parent)).then(|| Receiver::from_owned_fd_unchecked(watch).ok())?
+    let exit = pidfd_open(parent, PidfdFlags::empty()).ok()?;
+    // The parent may have exited in between, and its number may have been reused.
+    (getppid() == Some(parent)).then(|| Receiver::from_owned_fd_unchecked(exit).ok())?
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,8 +1,8 @@
 //! A recording: every frame and everything that was decided, as JSON lines.
 //!
-//! `docs/recording.md` is the schema. A recording does not lie: when the disk is
-//! slower than the link, the link waits; when the disk fails, the recording ends
-//! there, without the line that says it is complete, and stderr says why.
+//! `docs/recording.md` is the schema. A recording is never silently incomplete: if
+//! the disk is slower than the link, the link waits. If the disk fails, the
+//! recording ends without the line that says it is complete, and stderr says why.
 
 use std::{
     ffi::OsString,
@@ -26,22 +26,22 @@ use rescind_proto::{
 };
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 
-use super::{names::Names, object::Object, sink::Sink};
+use super::{names::RequestNames, object::Object, sink::Sink};
 
 /// The version of the schema.
 const VERSION: i64 = 1;
 
-/// What every recording begins with.
+/// The beginning of every recording.
 const BEGINNING: &[u8] = br#"{"rescind":"recording""#;
 
-/// The only mode for a file that holds everything two programs tell each other.
+/// The mode of a recording, which holds every message.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Bytes that are given to the disk without waiting for a quiet moment.
+/// Bytes after which a batch is written even if the link is busy.
 const BATCH: usize = 64 * 1024;
 
-/// How long the end waits for a slow disk.
-const LAST: Duration = Duration::from_secs(5);
+/// Time to write the rest of the recording at the end.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a recording cannot be begun.
 #[derive(Debug, thiserror::Error)]
@@ -50,18 +50,18 @@ pub enum RecordError {
     /// The file cannot be opened for writing.
     #[error("{0}")]
     Open(#[source] io::Error),
-    /// It is a symbolic link, and those are not followed.
+    /// It is a symbolic link, which is not followed.
     #[error("is a symbolic link")]
     Link,
-    /// It holds something else, which would be lost.
-    #[error("exists and is no recording")]
+    /// It holds something else, which would be overwritten.
+    #[error("exists and is not a recording")]
     NotARecording,
     /// Another process is recording to it.
     #[error("another process is recording to it")]
     InUse,
 }
 
-/// A file, opened to be recorded to.
+/// A file opened for a recording.
 #[derive(Debug)]
 pub struct RecordingFile {
     file: File,
@@ -69,13 +69,13 @@ pub struct RecordingFile {
 }
 
 impl RecordingFile {
-    /// Opens `path`: a new file of mode 0600, or an earlier recording, which is overwritten.
+    /// Creates `path` with mode 0600, or opens an earlier recording, which is overwritten.
     ///
     /// A path below `/dev/fd` is a descriptor that this process inherited, such as a pipe.
     ///
     /// # Errors
     ///
-    /// When it cannot be written, or is anything that should not be overwritten.
+    /// When it cannot be written, or holds anything but an earlier recording.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let fd = if path.starts_with("/dev/fd") {
             rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
@@ -93,7 +93,7 @@ impl RecordingFile {
     }
 }
 
-/// Makes a file ours: private, empty, and nobody else's as long as it is open. Pipes are taken as they are.
+/// Makes a file private and empty, and locks it while it is open. Pipes are used as they are.
 fn claim(file: &File) -> Result<(), RecordError> {
     let open = |error: rustix::io::Errno| RecordError::Open(error.into());
     let kind = FileType::from_raw_mode(rustix::fs::fstat(file).map_err(open)?.st_mode);
@@ -103,7 +103,7 @@ fn claim(file: &File) -> Result<(), RecordError> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::AGAIN) => return Err(RecordError::InUse),
-        // Some file systems have no locks; then two recordings to one file are the user's affair.
+        // Some file systems have no locks. Then two recordings to one file are not prevented.
         Err(_) => {}
     }
     let mut beginning = [0; BEGINNING.len()];
@@ -118,26 +118,26 @@ fn claim(file: &File) -> Result<(), RecordError> {
     file.set_len(0).map_err(RecordError::Open)
 }
 
-/// What a recording says of itself.
+/// The first line of a recording.
 #[derive(Debug)]
-pub(super) struct Heading<'a> {
+pub(super) struct RecordingHeader<'a> {
     pub(super) command: &'a [OsString],
     /// The dialect that each side was pinned to, or `auto`.
     pub(super) client: &'a str,
     pub(super) server: &'a str,
-    /// The machine's monotonic clock when the recording's was zero.
+    /// The machine's monotonic clock at time zero of the recording.
     pub(super) monotonic_nanos: i64,
 }
 
-/// A recording under way.
+/// Writes a recording.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(super) struct Recorder {
     sink: Sink,
     path: PathBuf,
 }
 
-impl Recording {
-    pub(super) fn begin(file: RecordingFile, heading: &Heading<'_>) -> io::Result<Self> {
+impl Recorder {
+    pub(super) fn begin(file: RecordingFile, header: &RecordingHeader<'_>) -> io::Result<Self> {
         let RecordingFile { file, path } = file;
         let mut sink = Sink::new(file, "record")?;
         let mut line = Object::open(sink.line());
@@ -145,23 +145,23 @@ impl Recording {
         line.number("version", VERSION);
         line.text("program", concat!("rescind ", env!("CARGO_PKG_VERSION")));
         line.text("started", &humantime::format_rfc3339_micros(std::time::SystemTime::now()).to_string());
-        line.number("monotonicNs", heading.monotonic_nanos);
+        line.number("monotonicNs", header.monotonic_nanos);
         line.number("pid", std::process::id().into());
-        line.texts("command", heading.command.iter().map(|word| word.to_string_lossy().into_owned()));
-        line.object("protocol", [("client", heading.client), ("server", heading.server)]);
+        line.texts("command", header.command.iter().map(|word| word.to_string_lossy().into_owned()));
+        line.object("protocol", [("client", header.client), ("server", header.server)]);
         drop(line);
         Ok(Self { sink, path })
     }
 
-    /// Ready when the disk keeps up.
+    /// Ready while the disk keeps up.
     pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.sink.poll_room(cx)
     }
 
-    /// Sends off what has been recorded; says why, when it cannot be.
+    /// Sends the lines to the writing thread. Returns the error of the recording once, if it has failed.
     pub(super) fn commit(&mut self) -> Option<(PathBuf, io::Error)> {
         self.sink.commit();
-        self.sink.take_failure().map(|error| (self.path.clone(), error))
+        self.sink.remove_failure().map(|error| (self.path.clone(), error))
     }
 
     /// The server has ended.
@@ -176,17 +176,17 @@ impl Recording {
         }
     }
 
-    /// The last line: the recording is complete. `spoken` is what each side turned out to speak. Says why, when that
-    /// cannot be written.
-    pub(super) fn finish(&mut self, now: Instant, spoken: Sides<&Dialect>) -> Option<(PathBuf, io::Error)> {
+    /// Writes the last line, which says that the recording is complete. `dialects` is what each side spoke in the end.
+    /// Returns the error if that fails.
+    pub(super) fn finish(&mut self, now: Instant, dialects: Sides<&Dialect>) -> Option<(PathBuf, io::Error)> {
         let mut line = Object::event(self.sink.line(), now, "end");
-        line.object("protocol", [("client", spoken.client.name), ("server", spoken.server.name)]);
+        line.object("protocol", [("client", dialects.client.name), ("server", dialects.server.name)]);
         drop(line);
-        self.sink.finish(LAST);
-        self.sink.take_failure().map(|error| (self.path.clone(), error))
+        self.sink.finish(FLUSH_TIMEOUT);
+        self.sink.remove_failure().map(|error| (self.path.clone(), error))
     }
 
-    pub(super) fn event(&mut self, now: Instant, event: &RelayEvent, names: &Names) {
+    pub(super) fn event(&mut self, now: Instant, event: &RelayEvent, names: &RequestNames) {
         let out = self.sink.line();
         match event {
             RelayEvent::Frame { hop, bytes } => {

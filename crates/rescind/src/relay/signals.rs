@@ -14,12 +14,12 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// What a signal says.
+/// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// It asks the server to end, and is to be handed on to it.
-    HandedOn(Signal),
-    /// It means what the server takes it for, and is to be handed on to it.
+pub(crate) enum SignalEvent {
+    /// It asks the server to end, and must be sent to it.
+    AsksForEnd(Signal),
+    /// Its meaning is up to the server, and it must be sent to it.
     PassedOn(Signal),
     /// A child may have ended or been stopped.
     Child,
@@ -27,35 +27,35 @@ pub(crate) enum Arrival {
     Continued,
 }
 
-/// Those that ask for an end.
-const HANDED_ON: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+/// Signals that ask for an end.
+const ASK_FOR_END: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
-/// Those that a server gives a meaning of its own, such as to read its settings again. Two of them would end this
-/// process; a new size of the terminal is told to its foreground group, where the server is not.
+/// Signals that a server may give a meaning of its own, such as to reload its settings. Two of them would end this
+/// process. SIGWINCH is sent to the terminal's foreground group, where the server is not.
 const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 
-/// The signals that are handed on to the server, and the news that a child has ended or was stopped, or that this
-/// process was continued.
+/// The signals to this process, in a queue.
 ///
-/// A task of their own listens: the link asks in each of its turns, and asking every stream costs more than the turn.
+/// A separate task listens: the link polls this in each turn, and polling every signal stream would cost more than the
+/// turn itself.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    post: Arc<Mutex<Post>>,
+    queue: Arc<Mutex<SignalQueue>>,
     listener: AbortHandle,
-    /// Held, never polled: listening to it makes a write beyond the limit on file sizes an error, which ends a
-    /// log or a recording, instead of the end of the link.
+    /// Held, never polled. With a handler for SIGXFSZ, a write past the limit on file sizes is an error, which ends a log
+    /// or a recording. Without, it would end the link.
     _too_large: Option<tokio::signal::unix::Signal>,
 }
 
-/// What has arrived and was not looked at, each once.
+/// Signals that have arrived and were not polled yet, each once.
 #[derive(Debug, Default)]
-struct Post {
-    arrivals: VecDeque<Arrival>,
+struct SignalQueue {
+    arrivals: VecDeque<SignalEvent>,
     reader: Option<Waker>,
 }
 
 impl Signals {
-    /// Listens from now on. What this process was started with as ignored (`nohup`) stays ignored.
+    /// Listens from now on. Signals that were ignored when this process started (`nohup`) stay ignored.
     ///
     /// # Panics
     ///
@@ -63,18 +63,18 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let mut streams = Vec::new();
-        let kinds = HANDED_ON.map(|kind| (kind, Arrival::HandedOn(kind)));
-        for (kind, arrival) in kinds.into_iter().chain(PASSED_ON.map(|kind| (kind, Arrival::PassedOn(kind)))) {
+        let kinds = ASK_FOR_END.map(|kind| (kind, SignalEvent::AsksForEnd(kind)));
+        for (kind, arrival) in kinds.into_iter().chain(PASSED_ON.map(|kind| (kind, SignalEvent::PassedOn(kind)))) {
             if !ignored.contains(kind) {
                 streams.push((arrival, signal(SignalKind::from_raw(kind.as_raw()))?));
             }
         }
         let too_large = (!ignored.contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
         let too_large = too_large.transpose()?;
-        streams.push((Arrival::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
-        streams.push((Arrival::Child, signal(SignalKind::child())?));
-        let post = Arc::<Mutex<Post>>::default();
-        let sender = Arc::clone(&post);
+        streams.push((SignalEvent::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
+        streams.push((SignalEvent::Child, signal(SignalKind::child())?));
+        let queue = Arc::<Mutex<SignalQueue>>::default();
+        let sender = Arc::clone(&queue);
         let listener = tokio::spawn(poll_fn(move |cx| {
             for (arrival, stream) in &mut streams {
                 while stream.poll_recv(cx).is_ready() {
@@ -83,17 +83,17 @@ impl Signals {
             }
             Poll::<()>::Pending
         }));
-        Ok(Self { post, listener: listener.abort_handle(), _too_large: too_large })
+        Ok(Self { queue, listener: listener.abort_handle(), _too_large: too_large })
     }
 
     /// The next signal.
-    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Arrival> {
-        let mut post = lock(&self.post);
-        if let Some(arrival) = post.arrivals.pop_front() {
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<SignalEvent> {
+        let mut queue = lock(&self.queue);
+        if let Some(arrival) = queue.arrivals.pop_front() {
             return Poll::Ready(arrival);
         }
-        if !post.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
-            post.reader = Some(cx.waker().clone());
+        if !queue.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+            queue.reader = Some(cx.waker().clone());
         }
         Poll::Pending
     }
@@ -105,18 +105,18 @@ impl Drop for Signals {
     }
 }
 
-fn deliver(post: &Mutex<Post>, arrival: Arrival) {
-    let mut post = lock(post);
-    if !post.arrivals.contains(&arrival) {
-        post.arrivals.push_back(arrival);
+fn deliver(queue: &Mutex<SignalQueue>, arrival: SignalEvent) {
+    let mut queue = lock(queue);
+    if !queue.arrivals.contains(&arrival) {
+        queue.arrivals.push_back(arrival);
     }
-    if let Some(reader) = post.reader.take() {
+    if let Some(reader) = queue.reader.take() {
         reader.wake();
     }
 }
 
-fn lock(post: &Mutex<Post>) -> MutexGuard<'_, Post> {
-    post.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(queue: &Mutex<SignalQueue>) -> MutexGuard<'_, SignalQueue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A set of signals as the kernel prints it.
@@ -129,7 +129,7 @@ impl Mask {
     }
 }
 
-/// The signals that this process ignores; none where the system does not say.
+/// The signals that this process ignores; none if `/proc` does not say.
 fn ignored() -> Mask {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

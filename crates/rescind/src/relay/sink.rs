@@ -1,7 +1,7 @@
-//! A file that is written by a thread of its own, so that a slow disk does not hold up the link.
+//! A file written by its own thread, so that a slow disk does not stall the link.
 //!
-//! What waits for the thread is bounded; what happens at the bound is the owner's
-//! choice: a recording waits for room, a log leaves lines out and says how many.
+//! The queue of the thread is bounded. At the bound a recording waits for room,
+//! and a log leaves lines out and says how many.
 
 use std::{
     fs::File,
@@ -12,52 +12,52 @@ use std::{
     time::Duration,
 };
 
-/// Bytes that may wait for the thread.
-const BOUND: usize = 4 * 1024 * 1024;
+/// The most bytes that wait for the thread.
+const MAX_QUEUED: usize = 4 * 1024 * 1024;
 
-/// The owner's end. Dropping it leaves what waits to the thread.
+/// The owner's end. The thread still writes what is queued when this is dropped.
 #[derive(Debug)]
 pub(super) struct Sink {
-    /// What has not been given to the thread.
+    /// Bytes not yet queued for the thread.
     batch: Vec<u8>,
-    shared: Arc<Shared>,
+    shared: Arc<SinkShared>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    /// The thread waits here for bytes, the owner at the end for their end.
+struct SinkShared {
+    state: Mutex<SinkState>,
+    /// The thread waits here for bytes, and `finish` for an empty queue.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SinkState {
     queue: Vec<u8>,
     /// Bytes that the thread has taken and not yet written.
     writing: usize,
     closed: bool,
-    /// Nothing more is written.
+    /// Writing has failed, and nothing more is written.
     broken: bool,
-    /// Why, until somebody has asked.
+    /// The error, until it is collected.
     failure: Option<io::Error>,
-    /// The link, where it waits for room.
+    /// Wakes the link if it waits for room.
     waker: Option<Waker>,
 }
 
 impl Sink {
     pub(super) fn new(file: File, name: &str) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SinkShared::default());
         let theirs = Arc::clone(&shared);
         thread::Builder::new().name(name.into()).spawn(move || theirs.write_all(file))?;
         Ok(Self { batch: Vec::new(), shared })
     }
 
-    /// Where the next line is written to; [`commit`](Self::commit) sends it off.
+    /// The buffer for the next line. [`commit`](Self::commit) queues it.
     pub(super) const fn line(&mut self) -> &mut Vec<u8> {
         &mut self.batch
     }
 
-    /// Gives the thread what was written since the last time.
+    /// Queues what was written since the last call.
     pub(super) fn commit(&mut self) {
         if self.batch.is_empty() {
             return;
@@ -74,33 +74,33 @@ impl Sink {
         self.shared.changed.notify_all();
     }
 
-    /// Whether there is room for `bytes` more without waiting.
+    /// Whether `bytes` more fit into the queue.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.shared.state().waiting() + self.batch.len() + bytes <= BOUND
+        self.shared.state().waiting() + self.batch.len() + bytes <= MAX_QUEUED
     }
 
-    /// Ready when what waits is within the bound.
+    /// Ready when the queue is within the bound.
     pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.state();
-        if state.waiting() + self.batch.len() <= BOUND {
+        if state.waiting() + self.batch.len() <= MAX_QUEUED {
             return Poll::Ready(());
         }
         state.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Why writing has failed; asked once.
-    pub(super) fn take_failure(&self) -> Option<io::Error> {
+    /// Returns the error of a failed write, once.
+    pub(super) fn remove_failure(&self) -> Option<io::Error> {
         self.shared.state().failure.take()
     }
 
-    /// Waits until everything is written, but no longer than `patience`.
+    /// Waits until everything is written, at most for `patience`.
     pub(super) fn finish(&mut self, patience: Duration) {
         self.commit();
         let mut state = self.shared.state();
         state.closed = true;
         self.shared.changed.notify_all();
-        let unwritten = |state: &mut State| state.waiting() > 0 && !state.broken;
+        let unwritten = |state: &mut SinkState| state.waiting() > 0 && !state.broken;
         drop(self.shared.changed.wait_timeout_while(state, patience, unwritten));
     }
 }
@@ -113,8 +113,8 @@ impl Drop for Sink {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SinkShared {
+    fn state(&self) -> MutexGuard<'_, SinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ impl Shared {
                 waker.wake();
             }
             self.changed.notify_all();
-            let wait = |state: &mut State| state.queue.is_empty() && !state.closed;
+            let wait = |state: &mut SinkState| state.queue.is_empty() && !state.closed;
             state = self.changed.wait_while(state, wait).unwrap_or_else(PoisonError::into_inner);
             if state.queue.is_empty() {
                 return;
@@ -148,14 +148,14 @@ impl Shared {
                 return;
             }
             taken.clear();
-            if taken.capacity() > BOUND {
+            if taken.capacity() > MAX_QUEUED {
                 taken = Vec::new();
             }
         }
     }
 }
 
-impl State {
+impl SinkState {
     const fn waiting(&self) -> usize {
         self.queue.len() + self.writing
     }

@@ -1,23 +1,22 @@
-//! What is said on stderr while a link is up.
+//! Messages on stderr while a link is up.
 //!
-//! A client may have given this process a pipe there that it never reads, and
-//! the server shares that pipe and can fill it. So a thread writes, and only the
-//! thread waits.
+//! Stderr may be a pipe that the client never reads and that the server, which
+//! shares it, has filled. So a thread writes, and only that thread blocks.
 
 use std::{io, os::fd::AsFd, time::Duration};
 
 use super::sink::Sink;
 
-/// How long the end of a link waits for the last words to be taken.
-const LAST: Duration = Duration::from_secs(1);
+/// Time to write the last messages at the end of a link.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Stderr; its thread is started with the first words.
+/// Stderr. The thread is started by the first message.
 #[derive(Debug, Default)]
 pub(super) struct Stderr(Option<Sink>);
 
 impl Stderr {
-    /// Says something. Words that nobody takes are no reason to fail: beyond a bound they are dropped.
-    pub(super) fn say(&mut self, text: &str) {
+    /// Writes a message. Messages that nobody reads are dropped past a bound, without an error.
+    pub(super) fn write(&mut self, text: &str) {
         if self.0.is_none() {
             self.0 = start().ok();
         }
@@ -29,10 +28,10 @@ impl Stderr {
         }
     }
 
-    /// Waits until everything that was said is written, but not for long.
+    /// Waits a short time until every message is written.
     pub(super) fn finish(&mut self) {
         if let Some(sink) = &mut self.0 {
-            sink.finish(LAST);
+            sink.finish(FLUSH_TIMEOUT);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The relay inside a process, around a connection that another library drives.
+//! The relay inside a process, around a connection that another library uses.
 //!
 //! A program on `rmcp`, `agent-client-protocol`, `async-lsp` or its own code passes its reader and writer through
 //! [`wrap`] and hands what comes back to its library. Between the two stands the machine of
@@ -23,7 +23,7 @@
 //! # }
 //! ```
 //!
-//! What this cures of each library, and what no relay can, is told in `docs/wrap.md`.
+//! `docs/wrap.md` says what this cures in which library, and what no relay can cure.
 
 mod driver;
 mod halves;
@@ -41,15 +41,15 @@ use rescind_proto::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use driver::Driver;
+pub use driver::WrapDriver;
 pub use halves::{Reader, Writer};
-pub use handle::{Handle, InFlight};
+pub use handle::{Handle, WrappedRequest};
 
-use shared::{Link, Shared};
+use shared::{SharedLink, WrappedLink};
 
-/// Wraps the two halves of a connection; say next which role the program plays.
+/// Wraps the two halves of a connection. Next, choose the role of the program.
 ///
-/// `reader` and `writer` are the connection to the peer. Nothing is read or written before the [`Driver`] is polled.
+/// `reader` and `writer` are the connection to the peer. Nothing is read or written before the [`WrapDriver`] is polled.
 pub const fn wrap<R, W>(reader: R, writer: W) -> Ends<R, W>
 where
     R: AsyncRead + Unpin,
@@ -58,10 +58,10 @@ where
     Ends { reader, writer }
 }
 
-/// A connection of which it is not yet said who is the client. It matters: the protocols do not let both sides
-/// send the same cancels.
+/// A connection whose program has no role yet. The role matters: the protocols do not let both sides send the same
+/// cancels.
 #[derive(Debug)]
-#[must_use = "say `as_client` or `as_server`"]
+#[must_use = "call `as_client` or `as_server`"]
 pub struct Ends<R, W> {
     reader: R,
     writer: W,
@@ -79,7 +79,7 @@ impl<R, W> Ends<R, W> {
     }
 }
 
-/// A connection about to be wrapped: what the relay is told.
+/// The settings of a connection to wrap.
 #[must_use = "nothing happens before `spawn` or `split`"]
 pub struct Wrap<R, W> {
     ends: Ends<R, W>,
@@ -91,11 +91,12 @@ pub struct Wrap<R, W> {
 
 /// How long a cancel of the wrapped program waits for its request (D9).
 ///
-/// A library whose tasks race for the pipe writes a cancel ahead of its request, and on a busy machine far ahead. The
-/// short bounds are against strangers; this sender shares our process, so as many are held as may be in flight.
-const OWN_LIBRARY: Duration = Duration::from_secs(10);
+/// A library whose tasks race for the pipe may write a cancel before its request, on a busy machine long before. The
+/// usual short bounds protect against strangers. This sender shares our process, so as many cancels are held as requests
+/// may be in flight.
+const OWN_LIBRARY_HOLD: Duration = Duration::from_secs(10);
 
-/// Who is told what happens.
+/// The observer of events.
 type OnEvent = Box<dyn FnMut(RelayEvent) + Send>;
 
 impl<R, W> Wrap<R, W> {
@@ -104,7 +105,7 @@ impl<R, W> Wrap<R, W> {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         let mut config =
             RelayConfig { emit: Emit { notices: false, ..Emit::default() }, seed, ..RelayConfig::default() };
-        config.early_cancels[program] = EarlyCancelLimits { most: config.max_in_flight, hold: OWN_LIBRARY };
+        config.early_cancels[program] = EarlyCancelLimits { most: config.max_in_flight, hold: OWN_LIBRARY_HOLD };
         Self { ends, program, config, drain_on_eof: Duration::ZERO, on_event: None }
     }
 
@@ -114,27 +115,27 @@ impl<R, W> Wrap<R, W> {
         self
     }
 
-    /// Ends each request of the client that stays this long without an answer or progress it asked for (D16).
+    /// Ends each request of the client that gets no answer, and no progress it asked for, for this long (D16).
     ///
-    /// The other side gets a cancel, the requester an error of ours. The clock starts when the request reaches the
-    /// relay, and waits for no pipe. Requests that wait for people have no clock unless one is configured by name.
+    /// The other side gets a cancel, and the requester an error from the relay. The clock starts when the request
+    /// reaches the relay, whether or not the peer reads. Requests that wait for people have no clock unless one is
+    /// configured by name.
     pub fn response_timeout(self, limit: Duration) -> Self {
         self.clock(Clock::Response, limit)
     }
 
-    /// Ends each request of the client that takes longer than this, progress or not (D16).
+    /// Ends each request of the client that takes longer than this, with or without progress (D16).
     pub fn total_timeout(self, limit: Duration) -> Self {
         self.clock(Clock::Total, limit)
     }
 
-    /// How long a cancelled request may go unanswered before a requester that must be answered is (D34); 5 s
-    /// without.
+    /// Time to wait for the peer's answer to a cancelled request before answering on its behalf (D34). 5 s by default.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
     }
 
-    /// Refuses a request that arrives while this many of its side are in flight (D12); 65,536 without.
+    /// Refuses a request that arrives while this many of its side are in flight (D12). 65,536 by default.
     ///
     /// A library that stops reading when its handlers are busy stops reading cancels, too. A limit below the
     /// library's own keeps it reading.
@@ -143,31 +144,31 @@ impl<R, W> Wrap<R, W> {
         self
     }
 
-    /// Both sides speak this dialect, whatever passes; detected without (D2).
+    /// Fixes the dialect of both sides. By default it is detected (D2).
     pub const fn dialect(mut self, dialect: &'static Dialect) -> Self {
         self.config.dialects = Sides { client: Some(dialect), server: Some(dialect) };
         self
     }
 
-    /// Messages are framed like this in both directions; detected without.
+    /// Fixes the framing of both directions. By default it is detected.
     pub const fn framing(mut self, framing: Framing) -> Self {
         self.config.framing = Some(framing);
         self
     }
 
-    /// A server whose client has closed its end may go on for this long before what is in flight is cancelled and
-    /// the server sees the end (D27); no time without.
+    /// After the client closes its end, lets the server work for this long before requests in flight are cancelled and
+    /// the server reads the end (D27). By default it gets no time.
     ///
-    /// For clients that say everything at once and then wait, as in `printf … | server`.
+    /// For clients that send everything at once and then wait, as in `printf … | server`.
     pub const fn drain_on_eof(mut self, limit: Duration) -> Self {
         self.drain_on_eof = limit;
         self
     }
 
-    /// Tells `observer` of cancels, receipts, clocks, and what was swallowed or refused, in their order.
+    /// Calls `observer` with cancels, receipts, timeouts, and what was dropped or refused, in order.
     ///
-    /// It is called by the driver, never with a lock held: it may use the [`Handle`]. What it panics with, the
-    /// driver panics with. The start and the end of every request are reported too, with [`Emit::requests`].
+    /// The driver calls it without holding a lock, so it may use the [`Handle`]. If it panics, the driver panics. With
+    /// [`Emit::requests`] the start and the end of every request are reported too.
     pub fn on_event(mut self, observer: impl FnMut(RelayEvent) + Send + 'static) -> Self {
         self.config.emit.notices = true;
         self.on_event = Some(Box::new(observer));
@@ -181,13 +182,13 @@ impl<R, W> Wrap<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wrap<R, W> {
-    /// The program's two halves, and the driver that has to be polled for anything to happen.
+    /// Returns the program's two halves, and the driver. Nothing happens unless the driver is polled.
     ///
     /// Needs a tokio runtime with time when the driver is first polled.
-    pub fn split(self) -> (Reader, Writer, Driver<R, W>) {
+    pub fn split(self) -> (Reader, Writer, WrapDriver<R, W>) {
         let Self { ends: Ends { reader, writer }, program, config, drain_on_eof, on_event } = self;
-        let shared = Arc::new(Shared::new(Link::new(config, program, drain_on_eof)));
-        let driver = Driver::new(Arc::clone(&shared), reader, writer, on_event);
+        let shared = Arc::new(SharedLink::new(WrappedLink::new(config, program, drain_on_eof)));
+        let driver = WrapDriver::new(Arc::clone(&shared), reader, writer, on_event);
         (Reader::new(Arc::clone(&shared)), Writer::new(shared), driver)
     }
 }
@@ -197,7 +198,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    /// The program's two halves, with the driver running as a task of the current tokio runtime.
+    /// Returns the program's two halves, and runs the driver as a task of the current tokio runtime.
     ///
     /// The task ends when the connection has; [`Handle::closed`] waits for that.
     ///

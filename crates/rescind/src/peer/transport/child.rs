@@ -34,7 +34,7 @@ use crate::{
     peer::command::Leader,
     relay::{
         alarm::Alarm,
-        lifecycle::{Lifecycle, Limits, Open, Step},
+        shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
     },
     stdio::{Input, Output},
 };
@@ -82,7 +82,7 @@ pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
         leader: leader.clone(),
         process,
         children,
-        lifecycle: Lifecycle::new(Limits::default()),
+        shutdown: Shutdown::new(ShutdownLimits::default()),
         origin: tokio::time::Instant::now(),
         alarm: Alarm::new(),
     };
@@ -221,8 +221,8 @@ impl ChildShared {
 impl ChildState {
     /// What is still to be waited for. The connection closes stdin only after everything was written, and reads no more
     /// then: nothing would empty the pipe.
-    const fn open(&self) -> Open {
-        Open {
+    const fn open(&self) -> Remaining {
+        Remaining {
             owed_server: false,
             owed_client: false,
             server_output: !self.stdout_ended && !self.stdin_closed,
@@ -314,7 +314,7 @@ struct Supervisor {
     leader: Leader,
     process: std::process::Child,
     children: Signal,
-    lifecycle: Lifecycle,
+    shutdown: Shutdown,
     origin: tokio::time::Instant,
     alarm: Alarm,
 }
@@ -325,14 +325,14 @@ impl Supervisor {
     }
 
     /// Takes in the state of the pipes.
-    fn listen(&mut self, cx: &Context<'_>, now: Instant) -> Open {
+    fn listen(&mut self, cx: &Context<'_>, now: Instant) -> Remaining {
         let mut state = self.shared.lock();
         state.supervisor = Some(cx.waker().clone());
         if state.stdin_closed {
-            self.lifecycle.begin(now, EndReason::ReaderGone);
+            self.shutdown.begin(now, EndReason::ReaderGone);
         }
         if state.stdout_ended {
-            self.lifecycle.server_silent(now);
+            self.shutdown.handle_server_silent(now);
         }
         state.open()
     }
@@ -347,21 +347,21 @@ impl Future for Supervisor {
             while let Poll::Ready(Some(())) = this.children.poll_recv(cx) {}
             let now = this.now();
             if this.leader.has_ended() {
-                this.lifecycle.server_exited(now, End::Closed);
+                this.shutdown.handle_server_exit(now, End::Closed);
             }
             let open = this.listen(cx, now);
-            while let Some(step) = this.lifecycle.next(now, open) {
+            while let Some(step) = this.shutdown.next(now, open) {
                 match step {
                     // The pipes do that themselves.
-                    Step::CloseStdin | Step::CloseClient => {}
-                    Step::Terminate => this.leader.terminate(),
-                    Step::Kill => this.leader.kill(),
-                    Step::EndServer(_) => this.shared.set_status(ChildStatus::Ended),
+                    ShutdownStep::CloseStdin | ShutdownStep::CloseClient => {}
+                    ShutdownStep::Terminate => this.leader.terminate(),
+                    ShutdownStep::Kill => this.leader.kill(),
+                    ShutdownStep::EndServer(_) => this.shared.set_status(ChildStatus::Ended),
                     // The drop does the rest.
-                    Step::Leave(_) => return Poll::Ready(()),
+                    ShutdownStep::Leave(_) => return Poll::Ready(()),
                 }
             }
-            ready!(this.alarm.poll(cx, this.origin.into_std(), this.lifecycle.deadline()));
+            ready!(this.alarm.poll(cx, this.origin.into_std(), this.shutdown.deadline()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP on the socket: paths, methods and limits.
+//! The HTTP of the socket: paths, methods and limits.
 
 use std::{
     convert::Infallible,
@@ -30,77 +30,78 @@ use tokio::{
 };
 
 use super::{
-    desk::Desk,
-    guests::{Activity, Guests},
-    query::{Query, members},
-    scene::Scene,
-    stream::{self, Stream},
+    connections::{Activity, Connections},
+    event_buffer::{self, EventBuffer},
+    filter::{RequestFilter, members},
+    link_view::LinkView,
+    mailbox::Mailbox,
 };
 
-/// Bytes of a request before its body, and of what waits to be written before more is made.
-const HEAD: usize = 16 * 1024;
+/// Bytes of a request before its body, and of a response that may wait to be written.
+const MAX_HEAD: usize = 16 * 1024;
 
 /// Bytes of a request's body.
-const BODY: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 
-/// Bytes of a body beyond that which are read and thrown away, so that the answer is read and not the end.
-const EXCESS: usize = 4 * 1024 * 1024;
+/// Bytes of a body past the limit that are read and discarded. A client that is still writing gets its answer this way,
+/// and not a closed connection.
+const MAX_EXCESS: usize = 4 * 1024 * 1024;
 
-/// How long the head of a request may take to arrive, from the connection or the last answer on, and then its body.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for the head of a request, from the connection or the last answer, and then again for its body.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most requests in one order to cancel.
-const ORDERS: usize = 1000;
+/// The most requests in one order.
+const MAX_ORDER: usize = 1000;
 
-/// Changes are told no oftener.
-const PACE: Duration = Duration::from_millis(100);
+/// The least time between two reports of changes.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Between two attempts to accept, when the process has no descriptor left.
-const BREATH: Duration = Duration::from_secs(1);
+/// The wait after a failed accept: the process has no descriptor left.
+const ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
 
-type Reply = Response<Either<Full<Bytes>, Events>>;
+type ApiResponse = Response<Either<Full<Bytes>, EventBody>>;
 
-/// Serves until `closing`, and then whoever is connected until they have what they asked for.
+/// Serves until `closing`, then finishes the requests that have been received.
 pub(super) async fn serve(
     listener: UnixListener,
-    desk: Arc<Desk>,
-    stream: Arc<Stream>,
+    mailbox: Arc<Mailbox>,
+    events: Arc<EventBuffer>,
     closing: watch::Receiver<bool>,
 ) {
-    let mut guests = Guests::default();
+    let mut connections = Connections::default();
     let mut closes = closing.clone();
     let mut closes = pin!(closes.changed());
     loop {
         tokio::select! {
             _ = &mut closes => break,
-            Some(()) = guests.leave() => {}
+            Some(()) = connections.reap() => {}
             accepted = listener.accept() => match accepted {
-                Ok((connection, _)) if !is_ours(&connection) => {
+                Ok((connection, _)) if !is_same_user(&connection) => {
                     refuse(&connection, "403 Forbidden", "this session belongs to another user");
                 }
                 Ok((connection, _)) => {
-                    guests.admit(|activity| {
-                        let server = Server { desk: Arc::clone(&desk), stream: Arc::clone(&stream), activity };
+                    connections.accept(|activity| {
+                        let server = ApiConnection { mailbox: Arc::clone(&mailbox), events: Arc::clone(&events), activity };
                         server.serve(connection, closing.clone())
                     });
-                    // Its request is read before many silent newcomers can take its place, and the link goes on.
+                    // Lets it read its request before many silent newcomers replace it, and lets the link run.
                     yield_now().await;
                 }
-                Err(_) => sleep(BREATH).await,
+                Err(_) => sleep(ACCEPT_BACKOFF).await,
             }
         }
     }
     drop(listener);
-    while guests.leave().await.is_some() {}
+    while connections.reap().await.is_some() {}
 }
 
-/// Whether the same user is at the other end, or root.
-fn is_ours(connection: &UnixStream) -> bool {
+/// Whether the client is this user or root.
+fn is_same_user(connection: &UnixStream) -> bool {
     let ours = rustix::process::geteuid().as_raw();
     connection.peer_cred().is_ok_and(|peer| peer.uid() == ours || peer.uid() == 0)
 }
 
-/// A last word that fits into any socket, whether or not anything was asked.
+/// Sends an answer that fits into any socket buffer, without reading a request.
 fn refuse(connection: &UnixStream, status: &str, why: &str) {
     let body = format!(r#"{{"error":"{why}"}}"#);
     let length = body.len();
@@ -108,9 +109,9 @@ fn refuse(connection: &UnixStream, status: &str, why: &str) {
     let _ = connection.try_write(format!("{head}\r\nconnection: close\r\n\r\n{body}").as_bytes());
 }
 
-/// What a path names.
+/// A path of the API.
 #[derive(Clone, Copy, Debug)]
-enum What<'a> {
+enum ApiPath<'a> {
     Session,
     Counters,
     Requests,
@@ -119,7 +120,7 @@ enum What<'a> {
     Cancel,
 }
 
-impl<'a> What<'a> {
+impl<'a> ApiPath<'a> {
     fn of(path: &'a str) -> Option<Self> {
         Some(match path.strip_prefix("/v1/")? {
             "session" => Self::Session,
@@ -139,75 +140,75 @@ impl<'a> What<'a> {
     }
 }
 
-/// What a connection has at hand.
+/// What the requests of a connection are answered from.
 #[derive(Clone, Debug)]
-struct Server {
-    desk: Arc<Desk>,
-    stream: Arc<Stream>,
+struct ApiConnection {
+    mailbox: Arc<Mailbox>,
+    events: Arc<EventBuffer>,
     activity: Activity,
 }
 
-impl Server {
+impl ApiConnection {
     async fn serve(self, connection: UnixStream, mut closing: watch::Receiver<bool>) {
         let answer = |request| {
             let server = self.clone();
             async move { Ok::<_, Infallible>(server.answer(request).await) }
         };
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD);
+        http.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_buf_size(MAX_HEAD);
         let mut serving = pin!(http.serve_connection(TokioIo::new(connection), service_fn(answer)));
         tokio::select! {
             _ = &mut serving => return,
             _ = closing.changed() => serving.as_mut().graceful_shutdown(),
         }
-        // Whatever is wrong with a connection is its client's affair.
+        // An error concerns this connection alone, and its client sees it.
         let _ = serving.await;
     }
 
-    async fn answer(self, request: Request<Incoming>) -> Reply {
-        self.activity.note();
+    async fn answer(self, request: Request<Incoming>) -> ApiResponse {
+        self.activity.touch();
         let address = request.uri().clone();
-        let Some(path) = What::of(address.path()) else {
-            return problem(StatusCode::NOT_FOUND, "there is no such path", Some("docs/admin.md lists them"));
+        let Some(path) = ApiPath::of(address.path()) else {
+            return problem(StatusCode::NOT_FOUND, "no such path", Some("docs/admin.md lists the paths"));
         };
         if *request.method() != path.method() {
             return wrong_method(&path.method());
         }
         let answered = match path {
-            What::Session => self.desk.ask(|scene| scene.session()).await.map(|session| json(&session)),
-            What::Counters => self.desk.ask(|scene| scene.counters()).await.map(|counters| json(&counters)),
-            What::Requests => self.list(address.query().unwrap_or_default()).await,
-            What::Request(key) => self.show(key).await,
-            What::Events => self.subscribe(&request).await,
-            What::Cancel => self.cancel(request).await,
+            ApiPath::Session => self.mailbox.ask(|link| link.session()).await.map(|session| json(&session)),
+            ApiPath::Counters => self.mailbox.ask(|link| link.counters()).await.map(|counters| json(&counters)),
+            ApiPath::Requests => self.list(address.query().unwrap_or_default()).await,
+            ApiPath::Request(key) => self.show(key).await,
+            ApiPath::Events => self.subscribe(&request).await,
+            ApiPath::Cancel => self.cancel(request).await,
         };
         answered.unwrap_or_else(|| problem(StatusCode::GONE, "the session is over", None))
     }
 
-    async fn list(&self, query: &str) -> Option<Reply> {
-        match Query::parse(query) {
-            Ok(query) => Some(long_json(self.desk.ask(move |scene| scene.listing(&query)).await?).await),
+    async fn list(&self, query: &str) -> Option<ApiResponse> {
+        match RequestFilter::parse(query) {
+            Ok(query) => Some(long_json(self.mailbox.ask(move |link| link.listing(&query)).await?).await),
             Err(wrong) => Some(problem(StatusCode::BAD_REQUEST, &wrong, None)),
         }
     }
 
-    async fn show(&self, key: &str) -> Option<Reply> {
-        let unknown = || problem(StatusCode::NOT_FOUND, "no such request is remembered", None);
-        // A client may write any of its characters as an escape.
+    async fn show(&self, key: &str) -> Option<ApiResponse> {
+        let unknown = || problem(StatusCode::NOT_FOUND, "no such request, or it is no longer remembered", None);
+        // A client may percent-encode any character.
         let key = percent_decode_str(key).decode_utf8();
         let Some(key) = key.ok().and_then(|key| key.parse::<RequestKey>().ok()) else { return Some(unknown()) };
-        let details = self.desk.ask(move |scene| scene.details(key)).await?;
+        let details = self.mailbox.ask(move |link| link.details(key)).await?;
         match details {
             Some(details) => Some(long_json(details).await),
             None => Some(unknown()),
         }
     }
 
-    async fn cancel(&self, request: Request<Incoming>) -> Option<Reply> {
-        let body = match timeout(PATIENCE, read(request.into_body())).await {
+    async fn cancel(&self, request: Request<Incoming>) -> Option<ApiResponse> {
+        let body = match timeout(READ_TIMEOUT, read(request.into_body())).await {
             Ok(Ok(body)) => body,
             Ok(Err(reply)) => return Some(reply),
-            Err(_) => return Some(problem(StatusCode::REQUEST_TIMEOUT, "the body did not come in time", None)),
+            Err(_) => return Some(problem(StatusCode::REQUEST_TIMEOUT, "the body took longer than 5 s", None)),
         };
         let order: CancelOrder = match serde_json::from_slice(&body) {
             Ok(order) => order,
@@ -216,32 +217,32 @@ impl Server {
                 return Some(problem(StatusCode::BAD_REQUEST, &error.to_string(), Some(hint)));
             }
         };
-        if order.requests.len() > ORDERS {
+        if order.requests.len() > MAX_ORDER {
             return Some(problem(StatusCode::BAD_REQUEST, "more than 1000 requests in one order", None));
         }
-        Some(long_json(self.desk.ask(move |scene| scene.cancel(&order)).await?).await)
+        Some(long_json(self.mailbox.ask(move |link| link.cancel(&order)).await?).await)
     }
 
-    async fn subscribe(&self, request: &Request<Incoming>) -> Option<Reply> {
+    async fn subscribe(&self, request: &Request<Incoming>) -> Option<ApiResponse> {
         let since = match since(request) {
             Ok(since) => since,
             Err(wrong) => return Some(problem(StatusCode::BAD_REQUEST, &wrong, None)),
         };
-        let Some(seat) = self.stream.seat() else {
+        let Some(subscriber) = self.events.subscribe() else {
             return Some(problem(StatusCode::TOO_MANY_REQUESTS, "too many subscribers", None));
         };
-        let (desk, stream) = (Arc::clone(&self.desk), Arc::clone(&self.stream));
-        // Begun where it is decided: whoever asked may have gone before it hears the answer.
-        let begin = move |scene: &mut Scene<'_>| {
-            if scene.begin_watching() {
-                tokio::spawn(pace(desk, stream));
+        let (mailbox, events) = (Arc::clone(&self.mailbox), Arc::clone(&self.events));
+        // Spawned by the drive, which decides: the client may disconnect before the answer.
+        let begin = move |link: &mut LinkView<'_>| {
+            if link.begin_tracking() {
+                tokio::spawn(report_periodically(mailbox, events));
             }
         };
-        self.desk.ask(begin).await?;
-        self.activity.note_subscription();
+        self.mailbox.ask(begin).await?;
+        self.activity.mark_subscribed();
         let (sender, events) = mpsc::channel(1);
-        tokio::spawn(stream::feed(seat, Arc::clone(&self.desk), since, sender));
-        let mut reply = Response::new(Either::Right(Events(events)));
+        tokio::spawn(event_buffer::serve_subscriber(subscriber, Arc::clone(&self.mailbox), since, sender));
+        let mut reply = Response::new(Either::Right(EventBody(events)));
         let headers = reply.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -249,19 +250,19 @@ impl Server {
     }
 }
 
-/// Has what changed told, as long as somebody listens.
-async fn pace(desk: Arc<Desk>, stream: Arc<Stream>) {
-    let mut deserted = pin!(stream.deserted());
+/// Has changes reported as long as there are subscribers.
+async fn report_periodically(mailbox: Arc<Mailbox>, events: Arc<EventBuffer>) {
+    let mut abandoned = pin!(events.abandoned());
     loop {
         tokio::select! {
-            () = stream.stirred.notified() => {
-                if desk.ask(|scene| scene.tell()).await.is_none() {
+            () = events.changed.notified() => {
+                if mailbox.ask(|link| link.report_changes()).await.is_none() {
                     return;
                 }
-                sleep(PACE).await;
+                sleep(REPORT_INTERVAL).await;
             }
-            () = &mut deserted => match desk.ask(|scene| scene.end_watching()).await {
-                Some(false) => deserted.set(stream.deserted()),
+            () = &mut abandoned => match mailbox.ask(|link| link.end_tracking()).await {
+                Some(false) => abandoned.set(events.abandoned()),
                 Some(true) | None => return,
             }
         }
@@ -271,69 +272,69 @@ async fn pace(desk: Arc<Desk>, stream: Arc<Stream>) {
 /// The number of the last event that a subscriber has seen.
 fn since(request: &Request<Incoming>) -> Result<Option<u64>, String> {
     let mut since = None;
-    let read = |value: &str| value.parse::<u64>().map_err(|_| format!("{value} is no number of an event"));
+    let read = |value: &str| value.parse::<u64>().map_err(|_| format!("not an event number: {value}"));
     for (name, value) in members(request.uri().query().unwrap_or_default()) {
         match &*name {
             "since" => since = Some(read(&value)?),
-            _ => return Err(format!("{name} is nothing that can be asked for")),
+            _ => return Err(format!("unknown parameter: {name}")),
         }
     }
-    // What a browser sends when it connects again is later than what its page began with.
+    // The header of a browser that reconnects is newer than the parameter its page began with.
     match request.headers().get("last-event-id").map(HeaderValue::to_str) {
         Some(Ok(value)) => read(value).map(Some),
-        Some(Err(_)) => Err("Last-Event-ID is no number of an event".to_owned()),
+        Some(Err(_)) => Err("Last-Event-ID is not an event number".to_owned()),
         None => Ok(since),
     }
 }
 
-/// Reads a body as far as its limit allows.
-async fn read(mut body: Incoming) -> Result<Vec<u8>, Reply> {
+/// Reads a body up to its limit.
+async fn read(mut body: Incoming) -> Result<Vec<u8>, ApiResponse> {
     let mut read = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         let bad = |error: hyper::Error| problem(StatusCode::BAD_REQUEST, &error.to_string(), None);
         let data = frame.map_err(bad)?.into_data().unwrap_or_default();
         length += data.len();
-        if length <= BODY {
+        if length <= MAX_BODY {
             read.extend_from_slice(&data);
-        } else if length > BODY + EXCESS {
+        } else if length > MAX_BODY + MAX_EXCESS {
             break;
         }
     }
-    if length > BODY {
+    if length > MAX_BODY {
         Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 64 KiB", None))
     } else {
         Ok(read)
     }
 }
 
-fn json(value: &impl serde::Serialize) -> Reply {
+fn json(value: &impl serde::Serialize) -> ApiResponse {
     match serde_json::to_vec(value) {
         Ok(body) => reply(StatusCode::OK, body),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
     }
 }
 
-/// Of what may be megabytes: written by another thread, so that the link does not wait for it.
-async fn long_json(value: impl serde::Serialize + Send + 'static) -> Reply {
+/// Encodes what may be megabytes on another thread, so that the link does not wait.
+async fn long_json(value: impl serde::Serialize + Send + 'static) -> ApiResponse {
     let written = spawn_blocking(move || json(&value)).await;
     written.unwrap_or_else(|error| problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None))
 }
 
-fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Reply {
+fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> ApiResponse {
     let problem = Problem { error: error.to_owned(), hint: hint.map(str::to_owned) };
     reply(status, serde_json::to_vec(&problem).unwrap_or_default())
 }
 
-fn wrong_method(right: &Method) -> Reply {
-    let mut reply = problem(StatusCode::METHOD_NOT_ALLOWED, &format!("only {right} is understood here"), None);
+fn wrong_method(right: &Method) -> ApiResponse {
+    let mut reply = problem(StatusCode::METHOD_NOT_ALLOWED, &format!("use {right}"), None);
     if let Ok(allowed) = HeaderValue::from_str(right.as_str()) {
         reply.headers_mut().insert(header::ALLOW, allowed);
     }
     reply
 }
 
-fn reply(status: StatusCode, body: Vec<u8>) -> Reply {
+fn reply(status: StatusCode, body: Vec<u8>) -> ApiResponse {
     let mut reply = Response::new(Either::Left(Full::new(body.into())));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
@@ -342,11 +343,11 @@ fn reply(status: StatusCode, body: Vec<u8>) -> Reply {
     reply
 }
 
-/// The body of a stream of events.
+/// The body of an event stream.
 #[derive(Debug)]
-struct Events(mpsc::Receiver<Bytes>);
+struct EventBody(mpsc::Receiver<Bytes>);
 
-impl Body for Events {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -1,20 +1,20 @@
-//! The admin socket: what is in flight, for whoever asks, and cancels from whoever operates (`docs/admin.md`).
+//! The admin socket: lists the requests in flight and takes cancels from an operator (`docs/admin.md`).
 //!
-//! Connections are tasks of the runtime that drives the link. They put questions to the [`Desk`]; the drive answers
-//! them between two inputs, so that nothing is shared and nothing of the link is ever seen half done.
+//! Connections are tasks of the runtime that drives the link. They put queries into the [`Mailbox`], and the drive
+//! answers them between two inputs. So nothing is shared, and no client sees the link in the middle of a step.
 
-mod desk;
-mod frames;
-mod guests;
+mod change_tracker;
+mod connections;
+mod event_buffer;
+mod filter;
+mod frame_log;
 mod http;
-mod query;
+mod link_view;
+mod mailbox;
+mod messages;
 mod record;
-mod scene;
 mod socket;
-mod stream;
 mod tally;
-mod tape;
-mod watch;
 
 use std::{
     ffi::OsString,
@@ -31,37 +31,37 @@ use rescind_proto::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use desk::Desk;
-use scene::{Facts, Keeper, Scene};
-use socket::Socket;
-use stream::Stream;
+use event_buffer::EventBuffer;
+use link_view::{AdminState, LinkView, SessionFacts};
+use mailbox::Mailbox;
+use socket::AdminSocket;
 
 pub(super) use socket::SocketError;
 
-/// How long the end of a link waits for those who are still being told of it.
-const LAST: Duration = Duration::from_millis(500);
+/// Time for subscribers to read the last events of a link.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Changes that are told at the end, at most: a few thousand requests may end with their link.
-const LAST_EVENTS: usize = 20;
+/// The most `changes` events at the end: a few thousand requests may end with their link.
+const MAX_FINAL_EVENTS: usize = 20;
 
 /// A link's admin socket, if it has one.
 #[derive(Debug, Default)]
-pub(super) struct Admin(Option<Box<Open>>);
+pub(super) struct Admin(Option<Box<OpenAdmin>>);
 
 #[derive(Debug)]
-struct Open {
-    desk: Arc<Desk>,
-    keeper: Keeper,
-    /// Who is woken by questions.
+struct OpenAdmin {
+    mailbox: Arc<Mailbox>,
+    state: AdminState,
+    /// Woken by queries.
     drive: Option<Waker>,
     server: JoinHandle<()>,
     closing: tokio::sync::watch::Sender<bool>,
-    socket: Socket,
+    socket: AdminSocket,
 }
 
 impl Admin {
-    /// Opens the socket of a link that began at `origin`, in the first of `directories` that can be used; none if there
-    /// are no directories. Called on the runtime that drives the link.
+    /// Opens the socket of a link that began at `origin`, in the first of `directories` that can be used. Without
+    /// directories there is no socket. Call it on the runtime that drives the link.
     pub(super) fn open(
         directories: &[PathBuf],
         origin: std::time::Instant,
@@ -69,98 +69,96 @@ impl Admin {
         server_pid: u32,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
-        let opened = directories.iter().find_map(|path| Socket::open(path).map_err(|error| errors.push(error)).ok());
+        let opened =
+            directories.iter().find_map(|path| AdminSocket::open(path).map_err(|error| errors.push(error)).ok());
         let Some((socket, listener)) = opened else {
             return if errors.is_empty() { Ok(Self::default()) } else { Err(errors) };
         };
-        let facts = Facts {
+        let facts = SessionFacts {
             name: socket.name.clone(),
             ancestors: ancestors(),
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: micros_since_1970(SystemTime::now() - origin.elapsed()),
         };
-        // A process id may be another shim's soon. Its events are numbered from where its time begins: at ten a second
-        // and a million numbers, no session gets to where a later one began.
-        let (desk, stream) = (Arc::new(Desk::default()), Arc::new(Stream::new(facts.started)));
-        let keeper = Keeper { facts, stream: Arc::clone(&stream), watch: None };
+        // A later shim may get this process id and so this name. Events are numbered from the session's start in
+        // microseconds: at ten events a second, no session reaches the first number of a later one.
+        let (mailbox, events) = (Arc::new(Mailbox::default()), Arc::new(EventBuffer::new(facts.started)));
+        let state = AdminState { facts, events: Arc::clone(&events), tracker: None };
         let (closing, closes) = tokio::sync::watch::channel(false);
-        let server = tokio::spawn(http::serve(listener, Arc::clone(&desk), stream, closes));
-        Ok(Self(Some(Box::new(Open { desk, keeper, drive: None, server, closing, socket }))))
+        let server = tokio::spawn(http::serve(listener, Arc::clone(&mailbox), events, closes));
+        Ok(Self(Some(Box::new(OpenAdmin { mailbox, state, drive: None, server, closing, socket }))))
     }
 
-    /// Answers one question. Whether there was one.
+    /// Answers one query; `true` if there was one.
     #[inline]
     pub(super) fn poll(&mut self, now: Instant, relay: &mut Relay) -> bool {
         match &mut self.0 {
-            Some(open) if open.desk.is_waited_at() => open.answer(now, relay),
+            Some(open) if open.mailbox.has_queries() => open.answer(now, relay),
             Some(_) | None => false,
         }
     }
 
-    /// `side` sent these bytes, which the relay has not seen yet.
+    /// Logs bytes that `side` sent, before the relay reads them.
     #[inline]
     pub(super) fn handle_input(&mut self, now: Instant, relay: &Relay, side: Side, bytes: &[u8]) {
-        if let Some(Keeper { watch: Some(watch), .. }) = self.0.as_mut().map(|open| &mut open.keeper) {
-            watch.tape.record(now, side, relay.is_between_messages(side), bytes);
+        if let Some(AdminState { tracker: Some(tracker), .. }) = self.0.as_mut().map(|open| &mut open.state) {
+            tracker.frame_log.record(now, side, relay.is_between_messages(side), bytes);
         }
     }
 
-    /// Nothing happens at the moment: what has changed may be told, and whoever asks is to wake the drive.
+    /// Called when the link is idle: lets queries wake the drive, and announces changes.
     #[inline]
     pub(super) fn handle_idle(&mut self, cx: &Context<'_>, relay: &Relay) {
         let Some(open) = &mut self.0 else { return };
         if !open.drive.as_ref().is_some_and(|drive| drive.will_wake(cx.waker())) {
-            open.attend(cx.waker());
+            open.register(cx.waker());
         }
-        if let Keeper { watch: Some(watch), stream, .. } = &mut open.keeper
-            && !watch.stirred
-            && watch.has_news(relay)
+        if let AdminState { tracker: Some(tracker), events, .. } = &mut open.state
+            && !tracker.has_notified
+            && tracker.has_changes(relay)
         {
-            watch.stirred = true;
-            stream.stirred.notify_one();
+            tracker.has_notified = true;
+            events.changed.notify_one();
         }
     }
 
-    /// The link is over: nothing is answered any more, and subscribers are told how it ended.
+    /// Answers no further queries, and reports to the subscribers how the link ended.
     pub(super) fn handle_eof(&mut self, now: Instant, relay: &mut Relay, how: &End) {
         let Some(open) = &mut self.0 else { return };
-        open.desk.close();
-        let mut left = LAST_EVENTS;
-        while left > 0 && open.keeper.watch.as_ref().is_some_and(|watch| watch.has_news(relay)) {
-            Scene { now, relay, keeper: &mut open.keeper }.tell();
+        open.mailbox.close();
+        let mut left = MAX_FINAL_EVENTS;
+        while left > 0 && open.state.tracker.as_ref().is_some_and(|tracker| tracker.has_changes(relay)) {
+            LinkView { now, relay, state: &mut open.state }.report_changes();
             left -= 1;
         }
-        watch::tell_end(now, &open.keeper.stream, end(how));
+        change_tracker::report_end(now, &open.state.events, end(how));
     }
 
-    /// Removes the socket, and gives those who are connected a moment to read the rest.
+    /// Removes the socket, and gives its clients a moment to read the rest.
     pub(super) async fn close(self) {
         let Some(open) = self.0 else { return };
         drop(open.socket);
         let _ = open.closing.send(true);
         let server = open.server.abort_handle();
-        if timeout(LAST, open.server).await.is_err() {
+        if timeout(CLOSE_TIMEOUT, open.server).await.is_err() {
             server.abort();
         }
     }
 }
 
-impl Open {
+impl OpenAdmin {
     #[cold]
     fn answer(&mut self, now: Instant, relay: &mut Relay) -> bool {
-        let question = self.desk.take();
-        let asked = question.is_some();
-        if let Some(question) = question {
-            question(&mut Scene { now, relay, keeper: &mut self.keeper });
-        }
-        asked
+        let Some(query) = self.mailbox.receive() else { return false };
+        query(&mut LinkView { now, relay, state: &mut self.state });
+        true
     }
 
     #[cold]
-    fn attend(&mut self, drive: &Waker) {
+    fn register(&mut self, drive: &Waker) {
         self.drive = Some(drive.clone());
-        self.desk.attend(drive);
+        self.mailbox.register(drive);
     }
 }
 
@@ -177,12 +175,12 @@ fn micros_since_1970(time: SystemTime) -> u64 {
     passed.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
-/// The processes above this one, its parent first, as far as the system tells.
+/// The ancestors of this process, its parent first, as far as `/proc` has them.
 fn ancestors() -> Vec<u32> {
     let parent = rustix::process::getppid().and_then(|pid| pid.as_raw_pid().try_into().ok());
     let above = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Behind the name, which is in parentheses: the state, and the parent.
+        // After the name, which is in parentheses, come the state and the parent.
         stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
     };
     std::iter::successors(parent, above).take(64).collect()
@@ -201,9 +199,9 @@ mod tests {
         Admin::open(directories, std::time::Instant::now(), &["server".into()], 1)
     }
 
-    /// There may be no `/run/user/UID`, and the place in `/tmp` may be somebody else's.
+    /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.
     #[tokio::test]
-    async fn the_first_directory_that_can_be_used_is_taken() {
+    async fn the_first_usable_directory_gets_the_socket() {
         let around = tempfile::tempdir().unwrap();
         let (missing, loose) = (around.path().join("no/where"), around.path().join("loose"));
         let (good, further) = (around.path().join("good"), around.path().join("further"));
@@ -214,7 +212,7 @@ mod tests {
         assert!(is_empty(&loose) && !is_empty(&good) && !further.exists());
         admin.close().await;
         assert!(is_empty(&good));
-        // Each of those that cannot be used is named.
+        // The error names each unusable directory.
         assert_eq!(open(&[missing, loose]).unwrap_err().len(), 2);
         assert!(open(&[]).unwrap().0.is_none());
     }

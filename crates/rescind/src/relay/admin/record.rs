@@ -1,4 +1,4 @@
-//! What the relay shows, in the words of the feed.
+//! The relay's views as records of the feed.
 
 use rescind_feed as feed;
 use rescind_proto::{
@@ -11,10 +11,10 @@ use rescind_proto::{
     time::Instant,
 };
 
-/// What a peer chose is cut at this many bytes: a message may be megabytes, and so its id.
+/// Text that a peer chose is cut at this many bytes: a message may be megabytes long, and so may its id.
 const MAX_TEXT: usize = 1024;
 
-/// A request, as a record.
+/// The record of a request.
 pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
     let late = view.late.map(late);
     let task = view.task.as_deref().map(text);
@@ -37,7 +37,7 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
     }
 }
 
-/// Whether somebody waits for it, or it is stuck.
+/// Whether its requester waits for it, or it is stuck.
 pub(super) const fn is_open(view: &RequestView<'_>) -> bool {
     view.ended.is_none() || view.is_stuck
 }
@@ -53,7 +53,7 @@ pub(super) const fn side(side: Side) -> feed::Side {
     }
 }
 
-/// Text of a peer's, cut.
+/// Text that a peer chose, cut.
 pub(super) fn text(text: &str) -> String {
     if text.len() <= MAX_TEXT { text.to_owned() } else { format!("{}…", cut(text, MAX_TEXT)) }
 }
@@ -78,17 +78,17 @@ const fn state(view: &RequestView<'_>) -> feed::State {
 }
 
 fn progress(view: &ProgressView<'_>) -> feed::Progress {
-    let said = view.reading.as_ref();
+    let reading = view.reading.as_ref();
     feed::Progress {
         at: micros(view.at),
         count: view.count,
-        progress: said.and_then(|said| said.done),
-        total: said.and_then(|said| said.total),
-        message: said.and_then(|said| said.message.as_deref()).map(text),
+        progress: reading.and_then(|reading| reading.done),
+        total: reading.and_then(|reading| reading.total),
+        message: reading.and_then(|reading| reading.message.as_deref()).map(text),
     }
 }
 
-/// A cancel, without its words.
+/// The record of a cancel, without its `words`.
 fn cancel(receipt: &Receipt, upstream_dialect: &Dialect) -> feed::Cancel {
     let (outcome, after, answer) = match receipt.outcome {
         Outcome::Asked => (feed::Outcome::Asked, None, None),

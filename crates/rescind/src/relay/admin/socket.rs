@@ -1,10 +1,9 @@
 //! The socket in its directory.
 //!
-//! Everything is done relative to the directory once that is open and checked, so nothing that somebody puts in its
-//! place afterwards matters, and a path may be longer than the address of a socket. The socket is bound under a name
-//! that nobody looks for and moved to its own once it listens: whoever finds it can connect. Whether a socket is
-//! stale is asked of the kernel by connecting, never of a process id, which may be another's by now or from another
-//! namespace.
+//! The directory is opened and checked once, and everything else is relative to its descriptor. So replacing the
+//! directory later has no effect, and a path may be longer than the address of a socket. The socket is bound under a
+//! hidden name and renamed once it listens: a socket that is found accepts connections. A socket is stale if the kernel
+//! refuses a connection to it. A process id would prove nothing: it may have been reused, or come from another namespace.
 
 use std::{
     fs::File,
@@ -24,10 +23,10 @@ use tokio::net::{UnixListener, UnixSocket};
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// Names that are tried before giving up: each but the last was another's.
+/// Names to try before giving up.
 const ATTEMPTS: u32 = 64;
 
-/// How the name of a socket that does not listen yet begins.
+/// The prefix of a socket that does not listen yet.
 const UNFINISHED: &str = ".new-";
 
 /// Why there is no socket.
@@ -35,35 +34,35 @@ const UNFINISHED: &str = ".new-";
 pub(in crate::relay) enum SocketError {
     #[error("the directory {0} cannot be used: {1}")]
     Directory(PathBuf, #[source] io::Error),
-    #[error("the directory {0} is a symbolic link or no directory")]
+    #[error("{0} is a symbolic link or not a directory")]
     NoDirectory(PathBuf),
-    #[error("the directory {0} belongs to somebody else")]
+    #[error("the directory {0} belongs to another user")]
     NotOurs(PathBuf),
-    #[error("the directory {0} is open to others: its mode is {1:03o}, not 700")]
-    Loose(PathBuf, u32),
-    #[error("a socket cannot be made in {0}: {1}")]
+    #[error("the directory {0} is open to other users: its mode is {1:03o}, not 700")]
+    OpenToOthers(PathBuf, u32),
+    #[error("cannot create a socket in {0}: {1}")]
     Socket(PathBuf, #[source] io::Error),
 }
 
-/// A socket that answers under its name. Dropping it removes the name.
+/// A socket that is served under its name. Dropping it removes the file.
 #[derive(Debug)]
-pub(super) struct Socket {
-    /// What the session is called.
+pub(super) struct AdminSocket {
+    /// The name of the session.
     pub(super) name: String,
-    directory: Directory,
+    directory: SocketDirectory,
 }
 
-impl Socket {
-    /// Makes the directory if there is none, clears it of what is stale, and listens.
+impl AdminSocket {
+    /// Creates the directory if it is missing, removes stale sockets, and listens.
     pub(super) fn open(path: &Path) -> Result<(Self, UnixListener), SocketError> {
-        let directory = Directory::open(path)?;
+        let directory = SocketDirectory::open(path)?;
         directory.clear();
         let (name, listener) = directory.listen().map_err(|error| SocketError::Socket(path.into(), error))?;
         Ok((Self { name, directory }, listener))
     }
 }
 
-impl Drop for Socket {
+impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.directory.remove(&file_of(&self.name));
     }
@@ -73,15 +72,15 @@ fn file_of(name: &str) -> String {
     format!("{name}{SOCKET_SUFFIX}")
 }
 
-/// A directory that is ours alone.
+/// A directory that only this user can use.
 #[derive(Debug)]
-struct Directory {
+struct SocketDirectory {
     fd: File,
     #[cfg(not(target_os = "linux"))]
     path: PathBuf,
 }
 
-impl Directory {
+impl SocketDirectory {
     fn open(path: &Path) -> Result<Self, SocketError> {
         let unusable = |error: Errno| match error {
             Errno::LOOP | Errno::NOTDIR => SocketError::NoDirectory(path.into()),
@@ -99,7 +98,7 @@ impl Directory {
             return Err(SocketError::NotOurs(path.into()));
         }
         if mode.intersects(Mode::RWXG | Mode::RWXO) {
-            return Err(SocketError::Loose(path.into(), mode.as_raw_mode()));
+            return Err(SocketError::OpenToOthers(path.into(), mode.as_raw_mode()));
         }
         Ok(Self {
             fd: fd.into(),
@@ -110,8 +109,8 @@ impl Directory {
 
     /// Removes sockets that nobody listens to.
     ///
-    /// One shim at a time: otherwise, between the question and the removal, another could remove the same one and a
-    /// third take its name.
+    /// Under a lock: between the check and the removal, another shim could remove the same socket and a third take its
+    /// name.
     fn clear(&self) {
         if rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive).is_err() {
             return;
@@ -144,7 +143,7 @@ impl Directory {
         self.listen_after(|| {})
     }
 
-    /// `bound` is called each time that a socket has its first name and does not listen yet.
+    /// Calls `bound` each time a socket is bound under its hidden name and does not listen yet.
     fn listen_after(&self, bound: impl Fn()) -> io::Result<(String, UnixListener)> {
         let pid = std::process::id();
         let mut taken = 0;
@@ -153,7 +152,7 @@ impl Directory {
             let unfinished = format!("{UNFINISHED}{pid}-{attempt}");
             let listener = match self.bind(&unfinished, &bound) {
                 Ok(listener) => listener,
-                // The name is another's, or a shim that cleared the directory took the socket for stale.
+                // The name is taken, or a shim that cleared the directory took the socket for stale.
                 Err(error) if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::NotFound) => {
                     last = error;
                     continue;
@@ -184,7 +183,7 @@ impl Directory {
         socket.listen(BACKLOG)
     }
 
-    /// A path for calls that take no directory: short, and through the directory that was checked.
+    /// A path for calls that take no descriptor: short, and through the directory that was checked.
     #[cfg(target_os = "linux")]
     fn path_of(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd()))
@@ -210,7 +209,7 @@ mod tests {
     async fn a_socket_that_another_shim_clears_before_it_listens_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sockets");
-        let (ours, theirs) = (Directory::open(&path).unwrap(), Directory::open(&path).unwrap());
+        let (ours, theirs) = (SocketDirectory::open(&path).unwrap(), SocketDirectory::open(&path).unwrap());
         let cleared = Cell::new(0);
         let clear_first = || {
             if cleared.replace(cleared.get() + 1) == 0 {
@@ -229,7 +228,7 @@ mod tests {
     async fn a_directory_that_is_gone_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sockets");
-        let directory = Directory::open(&path).unwrap();
+        let directory = SocketDirectory::open(&path).unwrap();
         std::fs::remove_dir(&path).unwrap();
         assert_eq!(directory.listen().unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -1,4 +1,4 @@
-//! What has been counted, in the words of the feed.
+//! The relay's counts as counters of the feed.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The loop between the machine and the connection.
 //!
-//! It decides nothing about the protocol: what arrives is handed to the machine, what the machine has for the peer
-//! is written as far as the peer takes it, and a peer that takes nothing delays nobody else.
+//! It makes no protocol decisions. Input goes to the machine, and what the machine has for the peer is written as far
+//! as the peer takes it. A peer that reads nothing delays nothing else.
 
 use std::{
     fmt,
@@ -12,36 +12,36 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Handle, OnEvent, shared::Shared};
+use super::{Handle, OnEvent, shared::SharedLink};
 use crate::relay::alarm::Alarm;
 
-/// What is read at once.
+/// The size of the read buffer.
 const BUFFER: usize = 64 * 1024;
 
-/// Rounds before other tasks get a turn: a connection may always be ready.
+/// Rounds before yielding to other tasks: a connection may always be ready.
 const ROUNDS: usize = 32;
 
 /// Moves bytes between the connection and the relay, and keeps the clocks; a future that ends with the connection.
 ///
-/// It ends when the peer was written everything owed to it, and the program has left or can be told no more. Dropping
-/// it closes the connection: what was not written is lost, the program's requests in flight fail as if the peer had
-/// ended, and those of a client peer are cancelled.
+/// It ends when everything owed to the peer is written, and the program has left or has read the end. Dropping it closes
+/// the connection: unwritten messages are lost, the program's requests in flight fail as if the peer had ended, and those
+/// of a client peer are cancelled.
 #[must_use = "nothing happens before the driver is polled"]
-pub struct Driver<R, W> {
-    shared: Arc<Shared>,
+pub struct WrapDriver<R, W> {
+    shared: Arc<SharedLink>,
     reader: R,
-    /// Gone once it is closed: some writers, such as a child's stdin, close only by being dropped.
+    /// `None` once closed: some writers, such as a child's stdin, close only when dropped.
     writer: Option<W>,
     on_event: Option<OnEvent>,
-    /// Made when time is first needed, in the runtime that drives.
+    /// Created when first needed, in the runtime that polls the driver.
     alarm: Option<Alarm>,
     buffer: Box<[u8]>,
-    /// Something was written and not flushed.
+    /// Bytes were written and not flushed.
     unflushed: bool,
 }
 
-impl<R, W> Driver<R, W> {
-    pub(super) fn new(shared: Arc<Shared>, reader: R, writer: W, on_event: Option<OnEvent>) -> Self {
+impl<R, W> WrapDriver<R, W> {
+    pub(super) fn new(shared: Arc<SharedLink>, reader: R, writer: W, on_event: Option<OnEvent>) -> Self {
         let buffer = vec![0; BUFFER].into();
         Self { shared, reader, writer: Some(writer), on_event, alarm: None, buffer, unflushed: false }
     }
@@ -52,22 +52,22 @@ impl<R, W> Driver<R, W> {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// Does what is due, and tells what has happened. Whether there was something to tell.
-    fn look_around(&mut self) -> bool {
+    /// Handles expired timers and emits events; `true` if there were any.
+    fn handle_due(&mut self) -> bool {
         let events = self.shared.with(|link, now| {
             link.handle_timeout(now);
-            link.take_events(now)
+            link.drain_events(now)
         });
-        let told = !events.is_empty();
+        let has_emitted = !events.is_empty();
         if let Some(on_event) = &mut self.on_event {
             events.into_iter().for_each(on_event);
         }
-        told
+        has_emitted
     }
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
-    /// Reads the peer once, if it is wanted.
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> WrapDriver<R, W> {
+    /// Reads from the peer once, if the machine wants input.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.shared.with(|link, _| link.wants_peer()) {
             return false;
@@ -75,20 +75,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let mut buf = ReadBuf::new(&mut self.buffer);
         let read = match Pin::new(&mut self.reader).poll_read(cx, &mut buf) {
             Poll::Pending => return false,
-            // An error tells no more than an end: nothing will come.
+            // An error means the same as the end: no more input.
             Poll::Ready(Err(_)) => 0,
             Poll::Ready(Ok(())) => buf.filled().len(),
         };
-        self.shared.with(|link, now| link.peer_said(now, &self.buffer[..read]));
+        self.shared.with(|link, now| link.handle_peer_input(now, &self.buffer[..read]));
         true
     }
 
-    /// Writes to the peer as long as it takes something; closes its input once it has all it will ever get.
+    /// Writes to the peer while it accepts bytes; closes the writer once nothing more will follow.
     fn poll_output(&mut self, cx: &mut Context<'_>) -> bool {
         let Self { shared, writer, unflushed, .. } = self;
         let Some(open) = writer else { return false };
         let mut open = Pin::new(open);
-        // The machine's bytes are lent to the writer, so that what it does not take can still be withdrawn.
+        // The writer borrows the machine's bytes, so that a frame it has not taken can still be withdrawn.
         let (moved, closed) = shared.with(|link, now| {
             let mut moved = false;
             if !link.peer.reads {
@@ -105,18 +105,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                         return (moved, false);
                     }
                     Poll::Ready(Ok(written)) if written > 0 => {
-                        link.peer_read(now, written);
+                        link.handle_peer_read(now, written);
                         *unflushed = true;
                         moved = true;
                     }
                     Poll::Ready(Ok(_) | Err(_)) => {
-                        link.peer_deaf(now);
+                        link.handle_write_closed(now);
                         return (true, true);
                     }
                 }
             }
             link.peer.blocked = false;
-            let closes = link.is_silent();
+            let closes = link.is_finished();
             let flushed = match closes {
                 true => open.as_mut().poll_shutdown(cx),
                 false if *unflushed => open.as_mut().poll_flush(cx),
@@ -128,9 +128,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                     *unflushed = false;
                     (moved, false)
                 }
-                // Closed, or broken: nothing can be said to it any more.
+                // Closed or broken: nothing more can be written.
                 Poll::Ready(_) => {
-                    link.peer_deaf(now);
+                    link.handle_write_closed(now);
                     (true, true)
                 }
             }
@@ -142,17 +142,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     }
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Future for Driver<R, W> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Future for WrapDriver<R, W> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         for _ in 0..ROUNDS {
-            let told = this.look_around();
+            let has_emitted = this.handle_due();
             let mut moved = this.poll_input(cx);
-            // Written before the next read: an answer must not wait for what comes after it.
+            // Write before the next read, so that an answer does not wait for later input.
             moved |= this.poll_output(cx);
-            if moved || told {
+            if moved || has_emitted {
                 continue;
             }
             if this.shared.with(|link, _| link.is_over()) {
@@ -174,14 +174,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Future for Driver<R, W> {
     }
 }
 
-impl<R, W> Drop for Driver<R, W> {
+impl<R, W> Drop for WrapDriver<R, W> {
     fn drop(&mut self) {
-        self.shared.with(|link, now| link.driver_gone(now));
+        self.shared.with(|link, now| link.handle_driver_dropped(now));
         self.shared.closed.notify_waiters();
     }
 }
 
-impl<R, W> fmt::Debug for Driver<R, W> {
+impl<R, W> fmt::Debug for WrapDriver<R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver").field("shared", &self.shared).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! What the program's library reads from and writes to, in place of the connection.
+//! The two halves that the program's library uses in place of the connection.
 
 use std::{
     io,
@@ -9,36 +9,36 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::shared::Shared;
+use super::shared::SharedLink;
 
-/// What the peer says, as the relay passes it on.
+/// The messages from the peer.
 ///
-/// Ends after the peer has, or the driver, and everything owed was read. Dropping it leaves the peer's messages
-/// nowhere to go: its requests are answered for the program, and answers are forgotten.
+/// It ends after the peer or the driver has ended and everything owed was read. After it is dropped, the peer's requests
+/// are answered on the program's behalf, and answers are discarded.
 #[derive(Debug)]
 pub struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLink>,
 }
 
-/// Takes what the program says to the peer.
+/// The messages to the peer.
 ///
-/// What it has taken is the relay's to deliver: flushing waits for nothing, and a peer that does not read holds
-/// nobody up before the bound of D13 (16 MiB). A write takes all or nothing, so that dropping one never leaves
-/// half a frame. Shutting it down, or dropping it, is the end of the program's output (D27, D35). To know that
-/// everything has left, wait for [`Handle::closed`](super::Handle::closed).
+/// The relay delivers what was written, so flushing returns at once, and a peer that does not read blocks writes only
+/// past the bound of D13 (16 MiB). A write takes all its bytes or none, so a write that is dropped never leaves half a
+/// frame. Shutting it down or dropping it ends the program's output (D27, D35). To know that everything has left, wait
+/// for [`Handle::closed`](super::Handle::closed).
 #[derive(Debug)]
 pub struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLink>,
 }
 
 impl Reader {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<SharedLink>) -> Self {
         Self { shared }
     }
 }
 
 impl Writer {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<SharedLink>) -> Self {
         Self { shared }
     }
 }
@@ -62,19 +62,19 @@ impl AsyncWrite for Writer {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.with(|link, now| link.writer_gone(now));
+        self.shared.with(|link, now| link.handle_writer_closed(now));
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.shared.with(|link, now| link.reader_gone(now));
+        self.shared.with(|link, now| link.handle_reader_dropped(now));
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.shared.with(|link, now| link.writer_gone(now));
+        self.shared.with(|link, now| link.handle_writer_closed(now));
     }
 }

@@ -1,4 +1,4 @@
-//! The view from outside: what is in flight, and a way to stop it.
+//! Lists and stops what is in flight on a wrapped connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,45 +7,45 @@ use rescind_proto::{
     side::Side,
 };
 
-use super::shared::Shared;
+use super::shared::SharedLink;
 
-/// Sees and stops what is in flight on a wrapped connection. Clonable; dropping it changes nothing.
+/// Lists and stops what is in flight on a wrapped connection. It can be cloned; dropping it changes nothing.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLink>,
 }
 
 /// One request in flight, as it was when [`Handle::in_flight`] was called.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct InFlight {
-    /// Names it for [`Handle::stop`].
+pub struct WrappedRequest {
+    /// Identifies it for [`Handle::stop`].
     pub key: RequestKey,
-    /// Who asked: the client or the server.
+    /// The side that sent it.
     pub from: Side,
     /// Its id, as its requester knows it.
     pub id: RequestId,
     /// Its method.
     pub method: Box<str>,
-    /// Since it reached the relay.
+    /// Time since it reached the relay.
     pub age: Duration,
-    /// How far it is.
+    /// Its state.
     pub state: RequestState,
-    /// Who cancelled it, why, and what is known of that so far.
+    /// The receipt of its cancel, as of now.
     pub cancel: Option<Receipt>,
 }
 
 impl Handle {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<SharedLink>) -> Self {
         Self { shared }
     }
 
     /// Everything in flight in both directions, oldest first.
     #[must_use]
-    pub fn in_flight(&self) -> Vec<InFlight> {
+    pub fn in_flight(&self) -> Vec<WrappedRequest> {
         let mut found = self.shared.with(|link, now| {
             let views = Side::BOTH.into_iter().flat_map(|side| link.relay.requests(side));
-            let owned = views.map(|view| InFlight {
+            let owned = views.map(|view| WrappedRequest {
                 key: view.key,
                 from: view.key.from,
                 id: view.id.clone(),
@@ -60,27 +60,27 @@ impl Handle {
         found
     }
 
-    /// Stops a request, as an operator: the side that works on it gets a cancel with this reason, its requester an
-    /// answer at once. What came of it is told as receipts ([`on_event`](super::Wrap::on_event)).
+    /// Stops a request as an operator: the side that works on it gets a cancel with this reason, and its requester gets
+    /// an answer at once. Receipts report the outcome ([`on_event`](super::Wrap::on_event)).
     ///
-    /// `false` if the request was over, or is being answered, already.
+    /// `false` if the request is already over or being answered.
     pub fn stop(&self, request: RequestKey, reason: Option<&str>) -> bool {
         self.shared.with(|link, now| link.relay.stop(now, request, reason))
     }
 
-    /// The rules that `side` broke until now, by number.
+    /// The rules that `side` has broken so far, by number.
     #[must_use]
     pub fn violations(&self, side: Side) -> Violations {
         self.shared.with(|link, _| link.relay.violations(side).clone())
     }
 
-    /// The dialect spoken with `side`; a guess until something telling has passed (D2).
+    /// The dialect spoken with `side`: a guess until a message has decided it (D2).
     #[must_use]
     pub fn dialect(&self, side: Side) -> &'static Dialect {
         self.shared.with(|link, _| link.relay.dialect(side))
     }
 
-    /// Waits until the driver has ended: everything owed to the peer has left, or can never leave.
+    /// Waits until the driver has ended: everything owed to the peer is written, or never can be.
     pub async fn closed(&self) {
         let closed = self.shared.closed.notified();
         if self.shared.with(|link, _| link.is_driven()) {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use rescind::relay::Ending;
+use rescind::relay::LinkEnd;
 use rescind_proto::relay::End;
 use rustix::process::{Resource, Rlimit};
 
@@ -11,9 +11,9 @@ use super::OWN_FAILURE;
 /// Gives the server's exit code, or does not return: this process dies of the signal that the server died of. Where a
 /// signal cannot end it (process 1 of a container), the code is the one that a shell would give, 128 and the signal.
 /// A success of the server is a failure of this process where its client has lost the rest.
-pub(super) fn as_the_server(ending: &Ending) -> ExitCode {
-    let code = match &ending.server {
-        End::Exited(0) if ending.is_cut_short => OWN_FAILURE.into(),
+pub(super) fn as_the_server(end: &LinkEnd) -> ExitCode {
+    let code = match &end.server {
+        End::Exited(0) if end.is_output_lost => OWN_FAILURE.into(),
         End::Exited(code) => *code,
         End::Signalled(signal) => {
             die_of(*signal);

@@ -1,11 +1,11 @@
-//! `rescind __watch`: kills its process group when the shim is gone.
+//! `rescind __guard`: kills its process group when the shim is gone.
 
 use std::process::ExitCode;
 
 use crate::run::OWN_FAILURE;
 
 pub(crate) fn main() -> ExitCode {
-    match rescind::launch::watch() {
+    match rescind::launch::guard() {
         Ok(never) => match never {},
         Err(_) => ExitCode::from(OWN_FAILURE),
     }

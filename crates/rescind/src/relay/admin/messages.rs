@@ -1,8 +1,8 @@
-//! The messages about one request, found on the tape.
+//! The messages about one request, found in the frame log.
 //!
-//! A request is known by its id and the moment at which it was read, since ids are used again. From there on, what
-//! names it belongs to it: its answer by the id that the other side knows, progress by its token, cancels by its id,
-//! updates of its session; until its requester uses the id for another.
+//! Ids are reused, so a request is identified by its id and the time it was read. From then on these belong to it,
+//! until its requester reuses the id: the answer, by the id that the other side knows; progress, by its token; cancels,
+//! by its id; updates, by its session.
 
 use rescind_feed::FrameView;
 use rescind_proto::{
@@ -17,20 +17,20 @@ use rescind_proto::{
 };
 
 use super::{
-    record::{micros, side as word},
-    tape::Tape,
+    frame_log::FrameLog,
+    record::{micros, side as feed_side},
 };
 
-/// Bytes of a message that are shown.
-const SHOWN: usize = 64 * 1024;
+/// The most bytes of a message that are shown.
+const MAX_SHOWN: usize = 64 * 1024;
 
-/// The most messages that are shown: the first of them, and then the latest.
-const MANY: usize = 200;
+/// The most messages that are shown: the first half of them and the latest half.
+const MAX_MESSAGES: usize = 200;
 
-/// What there is on the tape about a request, in the order of arrival.
+/// Finds the messages about a request, in order of arrival.
 pub(super) fn about<'a>(
-    tape: &Tape,
-    said: impl Iterator<Item = &'a OwnMessage>,
+    log: &FrameLog,
+    own: impl Iterator<Item = &'a OwnMessage>,
     view: &RequestView<'_>,
     dialect: &Dialect,
 ) -> Vec<FrameView> {
@@ -44,16 +44,16 @@ pub(super) fn about<'a>(
         found: Vec::new(),
     };
     let requester = view.key.from;
-    tape.messages(requester, |at, body| search.see(requester, at, body));
+    log.messages(requester, |at, body| search.visit(requester, at, body));
     let other = requester.other();
-    tape.messages(other, |at, body| search.see(other, at, body));
+    log.messages(other, |at, body| search.visit(other, at, body));
     let mut found = search.found;
-    let said = said.filter(|said| said.request == view.key);
-    found.extend(said.map(|said| FrameView { by_shim: true, ..shown(said.to.other(), said.at, body_of(&said.frame)) }));
-    // Both sides' are in order, and of one time a request comes before what is said about it.
+    let own = own.filter(|own| own.request == view.key);
+    found.extend(own.map(|own| FrameView { by_shim: true, ..shown(own.to.other(), own.at, body_of(&own.frame)) }));
+    // A stable sort: at equal times a request stays before what is sent about it.
     found.sort_by_key(|frame| frame.at);
-    if found.len() > MANY {
-        found.drain(MANY / 2..found.len() - MANY / 2);
+    if found.len() > MAX_MESSAGES {
+        found.drain(MAX_MESSAGES / 2..found.len() - MAX_MESSAGES / 2);
     }
     found
 }
@@ -63,9 +63,9 @@ struct Search<'a> {
     dialects: [&'a Dialect; 2],
     /// The request itself was seen.
     began: bool,
-    /// When its requester used the id for another.
+    /// When its requester reused the id.
     until: Option<Instant>,
-    /// Under which its progress comes, as JSON.
+    /// The token of its progress, as JSON.
     token: Option<RequestId>,
     /// The session of a turn, as JSON.
     session: Option<Vec<u8>>,
@@ -73,7 +73,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn see(&mut self, from: Side, at: Instant, body: &[u8]) {
+    fn visit(&mut self, from: Side, at: Instant, body: &[u8]) {
         if at < self.view.since || self.until.is_some_and(|until| at >= until) {
             return;
         }
@@ -149,9 +149,9 @@ impl Search<'_> {
 }
 
 fn shown(from: Side, at: Instant, body: &[u8]) -> FrameView {
-    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN + 4)]);
-    let text = cut(&text, SHOWN).to_owned();
-    FrameView { at: micros(at), from: word(from), text, length: body.len() as u64, by_shim: false }
+    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN + 4)]);
+    let text = cut(&text, MAX_SHOWN).to_owned();
+    FrameView { at: micros(at), from: feed_side(from), text, length: body.len() as u64, by_shim: false }
 }
 
 /// A message of our own without its framing.

@@ -1,7 +1,7 @@
-//! What is kept while somebody watches, and how what changed is told.
+//! Which requests changed, while somebody subscribes.
 //!
-//! The link notes which requests changed; ten times a second at most they are looked at, and records are made of them
-//! as they are then. So being watched costs a busy link little more for a thousand messages than for ten.
+//! The relay marks requests that changed. At most ten times a second the tracker turns them into records of their state
+//! at that time. So a subscriber costs a busy link little more for a thousand messages than for ten.
 
 use std::{cmp::Reverse, collections::HashSet};
 
@@ -15,60 +15,60 @@ use rescind_proto::{
 };
 
 use super::{
-    query::MAX_LISTED,
+    event_buffer::EventBuffer,
+    filter::MAX_LISTED,
+    frame_log::FrameLog,
+    link_view::SessionFacts,
     record::{self, micros},
-    scene::Facts,
-    stream::Stream,
-    tape::Tape,
 };
 
-/// Records that go into one event.
-const RECORDS: usize = 500;
+/// The most records in one event.
+const MAX_RECORDS: usize = 500;
 
-/// How many of them may be of requests that came and ended in between with nothing to tell.
-const BRIEF: usize = 20;
+/// The most of them that may be of requests that came and ended in between without an event worth reading.
+const MAX_UNEVENTFUL: usize = 20;
 
-/// What is kept while somebody watches.
+/// What is kept while somebody subscribes.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
-    pub(super) tape: Tape,
-    /// Requests of which the last that was told is not their end: whatever becomes of them has to be told.
-    told: HashSet<RequestKey, foldhash::fast::RandomState>,
-    /// Stuck requests that are over for their requesters, as they were told: they end by being forgotten.
+pub(super) struct ChangeTracker {
+    pub(super) frame_log: FrameLog,
+    /// Requests whose last report was not their end. Their end must be reported.
+    reported: HashSet<RequestKey, foldhash::fast::RandomState>,
+    /// Stuck requests that are over for their requesters, as last reported. They end when the relay forgets them.
     stuck: Vec<(RequestKey, Request)>,
-    /// What was last told of the two sides.
+    /// The two sides as last reported.
     implementations: Sides<Implementation>,
-    /// The stream was told that there is something to tell.
-    pub(super) stirred: bool,
+    /// The event buffer has been notified of changes.
+    pub(super) has_notified: bool,
 }
 
-/// Which of the changed requests to tell.
+/// What to report.
 #[derive(Debug, Default)]
-struct Found {
+struct ChangeSet {
     requests: Vec<Request>,
     brief: u64,
-    /// Something that was told has ended, and nothing of it is remembered.
-    lost: bool,
+    /// A reported request has ended and the relay has forgotten it, so its end cannot be reported.
+    has_lost_ends: bool,
 }
 
-impl Watch {
+impl ChangeTracker {
     pub(super) fn begin(relay: &mut Relay) -> Self {
         relay.watch(true);
         Self { implementations: implementations(relay), ..Self::default() }
     }
 
-    /// Whether there is something to tell.
-    pub(super) fn has_news(&self, relay: &Relay) -> bool {
+    /// Whether there is anything to report.
+    pub(super) fn has_changes(&self, relay: &Relay) -> bool {
         relay.has_changes() || !self.stuck.is_empty()
     }
 
-    /// Tells what changed, if anything did.
-    pub(super) fn tell(&mut self, now: Instant, relay: &mut Relay, stream: &Stream, facts: &Facts) {
-        let Found { requests, brief, lost } = self.find(relay);
-        if lost {
-            self.told.clear();
+    /// Reports changes, if there are any.
+    pub(super) fn report(&mut self, now: Instant, relay: &mut Relay, events: &EventBuffer, facts: &SessionFacts) {
+        let ChangeSet { requests, brief, has_lost_ends } = self.collect(relay);
+        if has_lost_ends {
+            self.reported.clear();
             self.stuck.clear();
-            return stream.begin_anew();
+            return events.restart();
         }
         let implementations = implementations(relay);
         let session = (implementations != self.implementations).then(|| facts.session(relay));
@@ -76,69 +76,69 @@ impl Watch {
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }
-        let seq = stream.last() + 1;
+        let seq = events.last() + 1;
         let changes = Changes { seq, now: micros(now), requests, brief, in_flight: in_flight(relay), session };
-        stream.tell(encode(seq, &Event::Changes(changes)));
+        events.push(encode(seq, &Event::Changes(changes)));
     }
 
-    /// Everything as it is.
-    pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, stream: &Stream, session: Session) -> Snapshot {
+    /// The whole state.
+    pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, events: &EventBuffer, session: Session) -> Snapshot {
         let (mut open, mut over) = (Vec::new(), Vec::new());
-        for glimpse in Side::BOTH.into_iter().flat_map(|side| relay.glimpses(side)) {
-            match glimpse.ended {
-                Some(at) if !glimpse.is_open() => over.push((Reverse(at), glimpse.key)),
-                Some(_) | None => open.push((glimpse.since, glimpse.key)),
+        for summary in Side::BOTH.into_iter().flat_map(|side| relay.glimpses(side)) {
+            match summary.ended {
+                Some(at) if !summary.is_open() => over.push((Reverse(at), summary.key)),
+                Some(_) | None => open.push((summary.since, summary.key)),
             }
         }
         let mut requests = Vec::new();
         for view in first(MAX_LISTED, open).filter_map(|(_, key)| relay.view(key)) {
-            self.note(&view);
+            self.note_open(&view);
             requests.push(self.record(&view));
         }
         let over = first(MAX_LISTED, over).filter_map(|(_, key)| relay.view(key));
         requests.extend(over.map(|view| record::request(&view)));
-        Snapshot { seq: stream.last(), now: micros(now), session, requests, in_flight: in_flight(relay) }
+        Snapshot { seq: events.last(), now: micros(now), session, requests, in_flight: in_flight(relay) }
     }
 
-    fn find(&mut self, relay: &mut Relay) -> Found {
-        let mut found = Found { lost: relay.take_lost_changes(), ..Found::default() };
+    fn collect(&mut self, relay: &mut Relay) -> ChangeSet {
+        let mut found = ChangeSet { has_lost_ends: relay.take_lost_changes(), ..ChangeSet::default() };
         let mut shown = 0;
         self.stuck.retain(|(key, request)| {
             let remembered = relay.view(*key).is_some();
             if !remembered {
                 found.requests.push(Request { state: rescind_feed::State::Ended, ..request.clone() });
-                self.told.remove(key);
+                self.reported.remove(key);
             }
             remembered
         });
-        while found.requests.len() < RECORDS
+        while found.requests.len() < MAX_RECORDS
             && let Some(key) = relay.poll_changed()
         {
-            if relay.is_uneventful(key) == Some(true) && !self.told.contains(&key) {
+            if relay.is_uneventful(key) == Some(true) && !self.reported.contains(&key) {
                 shown += 1;
-                if shown > BRIEF {
+                if shown > MAX_UNEVENTFUL {
                     found.brief += 1;
                     continue;
                 }
             }
             let Some(view) = relay.view(key) else {
-                found.lost |= self.told.remove(&key);
+                found.has_lost_ends |= self.reported.remove(&key);
                 found.brief += 1;
                 continue;
             };
-            self.note(&view);
+            self.note_open(&view);
             let request = self.record(&view);
             found.requests.push(request);
         }
         found
     }
 
-    /// Remembers whether the end of a request is still to be told.
-    fn note(&mut self, view: &RequestView<'_>) {
+    /// Notes whether the end of a request is still to be reported.
+    fn note_open(&mut self, view: &RequestView<'_>) {
         if record::is_open(view) {
-            self.told.insert(view.key);
+            self.reported.insert(view.key);
         } else {
-            self.told.remove(&view.key);
+            self.reported.remove(&view.key);
         }
     }
 
@@ -152,13 +152,13 @@ impl Watch {
     }
 }
 
-/// The session's last words.
-pub(super) fn tell_end(now: Instant, stream: &Stream, how: rescind_feed::End) {
-    let seq = stream.last() + 1;
-    stream.end(encode(seq, &Event::Ended(Ended { seq, now: micros(now), how })));
+/// Reports the end of the session.
+pub(super) fn report_end(now: Instant, events: &EventBuffer, how: rescind_feed::End) {
+    let seq = events.last() + 1;
+    events.push_last(encode(seq, &Event::Ended(Ended { seq, now: micros(now), how })));
 }
 
-/// What the two sides call themselves.
+/// What the two sides are, as far as they have introduced themselves.
 pub(super) fn implementations(relay: &Relay) -> Sides<Implementation> {
     Sides::from_fn(|side| {
         let implementation = relay.implementation(side);
@@ -174,7 +174,7 @@ fn in_flight(relay: &Relay) -> u64 {
     Side::BOTH.into_iter().map(|side| relay.in_flight(side) as u64).sum()
 }
 
-/// The first of them in their order. Not all are put in order: of a hundred thousand that would hold up the link.
+/// The first `most` of `found`, in order. The rest stays unsorted: sorting a hundred thousand would stall the link.
 pub(super) fn first<T: Ord>(most: usize, mut found: Vec<T>) -> impl Iterator<Item = T> {
     if found.len() > most {
         found.select_nth_unstable(most);
@@ -184,7 +184,7 @@ pub(super) fn first<T: Ord>(most: usize, mut found: Vec<T>) -> impl Iterator<Ite
     found.into_iter()
 }
 
-/// An event as it goes over the wire.
+/// Encodes an event as a server-sent event.
 pub(super) fn encode(number: u64, event: &Event) -> Bytes {
     let kind = match event {
         Event::Snapshot(_) => "snapshot",
@@ -192,7 +192,7 @@ pub(super) fn encode(number: u64, event: &Event) -> Bytes {
         Event::Ended(_) => "ended",
     };
     let mut text = format!("event: {kind}\nid: {number}\ndata: ").into_bytes();
-    // Maps with keys of text, and numbers that are finite: there is nothing that JSON does not have.
+    // Cannot fail: every key is a string and every number finite.
     let _ = serde_json::to_writer(&mut text, event);
     text.extend_from_slice(b"\n\n");
     text.into()
@@ -205,27 +205,32 @@ mod tests {
     use rescind_feed::State;
     use rescind_proto::relay::RelayConfig;
 
-    use super::{super::stream::Next, *};
+    use super::{super::event_buffer::Next, *};
 
-    /// A relay that is watched, whose ends read and write at once.
-    struct Link {
+    /// A relay with a tracker, whose two sides read and write at once.
+    struct TestLink {
         relay: Relay,
-        watch: Watch,
-        stream: Stream,
-        facts: Facts,
+        tracker: ChangeTracker,
+        events: EventBuffer,
+        facts: SessionFacts,
         now: Instant,
     }
 
-    impl Link {
+    impl TestLink {
         fn new() -> Self {
-            let facts =
-                Facts { name: "1".into(), ancestors: Vec::new(), server_pid: 2, command: Vec::new(), started: 0 };
+            let facts = SessionFacts {
+                name: "1".into(),
+                ancestors: Vec::new(),
+                server_pid: 2,
+                command: Vec::new(),
+                started: 0,
+            };
             let mut relay = Relay::new(RelayConfig::default());
-            let watch = Watch::begin(&mut relay);
-            Self { relay, watch, stream: Stream::new(0), facts, now: Instant::ORIGIN }
+            let tracker = ChangeTracker::begin(&mut relay);
+            Self { relay, tracker, events: EventBuffer::new(0), facts, now: Instant::ORIGIN }
         }
 
-        fn say(&mut self, side: Side, message: &str) {
+        fn send(&mut self, side: Side, message: &str) {
             self.relay.handle_input(self.now, side, format!("{message}\n").as_bytes());
             self.write();
         }
@@ -244,18 +249,18 @@ mod tests {
         }
 
         fn call(&mut self, id: u32) {
-            self.say(Side::Client, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"_meta":{{"progressToken":{id}}}}}}}"#));
+            self.send(Side::Client, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"_meta":{{"progressToken":{id}}}}}}}"#));
         }
 
         fn answer(&mut self, id: u32) {
-            self.say(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+            self.send(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
         }
 
-        /// The changes that are told now.
-        fn told(&mut self) -> Option<Changes> {
-            let before = self.stream.last();
-            self.watch.tell(self.now, &mut self.relay, &self.stream, &self.facts);
-            let text = match self.stream.next(before) {
+        /// The changes reported now.
+        fn reported(&mut self) -> Option<Changes> {
+            let before = self.events.last();
+            self.tracker.report(self.now, &mut self.relay, &self.events, &self.facts);
+            let text = match self.events.next(before) {
                 Next::Event(_, text) => text,
                 Next::Snapshot | Next::Nothing | Next::Over => return None,
             };
@@ -268,57 +273,60 @@ mod tests {
     }
 
     #[test]
-    fn a_few_without_a_story_are_told_of_and_the_rest_is_counted() {
-        let mut link = Link::new();
+    fn a_few_uneventful_requests_are_reported_and_the_rest_is_counted() {
+        let mut link = TestLink::new();
         link.call(1);
-        assert_eq!(link.told().unwrap().requests[0].state, State::Running);
+        assert_eq!(link.reported().unwrap().requests[0].state, State::Running);
         for id in 2..102 {
             link.call(id);
             link.answer(id);
         }
         link.answer(1);
-        let changes = link.told().unwrap();
-        assert_eq!((changes.requests.len(), changes.brief, changes.in_flight), (BRIEF + 1, 100 - BRIEF as u64, 0));
+        let changes = link.reported().unwrap();
+        assert_eq!(
+            (changes.requests.len(), changes.brief, changes.in_flight),
+            (MAX_UNEVENTFUL + 1, 100 - MAX_UNEVENTFUL as u64, 0)
+        );
         let first = changes.requests.iter().find(|request| request.id == "1").unwrap();
-        assert_eq!(first.state, State::Ended, "what was told to be in flight is told to have ended");
-        assert_eq!(link.told(), None);
+        assert_eq!(first.state, State::Ended, "a request reported in flight is reported to have ended");
+        assert_eq!(link.reported(), None);
     }
 
     #[test]
-    fn where_an_end_is_forgotten_before_it_was_told_everybody_begins_anew() {
-        let mut link = Link::new();
+    fn when_an_end_is_forgotten_before_its_report_subscribers_get_a_snapshot() {
+        let mut link = TestLink::new();
         link.call(1);
-        assert!(link.told().is_some());
-        let number = link.stream.last();
+        assert!(link.reported().is_some());
+        let number = link.events.last();
         link.answer(1);
         for id in 2..10_000 {
             link.call(id);
             link.answer(id);
         }
-        assert_eq!(link.told(), None);
-        assert!(matches!(link.stream.next(number), Next::Snapshot));
+        assert_eq!(link.reported(), None);
+        assert!(matches!(link.events.next(number), Next::Snapshot));
         link.call(20_000);
-        assert!(link.told().is_some_and(|changes| changes.requests[0].id == "20000"));
+        assert!(link.reported().is_some_and(|changes| changes.requests[0].id == "20000"));
     }
 
     #[test]
     fn a_stuck_request_ends_when_it_is_forgotten() {
-        let mut link = Link::new();
+        let mut link = TestLink::new();
         link.call(1);
         let key = link.relay.requests(Side::Client).next().unwrap().key;
         assert!(link.relay.stop(link.now, key, None));
         link.write();
         link.wait(6);
-        link.say(
+        link.send(
             Side::Server,
             r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#,
         );
-        assert_eq!(link.told().unwrap().requests[0].state, State::Stuck);
+        assert_eq!(link.reported().unwrap().requests[0].state, State::Stuck);
         for _ in 0..20 {
             link.wait(60);
         }
-        assert!(link.watch.has_news(&link.relay));
-        assert_eq!(link.told().unwrap().requests[0].state, State::Ended);
-        assert!(!link.watch.has_news(&link.relay));
+        assert!(link.tracker.has_changes(&link.relay));
+        assert_eq!(link.reported().unwrap().requests[0].state, State::Ended);
+        assert!(!link.tracker.has_changes(&link.relay));
     }
 }

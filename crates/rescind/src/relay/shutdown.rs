@@ -1,0 +1,681 @@
+//! The end of a link, step by step, as a state machine without processes or clocks.
+//!
+//! The client decides when a session ends (D44). Its end of input only closes the
+//! server's stdin: the server may finish and exit on its own. Its signals are
+//! passed on, and the ladder (SIGTERM, then SIGKILL) continues from there. The
+//! ladder begins without a signal only when no client is left to read an answer.
+//!
+//! Every wait has a limit. The last bytes of a server that has ended are still
+//! read, and a client gets a limited time to read them, counted from its last read.
+//! Once the client has sent a signal, that limit is short, and reading does not
+//! extend it.
+
+use std::time::Duration;
+
+use rescind_proto::{
+    relay::{End, EndReason, EndedBy},
+    time::Instant,
+};
+use rustix::process::Signal;
+
+/// The time limits of each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShutdownLimits {
+    /// From the client's end of input with nothing in flight to the start of the ladder; `None` is for ever.
+    pub(crate) finish: Option<Duration>,
+    /// From the start of the ladder, or a client's signal, to SIGTERM. Also the time for a server to read what it is owed
+    /// before its stdin is closed, and for a client that has sent a signal to read the rest.
+    pub(crate) close: Duration,
+    /// From SIGTERM to SIGKILL.
+    pub(crate) terminate: Duration,
+    /// From the server's exit to the end of its stdout, or the other way round (D35).
+    pub(crate) server_drain: Duration,
+    /// The longest pause of a client that is owed output after the server's end: the same as before it (D13).
+    pub(crate) client_drain: Duration,
+}
+
+impl Default for ShutdownLimits {
+    fn default() -> Self {
+        Self {
+            finish: Some(Duration::from_secs(30)), // D44
+            close: Duration::from_millis(1500),
+            terminate: Duration::from_secs(1),
+            server_drain: Duration::from_millis(500), // D35
+            client_drain: Duration::from_secs(600),   // D13
+        }
+    }
+}
+
+/// A timer that fires this late means that this process itself was suspended, and perhaps the client too.
+const SUSPENDED: Duration = Duration::from_secs(1);
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ShutdownStep {
+    /// Close the server's stdin.
+    CloseStdin,
+    /// SIGTERM to the server's group.
+    Terminate,
+    /// SIGKILL to the server's group, or to the processes it left behind.
+    Kill,
+    /// Read the rest of the server's stdout, then end the server's side of the relay.
+    EndServer(End),
+    /// Close the client's output: the server still runs, but will write nothing more.
+    CloseClient,
+    /// Return how the server ended: nothing is left to do, or the client has used up its time.
+    Leave(End),
+}
+
+/// What is still open or owed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remaining {
+    /// Bytes wait for the server, whose stdin is open.
+    pub(crate) owed_server: bool,
+    /// Bytes wait for the client, whose output is open.
+    pub(crate) owed_client: bool,
+    /// The server's stdout has not ended.
+    pub(crate) server_output: bool,
+    /// The client waits for an answer.
+    pub(crate) in_flight: bool,
+}
+
+/// The progress of a link towards its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Shutdown {
+    limits: ShutdownLimits,
+    stage: ShutdownStage,
+    stdin: Stdin,
+    upstream: Upstream,
+    /// The client's input has ended.
+    client_ended: bool,
+    /// Who was the first to ask the server to end.
+    ended_by: Option<EndedBy>,
+    /// The client has sent a signal, so the rest must not take long.
+    is_hurried: bool,
+    /// The client's signals that did not ask for an end, each once.
+    passed_on: Vec<Signal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ShutdownStage {
+    /// Both sides are open.
+    Relaying,
+    /// The client's input has ended, and the server may finish. Nothing has been in flight since `idle`.
+    Finishing { idle: Option<Instant> },
+    /// The ladder has begun.
+    Closing { until: Instant },
+    /// SIGTERM was sent.
+    Terminated { until: Instant },
+    /// SIGKILL was sent.
+    Killed,
+    /// The server has exited; its stdout is read to the end.
+    DrainingServer { how: End, until: Instant },
+    /// The rest of its stdout was read; the relay does not know yet.
+    ServerDrained { how: End },
+    /// The rest is being written to the client.
+    DrainingClient { how: End, until: Instant },
+}
+
+/// The server's stdin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stdin {
+    Open,
+    /// To be closed once everything owed to the server is written.
+    Closing,
+    Closed,
+}
+
+/// What the relay knows about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Upstream {
+    Talking,
+    /// It closed its stdout or its stdin and still runs; perhaps it is about to exit.
+    Silent {
+        until: Instant,
+    },
+    /// Its end was reported to the relay.
+    Reported,
+    /// After that, the client's output was closed.
+    ClientClosed,
+}
+
+impl Shutdown {
+    pub(crate) const fn new(limits: ShutdownLimits) -> Self {
+        Self {
+            limits,
+            stage: ShutdownStage::Relaying,
+            stdin: Stdin::Open,
+            upstream: Upstream::Talking,
+            client_ended: false,
+            ended_by: None,
+            is_hurried: false,
+            passed_on: Vec::new(),
+        }
+    }
+
+    /// Who was the first to ask the server to end, if anybody did.
+    pub(crate) const fn ended_by(&self) -> Option<EndedBy> {
+        self.ended_by
+    }
+
+    /// Handles the end of the client's input, which only closes the server's.
+    pub(crate) fn handle_client_eof(&mut self) {
+        self.client_ended = true;
+        self.end_input();
+    }
+
+    fn end_input(&mut self) {
+        self.close_stdin();
+        if self.stage == ShutdownStage::Relaying {
+            self.stage = ShutdownStage::Finishing { idle: None };
+        }
+    }
+
+    /// Begins the ladder at its first rung.
+    pub(crate) fn begin(&mut self, now: Instant, reason: EndReason) {
+        if self.is_unrequested() {
+            self.stage = ShutdownStage::Closing { until: now + self.limits.close };
+            self.ended_by = Some(EndedBy::Shim(reason));
+        }
+        self.close_stdin();
+    }
+
+    /// Continues the ladder after a signal of the client was passed on. If that was SIGTERM, it is not repeated, and the
+    /// server gets the time of both rungs. If the server has already ended, the signal shortens the wait for the client.
+    pub(crate) fn handle_signal(&mut self, now: Instant, signal: Signal) {
+        self.is_hurried = true;
+        let until = match &mut self.stage {
+            ShutdownStage::Relaying | ShutdownStage::Finishing { .. } => now + self.limits.close,
+            ShutdownStage::Closing { until } => *until,
+            ShutdownStage::DrainingClient { until, .. } => {
+                *until = (*until).min(now + self.limits.close);
+                return;
+            }
+            ShutdownStage::Terminated { .. }
+            | ShutdownStage::Killed
+            | ShutdownStage::DrainingServer { .. }
+            | ShutdownStage::ServerDrained { .. } => return,
+        };
+        self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
+        self.stage = if signal == Signal::TERM {
+            ShutdownStage::Terminated { until: until + self.limits.terminate }
+        } else {
+            ShutdownStage::Closing { until }
+        };
+    }
+
+    /// Notes a signal of the client that does not ask for an end. The server may die of it all the same.
+    pub(crate) fn handle_passed_on(&mut self, signal: Signal) {
+        if !self.passed_on.contains(&signal) {
+            self.passed_on.push(signal);
+        }
+    }
+
+    /// Continues the ladder after SIGTERM was sent outside of it.
+    pub(crate) fn handle_terminated(&mut self, now: Instant, reason: EndReason) {
+        if self.is_unrequested() || matches!(self.stage, ShutdownStage::Closing { .. }) {
+            self.stage = ShutdownStage::Terminated { until: now + self.limits.terminate };
+            self.ended_by.get_or_insert(EndedBy::Shim(reason));
+        }
+    }
+
+    /// Handles a server that closed its stdout or its stdin.
+    pub(crate) fn handle_server_silent(&mut self, now: Instant) {
+        if self.upstream == Upstream::Talking {
+            self.upstream = Upstream::Silent { until: now + self.limits.server_drain };
+        }
+    }
+
+    /// Handles the exit of the server's process.
+    pub(crate) fn handle_server_exit(&mut self, now: Instant, how: End) {
+        if !self.has_exited() {
+            let of = |signal: &&Signal| how == End::Signalled(signal.as_raw());
+            if let Some(signal) = self.passed_on.iter().find(of) {
+                self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
+            }
+            self.stage = ShutdownStage::DrainingServer { how, until: now + self.limits.server_drain };
+        }
+    }
+
+    pub(crate) const fn has_exited(&self) -> bool {
+        matches!(
+            self.stage,
+            ShutdownStage::DrainingServer { .. }
+                | ShutdownStage::ServerDrained { .. }
+                | ShutdownStage::DrainingClient { .. }
+        )
+    }
+
+    /// Whether neither the client nor the ladder has asked the server to end.
+    const fn is_unrequested(&self) -> bool {
+        matches!(self.stage, ShutdownStage::Relaying | ShutdownStage::Finishing { .. })
+    }
+
+    fn close_stdin(&mut self) {
+        if self.stdin == Stdin::Open {
+            self.stdin = Stdin::Closing;
+        }
+    }
+
+    /// Handles a server that read some of what it was owed.
+    pub(crate) fn handle_server_read(&mut self, now: Instant) {
+        if let (ShutdownStage::Closing { until }, Stdin::Closing) = (&mut self.stage, self.stdin) {
+            *until = now + self.limits.close;
+        }
+    }
+
+    /// Handles a client that read some of what it was owed.
+    pub(crate) fn handle_client_read(&mut self, now: Instant) {
+        if let ShutdownStage::DrainingClient { until, .. } = &mut self.stage
+            && !self.is_hurried
+        {
+            *until = now + self.limits.client_drain;
+        }
+    }
+
+    /// When to call [`next`](Self::next) again if nothing else happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let stage = match self.stage {
+            ShutdownStage::Relaying | ShutdownStage::Killed | ShutdownStage::ServerDrained { .. } => None,
+            ShutdownStage::Finishing { idle } => idle.and_then(|idle| Some(idle + self.limits.finish?)),
+            ShutdownStage::Closing { until }
+            | ShutdownStage::Terminated { until }
+            | ShutdownStage::DrainingServer { until, .. }
+            | ShutdownStage::DrainingClient { until, .. } => Some(until),
+        };
+        let silent = match self.upstream {
+            Upstream::Silent { until } if !self.has_exited() => Some(until),
+            Upstream::Silent { .. } | Upstream::Talking | Upstream::Reported | Upstream::ClientClosed => None,
+        };
+        [stage, silent].into_iter().flatten().min()
+    }
+
+    /// What to do now. Call it until it returns `None`.
+    pub(crate) fn next(&mut self, now: Instant, open: Remaining) -> Option<ShutdownStep> {
+        if let Upstream::Silent { until } = self.upstream
+            && until <= now
+            && !self.has_exited()
+        {
+            self.upstream = Upstream::Reported;
+            self.end_input();
+            return Some(ShutdownStep::EndServer(End::Closed));
+        }
+        if let ShutdownStage::Finishing { idle } = &mut self.stage {
+            *idle = if open.in_flight { None } else { idle.or(Some(now)) };
+            if let Some((idle, finish)) = idle.zip(self.limits.finish)
+                && idle + finish <= now
+            {
+                let is_silent = matches!(self.upstream, Upstream::Reported | Upstream::ClientClosed);
+                self.begin(now, if is_silent { EndReason::Silent } else { EndReason::Idle(finish) });
+            }
+        }
+        if self.stdin == Stdin::Closing && !open.owed_server && !self.has_exited() {
+            self.stdin = Stdin::Closed;
+            if let ShutdownStage::Closing { until } = &mut self.stage {
+                *until = now + self.limits.close;
+            }
+            return Some(ShutdownStep::CloseStdin);
+        }
+        if self.upstream == Upstream::Reported && self.client_ended && !open.owed_client && !self.has_exited() {
+            self.upstream = Upstream::ClientClosed;
+            return Some(ShutdownStep::CloseClient);
+        }
+        match self.stage.clone() {
+            ShutdownStage::Relaying | ShutdownStage::Finishing { .. } | ShutdownStage::Killed => None,
+            ShutdownStage::Closing { until } => {
+                if now < until {
+                    return None;
+                }
+                self.stage = ShutdownStage::Terminated { until: now + self.limits.terminate };
+                Some(ShutdownStep::Terminate)
+            }
+            ShutdownStage::Terminated { until } => {
+                if now < until {
+                    return None;
+                }
+                self.stage = ShutdownStage::Killed;
+                Some(ShutdownStep::Kill)
+            }
+            ShutdownStage::DrainingServer { how, until } => {
+                if open.server_output && now < until {
+                    return None;
+                }
+                self.stage = ShutdownStage::ServerDrained { how };
+                Some(ShutdownStep::Kill)
+            }
+            ShutdownStage::ServerDrained { how } => {
+                let limit = if self.is_hurried { self.limits.close } else { self.limits.client_drain };
+                self.stage = ShutdownStage::DrainingClient { how: how.clone(), until: now + limit };
+                let is_news = matches!(self.upstream, Upstream::Talking | Upstream::Silent { .. });
+                self.upstream = Upstream::Reported;
+                is_news.then_some(ShutdownStep::EndServer(how)).or_else(|| self.next(now, open))
+            }
+            ShutdownStage::DrainingClient { how, until } => {
+                if open.owed_client && now < until {
+                    return None;
+                }
+                if open.owed_client && !self.is_hurried && until + SUSPENDED <= now {
+                    self.handle_client_read(now);
+                    return None;
+                }
+                Some(ShutdownStep::Leave(how))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Remaining =
+        Remaining { owed_server: false, owed_client: false, server_output: true, in_flight: false };
+    const BUSY: Remaining = Remaining { in_flight: true, ..QUIET };
+    const OWES_SERVER: Remaining = Remaining { owed_server: true, in_flight: true, ..QUIET };
+    const OWES_CLIENT: Remaining = Remaining { owed_client: true, server_output: false, ..QUIET };
+    const ENDED: Remaining = Remaining { server_output: false, ..QUIET };
+
+    const YEAR: u64 = 365 * 24 * 3600 * 1000;
+
+    fn at(millis: u64) -> Instant {
+        Instant::after_origin(Duration::from_millis(millis))
+    }
+
+    fn fresh() -> Shutdown {
+        Shutdown::new(ShutdownLimits::default())
+    }
+
+    fn steps(shutdown: &mut Shutdown, now: Instant, open: Remaining) -> Vec<ShutdownStep> {
+        let mut steps = Vec::new();
+        while let Some(step) = shutdown.next(now, open) {
+            let last = matches!(step, ShutdownStep::Leave(_));
+            steps.push(step);
+            if last {
+                break;
+            }
+        }
+        steps
+    }
+
+    #[test]
+    fn the_end_of_input_closes_stdin_and_nothing_more_while_something_is_in_flight() {
+        let mut shutdown = fresh();
+        shutdown.handle_client_eof();
+        assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(shutdown.deadline(), None);
+        assert_eq!(steps(&mut shutdown, at(YEAR), BUSY), []);
+        assert_eq!(shutdown.ended_by(), None);
+    }
+
+    #[test]
+    fn with_nothing_in_flight_a_server_has_thirty_seconds_to_end_by_itself() {
+        let mut shutdown = fresh();
+        shutdown.handle_client_eof();
+        assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(steps(&mut shutdown, at(5000), QUIET), []);
+        assert_eq!(shutdown.deadline(), Some(at(35_000)), "counted from the last answer");
+        assert_eq!(steps(&mut shutdown, at(34_999), QUIET), []);
+        assert_eq!(steps(&mut shutdown, at(35_000), QUIET), []);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Shim(EndReason::Idle(Duration::from_secs(30)))));
+        assert_eq!(steps(&mut shutdown, at(36_500), QUIET), [ShutdownStep::Terminate]);
+        assert_eq!(steps(&mut shutdown, at(37_500), QUIET), [ShutdownStep::Kill]);
+    }
+
+    #[test]
+    fn a_request_that_arrives_late_stops_the_clock() {
+        let mut shutdown = fresh();
+        shutdown.handle_client_eof();
+        steps(&mut shutdown, at(0), QUIET);
+        assert_eq!(steps(&mut shutdown, at(29_999), BUSY), []);
+        assert_eq!(shutdown.deadline(), None);
+    }
+
+    #[test]
+    fn a_server_may_be_given_for_ever() {
+        let mut shutdown = Shutdown::new(ShutdownLimits { finish: None, ..ShutdownLimits::default() });
+        shutdown.handle_client_eof();
+        assert_eq!(steps(&mut shutdown, at(0), QUIET), [ShutdownStep::CloseStdin]);
+        assert_eq!(shutdown.deadline(), None);
+        assert_eq!(steps(&mut shutdown, at(YEAR), QUIET), []);
+    }
+
+    #[test]
+    fn a_client_that_is_gone_has_its_server_climb_the_ladder() {
+        let mut shutdown = fresh();
+        shutdown.begin(at(0), EndReason::ReaderGone);
+        assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(shutdown.deadline(), Some(at(1500)));
+        assert_eq!(steps(&mut shutdown, at(1499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(1500), BUSY), [ShutdownStep::Terminate]);
+        assert_eq!(shutdown.deadline(), Some(at(2500)));
+        assert_eq!(steps(&mut shutdown, at(2500), BUSY), [ShutdownStep::Kill]);
+        assert_eq!(shutdown.deadline(), None);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Shim(EndReason::ReaderGone)));
+    }
+
+    #[test]
+    fn a_client_may_go_while_its_server_finishes() {
+        let mut shutdown = fresh();
+        shutdown.handle_client_eof();
+        assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
+        shutdown.begin(at(10_000), EndReason::ReaderGone);
+        assert_eq!(steps(&mut shutdown, at(11_499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(11_500), BUSY), [ShutdownStep::Terminate]);
+    }
+
+    #[test]
+    fn stdin_stays_open_while_the_server_reads_what_it_is_owed() {
+        let mut shutdown = fresh();
+        shutdown.handle_client_eof();
+        assert_eq!(steps(&mut shutdown, at(YEAR), OWES_SERVER), []);
+        shutdown.begin(at(YEAR), EndReason::ReaderGone);
+        assert_eq!(steps(&mut shutdown, at(YEAR), OWES_SERVER), []);
+        shutdown.handle_server_read(at(YEAR + 1000));
+        assert_eq!(steps(&mut shutdown, at(YEAR + 2499), OWES_SERVER), []);
+        assert_eq!(steps(&mut shutdown, at(YEAR + 2499), QUIET), [ShutdownStep::CloseStdin]);
+        assert_eq!(shutdown.deadline(), Some(at(YEAR + 3999)));
+    }
+
+    #[test]
+    fn a_server_that_is_to_end_and_reads_nothing_is_terminated() {
+        let mut shutdown = fresh();
+        shutdown.begin(at(0), EndReason::ReaderGone);
+        assert_eq!(steps(&mut shutdown, at(1500), OWES_SERVER), [ShutdownStep::Terminate]);
+    }
+
+    #[test]
+    fn the_ladder_goes_on_from_a_signal_of_the_client() {
+        let mut shutdown = fresh();
+        shutdown.handle_signal(at(0), Signal::INT);
+        assert_eq!(steps(&mut shutdown, at(0), BUSY), [], "its stdin is the client's affair");
+        assert_eq!(steps(&mut shutdown, at(1499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(1500), BUSY), [ShutdownStep::Terminate]);
+        assert_eq!(steps(&mut shutdown, at(2500), BUSY), [ShutdownStep::Kill]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(2)));
+    }
+
+    #[test]
+    fn a_sigterm_of_the_client_is_not_repeated_and_leaves_the_time_of_both_rungs() {
+        let mut shutdown = fresh();
+        shutdown.handle_signal(at(0), Signal::TERM);
+        shutdown.begin(at(10), EndReason::ReaderGone);
+        assert_eq!(steps(&mut shutdown, at(10), BUSY), [ShutdownStep::CloseStdin]);
+        shutdown.handle_signal(at(900), Signal::TERM);
+        assert_eq!(steps(&mut shutdown, at(2499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(2500), BUSY), [ShutdownStep::Kill]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(15)));
+    }
+
+    #[test]
+    fn a_second_signal_wins_no_time() {
+        let mut shutdown = fresh();
+        shutdown.handle_signal(at(0), Signal::HUP);
+        shutdown.handle_signal(at(1000), Signal::INT);
+        shutdown.handle_signal(at(1400), Signal::TERM);
+        assert_eq!(steps(&mut shutdown, at(2499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(2500), BUSY), [ShutdownStep::Kill]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(1)));
+    }
+
+    #[test]
+    fn a_signal_that_asks_for_no_end_begins_no_ladder() {
+        let mut shutdown = fresh();
+        shutdown.handle_passed_on(Signal::USR1);
+        assert_eq!(steps(&mut shutdown, at(YEAR), BUSY), []);
+        assert_eq!(shutdown.deadline(), None);
+        shutdown.handle_server_exit(at(YEAR), End::Exited(1));
+        assert_eq!(shutdown.ended_by(), None);
+    }
+
+    #[test]
+    fn a_server_that_dies_of_such_a_signal_was_ended_by_its_client() {
+        let mut shutdown = fresh();
+        shutdown.handle_passed_on(Signal::USR1);
+        shutdown.handle_passed_on(Signal::USR2);
+        shutdown.handle_server_exit(at(0), End::Signalled(Signal::USR1.as_raw()));
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(Signal::USR1.as_raw())));
+    }
+
+    #[test]
+    fn a_signal_that_comes_after_the_end_ended_nothing() {
+        let mut shutdown = fresh();
+        shutdown.handle_server_exit(at(0), End::Exited(0));
+        shutdown.handle_signal(at(0), Signal::TERM);
+        assert_eq!(shutdown.ended_by(), None);
+    }
+
+    #[test]
+    fn an_exit_is_told_after_its_output_was_read() {
+        let mut shutdown = fresh();
+        let how = End::Exited(3);
+        shutdown.handle_server_exit(at(0), how.clone());
+        assert_eq!(steps(&mut shutdown, at(1), BUSY), []);
+        let last = [ShutdownStep::Kill, ShutdownStep::EndServer(how.clone()), ShutdownStep::Leave(how)];
+        assert_eq!(steps(&mut shutdown, at(2), ENDED), last);
+    }
+
+    #[test]
+    fn output_that_somebody_else_holds_open_is_not_waited_for() {
+        let mut shutdown = fresh();
+        let how = End::Signalled(9);
+        shutdown.handle_server_exit(at(0), how.clone());
+        let last = [ShutdownStep::Kill, ShutdownStep::EndServer(how.clone()), ShutdownStep::Leave(how)];
+        assert_eq!(steps(&mut shutdown, at(500), QUIET), last);
+    }
+
+    #[test]
+    fn the_rest_waits_for_a_client_that_pauses_as_long_as_before_the_servers_end() {
+        let mut shutdown = fresh();
+        let how = End::Exited(0);
+        shutdown.handle_server_exit(at(0), how.clone());
+        assert_eq!(
+            steps(&mut shutdown, at(0), OWES_CLIENT),
+            [ShutdownStep::Kill, ShutdownStep::EndServer(how.clone())]
+        );
+        assert_eq!(steps(&mut shutdown, at(599_999), OWES_CLIENT), []);
+        shutdown.handle_client_read(at(599_999));
+        assert_eq!(steps(&mut shutdown, at(1_199_998), OWES_CLIENT), []);
+        assert_eq!(steps(&mut shutdown, at(1_199_999), OWES_CLIENT), [ShutdownStep::Leave(how)]);
+    }
+
+    #[test]
+    fn time_in_which_the_shim_itself_was_stopped_is_not_the_clients() {
+        let mut shutdown = fresh();
+        let how = End::Exited(0);
+        shutdown.handle_server_exit(at(0), how.clone());
+        steps(&mut shutdown, at(0), OWES_CLIENT);
+        assert_eq!(steps(&mut shutdown, at(YEAR), OWES_CLIENT), []);
+        assert_eq!(shutdown.deadline(), Some(at(YEAR + 600_000)));
+        assert_eq!(steps(&mut shutdown, at(YEAR + 600_000), OWES_CLIENT), [ShutdownStep::Leave(how)]);
+    }
+
+    #[test]
+    fn a_signal_after_the_exit_bounds_the_wait_for_a_client_that_reads() {
+        let mut shutdown = fresh();
+        let how = End::Exited(0);
+        shutdown.handle_server_exit(at(0), how.clone());
+        steps(&mut shutdown, at(0), OWES_CLIENT);
+        shutdown.handle_client_read(at(3000));
+        shutdown.handle_signal(at(4000), Signal::TERM);
+        shutdown.handle_client_read(at(5000));
+        shutdown.handle_signal(at(5400), Signal::INT);
+        assert_eq!(steps(&mut shutdown, at(5499), OWES_CLIENT), []);
+        assert_eq!(steps(&mut shutdown, at(5500), OWES_CLIENT), [ShutdownStep::Leave(how)]);
+        assert_eq!(shutdown.ended_by(), None);
+    }
+
+    #[test]
+    fn a_signal_just_before_the_limit_wins_no_time() {
+        let mut shutdown = fresh();
+        shutdown.handle_server_exit(at(0), End::Exited(0));
+        steps(&mut shutdown, at(0), OWES_CLIENT);
+        let due = shutdown.deadline().unwrap();
+        shutdown.handle_signal(due, Signal::TERM);
+        assert_eq!(shutdown.deadline(), Some(due));
+    }
+
+    #[test]
+    fn a_signal_before_the_servers_last_bytes_were_read_bounds_the_wait_for_its_client_too() {
+        let before: fn(&mut Shutdown) = |shutdown| {
+            shutdown.handle_signal(at(0), Signal::TERM);
+            shutdown.handle_server_exit(at(100), End::Exited(0));
+        };
+        let meanwhile: fn(&mut Shutdown) = |shutdown| {
+            shutdown.handle_server_exit(at(0), End::Exited(0));
+            shutdown.handle_signal(at(100), Signal::TERM);
+        };
+        for handle_signal in [before, meanwhile] {
+            let mut shutdown = fresh();
+            handle_signal(&mut shutdown);
+            assert_eq!(
+                steps(&mut shutdown, at(200), OWES_CLIENT),
+                [ShutdownStep::Kill, ShutdownStep::EndServer(End::Exited(0))]
+            );
+            shutdown.handle_client_read(at(1600));
+            assert_eq!(steps(&mut shutdown, at(1700), OWES_CLIENT), [ShutdownStep::Leave(End::Exited(0))]);
+        }
+    }
+
+    #[test]
+    fn a_server_that_closes_its_stdout_and_lives_may_finish_what_it_does() {
+        let mut shutdown = fresh();
+        shutdown.handle_server_silent(at(0));
+        assert_eq!(steps(&mut shutdown, at(499), ENDED), []);
+        assert_eq!(
+            steps(&mut shutdown, at(500), ENDED),
+            [ShutdownStep::EndServer(End::Closed), ShutdownStep::CloseStdin]
+        );
+        assert_eq!(steps(&mut shutdown, at(30_499), ENDED), []);
+        assert_eq!(steps(&mut shutdown, at(30_500), ENDED), []);
+        assert_eq!(steps(&mut shutdown, at(32_000), ENDED), [ShutdownStep::Terminate]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Shim(EndReason::Silent)));
+        shutdown.handle_server_exit(at(32_001), End::Signalled(15));
+        assert_eq!(
+            steps(&mut shutdown, at(32_001), ENDED),
+            [ShutdownStep::Kill, ShutdownStep::Leave(End::Signalled(15))]
+        );
+    }
+
+    #[test]
+    fn the_clients_output_ends_once_nothing_can_be_written_to_it() {
+        let mut shutdown = fresh();
+        shutdown.handle_server_silent(at(0));
+        assert_eq!(
+            steps(&mut shutdown, at(500), OWES_CLIENT),
+            [ShutdownStep::EndServer(End::Closed), ShutdownStep::CloseStdin]
+        );
+        assert_eq!(steps(&mut shutdown, at(700), ENDED), [], "what it still asks is answered");
+        shutdown.handle_client_eof();
+        assert_eq!(steps(&mut shutdown, at(800), OWES_CLIENT), []);
+        assert_eq!(steps(&mut shutdown, at(900), ENDED), [ShutdownStep::CloseClient]);
+    }
+
+    #[test]
+    fn an_exit_soon_after_the_end_of_output_is_told_with_its_status() {
+        let mut shutdown = fresh();
+        shutdown.handle_server_silent(at(0));
+        shutdown.handle_server_exit(at(499), End::Exited(1));
+        let last = [ShutdownStep::Kill, ShutdownStep::EndServer(End::Exited(1)), ShutdownStep::Leave(End::Exited(1))];
+        assert_eq!(steps(&mut shutdown, at(500), ENDED), last);
+    }
+}
