@@ -1,4 +1,4 @@
-//! `rescind console [FILE…]`: one page for all shims.
+//! `rescind console [FILE…]`: serves the page of all shims.
 
 use std::{
     collections::BTreeSet,
@@ -8,35 +8,35 @@ use std::{
 };
 
 use clap::Args;
-use rescind_console::{Console, Key, Recording, Settings, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, shims::Directories};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     failure::Failure,
-    fleet::{self, speak},
+    fleet::{self, report},
     screen::clean,
 };
 
-/// Show what is in flight on one page, and cancel it there.
+/// Show all requests in flight on one page, with a button to cancel each.
 ///
-/// Prints a link, and opens it on a terminal. The link works once; the page it leads to works until this command ends. It listens on
-/// 127.0.0.1 only, and shows nothing to those who have neither the link nor the key.
+/// Prints a link and, on a terminal, opens it in the browser. The link works once; the page works until this command
+/// ends. It listens on 127.0.0.1 only, and shows nothing without the link or the key.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Recordings (`rescind run --record`) to show instead of what runs
+    /// Recordings (`rescind run --record`) to show instead of running sessions
     #[arg(value_name = "FILE")]
     recordings: Vec<PathBuf>,
 
-    /// The port to listen on; one that is free if not given
+    /// The port to listen on; by default any free port
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
     port: u16,
 
-    /// Open no browser
+    /// Do not open a browser
     #[arg(long)]
     no_open: bool,
 
-    /// Keep the key in FILE (mode 0600, made if there is none), so that a scraper of /metrics needs no new one
-    /// after a restart: it sends `Authorization: Bearer KEY`
+    /// Keep the key in FILE (mode 0600, created if missing), so that a scraper of /metrics can use it across restarts: it
+    /// sends `Authorization: Bearer KEY`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.say();
+            failure.report();
             ExitCode::from(2)
         }
     }
@@ -58,25 +58,25 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { recordings, port, no_open, key_file } = arguments;
     let directories = recordings.is_empty().then(Directories::of_this_user);
-    directories.as_ref().map(fleet::look).transpose()?;
+    directories.as_ref().map(fleet::scan).transpose()?;
     let key = match &key_file {
-        Some(file) => Key::from_file(file).map_err(|error| Failure::new(file.display(), &error, error.hint()))?,
-        None => Key::random().map_err(|error| Failure::new("rescind console", &error, error.hint()))?,
+        Some(file) => AccessKey::from_file(file).map_err(|error| Failure::new(file.display(), &error, error.hint()))?,
+        None => AccessKey::random().map_err(|error| Failure::new("rescind console", &error, error.hint()))?,
     };
     let recordings = open_all(&recordings)?;
-    let console = Console::open(Settings { port, key, directories, recordings }).await;
+    let console = Console::open(ConsoleSettings { port, key, directories, recordings }).await;
     let console = console.map_err(|error| {
-        Failure::new(format_args!("--port {port}"), error, "name another port, or none for one that is free")
+        Failure::new(format_args!("--port {port}"), error, "choose another port, or omit --port for any free one")
     })?;
     let link = console.link();
-    // The link is the data of this command; a pipe that nobody reads is no reason not to serve.
+    // Serve even if nobody reads stdout.
     let _ = writeln!(io::stdout(), "{link}");
     if !no_open && io::stdout().is_terminal() {
         open_browser(&link);
     }
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()));
     let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = signals else {
-        return Err(Failure::new("rescind console", "cannot wait for signals", "check the limit on open files"));
+        return Err(Failure::new("rescind console", "cannot listen for signals", "check the limit on open files"));
     };
     tokio::select! {
         () = console.serve() => {}
@@ -87,7 +87,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each under its file's name, and with a number where two are called the same.
+/// Opens each file as a session with the file's name, and adds a number to a name that is taken.
 fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
     let mut taken = BTreeSet::new();
     let mut opened = Vec::new();
@@ -99,14 +99,14 @@ fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
             Failure::new(file.display(), error, "name a file that `rescind run --record` has written")
         })?;
         for remark in recording.remarks() {
-            speak(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));
+            report(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));
         }
         opened.push(recording);
     }
     Ok(opened)
 }
 
-/// The file's name as a session's: letters, digits, `-`, `_` and `.`.
+/// Turns a file's name into a session's name: letters, digits, `-`, `_` and `.`.
 fn plain(file: &Path) -> String {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
@@ -116,7 +116,7 @@ fn plain(file: &Path) -> String {
     }
 }
 
-/// With whatever opens links here. Where nothing does, the link has been printed.
+/// Opens the link with the desktop's program for links. If there is none, the printed link remains.
 fn open_browser(link: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let quiet = || Stdio::null();

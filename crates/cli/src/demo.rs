@@ -72,6 +72,6 @@ fn paint() -> Paint {
 }
 
 fn failed(input: &str, cause: io::Error, hint: &str) -> ExitCode {
-    Failure::new(input, cause, hint).say();
+    Failure::new(input, cause, hint).report();
     ExitCode::from(2)
 }

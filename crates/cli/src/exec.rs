@@ -1,4 +1,4 @@
-//! `rescind __exec SHIM -- COMMAND…`: becomes the command, which then dies with the shim.
+//! `rescind __exec SHIM -- COMMAND…`: becomes the command, which dies with the shim.
 
 use std::{ffi::OsString, path::Path, process::ExitCode};
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 pub(crate) struct Arguments {
     /// The process that started this one.
     shim: u32,
-    /// What to become.
+    /// The command to become.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -21,16 +21,16 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     let Some((program, rest)) = command.split_first() else { return ExitCode::from(125) };
     let error = launch::exec(shim, program, rest);
     let hint = match &error {
-        // Nobody is left to read it.
+        // The shim is gone, so nothing is printed.
         ExecError::Orphaned => return ExitCode::from(error.exit_code()),
         ExecError::NotFound(_) if Path::new(program).components().count() > 1 => {
-            "check the path, and that the interpreter in its first line exists"
+            "check the path, and that the interpreter named in its first line exists"
         }
         ExecError::NotFound(_) => "check the spelling and PATH, or give the command's full path",
         ExecError::NotExecutable(_) | _ => {
-            "the command must be a program or a script with an interpreter line, and executable (chmod +x)"
+            "the command must be a program, or a script with an interpreter line, and executable (chmod +x)"
         }
     };
-    Failure::new(program.display(), &error, hint).say();
+    Failure::new(program.display(), &error, hint).report();
     ExitCode::from(error.exit_code())
 }

@@ -1,13 +1,13 @@
-//! How the command says that something went wrong.
+//! The error messages of the command.
 
 use std::{fmt, io::Write};
 
-/// What could not be done with what, and what the person can do about it.
+/// An error about one input, with its remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The input at fault: a command, a file, a flag with its value.
     pub(crate) input: String,
-    /// Why.
+    /// What is wrong.
     pub(crate) cause: String,
     /// What to do.
     pub(crate) hint: String,
@@ -18,8 +18,8 @@ impl Failure {
         Self { input: input.to_string(), cause: cause.to_string(), hint: hint.to_string() }
     }
 
-    /// Says it on stderr. That nobody listens there is no reason to fail a second time.
-    pub(crate) fn say(&self) {
+    /// Prints it on stderr, and ignores a stderr that cannot be written.
+    pub(crate) fn report(&self) {
         let _ = std::io::stderr().write_all(self.to_string().as_bytes());
     }
 }

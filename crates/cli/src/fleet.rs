@@ -1,14 +1,14 @@
-//! All shims of the user, asked at once.
+//! Asks all shims of the user at once.
 
 use std::{io::Write, time::Duration};
 
 use clap::Args;
-use rescind_console::shims::{Directories, Look, Query, Shim, ShimError, ask_all};
+use rescind_console::shims::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use rescind_feed::{DIRECTORY_VARIABLE, Request, Session};
 
 use crate::{failure::Failure, screen::clean};
 
-/// Which requests are meant.
+/// Which requests are selected.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Only requests of this session
@@ -24,43 +24,43 @@ pub(crate) struct Selection {
     pub(crate) older_than: Option<Duration>,
 }
 
-/// What one shim said.
+/// The answer of one shim.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ShimAnswer {
     pub(crate) shim: Shim,
-    pub(crate) told: Result<Facts, ShimError>,
+    pub(crate) answer: Result<SessionListing, ShimError>,
 }
 
-/// A session and those of its requests that were asked for.
+/// A session and the selected requests.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct SessionListing {
     pub(crate) session: Session,
     /// The session's clock, in microseconds.
     pub(crate) now: u64,
     pub(crate) requests: Vec<Request>,
-    /// How many more there are.
+    /// How many more match.
     pub(crate) more: u64,
-    /// Why those were not reached, where they were asked for.
+    /// Why the rest was not listed, if it was asked for.
     pub(crate) cut: Option<ShimError>,
 }
 
-/// How much of a long listing is asked for.
+/// How much of a long listing to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// The oldest, as many as a shim lists at once.
+    /// The first page: the oldest requests.
     First,
-    /// Every page, as far as its requests had begun when the first was asked for.
+    /// Every page, except requests that began after the first was asked for.
     All,
 }
 
 impl Selection {
-    /// The same for a shim.
-    pub(crate) fn query(&self) -> Query {
+    /// The query for a shim.
+    pub(crate) fn query(&self) -> ListingQuery {
         let micros = |age: Duration| u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
-        Query { method: self.method.clone(), older_than: self.older_than.map(micros), ..Query::default() }
+        ListingQuery { method: self.method.clone(), older_than: self.older_than.map(micros), ..ListingQuery::default() }
     }
 
-    /// Whether a request is of the method that is meant, and of the tool.
+    /// Whether a request has the selected method and tool.
     pub(crate) fn names(&self, request: &Request) -> bool {
         self.method.as_ref().is_none_or(|wanted| {
             let tool = wanted.strip_prefix(&request.method).and_then(|rest| rest.strip_prefix(':'));
@@ -69,9 +69,9 @@ impl Selection {
     }
 }
 
-/// The shims whose sockets may be used, or the one of `session`. What lies beside them and may not is said.
+/// Finds the usable shims, or the one of `session`. Warns about sockets that are not used.
 pub(crate) fn shims(session: Option<&str>) -> Result<Vec<Shim>, Failure> {
-    let shims = look(&Directories::of_this_user())?.shims;
+    let shims = scan(&Directories::of_this_user())?.shims;
     let Some(session) = session else { return Ok(shims) };
     let found: Vec<Shim> = shims.into_iter().filter(|shim| shim.name() == session).collect();
     match found.is_empty() {
@@ -80,52 +80,55 @@ pub(crate) fn shims(session: Option<&str>) -> Result<Vec<Shim>, Failure> {
     }
 }
 
-/// Looks into the directories, and says what in them is not used.
-pub(crate) fn look(directories: &Directories) -> Result<Look, Failure> {
-    let look = directories.look();
-    let look = look.map_err(|one| Failure::new(one.path.display(), &one.error, one.error.hint()))?;
-    for one in &look.unusable {
-        speak(&format!("warning: {}; not used", clean(&one.to_string())));
+/// Scans the directories and warns about what is not used.
+pub(crate) fn scan(directories: &Directories) -> Result<ShimScan, Failure> {
+    let scan = directories.scan();
+    let scan = scan.map_err(|one| Failure::new(one.path.display(), &one.error, one.error.hint()))?;
+    for one in &scan.unusable {
+        report(&format!("warning: {}; not used", clean(&one.to_string())));
     }
-    for (socket, why) in &look.refused {
-        speak(&format!("warning: {}: {why}; not used", clean(&socket.display().to_string())));
+    for (socket, why) in &scan.refused {
+        report(&format!("warning: {}: {why}; not used", clean(&socket.display().to_string())));
     }
-    Ok(look)
+    Ok(scan)
 }
 
-/// What to say where no session is found: no more than was looked at.
+/// The message for no sessions. It claims no more than was searched.
 pub(crate) fn no_sessions() -> String {
     match std::env::var_os(DIRECTORY_VARIABLE).filter(|chosen| !chosen.is_empty()) {
         None => format!(
-            "no sessions: none was found of a `rescind run` of yours; one with --unlisted, or with {DIRECTORY_VARIABLE}, \
-             is not seen from here"
+            "no sessions: none of your `rescind run` processes was found; those with --unlisted or {DIRECTORY_VARIABLE} \
+             cannot be seen from here"
         ),
         Some(chosen) => {
             let chosen = clean(&chosen.to_string_lossy());
-            format!("no sessions in {chosen} ({DIRECTORY_VARIABLE}); a `rescind run` started without it is elsewhere")
+            format!(
+                "no sessions in {chosen} ({DIRECTORY_VARIABLE}); a `rescind run` without this variable uses another directory"
+            )
         }
     }
 }
 
 pub(crate) fn no_such_session(session: &str) -> Failure {
-    Failure::new(clean(session), "no such session", "`rescind ps --sessions` lists those there are")
+    Failure::new(clean(session), "no such session", "`rescind ps --sessions` lists all sessions")
 }
 
-/// Asks each of them, many at a time. Those that are gone are left out; the others come in their order.
-pub(crate) async fn hear(shims: Vec<Shim>, query: &Query, pages: Pages) -> Vec<Heard> {
+/// Asks each shim, many at once. Shims that are gone are left out; the order of the others is kept.
+pub(crate) async fn ask_shims(shims: Vec<Shim>, query: &ListingQuery, pages: Pages) -> Vec<ShimAnswer> {
     let query = query.clone();
-    let heard = ask_all(shims, move |shim| {
+    let answers = ask_all(shims, move |shim| {
         let query = query.clone();
         async move { ask(&shim, query, pages).await }
     });
-    let present = |(_, told): &(_, Result<_, ShimError>)| !matches!(told, Err(ShimError::Gone(_)));
-    heard.await.into_iter().filter(present).map(|(shim, told)| Heard { shim, told }).collect()
+    let present = |(_, answer): &(_, Result<_, ShimError>)| !matches!(answer, Err(ShimError::Gone(_)));
+    answers.await.into_iter().filter(present).map(|(shim, answer)| ShimAnswer { shim, answer }).collect()
 }
 
-async fn ask(shim: &Shim, mut query: Query, pages: Pages) -> Result<Facts, ShimError> {
+async fn ask(shim: &Shim, mut query: ListingQuery, pages: Pages) -> Result<SessionListing, ShimError> {
     let session = shim.session().await?;
     let listing = shim.requests(&query).await?;
-    let mut facts = Facts { session, now: listing.now, requests: listing.requests, more: listing.more, cut: None };
+    let mut facts =
+        SessionListing { session, now: listing.now, requests: listing.requests, more: listing.more, cut: None };
     while pages == Pages::All && facts.more > 0 {
         let Some(last) = facts.requests.last().filter(|last| last.since <= facts.now) else { break };
         query.after = Some((last.since, last.key.clone()));
@@ -142,27 +145,27 @@ async fn ask(shim: &Shim, mut query: Query, pages: Pages) -> Result<Facts, ShimE
         }
     }
     if pages == Pages::All {
-        // Requests that began after the question was asked are not missing.
+        // Requests that began after the first page was asked for do not count as missing.
         facts.more = 0;
     }
     Ok(facts)
 }
 
-/// Says that a session did not answer; a listing does not have its requests.
-pub(crate) fn speak_unheard(heard: &[Heard]) {
-    for Heard { shim, told } in heard {
-        if let Err(error) = told {
-            speak(&format!("warning: {}: {}; its requests are not listed", shim.name(), clean(&error.to_string())));
+/// Warns about sessions that did not answer, whose requests are missing from the listing.
+pub(crate) fn report_silent(answers: &[ShimAnswer]) {
+    for ShimAnswer { shim, answer } in answers {
+        if let Err(error) = answer {
+            report(&format!("warning: {}: {}; its requests are not listed", shim.name(), clean(&error.to_string())));
         }
     }
 }
 
-/// Says something on stderr, since it is not data.
-pub(crate) fn speak(line: &str) {
+/// Prints a line on stderr: stdout is for data.
+pub(crate) fn report(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Runs one command's work.
+/// Runs the work of one command.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::new("rescind", error, "check the limit on open files (ulimit -n)"))?.block_on(work)

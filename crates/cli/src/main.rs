@@ -1,10 +1,10 @@
 //! The `rescind` command.
 //!
-//! One file a subcommand. Exit codes: `rescind run` gives its command's or dies
-//! of its signal, and gives 125 to 127 for failures of its own (as `env` and
-//! `timeout` do); everything else gives 0 for done, 2 for could not, and 1 for
-//! done in part: `cancel` where something was not in flight, `ps` where a session
-//! did not answer, `demo` where something did not go as expected.
+//! One file a subcommand. Exit codes: `rescind run` exits with its command's code
+//! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
+//! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
+//! partial success: in `cancel` a request was not in flight, in `ps` a session did
+//! not answer, in `demo` something did not go as expected.
 
 mod cancel;
 mod console;
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Usage errors of `run` must not look like an exit code of its command.
+/// Exits after a usage error. That of `run` must not look like an exit code of its command.
 fn refused(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let of_run = std::env::args_os().nth(1).is_some_and(|name| name == "run");

@@ -1,4 +1,4 @@
-//! `rescind ps`: what is in flight behind all shims of the user.
+//! `rescind ps`: lists the requests in flight behind all shims of the user.
 
 mod document;
 mod live;
@@ -12,24 +12,24 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind_console::shims::Query;
+use rescind_console::shims::ListingQuery;
 use rescind_feed::{Request, Side, State};
 
 use crate::{
     failure::Failure,
-    fleet::{self, Facts, Heard, Pages, Selection, speak},
+    fleet::{self, Pages, Selection, SessionListing, ShimAnswer, report},
     screen::{Screen, clean},
 };
 use row::{Row, is_from};
 
-/// List the requests in flight behind every `rescind run` of yours, but those started with --unlisted.
+/// List the requests in flight behind every `rescind run` of yours, except those with --unlisted.
 ///
-/// The first column is what `rescind cancel` takes. Stdout has one line for each request, below a heading: nothing if
-/// there is none. A session whose shim does not answer within two seconds is listed as `not answering`, or only named
-/// on stderr where requests are chosen by --state, --from, --method or --older-than.
+/// The first column is the name for `rescind cancel`. Stdout has a heading and one line for each request, or nothing if
+/// there is none. A session whose shim does not answer within two seconds is listed as `not answering`. With --state,
+/// --from, --method or --older-than it is reported on stderr only.
 ///
-/// Exit code: 0 if every session answered, also when nothing is in flight; 1 if one did not: requests may be missing;
-/// 2 if nothing could be asked.
+/// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, so that requests may be
+/// missing; 2 if no session could be asked.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -37,32 +37,31 @@ pub(crate) struct Arguments {
 
     /// Only requests in this state; may be repeated
     #[arg(long, value_name = "STATE", value_enum)]
-    state: Vec<Stage>,
+    state: Vec<StateArg>,
 
     /// Only requests that this side sent
     #[arg(long, value_name = "SIDE", value_enum)]
-    from: Option<Sender>,
+    from: Option<SideArg>,
 
-    /// Also requests that have ended and are still remembered
+    /// Also list ended requests that are still remembered
     #[arg(long)]
     recent: bool,
 
-    /// Also sessions with nothing in flight
+    /// Also list sessions with nothing in flight
     #[arg(long, short)]
     sessions: bool,
 
-    /// Go on: redraw on a terminal, elsewhere a line whenever a request begins, changes its state or ends
+    /// Keep running: redraw on a terminal; elsewhere print a line whenever a request begins, changes state or ends
     #[arg(long, short)]
     watch: bool,
 
-    /// One JSON document; with --watch one line of JSON for each event of a session, of which only --session leaves
-    /// any out
+    /// Print one JSON document; with --watch, one line of JSON for each event of a session, which only --session filters
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Stage {
+enum StateArg {
     Queued,
     Running,
     Cancelling,
@@ -72,7 +71,7 @@ enum Stage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Sender {
+enum SideArg {
     Client,
     Server,
 }
@@ -87,13 +86,13 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match done {
         Ok(coverage) => ExitCode::from(coverage as u8),
         Err(failure) => {
-            failure.say();
+            failure.report();
             ExitCode::from(2)
         }
     }
 }
 
-/// How much of what there is was listed: the exit code.
+/// The completeness of the listing: the exit code.
 #[derive(Clone, Copy, Debug)]
 enum Coverage {
     Whole = 0,
@@ -103,54 +102,54 @@ enum Coverage {
 
 async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
     let shims = fleet::shims(arguments.selection.session.as_deref())?;
-    let mut heard = fleet::hear(shims, &arguments.query(), arguments.pages()).await;
+    let mut answers = fleet::ask_shims(shims, &arguments.query(), arguments.pages()).await;
     let mut hidden = Vec::new();
-    for Heard { shim, told } in &mut heard {
-        let Ok(facts) = told else { continue };
+    for ShimAnswer { shim, answer } in &mut answers {
+        let Ok(facts) = answer else { continue };
         facts.requests.retain(|request| arguments.shows(request));
         let why = facts.cut.as_ref().map(|error| format!(": {}", clean(&error.to_string()))).unwrap_or_default();
         if facts.more > 0 {
-            hidden.push(format!("note: {}: {} more are not listed{why}", shim.name(), facts.more));
+            hidden.push(format!("note: {}: {} more requests are not listed{why}", shim.name(), facts.more));
         }
     }
-    if let (Some(session), true) = (&arguments.selection.session, heard.is_empty()) {
+    if let (Some(session), true) = (&arguments.selection.session, answers.is_empty()) {
         return Err(fleet::no_such_session(session));
     }
     if arguments.json {
-        // A reader that has had enough is no failure.
-        let _ = say_all(&[document::whole(&heard)]);
+        // A reader that closes stdout early is not an error.
+        let _ = write_lines(&[document::whole(&answers)]);
     } else {
-        let rows = arguments.rows(&heard);
+        let rows = arguments.rows(&answers);
         if !rows.is_empty() {
-            let _ = say_all(&table::lines(&rows, Screen::now()));
+            let _ = write_lines(&table::lines(&rows, Screen::now()));
         }
-        arguments.nothing(&heard).iter().for_each(|words| speak(words));
+        arguments.nothing(&answers).iter().for_each(|words| report(words));
     }
-    hidden.iter().for_each(|line| speak(line));
-    fleet::speak_unheard(&heard);
-    Ok(if heard.iter().all(|heard| heard.told.is_ok()) { Coverage::Whole } else { Coverage::Partial })
+    hidden.iter().for_each(|line| report(line));
+    fleet::report_silent(&answers);
+    Ok(if answers.iter().all(|answer| answer.answer.is_ok()) { Coverage::Whole } else { Coverage::Partial })
 }
 
 impl Arguments {
-    fn query(&self) -> Query {
-        let state = if self.recent || self.state.contains(&Stage::Ended) { Some("all") } else { None };
-        Query { state, from: self.from.map(Sender::side), ..self.selection.query() }
+    fn query(&self) -> ListingQuery {
+        let state = if self.recent || self.state.contains(&StateArg::Ended) { Some("all") } else { None };
+        ListingQuery { state, from: self.from.map(SideArg::side), ..self.selection.query() }
     }
 
-    /// All of them where few are meant, or the newest: those may stand anywhere.
+    /// Every page if ended requests or states are asked for: those may be on any page.
     const fn pages(&self) -> Pages {
         if self.recent || !self.state.is_empty() { Pages::All } else { Pages::First }
     }
 
-    /// Whether a request is to be shown, of those that a shim was asked for.
+    /// Whether to show a request that a shim has listed.
     fn shows(&self, request: &Request) -> bool {
-        let stage = self.state.is_empty() || self.state.iter().any(|stage| stage.state() == request.state);
-        stage && is_from(request, self.from.map(Sender::side))
+        let state_arg = self.state.is_empty() || self.state.iter().any(|state_arg| state_arg.state() == request.state);
+        state_arg && is_from(request, self.from.map(SideArg::side))
     }
 
-    /// Requests in the order of their sessions; sessions without any where they are wanted.
-    fn rows(&self, heard: &[Heard]) -> Vec<Row> {
-        let rows = heard.iter().flat_map(|Heard { shim, told }| match told {
+    /// The rows: requests by session, and sessions without requests if those are wanted.
+    fn rows(&self, answers: &[ShimAnswer]) -> Vec<Row> {
+        let rows = answers.iter().flat_map(|ShimAnswer { shim, answer }| match answer {
             Err(error) if self.lists_silent() => vec![Row::of_error(shim.name(), error)],
             Ok(facts) if !facts.requests.is_empty() => of_requests(shim.name(), facts).collect(),
             Ok(facts) if self.sessions => {
@@ -169,27 +168,28 @@ impl Arguments {
             && self.selection.older_than.is_none()
     }
 
-    /// Whether sessions that do not answer stand among the requests: not where a script counts those of a kind.
+    /// Whether silent sessions are rows: not with a filter, since a script may count the rows.
     const fn lists_silent(&self) -> bool {
         self.is_unfiltered() || self.sessions
     }
 
-    /// What to say if no request is listed.
-    fn nothing(&self, heard: &[Heard]) -> Option<String> {
-        let answers = heard.iter().filter_map(|heard| heard.told.as_ref().ok());
-        // What was not reached may be of this kind.
-        let (answered, empty) = answers
-            .fold((0, true), |(n, empty), facts| (n + 1, empty && facts.requests.is_empty() && facts.cut.is_none()));
-        empty.then(|| self.nothing_in(heard.len(), answered)).flatten()
+    /// The message if no request is listed.
+    fn nothing(&self, answers: &[ShimAnswer]) -> Option<String> {
+        let listings = answers.iter().filter_map(|answer| answer.answer.as_ref().ok());
+        // Requests that were not listed may match too.
+        let (answered, empty) = listings.fold((0, true), |(n, empty), listing| {
+            (n + 1, empty && listing.requests.is_empty() && listing.cut.is_none())
+        });
+        empty.then(|| self.nothing_in(answers.len(), answered)).flatten()
     }
 
-    /// The same, of so many sessions, and so many of them that answered.
+    /// The same, for `sessions` of which `answered` have answered.
     fn nothing_in(&self, sessions: usize, answered: usize) -> Option<String> {
         let what = match (self.is_unfiltered(), self.recent) {
             (true, false) => "nothing is in flight",
             (true, true) => "nothing is in flight or remembered",
-            (false, false) => "nothing of this kind is in flight",
-            (false, true) => "nothing of this kind is in flight or remembered",
+            (false, false) => "no such request is in flight",
+            (false, true) => "no such request is in flight or remembered",
         };
         match (sessions, answered) {
             (0, _) => Some(fleet::no_sessions()),
@@ -202,11 +202,11 @@ impl Arguments {
     }
 }
 
-fn of_requests(name: &str, facts: &Facts) -> impl Iterator<Item = Row> {
+fn of_requests(name: &str, facts: &SessionListing) -> impl Iterator<Item = Row> {
     facts.requests.iter().map(move |request| Row::of_request(name, &facts.session, request, facts.now))
 }
 
-fn say_all(lines: &[String]) -> io::Result<()> {
+fn write_lines(lines: &[String]) -> io::Result<()> {
     let mut text = lines.join("\n");
     text.push('\n');
     let mut stdout = io::stdout().lock();
@@ -214,7 +214,7 @@ fn say_all(lines: &[String]) -> io::Result<()> {
     stdout.flush()
 }
 
-impl Stage {
+impl StateArg {
     const fn state(self) -> State {
         match self {
             Self::Queued => State::Queued,
@@ -227,7 +227,7 @@ impl Stage {
     }
 }
 
-impl Sender {
+impl SideArg {
     const fn side(self) -> Side {
         match self {
             Self::Client => Side::Client,

@@ -1,4 +1,4 @@
-//! `rescind run [flags] COMMAND…`: a client on stdin and stdout, a server as a child, the relay between.
+//! `rescind run [flags] COMMAND…`: relays between a client on stdin and stdout and a server as a child.
 
 mod dialect_file;
 mod end;
@@ -35,78 +35,78 @@ use crate::failure::Failure;
 use limits::{FinishArg, LimitArg};
 use protocol::Protocol;
 
-/// The exit code of the shim's own failures; 126 and 127 are the command's that could not be started.
+/// The exit code of the shim's own failures; 126 and 127 are for a command that could not be started.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
-/// Run a server with cancellation put right between it and its client.
+/// Run a server with correct cancellation between it and its client.
 ///
-/// The client talks to the server through this command's stdin and stdout. A cancel reaches the server in
-/// its own dialect, late answers are swallowed, and nobody is left waiting for a server that is mute or dead.
-/// Without flags the protocol is detected, and nothing is printed unless output is lost, or the server is stopped because
-/// it asks on its client's terminal.
+/// The client talks to the server through this command's stdin and stdout. Cancels reach the server in its own dialect,
+/// late answers are dropped, and a server that is silent or dead leaves no client waiting. By default the protocol is
+/// detected. Nothing is printed unless output is lost, or the server is stopped for using its client's terminal.
 ///
-/// The first word that is not a flag begins COMMAND, and what follows is the command's own. `--` before it is allowed
-/// and never needed.
+/// The first word that is not a flag begins COMMAND, and everything after it belongs to COMMAND. `--` before it is
+/// allowed and never needed.
 ///
-/// It ends as the server does: with its exit code, or by its signal; with 125 if rescind itself failed, or if the client
-/// left unread what a server that succeeded had said; 126 if COMMAND cannot be run, 127 if it does not exist.
+/// Exit code: that of the server, or its signal; 125 if rescind itself failed, or if the server succeeded but its client
+/// did not read all of its output; 126 if COMMAND cannot be run; 127 if it does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What the client speaks, and the server too unless --server-protocol says otherwise: auto, mcp, acp,
-    /// lsp; a revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13; or FILE.json, a dialect of your own
+    /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
+    /// revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13; or FILE.json, a dialect of your own
     #[arg(long, value_name = "PROTOCOL", default_value = "auto", value_parser = Protocol::parse)]
     protocol: Protocol,
 
-    /// What the server speaks, where that is another revision or spelling than the client's
+    /// The protocol of the server, if it differs from the client's in revision or in how it spells cancels
     #[arg(long, value_name = "PROTOCOL", value_parser = Protocol::parse)]
     server_protocol: Option<Protocol>,
 
-    /// Cancel a request that has no answer after this long, and answer it with an error. Progress that the
-    /// client asked for starts the time anew. DURATION, METHOD=DURATION or METHOD:TOOL=DURATION; may be
-    /// repeated, the most specific one counts. Set it below the client's own timeout
+    /// Cancel a request that has no answer after this long, and answer it with an error. Progress that the client asked
+    /// for restarts the time. May be repeated, and the most specific one applies: DURATION, METHOD=DURATION or
+    /// METHOD:TOOL=DURATION. Set it below the client's own timeout
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse)]
     timeout: Vec<LimitArg>,
 
-    /// The same, whatever the progress
+    /// The same, but progress does not restart the time
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse)]
     total_timeout: Vec<LimitArg>,
 
-    /// How long a cancelled request may go unanswered before a client that must be answered gets an answer
+    /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
+    /// requires an answer
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limits::duration)]
     grace: Duration,
 
     /// How long the server may live on after the client's input has ended and nothing is in flight: a DURATION, or
-    /// never to end it
+    /// `never` to let it run
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse)]
     finish: FinishArg,
 
-    /// What to do when a cancelled request is still being worked on after the grace, or still owed its answer: say so
-    /// on stderr, or (for requests of the client) end the server with everything it is doing
+    /// What to do if a cancelled request is still worked on after the grace, or still owed its answer: report it on
+    /// stderr, or, for a request of the client, end the server with all its work
     #[arg(long, value_name = "WHAT", value_enum)]
     on_stuck: Option<OnStuckArg>,
 
-    /// Record every message and decision to FILE as JSON lines (mode 0600: messages hold secrets). An earlier
-    /// recording is overwritten, any other file is not
+    /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
+    /// recording is overwritten; any other file is not
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Log cancels and what came of them, to stderr unless --log-file is given
+    /// Log cancels and their outcomes, to stderr unless --log-file is given
     #[arg(long, value_name = "LEVEL", value_enum)]
     log: Option<LogLevelArg>,
 
-    /// Append the log to FILE (mode 0600, also where it was another before)
+    /// Append the log to FILE (its mode becomes 0600)
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
 
-    /// Open no admin socket: `rescind ps`, `rescind cancel` and the console do not see this session
+    /// Open no admin socket, which hides this session from `rescind ps`, `rescind cancel` and the console
     #[arg(long)]
     unlisted: bool,
 
-    /// The longest message that is passed on
+    /// The longest message to pass on
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = limits::size)]
     max_message: usize,
 
-    /// How many requests of one side may be in flight; one more is refused
+    /// The most requests of one side in flight; further ones are refused
     #[arg(long, value_name = "N", default_value = "65536")]
     max_in_flight: NonZeroUsize,
 
@@ -134,7 +134,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match run(arguments) {
         Ok(end) => end::as_the_server(&end),
         Err(failure) => {
-            failure.say();
+            failure.report();
             ExitCode::from(OWN_FAILURE)
         }
     }
@@ -142,7 +142,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     let launcher = std::env::current_exe().map_err(|error| {
-        Failure::new("rescind", format_args!("cannot find its own program: {error}"), "is /proc mounted?")
+        Failure::new("rescind", format_args!("cannot find its own program: {error}"), "check that /proc is mounted")
     })?;
     let (client_input, client_output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
@@ -190,7 +190,7 @@ fn config(arguments: &Arguments) -> RelayConfig {
 fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
     RecordingFile::open(&path).map_err(|error| {
         let hint = match &error {
-            RecordError::Link => "name the file itself",
+            RecordError::Link => "give the path of the file itself",
             RecordError::NotARecording => "name a new file, or remove this one",
             RecordError::InUse => "give each server a recording of its own",
             RecordError::Open(_) | _ => "name a file in a directory that you may write to",
@@ -206,7 +206,7 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
             stderr.map_err(|error| Failure::new("stderr", error, "check the limit on open files (ulimit -n)"))
         }
         Some(path) => {
-            // To open a pipe without a reader would wait for one.
+            // Opening a pipe would otherwise wait for a reader.
             let without_waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
             let mut options = OpenOptions::new();
             options.append(true).create(true).mode(0o600).custom_flags(without_waiting.bits().cast_signed());
@@ -218,11 +218,11 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
             match opened {
                 Ok((file, true)) => Ok(file),
                 Ok((_, false)) => {
-                    Err(Failure::new(path.display(), "belongs to somebody else, who could read it", "name a new file"))
+                    Err(Failure::new(path.display(), "belongs to another user, who could read it", "name a new file"))
                 }
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Err(Failure::new(
                     path.display(),
-                    "a pipe that has no reader",
+                    "is a pipe without a reader",
                     "start its reader first, or name a file",
                 )),
                 Err(error) => {
@@ -233,8 +233,8 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
     }
 }
 
-/// Takes an earlier log from all but its owner, since this one may hold secrets; `false` if that is another user.
-/// Pipes and devices are taken as they are.
+/// Makes an existing log private, since this one may hold secrets; `false` if it belongs to another user. Pipes and
+/// devices are used as they are.
 fn make_private(file: &File) -> rustix::io::Result<bool> {
     let found = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -247,12 +247,13 @@ fn make_private(file: &File) -> rustix::io::Result<bool> {
     Ok(true)
 }
 
-/// Where the socket may lie, the best place first.
+/// The directories for the socket, the best one first.
 fn sockets() -> Vec<PathBuf> {
     rescind_feed::directories(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
-/// Stdin and stdout, with nothing left in their place, so that the client sees the end when the link closes them.
+/// Moves stdin and stdout out of this process's standard streams, so that the client sees the end when the link closes
+/// them.
 fn detach_streams() -> io::Result<(OwnedFd, OwnedFd)> {
     let taken = (io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?);
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -261,7 +262,7 @@ fn detach_streams() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(taken)
 }
 
-/// A number that a peer cannot guess: the standard library draws one for its own hash tables.
+/// A number that a peer cannot guess, from the seed of the standard library's hash tables.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

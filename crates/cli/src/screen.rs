@@ -1,20 +1,20 @@
-//! What stdout is, and text made fit for it.
+//! The properties of stdout, and text prepared for it.
 
 use std::io::IsTerminal;
 
 use rescind_proto::cause::sanitised;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Where a table is shown.
+/// The output of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
-    /// Columns and rows, where it is a terminal; otherwise nothing is cut.
+    /// Columns and rows, if it is a terminal. Otherwise nothing is cut.
     pub(crate) size: Option<(usize, usize)>,
-    /// Whether it may be coloured.
+    /// Whether to use colour.
     pub(crate) colour: bool,
 }
 
-/// How a line stands out.
+/// The emphasis of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -24,7 +24,7 @@ pub(crate) enum Tone {
 }
 
 impl Screen {
-    /// Stdout as it is now.
+    /// The current properties of stdout.
     pub(crate) fn now() -> Self {
         let stdout = std::io::stdout();
         if !stdout.is_terminal() {
@@ -37,7 +37,7 @@ impl Screen {
         Self { size: Some(size), colour }
     }
 
-    /// `line` in that tone.
+    /// Colours `line` in that tone.
     pub(crate) fn painted(self, line: &str, tone: Tone) -> String {
         let code = match tone {
             Tone::Faint => "2",
@@ -49,17 +49,17 @@ impl Screen {
     }
 }
 
-/// Untrusted text on one line: no control characters, nothing that turns the line's direction.
+/// Makes untrusted text safe for one line: no control characters, no changes of direction.
 pub(crate) fn clean(text: &str) -> String {
     sanitised(text)
 }
 
-/// How many columns `text` takes.
+/// The width of `text` in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `text` in at most so many columns, with a sign where it was cut.
+/// Cuts `text` to at most `columns`, and marks the cut with `…`.
 pub(crate) fn fitted(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -79,7 +79,7 @@ pub(crate) fn fitted(text: &str, columns: usize) -> String {
     fitted
 }
 
-/// JSON in which no character does anything to a terminal: they are escaped, which changes nothing of the meaning.
+/// Escapes every character of a JSON text that could affect a terminal. Its meaning does not change.
 pub(crate) fn inert(json: &str) -> String {
     let mut inert = String::with_capacity(json.len());
     for c in json.chars() {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_cut_by_what_it_takes_on_a_terminal() {
+    fn text_is_cut_by_its_width_on_a_terminal() {
         assert_eq!(fitted("tools/call", 10), "tools/call");
         assert_eq!(fitted("tools/call", 6), "tools…");
         assert_eq!(fitted("検索検索", 5), "検索…");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn json_does_nothing_to_a_terminal_and_means_the_same() {
+    fn json_is_safe_on_a_terminal_and_means_the_same() {
         let text = "\u{9b}31m\u{202e}é\u{fffd}\u{7f}";
         let json = serde_json::to_string(text).unwrap();
         let inert = inert(&json);

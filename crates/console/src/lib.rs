@@ -1,8 +1,8 @@
-//! Readers of the admin sockets of running shims (`docs/admin.md`): a client of one shim, and a server of the page
-//! that shows them all (`docs/console.md`).
+//! Readers of the admin sockets of running shims (`docs/admin.md`): a client of one shim, and the server of the page
+//! that shows all shims (`docs/console.md`).
 //!
-//! Nothing here keeps a model of what a shim does: what it tells is passed on, and whoever falls behind is told
-//! everything anew. What a shim tells is untrusted text.
+//! Nothing here models what a shim does. Its events are passed on, and a reader that falls behind gets a snapshot. Text
+//! from a shim is untrusted.
 
 #![warn(missing_docs)]
 
@@ -13,6 +13,6 @@ mod recording;
 mod server;
 pub mod shims;
 
-pub use key::{Key, KeyError};
+pub use key::{AccessKey, AccessKeyError};
 pub use recording::{Recording, RecordingError};
-pub use server::{Console, Settings};
+pub use server::{Console, ConsoleSettings};

@@ -1,7 +1,7 @@
-//! What all shims have counted, as Prometheus reads it (text format 0.0.4).
+//! The counters of all shims in the text format of Prometheus (0.0.4).
 //!
-//! Every sample has the labels `session` and `command`; the command is shortened to what names the program, since
-//! arguments can hold secrets.
+//! Every sample has the labels `session` and `command`. The command is shortened to the program's name, since arguments
+//! can hold secrets.
 
 use std::{
     collections::BTreeMap,
@@ -18,24 +18,24 @@ use crate::shims::{Shim, ShimError, ask_all};
 /// The content type of [`text`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How long one shim may take, with both questions. A scraper gives ten seconds for all.
+/// Time for both requests to one shim. A scraper waits ten seconds for the whole answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What one session has counted.
+/// The counters of one session.
 struct Sample {
     session: String,
     command: String,
     counters: Counters,
 }
 
-/// The text for those shims, each asked now.
+/// Asks each of `shims` and writes their metrics.
 pub(crate) async fn text(shims: Vec<Shim>) -> String {
-    let asked = ask_all(shims, async |shim| timeout(PATIENCE, ask(shim)).await.unwrap_or(Err(ShimError::Silent)));
+    let asked = ask_all(shims, async |shim| timeout(PATIENCE, ask(shim)).await.unwrap_or(Err(ShimError::NotAnswering)));
     let (mut samples, mut unreachable) = (Vec::new(), 0);
     for (_, answer) in asked.await {
         match answer {
             Ok(sample) => samples.push(sample),
-            // It has ended since its socket was seen.
+            // It has ended since its socket was found.
             Err(ShimError::Gone(_)) => {}
             Err(_) => unreachable += 1,
         }
@@ -48,9 +48,9 @@ async fn ask(shim: Shim) -> Result<Sample, ShimError> {
     Ok(Sample { session: shim.name().to_owned(), command: short(&session), counters })
 }
 
-/// What names the program: its file, and the script or package after it.
+/// The name of the program: its file, and the script or package after it.
 fn short(session: &Session) -> String {
-    // What is set for a program is no name, nor is an address: either may hold a secret.
+    // Options, assignments and addresses are not names, and may hold secrets.
     let is_name = |word: &str| !word.starts_with('-') && !word.contains('=') && !word.contains("://");
     let mut words = session.command.iter().map(String::as_str).skip_while(|word| *word == "env" || word.contains('='));
     let program = words.next().unwrap_or_default();
@@ -66,31 +66,31 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     let mut page = Page { text: String::new(), samples };
     page.family("rescind_shims", "gauge", "Shims that answered.");
     let _ = writeln!(page.text, "rescind_shims {}", samples.len());
-    page.family("rescind_shim_unreachable", "gauge", "Shims that have a socket and did not answer.");
+    page.family("rescind_shim_unreachable", "gauge", "Shims that have a socket but did not answer.");
     let _ = writeln!(page.text, "rescind_shim_unreachable {unreachable}");
     page.counts("rescind_requests_total", "counter", "Requests, by who sent them.", "side", |c| &c.requests);
     page.counts("rescind_requests_in_flight", "gauge", "Requests in flight, by who sent them.", "side", |c| {
         &c.in_flight
     });
-    page.counts("rescind_requests_settled_total", "counter", "Requests that are over, by how.", "how", |c| &c.settled);
-    page.counts("rescind_cancels_total", "counter", "Cancels, by cause.", "cause", |c| &c.cancels);
-    let help = "Cancels, by what is known of them now; asked and sent ones may still move.";
-    page.counts("rescind_cancel_outcomes", "gauge", help, "outcome", |c| &c.outcomes);
-    let help = "Cancels from the wire that named nothing or were not obeyed, by verdict.";
-    page.counts("rescind_cancels_unheeded_total", "counter", help, "verdict", |c| &c.unheeded);
-    page.counts("rescind_late_total", "counter", "What came for requests that were over, by kind.", "kind", |c| {
-        &c.late
+    page.counts("rescind_requests_settled_total", "counter", "Requests that have ended, by how.", "how", |c| {
+        &c.settled
     });
-    page.counts("rescind_timeouts_total", "counter", "Requests that a clock ended, by clock.", "clock", |c| {
+    page.counts("rescind_cancels_total", "counter", "Cancels, by cause.", "cause", |c| &c.cancels);
+    let help = "Cancels, by current outcome; asked and sent may still change.";
+    page.counts("rescind_cancel_outcomes", "gauge", help, "outcome", |c| &c.outcomes);
+    let help = "Cancels received that named no open request or were not obeyed, by verdict.";
+    page.counts("rescind_cancels_unheeded_total", "counter", help, "verdict", |c| &c.unheeded);
+    page.counts("rescind_late_total", "counter", "Messages for requests that had ended, by kind.", "kind", |c| &c.late);
+    page.counts("rescind_timeouts_total", "counter", "Requests ended by a timeout, by clock.", "clock", |c| {
         &c.timeouts
     });
     let help = "Cancelled requests that were still worked on past the grace.";
     page.count("rescind_stuck_total", help, |c| c.stuck);
     page.count("rescind_messages_dropped_total", "Messages that were not passed on.", |c| c.dropped);
     page.violations();
-    let help = "From asking for a cancel to the end of the request for its requester.";
+    let help = "From the cancel to the end of the request for its requester.";
     page.histogram("rescind_cancel_settled_seconds", help, |c| &c.cancel_to_settled);
-    let help = "From asking for a cancel to the answer of whoever worked on it, where one came.";
+    let help = "From the cancel to the answer of the side that worked on the request, if it answered.";
     page.histogram("rescind_cancel_answer_seconds", help, |c| &c.cancel_to_answer);
     page.text
 }
@@ -159,7 +159,7 @@ impl Page<'_> {
     }
 }
 
-/// A label's value, escaped.
+/// The escaped value of a label.
 struct Label<'a>(&'a str);
 
 impl fmt::Display for Label<'_> {
@@ -169,7 +169,7 @@ impl fmt::Display for Label<'_> {
                 '\\' => f.write_str("\\\\")?,
                 '"' => f.write_str("\\\"")?,
                 '\n' => f.write_str("\\n")?,
-                // Allowed, and of no use to anybody.
+                // Allowed, but useless.
                 c if c.is_control() => f.write_char('\u{fffd}')?,
                 c => f.write_char(c)?,
             }
@@ -178,7 +178,7 @@ impl fmt::Display for Label<'_> {
     }
 }
 
-/// Microseconds as seconds, exactly.
+/// Microseconds, written exactly in seconds.
 struct Seconds(u64);
 
 impl fmt::Display for Seconds {

@@ -1,4 +1,4 @@
-//! The page: files in the binary, and what they are.
+//! The files of the page, compiled into the binary.
 
 /// The page itself.
 pub(crate) const INDEX: &str = include_str!("page/index.html");
@@ -7,7 +7,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
-/// What it loads, by name: the content type and the text.
+/// The files that the page loads: name, content type, text.
 const ASSETS: [(&str, &str, &str); 16] = [
     ("console.css", CSS, include_str!("page/console.css")),
     ("icon.svg", ICON, include_str!("page/icon.svg")),
@@ -27,7 +27,7 @@ const ASSETS: [(&str, &str, &str); 16] = [
     ("words.js", SCRIPT, include_str!("page/words.js")),
 ];
 
-/// The asset of that name: its content type and its text.
+/// The content type and the text of the file `name`.
 pub(crate) fn asset(name: &str) -> Option<(&'static str, &'static str)> {
     ASSETS.iter().find(|(known, ..)| *known == name).map(|(_, kind, text)| (*kind, *text))
 }

@@ -1,10 +1,10 @@
 //! The server of the page, for one user on one machine.
 //!
-//! It listens on 127.0.0.1 only. Whoever knows the key may do everything, whoever does not may do nothing: `door` says
-//! what is checked. The key is part of the path and not a cookie, since cookies of 127.0.0.1 go to every port.
+//! It listens on 127.0.0.1 only. A client that knows the key may do everything, and one that does not may do nothing:
+//! `auth` has the checks. The key is part of the path and not a cookie, since cookies of 127.0.0.1 go to every port.
 
 mod answer;
-mod door;
+mod auth;
 mod events;
 mod routes;
 mod sources;
@@ -24,39 +24,42 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Key, KeyError, Recording, shims::Directories};
-use door::Door;
-use sources::Sources;
+use crate::{AccessKey, AccessKeyError, Recording, shims::Directories};
+use auth::Auth;
+use sources::SessionSources;
 
-/// How many connections are open at once; one more is closed unheard.
+/// The most open connections; one more is closed without an answer.
 const MAX_CONNECTIONS: usize = 128;
 
-/// How long the head of a request may take.
+/// The wait after a failed accept: the client has left, or no descriptor is free.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+
+/// Time for the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest head, and how much of an answer waits for a browser that reads slowly.
+/// The longest head, and the most bytes buffered for a browser that reads slowly.
 const MAX_HEAD: usize = 64 << 10;
 
-/// What a console shows, and how it is reached.
+/// What a console shows, and where it listens.
 #[derive(Debug)]
-pub struct Settings {
-    /// The port; 0 for one that is free.
+pub struct ConsoleSettings {
+    /// The port; 0 for any free port.
     pub port: u16,
-    /// The key of everything.
-    pub key: Key,
-    /// Where live shims are looked for, if they are to be shown.
+    /// The key that grants access.
+    pub key: AccessKey,
+    /// Where to find running shims; `None` shows none.
     pub directories: Option<Directories>,
     /// Recordings to show.
     pub recordings: Vec<Recording>,
 }
 
-/// A server that is ready to [`serve`](Self::serve).
+/// A server ready to [`serve`](Self::serve).
 #[derive(Debug)]
 pub struct Console {
     listener: TcpListener,
     address: SocketAddr,
-    door: Arc<Door>,
-    sources: Arc<Sources>,
+    auth: Arc<Auth>,
+    sources: Arc<SessionSources>,
 }
 
 impl Console {
@@ -64,14 +67,14 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// The port is taken, or there are no random numbers for the link.
-    pub async fn open(settings: Settings) -> io::Result<Self> {
-        let Settings { port, key, directories, recordings } = settings;
+    /// The port is in use, or the system gives no random numbers for the link.
+    pub async fn open(settings: ConsoleSettings) -> io::Result<Self> {
+        let ConsoleSettings { port, key, directories, recordings } = settings;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
-        let token = Key::random().map_err(|error: KeyError| io::Error::other(error.to_string()))?;
-        let door = Arc::new(Door::new(address.port(), key, token));
-        Ok(Self { listener, address, door, sources: Arc::new(Sources::new(directories, recordings)) })
+        let token = AccessKey::random().map_err(|error: AccessKeyError| io::Error::other(error.to_string()))?;
+        let auth = Arc::new(Auth::new(address.port(), key, token));
+        Ok(Self { listener, address, auth, sources: Arc::new(SessionSources::new(directories, recordings)) })
     }
 
     /// Where it listens.
@@ -80,10 +83,10 @@ impl Console {
         self.address
     }
 
-    /// The link that opens the page, once. Empty where it has been used.
+    /// The link that opens the page once; empty after it was used.
     #[must_use]
     pub fn link(&self) -> String {
-        self.door.link()
+        self.auth.link()
     }
 
     /// Serves until dropped; then every connection is closed.
@@ -93,12 +96,11 @@ impl Console {
         loop {
             while connections.try_join_next().is_some() {}
             let Ok((stream, _)) = self.listener.accept().await else {
-                // The other side was faster, or no descriptor is free: the next one may do.
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
                 continue;
             };
             let Ok(place) = Arc::clone(&free).try_acquire_owned() else { continue };
-            let connection = converse(stream, Arc::clone(&self.door), Arc::clone(&self.sources));
+            let connection = converse(stream, Arc::clone(&self.auth), Arc::clone(&self.sources));
             connections.spawn(async move {
                 connection.await;
                 drop(place);
@@ -107,13 +109,13 @@ impl Console {
     }
 }
 
-async fn converse(stream: TcpStream, door: Arc<Door>, sources: Arc<Sources>) {
+async fn converse(stream: TcpStream, auth: Arc<Auth>, sources: Arc<SessionSources>) {
     let service = service_fn(|request| {
-        let (door, sources) = (Arc::clone(&door), Arc::clone(&sources));
-        async move { Ok::<_, std::convert::Infallible>(routes::answer(&door, &sources, request).await) }
+        let (auth, sources) = (Arc::clone(&auth), Arc::clone(&sources));
+        async move { Ok::<_, std::convert::Infallible>(routes::answer(&auth, &sources, request).await) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(MAX_HEAD).max_headers(64);
-    // What goes wrong on a connection is the browser's affair: it sees its end.
+    // An error concerns this connection alone, and the browser sees it.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,4 +1,4 @@
-//! The user's shims: where their sockets lie, and what can be asked of one.
+//! The user's shims: how to find them, and a client of one.
 
 mod all;
 mod directories;
@@ -12,10 +12,10 @@ mod stream;
 use directory::Directory;
 
 pub use all::ask_all;
-pub use directories::{Directories, Look, Unusable};
+pub use directories::{Directories, ShimScan, UnusableDirectory};
 pub use directory::DirectoryError;
 pub use error::ShimError;
-pub use follow::{Follow, Found, News, Told};
-pub use query::Query;
+pub use follow::{Follow, FollowEvent, FoundSessions, SessionUpdate};
+pub use query::ListingQuery;
 pub use shim::Shim;
-pub use stream::{Events, Message};
+pub use stream::{RawEvent, ShimEvents};

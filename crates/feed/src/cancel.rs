@@ -1,4 +1,4 @@
-//! A cancel and what is known of it, in the words that people are shown (D28).
+//! A cancel and its outcome, in the words that people read (D28).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,56 +10,56 @@ use crate::Late;
 pub struct Cancel {
     /// Who asked: `caller`, `timeout`, `parent`, `disconnect`, `shutdown`, `operator` or `policy` (D20).
     pub cause: String,
-    /// Why, in somebody's words.
+    /// The reason, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it was asked for, in microseconds on the session's clock.
     pub asked: u64,
-    /// When it was written to the other side.
+    /// When it was written to the other side, in microseconds on the session's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<u64>,
-    /// What is known of it.
+    /// Its outcome so far.
     pub outcome: Outcome,
-    /// From asking to the answer, in microseconds, where there was one.
+    /// From `asked` to the answer, in microseconds, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// What that answer was.
+    /// The kind of that answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Whether the other side's protocol answers a cancelled request at all.
+    /// Whether the other side's protocol answers cancelled requests at all.
     pub confirms: bool,
-    /// The name of that protocol, as people say it: `MCP`.
+    /// The common name of that protocol: `MCP`.
     pub protocol: String,
-    /// The request is over for its requester, but something of its work came within the last grace (5 s).
+    /// The request has ended for its requester, but progress of it arrived within the last grace (5 s).
     pub works_on: bool,
-    /// The above, in words that claim no more than was seen.
+    /// The above in words that claim no more than was seen.
     pub words: String,
 }
 
-/// What is known of a cancel (D28).
+/// The outcome of a cancel, as far as it is known (D28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It waits to be written.
     Asked,
-    /// Its request was withdrawn before a byte of it was written.
+    /// The request was withdrawn before any of it was written.
     NeverSent,
-    /// The protocol has no way to say it here.
+    /// The protocol has no cancel for this request.
     NotSendable,
-    /// Written, and nothing known since.
+    /// Written, and nothing is known since.
     Sent,
     /// The other side answered that the request is cancelled.
     Confirmed,
     /// The answer arrived before the cancel was written.
     CompletedFirst,
-    /// The other side answered as if it had not been cancelled.
+    /// The other side answered as if there were no cancel.
     AnsweredAfter,
-    /// The connection ended before anything was learnt.
+    /// The connection ended before the outcome was known.
     Unknown,
 }
 
 impl Outcome {
-    /// Whether more may still be learnt where the protocol answers cancelled requests.
+    /// Whether the outcome can no longer change, in a protocol that answers cancelled requests.
     #[must_use]
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Asked | Self::Sent)
@@ -77,22 +77,22 @@ pub enum Answer {
 }
 
 impl Cancel {
-    /// Fills in `words`, what came late having come just now.
+    /// Fills in `works_on` and `words`, taking late messages as having just arrived.
     #[must_use]
     pub fn in_words(self, late: Option<&Late>) -> Self {
-        self.told(late, true)
+        self.with_words(late, true)
     }
 
-    /// Fills in `words` and `works_on` from the rest and what came late: just now, or some time ago.
+    /// Fills in `works_on` and `words` from the rest and the late messages, which arrived `just_now` or some time ago.
     #[must_use]
-    pub fn told(mut self, late: Option<&Late>, just_now: bool) -> Self {
+    pub fn with_words(mut self, late: Option<&Late>, just_now: bool) -> Self {
         let work = late.filter(|late| late.notices > 0 && late.answers == 0 && self.after.is_none());
         self.works_on = work.is_some() && just_now;
-        self.words = self.tell(work);
+        self.words = self.describe(work);
         self
     }
 
-    fn tell(&self, work: Option<&Late>) -> String {
+    fn describe(&self, work: Option<&Late>) -> String {
         let after = self.after.map(duration).unwrap_or_default();
         match self.outcome {
             Outcome::Asked => "cancelling…".into(),
@@ -115,7 +115,7 @@ impl Cancel {
     }
 }
 
-/// A time as people read it: `12 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`.
+/// A duration as people read it: `12 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`.
 #[must_use]
 pub fn duration(micros: u64) -> String {
     match micros {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn long_ago(outcome: Outcome, late: Late) -> String {
-        cancel(outcome, false, None).told(Some(&late), false).words
+        cancel(outcome, false, None).with_words(Some(&late), false).words
     }
 
     fn cancel(outcome: Outcome, confirms: bool, after: Option<u64>) -> Cancel {
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_as_long_as_it_needs() {
-        let said = [999, 1_234, 12_345, 3_250_000, 250_000_000, 7_500_000_000].map(duration);
-        assert_eq!(said, ["999 µs", "1.2 ms", "12 ms", "3.2 s", "4 min 10 s", "2 h 5 min"]);
+    fn a_duration_is_as_long_as_it_needs() {
+        let durations = [999, 1_234, 12_345, 3_250_000, 250_000_000, 7_500_000_000].map(duration);
+        assert_eq!(durations, ["999 µs", "1.2 ms", "12 ms", "3.2 s", "4 min 10 s", "2 h 5 min"]);
     }
 }

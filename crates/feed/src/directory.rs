@@ -1,26 +1,25 @@
-//! Where the sockets of a user's shims lie.
+//! The directories of a user's sockets.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// How a socket's name ends; before it stands the session's name.
+/// The suffix of a socket's name, after the name of the session.
 pub const SOCKET_SUFFIX: &str = ".sock";
 
 /// The environment variable that names the one directory to use.
 pub const DIRECTORY_VARIABLE: &str = "RESCIND_RUNTIME_DIR";
 
-/// The directories in which this user's sockets may lie, in the order in which a shim tries them: it takes the first
-/// that it can use, and readers look into all. `variable` looks into the environment; an empty one counts as none.
+/// The directories that may hold this user's sockets, in order. A shim uses the first that it can, and readers look
+/// into all. `variable` reads the environment; an empty variable counts as unset.
 ///
-/// A client may start a shim with hardly any environment, and a shell that reads has another one. So the places come
-/// first that depend on the user alone: `/run/user/UID/rescind`, then `/tmp/rescind-UID`. Only where a shim can use
-/// neither, it takes `rescind` in `XDG_RUNTIME_DIR`. `RESCIND_RUNTIME_DIR` is a choice: where it is set, it is the only
-/// directory, for shims and readers.
+/// A client may start a shim with almost no environment, and the reader's shell has another one. So the first two
+/// depend on the user alone: `/run/user/UID/rescind`, then `/tmp/rescind-UID`. Last comes `rescind` in
+/// `XDG_RUNTIME_DIR`. If `RESCIND_RUNTIME_DIR` is set, it is the only directory, for shims and readers.
 ///
-/// A directory is used only if it belongs to the user and is closed to others (mode 0700): its user checks that.
+/// The caller must check that a directory belongs to the user and is closed to others (mode 0700).
 #[must_use]
 pub fn directories(variable: impl Fn(&str) -> Option<OsString>, user: u32) -> Vec<PathBuf> {
     let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // Without a slash at the end, which would lead through a link.
+    // Without a final slash, which would follow a link.
     let plain = |path: PathBuf| path.components().collect::<PathBuf>();
     if let Some(chosen) = set(DIRECTORY_VARIABLE) {
         return vec![plain(chosen)];
@@ -49,7 +48,7 @@ mod tests {
         assert_eq!(with(Some("/run/x"), Some("/run/user/1000")), [PathBuf::from("/run/x")]);
     }
 
-    /// Neither side can be sure of the other's environment.
+    /// Shim and reader may have different environments.
     #[test]
     fn places_that_depend_on_the_user_alone_come_first() {
         let always = ["/run/user/1000/rescind", "/tmp/rescind-1000"].map(PathBuf::from);

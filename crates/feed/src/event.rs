@@ -1,8 +1,8 @@
-//! What a subscriber is told.
+//! The events of a subscription.
 //!
-//! The stream keeps a copy of the state in step: a snapshot, then records that replace earlier ones of the same key.
-//! Nothing is lost by having been late, only what lay between two records is not told. Whoever reconnects with the
-//! last number it saw goes on from there, or gets a snapshot.
+//! They keep a copy of the state up to date: first a snapshot, then records that replace earlier ones of the same key. A
+//! slow subscriber gets the same final state with fewer steps in between. A subscriber that reconnects with the last
+//! number it saw resumes there, or gets a snapshot.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,46 +12,46 @@ use crate::{End, Request, Session};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Everything as it is: what was known before is void.
+    /// The whole state, which replaces everything known before.
     Snapshot(Snapshot),
-    /// What changed since the number before.
+    /// Changes since the previous event.
     Changes(Changes),
     /// The session is over; nothing follows.
     Ended(Ended),
 }
 
-/// Everything as it is.
+/// The whole state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
-    /// The number of the last change that it holds.
+    /// The number of the last change included.
     pub seq: u64,
     /// The session's clock, in microseconds.
     pub now: u64,
-    /// The session's facts.
+    /// The session.
     pub session: Session,
-    /// Requests in flight, the oldest first, and those that ended last; at most a thousand of each.
+    /// The oldest requests in flight, then those that ended last; at most a thousand of each.
     pub requests: Vec<Request>,
     /// Requests in flight, of both sides, listed or not.
     pub in_flight: u64,
 }
 
-/// What changed.
+/// Changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes {
-    /// One more than that of the event before.
+    /// One more than that of the previous event.
     pub seq: u64,
     /// The session's clock, in microseconds.
     pub now: u64,
     /// The requests that changed, as they are now.
     pub requests: Vec<Request>,
-    /// Requests that came and ended since the event before with nothing to tell of them, and are only counted: a
-    /// busy link has more of them than anybody can read.
+    /// How many further requests came and ended uneventfully since the previous event. A busy link has more of them than
+    /// a person can read, so they are only counted.
     pub brief: u64,
     /// Requests in flight, of both sides.
     pub in_flight: u64,
-    /// The session's facts, where those changed.
+    /// The session, if it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
 }
@@ -60,10 +60,10 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// One more than that of the event before.
+    /// One more than that of the previous event.
     pub seq: u64,
     /// The session's clock, in microseconds.
     pub now: u64,
-    /// How.
+    /// How it ended.
     pub how: End,
 }

@@ -1,8 +1,10 @@
-//! What a running shim tells of itself: the types of its admin socket (`docs/admin.md`).
+//! The types of a shim's admin socket (`docs/admin.md`).
 //!
-//! Types and words, no I/O. A shim fills them in, `rescind ps`, `rescind cancel` and the console read them; a
-//! recording is shown in the same types. Times are microseconds on the session's own clock, which began with the
-//! session; names, reasons and ids are what programs chose: untrusted text wherever they are shown.
+//! Types and words, no I/O. A shim writes them; `rescind ps`, `rescind cancel` and the console read them. The console
+//! shows recordings in the same types. A type with the name of one in `rescind-proto` is that in its serialised form.
+//!
+//! Times are microseconds on the session's clock, which began with the session. Names, reasons and ids were chosen by
+//! programs: treat them as untrusted text.
 
 #![warn(missing_docs)]
 
@@ -18,6 +20,6 @@ pub use cancel::{Answer, Cancel, Outcome, duration};
 pub use counters::{Counters, Histogram};
 pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};
-pub use order::{CancelOrder, CancelReply, Problem, Stopped};
+pub use order::{CancelOrder, CancelReply, OrderOutcome, Problem};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
 pub use session::{End, Implementation, Session, Side, VERSION};

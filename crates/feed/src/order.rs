@@ -1,47 +1,47 @@
-//! A wish to cancel, and what was done about it.
+//! Orders to cancel, and their outcome.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Request;
 
-/// Cancel these requests, at whoever works on them and for whoever waits.
+/// An order to cancel requests: for the side that works on them and for the side that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelOrder {
     /// Keys of requests in flight; at most a thousand.
     pub requests: Vec<String>,
-    /// Why, in the operator's words: goes on the wire. Cut at 1 KiB.
+    /// The operator's reason, which goes on the wire. Cut at 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What was done, in the order of the wish.
+/// The outcome of an order, in its order of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelReply {
     /// One for each request.
-    pub requests: Vec<Stopped>,
+    pub requests: Vec<OrderOutcome>,
 }
 
-/// What was done about one request.
+/// The outcome for one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stopped {
+pub struct OrderOutcome {
     /// Its key.
     pub key: String,
-    /// Whether it was in flight and is cancelled by this wish. If not, `request` says why.
+    /// Whether it was in flight and this order cancelled it. If not, `request` shows why.
     pub accepted: bool,
-    /// It, right afterwards; none where nothing of it is remembered.
+    /// The request right afterwards; `None` if it is not remembered.
     pub request: Option<Request>,
 }
 
-/// Why something could not be done, as the body of an HTTP error.
+/// The body of an HTTP error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// What is wrong.
     pub error: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

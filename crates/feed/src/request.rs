@@ -1,20 +1,20 @@
-//! One request: what it is, how far it is, what came of it.
+//! One request: its identity, its state and its outcome.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Cancel, Side};
 
-/// A request of either side, as it is at one moment. A later record of the same key replaces it.
+/// A request of either side at one moment. A later record with the same key replaces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Names it in its session; never used again there.
+    /// Identifies it in its session, where it is never reused.
     pub key: String,
-    /// Who sent it.
+    /// The side that sent it.
     pub from: Side,
-    /// Its id as its requester knows it: the JSON text, `17` or `"17"`.
+    /// Its id on its requester's side, as JSON text: `17` or `"17"`.
     pub id: String,
-    /// Its id on the other side as JSON text, where that differs.
+    /// Its id on the other side, as JSON text, if that differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// Its method.
@@ -22,18 +22,18 @@ pub struct Request {
     /// The tool or prompt that it names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The key of the request during which it was made, where that is certain: of the same session, or the only one
-    /// that it can belong to.
+    /// The key of its parent request, where that is certain: one of the same protocol session, or the only one it can
+    /// belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// When it arrived, in microseconds on the session's clock.
     pub since: u64,
-    /// How far it is.
+    /// Its state.
     pub state: State,
-    /// When a clock of the shim will end it, in microseconds on the session's clock; progress may move it.
+    /// When a timeout of the shim will end it, in microseconds on the session's clock. Progress may move this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
-    /// The last progress that was told of it.
+    /// Its last progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// The task that it became.
@@ -45,27 +45,26 @@ pub struct Request {
     /// How it ended for its requester.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,
-    /// What came for it after it was over.
+    /// Messages for it that came after its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Late>,
 }
 
-/// How far a request is.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It waits to be written: the other side does not know of it.
+    /// It waits to be written to the other side.
     Queued,
-    /// The other side has it.
+    /// It was written to the other side.
     Running,
-    /// A cancel was asked for; its requester still waits for the answer that its protocol owes it.
+    /// It was cancelled, and its requester still waits for the answer that its protocol owes.
     Cancelling,
-    /// It was cancelled, and past the grace it showed that it is still being worked on, or still has no answer that
-    /// is owed.
+    /// It was cancelled, and past the grace it is still worked on, or an answer is still owed.
     Stuck,
     /// Its answer waits to be written.
     Answering,
-    /// Its requester has all it will ever get.
+    /// It has ended for its requester.
     Ended,
 }
 
@@ -74,7 +73,7 @@ impl State {
     pub const ALL: [Self; 6] =
         [Self::Queued, Self::Running, Self::Cancelling, Self::Stuck, Self::Answering, Self::Ended];
 
-    /// The word for lists.
+    /// The word used in lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -92,23 +91,23 @@ impl State {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// When the last of it arrived, in microseconds on the session's clock.
+    /// When the last message arrived, in microseconds on the session's clock.
     pub at: u64,
-    /// How many messages of it arrived.
+    /// How many messages arrived.
     pub count: u64,
-    /// How far, in the server's own units; none where the protocol's progress is no number.
+    /// The progress in the server's own units, if it is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// Of how much.
+    /// The total in the same units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// In words.
+    /// A message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Progress {
-    /// The part that is done, from 0 to 1, where that can be said.
+    /// The fraction done, from 0 to 1, if that is known.
     #[must_use]
     pub fn part(&self) -> Option<f64> {
         let (progress, total) = (self.progress?, self.total?);
@@ -124,7 +123,7 @@ pub struct Settled {
     pub at: u64,
     /// How.
     pub how: SettledHow,
-    /// The code, where it was an error.
+    /// The error code, if it ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i64>,
 }
@@ -133,20 +132,20 @@ pub struct Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SettledHow {
-    /// With a result of the other side.
+    /// With a result from the other side.
     Result,
-    /// With an error of the other side.
+    /// With an error from the other side.
     Error,
-    /// With an answer of the shim's own.
+    /// With an answer from the shim.
     AnsweredHere,
-    /// With silence, as its protocol asks of a cancelled request.
+    /// Without an answer, as its protocol demands for a cancelled request.
     Silent,
-    /// The requester went away.
+    /// Its requester disconnected.
     Gone,
 }
 
 impl SettledHow {
-    /// The word for lists.
+    /// The word used in lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -159,11 +158,11 @@ impl SettledHow {
     }
 }
 
-/// What came for a request after it was over, and was swallowed.
+/// Messages for a request that came after its end, and were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Late {
-    /// When the last of it came, in microseconds on the session's clock.
+    /// When the last one came, in microseconds on the session's clock.
     pub at: u64,
     /// Results and errors.
     pub answers: u64,
@@ -172,8 +171,8 @@ pub struct Late {
 }
 
 impl Request {
-    /// What a person calls it: its id, `server:` before one of the server's, and a string that could be taken for
-    /// something else in quotes.
+    /// Its name for people: its id, with `server:` in front if the server sent it. A string id that could be mistaken for
+    /// something else is in quotes.
     #[must_use]
     pub fn label(&self) -> String {
         let plain = self.id.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -184,14 +183,14 @@ impl Request {
         }
     }
 
-    /// Whether somebody waits for it, or it was cancelled and shows that it is still being worked on.
+    /// Whether it has not ended, or is stuck.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         !matches!(self.state, State::Ended)
     }
 }
 
-/// Letters, digits and a few marks, and not to be taken for a number or a side.
+/// Whether `text` cannot be mistaken for a number or a side: letters, digits and a few marks.
 fn is_plain(text: &str) -> bool {
     let mark = |c: char| matches!(c, '-' | '_' | '.' | '+' | '@');
     !text.is_empty()
@@ -201,7 +200,7 @@ fn is_plain(text: &str) -> bool {
         && text != "null"
 }
 
-/// Requests in flight and recent ones.
+/// A list of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listing {
@@ -209,20 +208,20 @@ pub struct Listing {
     pub now: u64,
     /// The oldest first.
     pub requests: Vec<Request>,
-    /// How many more there are that match and are not listed.
+    /// How many more match and are not listed.
     pub more: u64,
 }
 
-/// Everything that is kept of one request.
+/// One request and its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// The request as it is now.
+    /// The request now.
     pub request: Request,
     /// The messages about it, in the order in which they arrived. They may hold secrets.
     pub frames: Vec<FrameView>,
-    /// Since when messages have been kept, in microseconds on the session's clock: only while somebody watches, and
-    /// the latest few megabytes. `None` where none are.
+    /// Since when messages are kept, in microseconds on the session's clock. Only the latest few megabytes are, and only
+    /// while somebody subscribes. `None` if none are.
     pub kept_since: Option<u64>,
 }
 
@@ -234,11 +233,11 @@ pub struct FrameView {
     pub at: u64,
     /// Who sent it.
     pub from: Side,
-    /// Its text without its framing; cut at 64 KiB.
+    /// Its text without framing, cut at 64 KiB.
     pub text: String,
-    /// Its whole length in bytes.
+    /// Its full length in bytes.
     pub length: u64,
-    /// The shim wrote it in that side's name: a cancel, or an answer of its own.
+    /// The shim wrote it in the name of that side: a cancel, or an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_shim: bool,
 }
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_ids_of_a_session_are_called_the_same() {
+    fn no_two_ids_of_a_session_have_the_same_label() {
         assert_eq!(labelled(Side::Client, "17"), "17");
         assert_eq!(labelled(Side::Client, "\"17\""), "\"17\"");
         assert_eq!(labelled(Side::Client, "\"req-1\""), "req-1");
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_said_only_where_it_can_be() {
+    fn a_part_is_known_only_with_a_total() {
         let of = |progress, total| Progress { progress, total, ..Progress::default() }.part();
         assert_eq!(of(Some(1.0), Some(4.0)), Some(0.25));
         assert_eq!(of(Some(9.0), Some(4.0)), Some(1.0));

@@ -1,33 +1,34 @@
-//! One shim: a client, a server and what is known of both.
+//! One shim: its client and its server.
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the API, the `1` of `/v1/…`. It grows by new members, which readers ignore.
+/// The version of the API, the `1` of `/v1/…`. New members may be added within a version; readers must ignore them.
 pub const VERSION: u32 = 1;
 
-/// The facts of a session.
+/// A session: one shim with its client and its server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// [`VERSION`] of the shim that tells.
+    /// The shim's [`VERSION`].
     pub version: u32,
-    /// What it is called, as in `SESSION/ID`: the shim's process id, or one with a suffix where that was taken.
+    /// Its name, as in `SESSION/ID`: the shim's process id, with a suffix if that was taken.
     pub name: String,
     /// The shim's program and version.
     pub program: String,
     /// The shim's process id.
     pub pid: u32,
-    /// The processes above the shim, its parent first: a session whose server is among them started this one.
+    /// The ancestors of the shim's process, its parent first. If another session's server is among them, it started this
+    /// session.
     pub ancestors: Vec<u32>,
-    /// The server's process id; none before it started and in a recording.
+    /// The server's process id; `None` before its start and in a recording.
     pub server_pid: Option<u32>,
     /// The server's command and its arguments.
     pub command: Vec<String>,
     /// When the session's clock began, in microseconds since 1970 (UTC).
     pub started: u64,
-    /// The client, as far as it has told.
+    /// The client, as far as it has introduced itself.
     pub client: Implementation,
-    /// The server, as far as it has told.
+    /// The server, as far as it has introduced itself.
     pub server: Implementation,
 }
 
@@ -35,12 +36,12 @@ pub struct Session {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Implementation {
-    /// The dialect spoken with it, such as `mcp-2025-11-25`: a guess until something telling has passed.
+    /// The dialect spoken with it, such as `mcp-2025-11-25`: a guess until a message has decided it.
     pub protocol: String,
-    /// Its name, as its handshake gave it.
+    /// Its name from the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its version, as its handshake gave it.
+    /// Its version from the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -49,14 +50,14 @@ pub struct Implementation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Whoever started the shim.
+    /// The program that started the shim.
     Client,
     /// The command behind the shim.
     Server,
 }
 
 impl Side {
-    /// The word for lists.
+    /// The word used in lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,7 +66,7 @@ impl Side {
         }
     }
 
-    /// The side across.
+    /// The other side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -83,6 +84,6 @@ pub enum End {
     ExitCode(i32),
     /// The server was ended by this signal.
     Signal(i32),
-    /// It is not known: the shim is gone, or the recording breaks off.
+    /// Unknown: the shim is gone, or the recording breaks off.
     Unknown,
 }

@@ -1,20 +1,20 @@
-//! Which requests are cancelled.
+//! Finds the requests to cancel.
 
 use std::collections::BTreeSet;
 
-use rescind_console::shims::{Query, Shim};
+use rescind_console::shims::{ListingQuery, Shim};
 use rescind_feed::{Request, duration};
 
 use super::target::Target;
 use crate::{
     failure::Failure,
-    fleet::{self, Facts, Heard, Pages, Selection, no_such_session, speak},
+    fleet::{self, Pages, Selection, SessionListing, ShimAnswer, no_such_session, report},
     screen::clean,
 };
 
-/// What the exit code says: the worst of what happened.
+/// The exit code: the worst result of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum Completion {
     Cancelled = 0,
     NotInFlight = 1,
     Failed = 2,
@@ -29,14 +29,14 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// How it is named so that nothing else fits.
+    /// A name that matches no other request.
     fn name(&self) -> String {
         let label = self.request.label();
         let label = label.strip_prefix("server:").unwrap_or(&label);
         format!("{}/{}:{}", self.shim.name(), self.request.from.as_str(), clean(label))
     }
 
-    /// It, for a person to judge.
+    /// A line about it for a person.
     pub(super) fn line(&self) -> String {
         let tool = self.request.name.as_deref().map(|name| format!(":{}", clean(name))).unwrap_or_default();
         let age = duration(self.now.saturating_sub(self.request.since));
@@ -44,31 +44,31 @@ impl Chosen {
     }
 }
 
-/// The requests that are named; of a name that fits none or several it is said why.
-pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Verdict), Failure> {
+/// Finds the named requests. Reports names that match none or several.
+pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Completion), Failure> {
     let shims = fleet::shims(session)?;
-    let (mut chosen, mut verdict) = (Vec::<Chosen>::new(), Verdict::Cancelled);
-    let mut unheard = BTreeSet::new();
+    let (mut chosen, mut completion) = (Vec::<Chosen>::new(), Completion::Cancelled);
+    let mut silent_reported = BTreeSet::new();
     for target in targets {
         let meant: Vec<Shim> = match &target.session {
             None => shims.clone(),
             Some(session) => shims.iter().filter(|shim| shim.name() == session).cloned().collect(),
         };
         if let (Some(session), true) = (&target.session, meant.is_empty()) {
-            no_such_session(session).say();
-            verdict = verdict.max(Verdict::NotInFlight);
+            no_such_session(session).report();
+            completion = completion.max(Completion::NotInFlight);
             continue;
         }
         let Fitting { requests: mut open, silent } = fitting(target, &meant, None).await;
         for one in &silent {
-            if unheard.insert(one.session.clone()) {
-                one.say();
+            if silent_reported.insert(one.session.clone()) {
+                one.report();
             }
-            verdict = Verdict::Failed;
+            completion = Completion::Failed;
         }
         match (open.pop(), open.is_empty()) {
-            // A silent session may have one, too, and be the one that is meant.
-            (Some(one), true) if !silent.is_empty() => say_unsure(target, Some(&one), &silent),
+            // A silent session may have such a request too, and it may be the one that is meant.
+            (Some(one), true) if !silent.is_empty() => report_unsure(target, Some(&one), &silent),
             (Some(one), true) => {
                 let same =
                     |other: &Chosen| (other.shim.name(), &other.request.key) == (one.shim.name(), &one.request.key);
@@ -78,40 +78,40 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
             }
             (Some(one), false) => {
                 open.push(one);
-                say_ambiguous(target, &open);
-                verdict = verdict.max(Verdict::NotInFlight);
+                report_ambiguous(target, &open);
+                completion = completion.max(Completion::NotInFlight);
             }
-            (None, _) if !silent.is_empty() => say_unsure(target, None, &silent),
+            (None, _) if !silent.is_empty() => report_unsure(target, None, &silent),
             (None, _) => {
                 let ended = fitting(target, &meant, Some("recent")).await.requests;
-                say_missing(target, ended.last());
-                verdict = verdict.max(Verdict::NotInFlight);
+                report_missing(target, ended.last());
+                completion = completion.max(Completion::NotInFlight);
             }
         }
     }
-    Ok((chosen, verdict))
+    Ok((chosen, completion))
 }
 
-/// Every request in flight of that kind which is not cancelled yet.
-pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Verdict), Failure> {
-    let (mut chosen, mut verdict) = (Vec::new(), Verdict::Cancelled);
-    let query = Query { cancelled: Some(false), ..selection.query() };
+/// Finds every selected request in flight that is not cancelled yet.
+pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Completion), Failure> {
+    let (mut chosen, mut completion) = (Vec::new(), Completion::Cancelled);
+    let query = ListingQuery { cancelled: Some(false), ..selection.query() };
     let shims = fleet::shims(selection.session.as_deref())?;
     if shims.is_empty() {
-        speak(&fleet::no_sessions());
-        return Ok((chosen, Verdict::NotInFlight));
+        report(&fleet::no_sessions());
+        return Ok((chosen, Completion::NotInFlight));
     }
-    let (answered, silent) = parted(fleet::hear(shims, &query, Pages::All).await);
+    let (answered, silent) = partition(fleet::ask_shims(shims, &query, Pages::All).await);
     for one in &silent {
-        one.say();
-        verdict = Verdict::Failed;
+        one.report();
+        completion = Completion::Failed;
     }
     for (shim, facts) in answered {
-        let Facts { now, requests, more, cut, .. } = facts;
+        let SessionListing { now, requests, more, cut, .. } = facts;
         if let Some(error) = cut {
             let words = clean(&error.to_string());
-            speak(&format!("error: {}: {more} more of them are not reached: {words}", shim.name()));
-            verdict = Verdict::Failed;
+            report(&format!("error: {}: {more} more requests match and were not cancelled: {words}", shim.name()));
+            completion = Completion::Failed;
         }
         let meant = |request: &Request| request.is_open() && request.cancel.is_none() && request.since <= now;
         let fresh = requests.into_iter().filter(meant);
@@ -119,37 +119,37 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
-        speak(&format!("nothing of this kind is in flight{of_those}, or it is cancelled already"));
-        verdict = verdict.max(Verdict::NotInFlight);
+        report(&format!("no such request is in flight{of_those}, or it is cancelled already"));
+        completion = completion.max(Completion::NotInFlight);
     }
-    Ok((chosen, verdict))
+    Ok((chosen, completion))
 }
 
-/// What fits a name.
+/// What matches a name.
 struct Fitting {
-    /// The requests that fit best.
+    /// The requests that match best.
     requests: Vec<Chosen>,
-    silent: Vec<Silent>,
+    silent: Vec<SilentSession>,
 }
 
 /// A session that did not answer.
-struct Silent {
+struct SilentSession {
     session: String,
     why: String,
 }
 
-impl Silent {
-    fn say(&self) {
-        speak(&format!("error: {}: {}", self.session, self.why));
+impl SilentSession {
+    fn report(&self) {
+        report(&format!("error: {}: {}", self.session, self.why));
     }
 }
 
 async fn fitting(target: &Target, shims: &[Shim], state: Option<&'static str>) -> Fitting {
-    let query = Query { id: Some(target.id.clone()), state, ..Query::default() };
-    let (answered, silent) = parted(fleet::hear(shims.to_vec(), &query, Pages::First).await);
+    let query = ListingQuery { id: Some(target.id.clone()), state, ..ListingQuery::default() };
+    let (answered, silent) = partition(fleet::ask_shims(shims.to_vec(), &query, Pages::First).await);
     let mut found = Vec::new();
     for (shim, facts) in answered {
-        let Facts { now, requests, .. } = facts;
+        let SessionListing { now, requests, .. } = facts;
         let fits = requests.into_iter().filter_map(|request| Some((target.fit(&request)?, request)));
         found.extend(fits.map(|(fit, request)| (fit, Chosen { shim: shim.clone(), request, now })));
     }
@@ -158,42 +158,46 @@ async fn fitting(target: &Target, shims: &[Shim], state: Option<&'static str>) -
     Fitting { requests, silent }
 }
 
-/// The sessions that answered, and those that did not.
-fn parted(heard: Vec<Heard>) -> (Vec<(Shim, Facts)>, Vec<Silent>) {
+/// Separates the sessions that answered from those that did not.
+fn partition(answers: Vec<ShimAnswer>) -> (Vec<(Shim, SessionListing)>, Vec<SilentSession>) {
     let (mut answered, mut silent) = (Vec::new(), Vec::new());
-    for Heard { shim, told } in heard {
-        match told {
+    for ShimAnswer { shim, answer } in answers {
+        match answer {
             Ok(facts) => answered.push((shim, facts)),
-            Err(error) => silent.push(Silent { session: shim.name().to_owned(), why: clean(&error.to_string()) }),
+            Err(error) => {
+                silent.push(SilentSession { session: shim.name().to_owned(), why: clean(&error.to_string()) })
+            }
         }
     }
     (answered, silent)
 }
 
-/// Whether the name fits nothing, or one request only, cannot be known.
-fn say_unsure(target: &Target, one: Option<&Chosen>, silent: &[Silent]) {
+/// Reports a name that may match a request in a session that did not answer.
+fn report_unsure(target: &Target, one: Option<&Chosen>, silent: &[SilentSession]) {
     let silent = silent.iter().map(|one| one.session.as_str()).collect::<Vec<_>>().join(", ");
     let text = clean(&target.text);
     match one {
-        None => speak(&format!("error: {text}: it may be in {silent}\nhint: try again; `rescind ps` says who answers")),
+        None => report(&format!(
+            "error: {text}: may be a request of {silent}\nhint: try again; `rescind ps` shows which sessions answer"
+        )),
         Some(one) => {
-            speak(&format!("error: {text}: fits this request, and may fit one in {silent}"));
-            speak(&one.line());
-            speak("hint: name the one that is meant as it stands here");
+            report(&format!("error: {text}: matches this request, and may match one of {silent}"));
+            report(&one.line());
+            report("hint: use the full name shown here");
         }
     }
 }
 
-fn say_ambiguous(target: &Target, fitting: &[Chosen]) {
-    speak(&format!("error: {}: fits {} requests in flight", clean(&target.text), fitting.len()));
-    fitting.iter().for_each(|one| speak(&one.line()));
-    speak("hint: name the one that is meant as it stands here");
+fn report_ambiguous(target: &Target, fitting: &[Chosen]) {
+    report(&format!("error: {}: matches {} requests in flight", clean(&target.text), fitting.len()));
+    fitting.iter().for_each(|one| report(&one.line()));
+    report("hint: use the full name shown here");
 }
 
-fn say_missing(target: &Target, ended: Option<&Chosen>) {
+fn report_missing(target: &Target, ended: Option<&Chosen>) {
     let text = clean(&target.text);
     let Some(Chosen { request, now, .. }) = ended else {
-        speak(&format!("error: {text}: no such request\nhint: `rescind ps` lists those in flight"));
+        report(&format!("error: {text}: no such request\nhint: `rescind ps` lists the requests in flight"));
         return;
     };
     let how = request.settled.as_ref().map_or_else(String::new, |settled| {
@@ -201,5 +205,5 @@ fn say_missing(target: &Target, ended: Option<&Chosen>) {
         let code = settled.code.map(|code| format!(" {code}")).unwrap_or_default();
         format!(": {}{code}, {ago} ago", settled.how.as_str())
     });
-    speak(&format!("{text}: not in flight any more{how}"));
+    report(&format!("{text}: no longer in flight{how}"));
 }

@@ -1,8 +1,8 @@
-//! A request as a person names it.
+//! The name of a request on the command line.
 
 use rescind_feed::{Request, Side};
 
-/// `SESSION/ID` or `ID`, where `ID` is a label as lists show it, with `client:` or `server:` before it if need be.
+/// `SESSION/ID` or `ID`, where `ID` is a label from a list, optionally with `client:` or `server:` in front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) text: String,
@@ -11,14 +11,14 @@ pub(super) struct Target {
     pub(super) id: String,
 }
 
-/// How well a request fits.
+/// How well a request matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
-    /// Its id is a string of those characters: a shell has eaten the quotes.
-    Loose,
+    /// Its id is a string of those characters: the shell has removed the quotes.
+    OpenToOthers,
     /// Its id is exactly this.
     Exact,
-    /// Lists show it so, session and all, and nothing else.
+    /// Exactly what lists show, including the session.
     Listed,
 }
 
@@ -34,7 +34,7 @@ impl Target {
         Self { text: text.into(), session: session.map(str::to_owned), side, id: id.into() }
     }
 
-    /// Whether it may mean `request`.
+    /// How well it matches `request`, if at all.
     pub(super) fn fit(&self, request: &Request) -> Option<Fit> {
         if self.side.is_some_and(|side| side != request.from) {
             return None;
@@ -48,7 +48,7 @@ impl Target {
             return Some(Fit::Exact);
         }
         let string = serde_json::from_str::<String>(&request.id).ok();
-        (string.as_ref() == Some(&self.id)).then_some(Fit::Loose)
+        (string.as_ref() == Some(&self.id)).then_some(Fit::OpenToOthers)
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
         }
         let loose = Target::parse("17");
         let fits = requests.map(|request| loose.fit(&request));
-        assert_eq!(fits, [Some(Fit::Exact), Some(Fit::Exact), Some(Fit::Loose), None]);
+        assert_eq!(fits, [Some(Fit::Exact), Some(Fit::Exact), Some(Fit::OpenToOthers), None]);
         assert_eq!(Target::parse("4711/17").fit(&request(Side::Client, "17")), Some(Fit::Listed));
         assert_eq!(Target::parse("4711/17").fit(&request(Side::Server, "17")), Some(Fit::Exact));
     }

@@ -1,36 +1,36 @@
-//! What `--json` prints.
+//! The JSON output.
 
 use rescind_feed::{Request, Session};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{fleet::Heard, screen::inert};
+use crate::{fleet::ShimAnswer, screen::inert};
 
 #[derive(Serialize)]
 struct Document<'a> {
-    sessions: Vec<One<'a>>,
+    sessions: Vec<SessionEntry<'a>>,
 }
 
-/// A session: its shim answered with these facts, or did not, for this reason.
+/// A session: the listing from its shim, or why there is none.
 #[derive(Serialize)]
-struct One<'a> {
+struct SessionEntry<'a> {
     name: &'a str,
     answered: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    facts: Option<Facts<'a>>,
+    listing: Option<AnsweredSession<'a>>,
 }
 
 #[derive(Serialize)]
-struct Facts<'a> {
+struct AnsweredSession<'a> {
     session: &'a Session,
     now: u64,
     requests: Vec<Labelled<'a>>,
     more: u64,
 }
 
-/// A request, and what `rescind cancel` takes for it.
+/// A request, and its name for `rescind cancel`.
 #[derive(Serialize)]
 struct Labelled<'a> {
     label: String,
@@ -38,9 +38,9 @@ struct Labelled<'a> {
     request: &'a Request,
 }
 
-/// One event of a session, or why it told nothing more.
+/// One event of a session, or why there are no more.
 #[derive(Serialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     session: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a RawValue>,
@@ -48,30 +48,30 @@ struct Line<'a> {
     error: Option<String>,
 }
 
-/// Everything that was heard.
-pub(super) fn whole(heard: &[Heard]) -> String {
-    let sessions = heard.iter().map(|Heard { shim, told }| {
+/// The document of all answers.
+pub(super) fn whole(answers: &[ShimAnswer]) -> String {
+    let sessions = answers.iter().map(|ShimAnswer { shim, answer }| {
         let name = shim.name();
         let labelled = |request| Labelled { label: format!("{name}/{}", Request::label(request)), request };
-        let facts = told.as_ref().ok().map(|told| Facts {
-            session: &told.session,
-            now: told.now,
-            requests: told.requests.iter().map(labelled).collect(),
-            more: told.more,
+        let listing = answer.as_ref().ok().map(|answer| AnsweredSession {
+            session: &answer.session,
+            now: answer.now,
+            requests: answer.requests.iter().map(labelled).collect(),
+            more: answer.more,
         });
-        One { name, answered: told.is_ok(), error: told.as_ref().err().map(ToString::to_string), facts }
+        SessionEntry { name, answered: answer.is_ok(), error: answer.as_ref().err().map(ToString::to_string), listing }
     });
     inert(&serde_json::to_string_pretty(&Document { sessions: sessions.collect() }).unwrap_or_default())
 }
 
-/// An event as its shim told it.
+/// The line of an event.
 pub(super) fn event(session: &str, data: &str) -> Option<String> {
     let event = serde_json::from_str(data).ok()?;
-    let line = serde_json::to_string(&Line { session, event: Some(event), error: None }).ok()?;
+    let line = serde_json::to_string(&EventLine { session, event: Some(event), error: None }).ok()?;
     Some(inert(&line.replace(['\n', '\r'], " ")))
 }
 
-/// That a session tells nothing more.
+/// The line of a session without further events.
 pub(super) fn lost(session: &str, error: &str) -> Option<String> {
-    serde_json::to_string(&Line { session, event: None, error: Some(error.into()) }).ok().map(|line| inert(&line))
+    serde_json::to_string(&EventLine { session, event: None, error: Some(error.into()) }).ok().map(|line| inert(&line))
 }

@@ -1,4 +1,4 @@
-//! A copy of what the shims tell, kept in step with their events.
+//! A copy of the sessions, updated by their events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,57 +6,57 @@ use rescind_console::shims::ShimError;
 use rescind_feed::{Changes, Event, Request, Session, Snapshot};
 use tokio::time::Instant;
 
-/// How many ended requests of a session are kept.
+/// The most ended requests kept of a session.
 const RECENT: usize = 200;
 
-/// The sessions, by length of name and name: process ids in their order.
+/// The sessions, by length of name and name, which sorts process ids by number.
 #[derive(Debug, Default)]
-pub(super) struct Live {
-    sessions: BTreeMap<(usize, String), One>,
-    /// Those of which something was heard, if only that they are gone, while their sockets are there.
+pub(super) struct LiveSessions {
+    sessions: BTreeMap<(usize, String), LiveSession>,
+    /// Sessions with at least one update while their socket exists, even if only that they are gone.
     known: BTreeSet<String>,
 }
 
-/// What is known of a session.
+/// The state of a session.
 #[derive(Debug)]
-pub(super) enum One {
-    /// What its events told.
-    Told(Box<Mirror>),
+pub(super) enum LiveSession {
+    /// A copy from its events.
+    SessionUpdate(Box<Mirror>),
     /// Its shim does not answer.
     Lost(ShimError),
 }
 
-/// One session, as its events told it.
+/// A copy of one session.
 #[derive(Debug)]
 pub(super) struct Mirror {
     pub(super) session: Session,
     now: u64,
-    heard: Instant,
-    /// By the time when they came.
+    received: Instant,
+    /// By arrival.
     requests: BTreeMap<(u64, String), Request>,
 }
 
-impl Live {
-    /// Takes an event, and gives the requests that it told of anew, each with what it was before.
-    pub(super) fn take(&mut self, name: &str, event: Event, heard: Instant) -> Vec<(Option<Request>, Request)> {
+impl LiveSessions {
+    /// Applies an event. Returns the requests in it, each with its previous record.
+    pub(super) fn apply(&mut self, name: &str, event: Event, received: Instant) -> Vec<(Option<Request>, Request)> {
         self.known.insert(name.to_owned());
         let place = (name.len(), name.to_owned());
         match event {
             Event::Snapshot(Snapshot { now, session, requests, .. }) => {
-                let mut copy = Mirror { session, now, heard, requests: BTreeMap::new() };
+                let mut copy = Mirror { session, now, received, requests: BTreeMap::new() };
                 let before = match self.sessions.remove(&place) {
-                    Some(One::Told(before)) => before.requests,
-                    Some(One::Lost(_)) | None => BTreeMap::new(),
+                    Some(LiveSession::SessionUpdate(before)) => before.requests,
+                    Some(LiveSession::Lost(_)) | None => BTreeMap::new(),
                 };
                 let before = |request: Request| (before.get(&when(&request)).cloned(), request);
                 let changed = requests.into_iter().map(before).collect::<Vec<_>>();
                 copy.requests.extend(changed.iter().map(|(_, request)| (when(request), request.clone())));
-                self.sessions.insert(place, One::Told(Box::new(copy)));
+                self.sessions.insert(place, LiveSession::SessionUpdate(Box::new(copy)));
                 changed
             }
             Event::Changes(Changes { now, requests, session, .. }) => {
-                let Some(One::Told(copy)) = self.sessions.get_mut(&place) else { return Vec::new() };
-                (copy.now, copy.heard) = (now, heard);
+                let Some(LiveSession::SessionUpdate(copy)) = self.sessions.get_mut(&place) else { return Vec::new() };
+                (copy.now, copy.received) = (now, received);
                 copy.session = session.unwrap_or_else(|| copy.session.clone());
                 let insert = |request: Request| (copy.requests.insert(when(&request), request.clone()), request);
                 let changed = requests.into_iter().map(insert).collect();
@@ -70,37 +70,37 @@ impl Live {
         }
     }
 
-    /// A shim tells nothing more; whether that is news.
+    /// Records that a shim sends no more events; `true` if that is new.
     pub(super) fn lose(&mut self, name: &str, error: ShimError) -> bool {
         self.known.insert(name.to_owned());
         let place = (name.len(), name.to_owned());
         if matches!(error, ShimError::Gone(_)) {
             return self.sessions.remove(&place).is_some();
         }
-        !matches!(self.sessions.insert(place, One::Lost(error)), Some(One::Lost(_)))
+        !matches!(self.sessions.insert(place, LiveSession::Lost(error)), Some(LiveSession::Lost(_)))
     }
 
-    /// Forgets sessions whose sockets are no longer there. What is shown of one that tells stays: it tells its end.
+    /// Forgets silent sessions without a socket. A session that sends events stays until it reports its end.
     pub(super) fn keep(&mut self, found: &[String]) {
         self.known.retain(|session| found.contains(session));
-        self.sessions.retain(|(_, name), one| matches!(one, One::Told(_)) || found.contains(name));
+        self.sessions.retain(|(_, name), one| matches!(one, LiveSession::SessionUpdate(_)) || found.contains(name));
     }
 
-    /// Whether anything is known of that session.
+    /// Whether that session has had an update.
     pub(super) fn knows(&self, session: &str) -> bool {
         self.known.contains(session)
     }
 
     /// Every session.
-    pub(super) fn sessions(&self) -> impl Iterator<Item = (&str, &One)> {
+    pub(super) fn sessions(&self) -> impl Iterator<Item = (&str, &LiveSession)> {
         self.sessions.iter().map(|((_, name), one)| (name.as_str(), one))
     }
 }
 
 impl Mirror {
-    /// The session's clock, as far as it can be known at `now`.
+    /// An estimate of the session's clock at `now`.
     pub(super) fn clock(&self, now: Instant) -> u64 {
-        let passed = now.saturating_duration_since(self.heard).as_micros();
+        let passed = now.saturating_duration_since(self.received).as_micros();
         self.now.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
@@ -109,7 +109,7 @@ impl Mirror {
         self.requests.values()
     }
 
-    /// Forgets the oldest of the ended ones.
+    /// Forgets the oldest ended requests past the limit.
     fn forget(&mut self) {
         let ended = self.requests.values().filter(|request| !request.is_open()).count();
         let mut surplus = ended.saturating_sub(RECENT);

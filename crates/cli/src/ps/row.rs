@@ -1,15 +1,15 @@
-//! A request, or a session without any, as a line of a table.
+//! A row of the table: a request, or a session.
 
 use rescind_console::shims::ShimError;
 use rescind_feed::{Progress, Request, Session, Settled, SettledHow, Side, State, duration};
 
 use crate::screen::{Tone, clean};
 
-/// What the columns are called.
+/// The headings of the columns.
 pub(super) const COLUMNS: [&str; 9] =
     ["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
-/// One line: every cell is clean text.
+/// One row. Every cell is clean text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) cells: [String; COLUMNS.len()],
@@ -17,7 +17,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A request of a session whose clock stands at `now`.
+    /// The row of a request; `now` is its session's clock.
     pub(super) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
         let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or(now, |settled| settled.at);
         let waits = request.is_open() && request.cancel.is_none();
@@ -37,7 +37,7 @@ impl Row {
         }
     }
 
-    /// A session with nothing to list.
+    /// The row of a session without listed requests.
     pub(super) fn of_session(name: &str, session: &Session, now: u64, in_flight: bool) -> Self {
         let protocol = match (clean(&session.client.protocol), clean(&session.server.protocol)) {
             (client, server) if client == server => client,
@@ -47,7 +47,7 @@ impl Row {
         Self::of(name, [server(session), String::new(), protocol, duration(now), state.into()], Tone::Faint)
     }
 
-    /// A session whose shim cannot be asked.
+    /// The row of a session whose shim cannot be asked.
     pub(super) fn of_error(name: &str, error: &ShimError) -> Self {
         let none = String::new;
         Self::of(name, [none(), none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
@@ -59,13 +59,13 @@ impl Row {
     }
 }
 
-/// What the server calls itself, or what was started.
+/// The server's own name, or its program.
 fn server(session: &Session) -> String {
     let program = session.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
     clean(session.server.name.as_deref().or(program).unwrap_or("?"))
 }
 
-/// As `--method` takes it.
+/// `METHOD` or `METHOD:TOOL`.
 pub(super) fn method(request: &Request) -> String {
     match &request.name {
         Some(name) => format!("{}:{}", clean(&request.method), clean(name)),
@@ -73,7 +73,7 @@ pub(super) fn method(request: &Request) -> String {
     }
 }
 
-/// How far it is, and how it ended.
+/// Its state, or how it ended.
 pub(super) fn state(request: &Request) -> String {
     match (request.state, &request.settled) {
         (State::Ended, Some(Settled { how: SettledHow::Error, code: Some(code), .. })) => format!("error {code}"),
@@ -111,7 +111,7 @@ const fn tone(state: State) -> Tone {
     }
 }
 
-/// Whether a request is of that side.
+/// Whether `side` sent the request.
 pub(super) fn is_from(request: &Request, side: Option<Side>) -> bool {
     side.is_none_or(|side| request.from == side)
 }

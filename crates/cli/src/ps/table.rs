@@ -1,14 +1,14 @@
-//! Rows under each other, as wide as the screen.
+//! Lays rows out in columns that fit the screen.
 
 use super::row::{COLUMNS, Row};
 use crate::screen::{Screen, Tone, fitted, width};
 
-/// Columns that may be cut, and how far; the widest of them gives way first.
+/// Columns that may be narrowed, and their least width. The widest is narrowed first.
 const FLEXIBLE: [(usize, usize); 5] = [(0, 24), (1, 6), (3, 12), (6, 8), (8, 12)];
 
 const GAP: usize = 2;
 
-/// The lines of a table, its heading first; columns in which nothing stands are left out.
+/// The lines of a table with its heading. Empty columns are left out.
 pub(super) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
     let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| {
         let widest = rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);

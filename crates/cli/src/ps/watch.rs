@@ -5,77 +5,77 @@ use std::{
     time::Duration,
 };
 
-use rescind_console::shims::{Directories, Follow, Found, News, Told};
+use rescind_console::shims::{Directories, Follow, FollowEvent, FoundSessions, SessionUpdate};
 use rescind_feed::Request;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
     Arguments, document,
-    live::{Live, One},
+    live::{LiveSession, LiveSessions},
     row::{Row, method, state},
-    say_all, table,
+    table, write_lines,
 };
 use crate::{
     failure::Failure,
-    fleet::{self, speak},
+    fleet::{self, report},
     screen::{Screen, clean, fitted},
 };
 
-/// What is said until every session has answered, or has not.
+/// Shown until every session has answered or failed to.
 const LOOKING: &str = "looking for sessions…";
 
-/// How often a table is drawn anew.
+/// How often the table is redrawn.
 const REDRAW: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // Says what is wrong with the directory or the name before it begins.
+    // Reports a bad directory or session name before it starts.
     fleet::shims(arguments.selection.session.as_deref())?;
-    let mut watch = Watch { arguments, live: Live::default(), found: None, drawn: 0 };
+    let mut watch = WatchView { arguments, live: LiveSessions::default(), found: None, drawn: 0 };
     let mut follow = Follow::new(Directories::of_this_user(), Default::default());
     let on_terminal = Screen::now().size.is_some() && !arguments.json;
     let mut redraw = interval(REDRAW);
     redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let shown = tokio::select! {
-            news = follow.next() => match news {
-                Some(news) => watch.take(news, on_terminal),
+            event = follow.next() => match event {
+                Some(event) => watch.apply(event, on_terminal),
                 None => return Ok(()),
             },
             _ = redraw.tick(), if on_terminal => watch.draw(),
         };
         if shown.is_err() {
-            // Whoever reads has had enough.
+            // The reader has closed stdout.
             return Ok(());
         }
     }
 }
 
-struct Watch<'a> {
+struct WatchView<'a> {
     arguments: &'a Arguments,
-    live: Live,
-    /// The sessions that are there, once that is known.
-    found: Option<Found>,
-    /// Lines that stand on the screen.
+    live: LiveSessions,
+    /// The sessions found, once known.
+    found: Option<FoundSessions>,
+    /// Lines drawn on the screen.
     drawn: usize,
 }
 
-impl Watch<'_> {
-    fn take(&mut self, news: News, on_terminal: bool) -> io::Result<()> {
-        let (session, told) = match news {
-            News::Found(found) => {
+impl WatchView<'_> {
+    fn apply(&mut self, event: FollowEvent, on_terminal: bool) -> io::Result<()> {
+        let (session, update) = match event {
+            FollowEvent::Sessions(found) => {
                 self.live.keep(&found.sessions);
                 self.found = Some(found);
                 return Ok(());
             }
-            News::Of { session, told } => (session, told),
+            FollowEvent::Update { session, update } => (session, update),
         };
         if self.arguments.selection.session.as_ref().is_some_and(|wanted| *wanted != session) {
             return Ok(());
         }
-        let lines: Vec<String> = match told {
-            Told::Event(message) => match message.event() {
+        let lines: Vec<String> = match update {
+            SessionUpdate::Event(message) => match message.event() {
                 Ok(event) => {
-                    let changed = self.live.take(&session, event, Instant::now());
+                    let changed = self.live.apply(&session, event, Instant::now());
                     match self.arguments.json {
                         true => document::event(&session, &message.data).into_iter().collect(),
                         false => {
@@ -85,37 +85,37 @@ impl Watch<'_> {
                 }
                 Err(error) => vec![format!("{session}  {}", clean(&error.to_string()))],
             },
-            Told::Lost(error) => {
+            SessionUpdate::Lost(error) => {
                 let words = error.to_string();
                 match (self.live.lose(&session, error), self.arguments.json) {
                     (true, true) => document::lost(&session, &words).into_iter().collect(),
                     (true, false) if self.arguments.lists_silent() => vec![format!("{session}  {}", clean(&words))],
                     (true, false) if on_terminal => Vec::new(),
                     (true, false) => {
-                        speak(&format!("{session}: {}", clean(&words)));
+                        report(&format!("{session}: {}", clean(&words)));
                         Vec::new()
                     }
                     (false, _) => Vec::new(),
                 }
             }
         };
-        if on_terminal || lines.is_empty() { Ok(()) } else { say_all(&lines) }
+        if on_terminal || lines.is_empty() { Ok(()) } else { write_lines(&lines) }
     }
 
-    /// A line for a request that began, changed its state or learnt of its cancel.
+    /// The line of a request that began, or whose state or receipt changed.
     fn line(&self, session: &str, before: &Option<Request>, after: &Request) -> Option<String> {
         if !self.matches(after, after.settled.as_ref().map_or(u64::MAX, |settled| settled.at)) {
             return None;
         }
-        // What had ended before it was first seen is no news.
+        // Requests that had ended before they were first seen are not reported.
         if before.is_none() && !after.is_open() && !self.arguments.recent {
             return None;
         }
-        let told = |request: &Request| (state(request), request.cancel.as_ref().map(|cancel| cancel.words.clone()));
-        if before.as_ref().is_some_and(|before| told(before) == told(after)) {
+        let reported = |request: &Request| (state(request), request.cancel.as_ref().map(|cancel| cancel.words.clone()));
+        if before.as_ref().is_some_and(|before| reported(before) == reported(after)) {
             return None;
         }
-        let (state, words) = told(after);
+        let (state, words) = reported(after);
         let mut line = format!("{session}/{}  {}  {state}", clean(&after.label()), method(after));
         if let Some(words) = words {
             line.push_str("  ");
@@ -124,7 +124,7 @@ impl Watch<'_> {
         Some(line)
     }
 
-    /// What a shim would have left out, had it been asked for a listing.
+    /// Whether the selection includes a request; `now` is its session's clock.
     fn matches(&self, request: &Request, now: u64) -> bool {
         let selection = &self.arguments.selection;
         let age = u128::from(now.saturating_sub(request.since));
@@ -159,19 +159,19 @@ impl Watch<'_> {
         let (mut rows, mut silent, mut answered, mut is_empty) = (Vec::new(), Vec::new(), 0, true);
         for (name, one) in self.live.sessions() {
             let copy = match one {
-                One::Lost(error) if self.arguments.lists_silent() => {
+                LiveSession::Lost(error) if self.arguments.lists_silent() => {
                     rows.push(Row::of_error(name, error));
                     continue;
                 }
-                One::Lost(error) => {
+                LiveSession::Lost(error) => {
                     silent.push(format!("{name}: {}; its requests are not listed", clean(&error.to_string())));
                     continue;
                 }
-                One::Told(copy) => copy,
+                LiveSession::SessionUpdate(copy) => copy,
             };
             answered += 1;
             let clock = copy.clock(now);
-            let ended = self.arguments.recent || self.arguments.state.contains(&super::Stage::Ended);
+            let ended = self.arguments.recent || self.arguments.state.contains(&super::StateArg::Ended);
             let shown = copy.requests().filter(|request| (ended || request.is_open()) && self.matches(request, clock));
             let before = rows.len();
             rows.extend(shown.map(|request| Row::of_request(name, &copy.session, request, clock)));
@@ -183,12 +183,12 @@ impl Watch<'_> {
         }
         let words = if is_empty { self.nothing(answered) } else { None };
         let lines = if rows.is_empty() { Vec::new() } else { table::lines(&rows, screen) };
-        // Lines are counted to draw over them: none may wrap. Those of the table fit already.
+        // Lines are counted to draw over them, so none may wrap. Those of the table fit already.
         let words = words.into_iter().chain(silent).map(|line| fitted(&line, columns));
         lines.into_iter().chain(words).collect()
     }
 
-    /// What to say while no request is shown: nothing that is not known yet.
+    /// The message while no request is shown. It claims nothing before every session has answered.
     fn nothing(&self, answered: usize) -> Option<String> {
         let is_meant =
             |session: &&String| self.arguments.selection.session.as_ref().is_none_or(|wanted| wanted == *session);

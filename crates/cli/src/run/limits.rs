@@ -1,10 +1,10 @@
-//! Values of flags that limit something: clocks and sizes.
+//! Values of flags that set limits: durations and sizes.
 
 use std::time::Duration;
 
 use rescind_proto::{link::Clock, relay::ClockRule};
 
-/// `10s`, `tools/call=2m` or `tools/call:slow_tool=10m`, before it is known for which clock.
+/// `10s`, `tools/call=2m` or `tools/call:slow_tool=10m`, for either clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LimitArg {
     method: Option<Box<str>>,
@@ -14,18 +14,18 @@ pub(super) struct LimitArg {
 
 impl LimitArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        // A tool's name may hold anything, so the duration is what follows the last `=`.
+        // A tool's name may contain `=`, so the duration follows the last one.
         let (request, limit) = match text.rsplit_once('=') {
             Some((request, limit)) => (Some(request), limit),
             None => (None, text),
         };
         let limit = duration(limit)?;
         if limit.is_zero() {
-            return Err("must be longer than nothing".into());
+            return Err("must be longer than zero".into());
         }
         let (method, name) = match request.map(|request| request.split_once(':').unwrap_or((request, ""))) {
             None => (None, None),
-            Some(("", _)) => return Err("names no method before the `=`; write METHOD=DURATION".into()),
+            Some(("", _)) => return Err("has no method before the `=`; write METHOD=DURATION".into()),
             Some((method, "")) => (Some(method.into()), None),
             Some((method, name)) => (Some(method.into()), Some(name.into())),
         };
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_says_nothing_is_refused() {
+    fn an_invalid_limit_is_refused() {
         for text in ["", "10", "s", "0s", "=10s", ":x=10s", "tools/call=", "-1s"] {
             assert!(LimitArg::parse(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
-    fn patience_may_have_no_end() {
+    fn finish_may_be_never() {
         assert_eq!(FinishArg::parse("never"), Ok(FinishArg(None)));
         assert_eq!(FinishArg::parse("2m"), Ok(FinishArg(Some(Duration::from_secs(120)))));
         assert!(FinishArg::parse("ever").is_err());

@@ -1,4 +1,4 @@
-//! The flags that pin a dialect.
+//! The values of `--protocol` and `--server-protocol`.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use rescind_proto::dialect::{Dialect, lsp};
 
 use super::dialect_file;
 
-/// What `--protocol` and `--server-protocol` take.
+/// The dialect of a side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// Learnt from what passes. `mcp` and `acp` mean this too: their handshake says the revision.
+    /// Detected from the messages. `mcp` and `acp` mean this too, since their handshake names the revision.
     Detected,
-    /// This one, whatever passes.
+    /// Fixed.
     Pinned(&'static Dialect),
 }
 
@@ -25,7 +25,7 @@ impl Protocol {
             }
             name => Dialect::by_name(name).map(Self::Pinned).ok_or_else(|| {
                 let known: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name).collect();
-                format!("no such protocol; auto, mcp, acp, a FILE.json, or one of {}", known.join(", "))
+                format!("unknown protocol; use auto, mcp, acp, a FILE.json, or one of {}", known.join(", "))
             }),
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_protocol_is_told_the_known_ones() {
+    fn an_unknown_protocol_lists_the_known_ones() {
         let error = Protocol::parse("smtp").unwrap_err();
         assert!(error.contains("acp-rfd-2025-11-13"), "{error}");
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::mpsc, thread};
 
 use rescind_console::{
     Recording,
-    shims::{Directories, Query, Shim},
+    shims::{Directories, ListingQuery, Shim},
 };
 use rescind_feed::{CancelOrder, Changes, End, Ended, Event, Outcome, Request, SettledHow, Side, Snapshot, State};
 use rescind_testkit::puppet::Rig;
@@ -125,7 +125,7 @@ fn follow(rig: &mut Rig) -> (mpsc::Receiver<()>, thread::JoinHandle<Vec<Request>
 fn shim_of(rig: &mut Rig) -> Shim {
     // A link on which something passes has its socket.
     rig.expect_client_hears_nothing();
-    let mut shims = Directories::at(rig.sockets.clone()).look().unwrap().shims;
+    let mut shims = Directories::at(rig.sockets.clone()).scan().unwrap().shims;
     assert_eq!(shims.len(), 1);
     shims.remove(0)
 }
@@ -136,7 +136,7 @@ fn stop(rig: &mut Rig) -> impl FnOnce(&str) + use<> {
     move |id| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let query = Query { id: Some(id.to_owned()), ..Query::default() };
+            let query = ListingQuery { id: Some(id.to_owned()), ..ListingQuery::default() };
             let key = shim.requests(&query).await.unwrap().requests[0].key.clone();
             let order = CancelOrder { requests: vec![key], reason: Some("by hand".into()) };
             assert!(shim.cancel(&order).await.unwrap().requests[0].accepted);
@@ -297,10 +297,10 @@ fn whatever_is_no_recording_is_refused_by_name() {
     let path = file.to_str().unwrap();
     let hint = "hint: name a file that `rescind run --record` has written\n";
     for (text, why) in [
-        ("", "is no recording"),
-        ("shopping list\n", "is no recording"),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, "is no recording"),
-        (r#"{"rescind":"recording","version":7}"#, "is a recording of version 7, and only version 1 can be read"),
+        ("", "is not a recording"),
+        ("shopping list\n", "is not a recording"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, "is not a recording"),
+        (r#"{"rescind":"recording","version":7}"#, "is a recording of version 7; this program reads version 1"),
     ] {
         std::fs::write(&file, text).unwrap();
         let (said, code) = shim::run_to_end(&["console", "--no-open", path]);

@@ -61,7 +61,7 @@ fn a_directory_that_is_open_to_others_is_refused_and_left_as_it_is() {
         let loose = folder.path().join(format!("{mode:o}"));
         fs::create_dir(&loose).unwrap();
         fs::set_permissions(&loose, fs::Permissions::from_mode(mode)).unwrap();
-        expect_unlisted(&loose, "is open to others");
+        expect_unlisted(&loose, "is open to other users");
         assert_eq!(fs::metadata(&loose).unwrap().permissions().mode() & 0o7777, mode);
         assert_eq!(names(&loose), [""; 0]);
     }
@@ -78,7 +78,7 @@ fn a_directory_that_is_a_symbolic_link_or_none_is_refused() {
     symlink(folder.path().join("nowhere"), folder.path().join("dangling")).unwrap();
     expect_unlisted(&folder.path().join("dangling"), "symbolic link");
     fs::write(folder.path().join("file"), "").unwrap();
-    expect_unlisted(&folder.path().join("file"), "no directory");
+    expect_unlisted(&folder.path().join("file"), "not a directory");
     expect_unlisted(&folder.path().join("no/where"), "No such file");
     assert_eq!(names(&real), [""; 0]);
     assert!(!folder.path().join("nowhere").exists());
@@ -94,7 +94,7 @@ fn a_directory_of_another_user_is_refused() {
         println!("left out: only root can give a directory to another user");
         return;
     }
-    expect_unlisted(&theirs, "belongs to somebody else");
+    expect_unlisted(&theirs, "belongs to another user");
 }
 
 #[test]

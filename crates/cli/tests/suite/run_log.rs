@@ -164,7 +164,7 @@ fn a_log_file_of_another_user_is_refused_and_left_as_it_is() {
     let path = file.to_str().unwrap();
     let (said, code) = shim::run_to_end(&["run", "--log", "trace", "--log-file", path, "true"]);
     assert_eq!(code, 125, "{said}");
-    assert_eq!(said, format!("error: {path}: belongs to somebody else, who could read it\nhint: name a new file\n"));
+    assert_eq!(said, format!("error: {path}: belongs to another user, who could read it\nhint: name a new file\n"));
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o666);
     assert_eq!(fs::read_to_string(&file).unwrap(), "theirs\n");
 }
@@ -307,7 +307,7 @@ fn a_pipe_without_a_reader_is_no_log_file() {
     assert_eq!(code, 125, "{said}");
     assert_eq!(
         said,
-        format!("error: {path}: a pipe that has no reader\nhint: start its reader first, or name a file\n")
+        format!("error: {path}: is a pipe without a reader\nhint: start its reader first, or name a file\n")
     );
     // With one it is a log file as any other.
     let reader = fifo.clone();

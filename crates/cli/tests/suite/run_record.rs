@@ -86,13 +86,16 @@ fn record_overwrites_a_recording_and_nothing_else() {
     assert_eq!(code, 125);
     assert_eq!(
         said,
-        format!("error: {notes}: exists and is no recording\nhint: name a new file, or remove this one\n")
+        format!("error: {notes}: exists and is not a recording\nhint: name a new file, or remove this one\n")
     );
     assert_eq!(fs::read_to_string(&notes).unwrap(), "do not lose this");
     let link = path("link");
     std::os::unix::fs::symlink(&recording, &link).unwrap();
     let (said, code) = run(&link);
-    assert_eq!((said, code), (format!("error: {link}: is a symbolic link\nhint: name the file itself\n"), 125));
+    assert_eq!(
+        (said, code),
+        (format!("error: {link}: is a symbolic link\nhint: give the path of the file itself\n"), 125)
+    );
     let (said, code) = run(&path("no/such/folder"));
     assert_eq!(code, 125, "{said}");
 }

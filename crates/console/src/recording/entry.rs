@@ -13,17 +13,17 @@ use rescind_proto::{
     side::Side,
 };
 
-use super::line::Line;
+use super::line::RecordedLine;
 
-/// What a peer chose is cut at this many bytes, as a shim does.
+/// Text that a peer chose is cut at this many bytes, as in a shim.
 const MAX_TEXT: usize = 1024;
 
-/// Messages that are remembered of one request, the first and as many of the last.
-const MANY: usize = 100;
+/// The most first messages, and the most last messages, kept of one request.
+const MAX_MESSAGES: usize = 100;
 
-/// Where a line stands.
+/// The position of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LinePosition {
     pub(super) offset: u64,
     /// In bytes, without the line break.
     pub(super) length: usize,
@@ -31,9 +31,9 @@ pub(super) struct Place {
     pub(super) number: u64,
 }
 
-/// A request, as far as the recording has been read.
+/// A request, as far as it has been read.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RequestEntry {
     pub(super) key: String,
     pub(super) from: Side,
     pub(super) id: RequestId,
@@ -50,15 +50,15 @@ pub(super) struct Entry {
     /// The other side's answer.
     pub(super) answer: Option<ObservedAnswer>,
     pub(super) is_stuck: bool,
-    /// Who it is on its requester's link, and on the other.
+    /// Its key on its requester's link, and on the other link.
     pub(super) near: Option<RequestKey>,
     pub(super) far: Option<RequestKey>,
-    first: Vec<Place>,
-    last: VecDeque<Place>,
+    first: Vec<LinePosition>,
+    last: VecDeque<LinePosition>,
 }
 
-impl Entry {
-    pub(super) fn new(key: String, from: Side, id: RequestId, upstream: RequestId, line: &Line<'_>) -> Self {
+impl RequestEntry {
+    pub(super) fn new(key: String, from: Side, id: RequestId, upstream: RequestId, line: &RecordedLine<'_>) -> Self {
         Self {
             key,
             from,
@@ -82,23 +82,23 @@ impl Entry {
         }
     }
 
-    /// A message about it stands there.
-    pub(super) fn note(&mut self, place: Place) {
-        if self.first.last() == Some(&place) || self.last.back() == Some(&place) {
+    /// Records the position of a message about it.
+    pub(super) fn note(&mut self, position: LinePosition) {
+        if self.first.last() == Some(&position) || self.last.back() == Some(&position) {
             return;
         }
-        if self.first.len() < MANY {
-            self.first.push(place);
+        if self.first.len() < MAX_MESSAGES {
+            self.first.push(position);
         } else {
-            self.last.push_back(place);
-            if self.last.len() > MANY {
+            self.last.push_back(position);
+            if self.last.len() > MAX_MESSAGES {
                 self.last.pop_front();
             }
         }
     }
 
-    /// The shim's word about its cancel; `dialect` is what whoever works on it speaks.
-    pub(super) fn receive(&mut self, line: &Line<'_>, dialect: &Dialect) {
+    /// Handles a receipt. `dialect` is that of the side that works on the request.
+    pub(super) fn receive_receipt(&mut self, line: &RecordedLine<'_>, dialect: &Dialect) {
         let Some(outcome) = line.outcome.as_deref().and_then(outcome) else { return };
         self.cancel = Some(Cancel {
             cause: line.cause.as_deref().unwrap_or_default().to_owned(),
@@ -119,8 +119,8 @@ impl Entry {
         });
     }
 
-    /// The shim's word about its end.
-    pub(super) fn settle(&mut self, line: &Line<'_>) {
+    /// Handles its end for its requester.
+    pub(super) fn settle(&mut self, line: &RecordedLine<'_>) {
         let how = match (line.how.as_deref(), self.answer.map(|answered| answered.answer)) {
             (Some("answered_here"), _) => SettledHow::AnsweredHere,
             (Some("silent"), _) => SettledHow::Silent,
@@ -135,7 +135,7 @@ impl Entry {
         self.settled = Some(Settled { at: line.t, how, code });
     }
 
-    /// The server has ended: nothing is worked on any more.
+    /// Handles the end of the server, after which nothing is worked on.
     pub(super) const fn end(&mut self) {
         self.is_stuck = false;
     }
@@ -150,8 +150,8 @@ impl Entry {
         }
     }
 
-    /// It as a record, and where its messages stand.
-    pub(super) fn into_record(self) -> (Request, Vec<Place>) {
+    /// Its record, and the positions of its messages.
+    pub(super) fn into_record(self) -> (Request, Vec<LinePosition>) {
         let late = (self.late.answers + self.late.notices > 0).then_some(self.late);
         let request = Request {
             state: self.state(),
@@ -169,7 +169,7 @@ impl Entry {
             deadline: None,
             progress: self.progress,
             task: self.task,
-            cancel: self.cancel.map(|cancel| cancel.told(late.as_ref(), false)),
+            cancel: self.cancel.map(|cancel| cancel.with_words(late.as_ref(), false)),
             settled: self.settled,
             late,
         };
@@ -177,7 +177,7 @@ impl Entry {
     }
 }
 
-/// Text of a peer's, cut.
+/// Text that a peer chose, cut.
 pub(super) fn text(text: &str) -> String {
     if text.len() <= MAX_TEXT { text.to_owned() } else { format!("{}…", cut(text, MAX_TEXT)) }
 }

@@ -1,4 +1,4 @@
-//! One line of a recording, as it stands there.
+//! One parsed line of a recording.
 
 use std::{borrow::Cow, time::UNIX_EPOCH};
 
@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 
 use super::RecordingError;
 
-/// The version of the schema that is read here.
+/// The version of the schema that this module reads.
 const VERSION: u64 = 1;
 
 /// The first line.
 #[derive(Debug, Deserialize)]
-pub(super) struct Heading {
+pub(super) struct HeaderLine {
     rescind: String,
     version: u64,
     #[serde(default)]
@@ -29,26 +29,26 @@ pub(super) struct Heading {
     pub(super) pid: u32,
     #[serde(default)]
     pub(super) command: Vec<String>,
-    protocol: Option<Protocol>,
+    protocol: Option<PinnedDialects>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Protocol {
+struct PinnedDialects {
     client: String,
     server: String,
 }
 
-impl Heading {
+impl HeaderLine {
     pub(super) fn read(text: &[u8]) -> Result<Self, RecordingError> {
-        let heading: Self = serde_json::from_slice(text).map_err(|_| RecordingError::NotARecording)?;
-        match (heading.rescind.as_str(), heading.version) {
-            ("recording", VERSION) => Ok(heading),
+        let header: Self = serde_json::from_slice(text).map_err(|_| RecordingError::NotARecording)?;
+        match (header.rescind.as_str(), header.version) {
+            ("recording", VERSION) => Ok(header),
             ("recording", version) => Err(RecordingError::Version(version)),
             _ => Err(RecordingError::NotARecording),
         }
     }
 
-    /// What each side was pinned to; none where it was detected, or is a table of the user's own.
+    /// The dialect of each side, if it was pinned to a known one.
     pub(super) fn dialects(&self) -> Sides<Option<&'static Dialect>> {
         let named = |name: &str| Dialect::by_name(name);
         self.protocol.as_ref().map_or_else(Sides::default, |protocol| Sides {
@@ -57,7 +57,7 @@ impl Heading {
         })
     }
 
-    /// When its clock began, in microseconds since 1970; zero where that cannot be read.
+    /// When its clock began, in microseconds since 1970; zero if that is missing.
     pub(super) fn started(&self) -> u64 {
         let started = humantime::parse_rfc3339(&self.started).ok();
         let since = started.and_then(|started| started.duration_since(UNIX_EPOCH).ok());
@@ -65,9 +65,9 @@ impl Heading {
     }
 }
 
-/// Every other line; members that this reader has no use for are passed over.
+/// Every other line. Members that are not needed are skipped.
 #[derive(Debug, Deserialize)]
-pub(super) struct Line<'a> {
+pub(super) struct RecordedLine<'a> {
     pub(super) t: u64,
     #[serde(borrow)]
     pub(super) kind: Cow<'a, str>,
@@ -107,8 +107,8 @@ pub(super) struct Line<'a> {
     pub(super) signal: Option<i32>,
 }
 
-impl<'a> Line<'a> {
-    /// `None` where it is damaged.
+impl<'a> RecordedLine<'a> {
+    /// `None` if it is damaged.
     pub(super) fn read(text: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
     }
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The request that the line is about: who sent it, and its id as that side knows it.
+    /// The request that the line is about: its sender, and its sender's id for it.
     pub(super) fn request(&self) -> Option<(Side, RequestId)> {
         Some((side(self.from.as_deref()?)?, RequestId::from_json(self.id?.get().as_bytes())?))
     }

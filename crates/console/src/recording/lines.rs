@@ -1,47 +1,47 @@
-//! The lines of a file of any size, one at a time.
+//! Reads the lines of a file of any size, one at a time.
 
 use std::io::{self, BufRead};
 
-use super::entry::Place;
+use super::entry::LinePosition;
 
-/// The longest line that is read, in bytes: the longest message that a shim takes by default, written as JSON.
-pub(super) const LONGEST: usize = 160 << 20;
+/// The longest line that is read, in bytes: the longest message that a shim accepts by default, escaped as JSON.
+pub(super) const MAX_LINE: usize = 160 << 20;
 
-/// Beyond this a buffer is not kept for the next line.
-const ROOM: usize = 1 << 20;
+/// The buffer capacity kept for the next line.
+const KEPT_CAPACITY: usize = 1 << 20;
 
 /// What was read.
 #[derive(Debug)]
-pub(super) enum Read<'a> {
-    /// A line without its line break, and where it stands.
-    Line {
+pub(super) enum LineRead<'a> {
+    /// A line without its line break, and its position.
+    RecordedLine {
         text: &'a [u8],
-        place: Place,
-        /// Its line break is there.
+        position: LinePosition,
+        /// It ends with a line break.
         is_whole: bool,
     },
-    /// A line of more than [`LONGEST`] bytes.
+    /// A line of more than [`MAX_LINE`] bytes.
     TooLong,
 }
 
-/// Reads lines and counts where they stand.
+/// Reads lines and tracks their positions.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     input: R,
     buffer: Vec<u8>,
     offset: u64,
     number: u64,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineReader<R> {
     pub(super) const fn new(input: R) -> Self {
         Self { input, buffer: Vec::new(), offset: 0, number: 0 }
     }
 
     /// The next line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Read<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<LineRead<'_>>> {
         self.buffer.clear();
-        self.buffer.shrink_to(ROOM);
+        self.buffer.shrink_to(KEPT_CAPACITY);
         let offset = self.offset;
         let mut too_long = false;
         let is_whole = loop {
@@ -52,7 +52,7 @@ impl<R: BufRead> Lines<R> {
             };
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let piece = &bytes[..end.unwrap_or(bytes.len())];
-            too_long |= self.buffer.len() + piece.len() > LONGEST;
+            too_long |= self.buffer.len() + piece.len() > MAX_LINE;
             if !too_long {
                 self.buffer.extend_from_slice(piece);
             }
@@ -68,9 +68,9 @@ impl<R: BufRead> Lines<R> {
         }
         self.number += 1;
         if too_long {
-            return Ok(Some(Read::TooLong));
+            return Ok(Some(LineRead::TooLong));
         }
-        let place = Place { offset, length: self.buffer.len(), number: self.number };
-        Ok(Some(Read::Line { text: &self.buffer, place, is_whole }))
+        let position = LinePosition { offset, length: self.buffer.len(), number: self.number };
+        Ok(Some(LineRead::RecordedLine { text: &self.buffer, position, is_whole }))
     }
 }

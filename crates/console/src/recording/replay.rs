@@ -1,7 +1,7 @@
-//! The course of a recording: lines go in, requests come out.
+//! Turns the lines of a recording into requests.
 //!
-//! A request has two faces, as in the shim: on the link of whoever sent it, under its own id, and on the other link
-//! under the id that it has there. The line that opens it names both.
+//! A request appears twice, as in the shim: on its requester's link under the requester's id, and on the other link under
+//! the upstream id. The line that opens it names both.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -16,30 +16,30 @@ use rescind_proto::{
 };
 
 use super::{
-    entry::{Entry, Place, text},
-    line::Line,
+    entry::{LinePosition, RequestEntry, text},
+    line::RecordedLine,
 };
 
-/// Requests among which one of an id that was used again is looked for.
-const FAR_BACK: usize = 1000;
+/// How many requests back to look for an earlier one with the same id.
+const MAX_LOOK_BACK: usize = 1000;
 
-/// What has been read so far.
+/// The state after the lines read so far.
 #[derive(Debug)]
 pub(super) struct Replay {
     /// By the side of the shim.
-    links: Sides<Link>,
-    /// By the number of their opening.
-    entries: BTreeMap<u64, Entry>,
+    links: Sides<LinkReplay>,
+    /// By the number of their `opened` line.
+    entries: BTreeMap<u64, RequestEntry>,
     opened: Sides<u64>,
     next: u64,
-    /// The newest under each id of each side.
+    /// The newest request of each id and side.
     newest: HashMap<(Side, RequestId), u64>,
-    /// Those that have not been seen on the other link, under the ids that they will have there.
+    /// Requests not seen on the other link yet, by their upstream ids.
     awaited: HashMap<(Side, RequestId), u64>,
-    /// Where the message stands that arrived last, and the requests that it held.
-    arrived: Option<Place>,
-    fresh: Vec<RequestKey>,
-    /// Settled ones, the first that settled first.
+    /// The position of the last message received, and the requests in it.
+    arrived: Option<LinePosition>,
+    just_arrived: Vec<RequestKey>,
+    /// Settled requests, in the order in which they settled.
     settled: VecDeque<u64>,
     keep: usize,
     pub(super) left_out: u64,
@@ -50,7 +50,7 @@ pub(super) struct Replay {
 
 /// One link of the shim.
 #[derive(Debug)]
-struct Link {
+struct LinkReplay {
     monitor: Monitor,
     known: HashMap<RequestKey, u64>,
 }
@@ -59,7 +59,7 @@ impl Replay {
     pub(super) fn new(dialects: Sides<Option<&'static Dialect>>, keep: usize) -> Self {
         let link = |side| {
             let monitor = Monitor::new(MonitorConfig { dialect: dialects[side], ..MonitorConfig::default() });
-            Link { monitor, known: HashMap::new() }
+            LinkReplay { monitor, known: HashMap::new() }
         };
         Self {
             links: Sides::from_fn(link),
@@ -69,7 +69,7 @@ impl Replay {
             newest: HashMap::new(),
             awaited: HashMap::new(),
             arrived: None,
-            fresh: Vec::new(),
+            just_arrived: Vec::new(),
             settled: VecDeque::new(),
             keep,
             left_out: 0,
@@ -79,14 +79,14 @@ impl Replay {
         }
     }
 
-    /// The next line.
-    pub(super) fn take(&mut self, line: &Line<'_>, place: Place) {
+    /// Handles the next line.
+    pub(super) fn receive(&mut self, line: &RecordedLine<'_>, position: LinePosition) {
         self.now = self.now.max(line.t);
         match &*line.kind {
-            "frame" => self.take_frame(line, place),
+            "frame" => self.receive_frame(line, position),
             "opened" => self.open(line),
             "settled" => self.settle(line),
-            "receipt" => self.receive(line),
+            "receipt" => self.receive_receipt(line),
             "stuck" => {
                 if let Some(entry) = self.named(line) {
                     entry.is_stuck = true;
@@ -103,14 +103,14 @@ impl Replay {
                     (None, Some(signal)) => End::Signal(signal),
                     (None, None) => End::Unknown,
                 };
-                self.entries.values_mut().for_each(Entry::end);
+                self.entries.values_mut().for_each(RequestEntry::end);
             }
             "end" => self.is_complete = true,
             _ => {}
         }
     }
 
-    /// How the session ended: known only of a complete recording.
+    /// How the session ended. Known only if the recording is complete.
     pub(super) const fn end(&self) -> End {
         if self.is_complete { self.end } else { End::Unknown }
     }
@@ -127,11 +127,11 @@ impl Replay {
     }
 
     /// The requests, in the order of their opening.
-    pub(super) fn into_requests(self) -> Vec<(Request, Vec<Place>)> {
-        self.entries.into_values().map(Entry::into_record).collect()
+    pub(super) fn into_requests(self) -> Vec<(Request, Vec<LinePosition>)> {
+        self.entries.into_values().map(RequestEntry::into_record).collect()
     }
 
-    fn take_frame(&mut self, line: &Line<'_>, place: Place) {
+    fn receive_frame(&mut self, line: &RecordedLine<'_>, position: LinePosition) {
         let Some(bytes) = line.frame() else { return };
         let (link, from) = match line.hop.as_deref() {
             Some("from_client") => (Side::Client, Side::Client),
@@ -140,21 +140,21 @@ impl Replay {
             Some("to_server") => (Side::Server, Side::Client),
             Some(_) | None => return,
         };
-        let arrived = (link == from).then_some(place);
+        let arrived = (link == from).then_some(position);
         if arrived.is_some() {
-            self.fresh.clear();
+            self.just_arrived.clear();
             self.arrived = arrived;
         }
         let at = Instant::after_origin(core::time::Duration::from_micros(self.now));
         self.links[link].monitor.handle_input(at, from, &bytes);
         while let Some(event) = self.links[link].monitor.poll_event() {
-            self.take_event(link, &event, arrived);
+            self.receive_event(link, &event, arrived);
         }
     }
 
-    fn take_event(&mut self, link: Side, event: &MonitorEvent, arrived: Option<Place>) {
+    fn receive_event(&mut self, link: Side, event: &MonitorEvent, arrived: Option<LinePosition>) {
         let request = match event {
-            MonitorEvent::Opened { request, .. } if request.from == link => return self.fresh.push(*request),
+            MonitorEvent::Opened { request, .. } if request.from == link => return self.just_arrived.push(*request),
             MonitorEvent::Opened { request, .. } => return self.reached(link, *request),
             MonitorEvent::Progress { request, .. }
             | MonitorEvent::Settled { request, .. }
@@ -174,12 +174,12 @@ impl Replay {
             | MonitorEvent::Dialect { .. }
             | MonitorEvent::Ended { .. } => return,
         };
-        let Link { monitor, known } = &self.links[link];
+        let LinkReplay { monitor, known } = &self.links[link];
         let Some(entry) = known.get(&request).and_then(|number| self.entries.get_mut(number)) else { return };
-        if let Some(place) = arrived {
-            entry.note(place);
+        if let Some(position) = arrived {
+            entry.note(position);
         }
-        // What its requester's link shows of it is what the shim has said.
+        // On its requester's link, the shim's own lines count.
         let Some(view) = monitor.request(request).filter(|_| request.from != link) else { return };
         let is_over = entry.settled.is_some();
         entry.progress = view.progress.map(|progress| Progress {
@@ -193,7 +193,7 @@ impl Replay {
         if let Some(task) = view.task {
             entry.task = Some(text(task));
         }
-        // What comes for a request that is over for its requester is late, whatever the other link makes of it.
+        // What arrives after the request has ended for its requester is late, whatever the other link says.
         let late = if let MonitorEvent::Late { what, again, .. } = event {
             (is_over || *again).then_some(*what)
         } else if let MonitorEvent::Progress { .. } = event {
@@ -212,8 +212,8 @@ impl Replay {
         }
     }
 
-    /// A request was taken in: it arrived with the message before.
-    fn open(&mut self, line: &Line<'_>) {
+    /// Handles an `opened` line: the request arrived in the message before it.
+    fn open(&mut self, line: &RecordedLine<'_>) {
         let (Some((from, id)), Some(upstream)) = (line.request(), line.upstream()) else { return };
         let number = self.next;
         self.next += 1;
@@ -222,26 +222,27 @@ impl Replay {
             Side::Client => 'c',
             Side::Server => 's',
         };
-        let mut entry = Entry::new(format!("{letter}{}", self.opened[from]), from, id.clone(), upstream.clone(), line);
-        let Link { monitor, known } = &mut self.links[from];
-        let mut arrived = self.fresh.iter().copied().filter_map(|key| monitor.request(key));
+        let mut entry =
+            RequestEntry::new(format!("{letter}{}", self.opened[from]), from, id.clone(), upstream.clone(), line);
+        let LinkReplay { monitor, known } = &mut self.links[from];
+        let mut arrived = self.just_arrived.iter().copied().filter_map(|key| monitor.request(key));
         if let Some(view) = arrived.rfind(|view| *view.id == id) {
             entry.name = view.name.as_deref().map(text);
             entry.near = Some(view.key);
             known.insert(view.key, number);
-            self.arrived.into_iter().for_each(|place| entry.note(place));
+            self.arrived.into_iter().for_each(|position| entry.note(position));
         }
         self.newest.insert((from, id), number);
         self.awaited.insert((from, upstream), number);
         self.entries.insert(number, entry);
         if self.entries.len() > self.keep {
-            self.leave_one_out();
+            self.evict_one();
         }
     }
 
-    /// A request of the other side's has reached the side of this link.
+    /// Handles a request of the other side that was written to this link.
     fn reached(&mut self, link: Side, request: RequestKey) {
-        let Link { monitor, .. } = &self.links[link];
+        let LinkReplay { monitor, .. } = &self.links[link];
         let Some(view) = monitor.request(request) else { return };
         let Some(number) = self.awaited.remove(&(request.from, view.id.clone())) else { return };
         let parent = view.parent.and_then(|parent| self.links[link].known.get(&parent)).copied();
@@ -252,40 +253,41 @@ impl Replay {
         self.links[link].known.insert(request, number);
     }
 
-    fn settle(&mut self, line: &Line<'_>) {
+    fn settle(&mut self, line: &RecordedLine<'_>) {
         let Some(number) = line.request().and_then(|request| self.newest.get(&request).copied()) else { return };
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.settled.is_none()) else { return };
         entry.settle(line);
         self.settled.push_back(number);
     }
 
-    fn receive(&mut self, line: &Line<'_>) {
+    fn receive_receipt(&mut self, line: &RecordedLine<'_>) {
         let Some(request) = line.request() else { return };
-        let is_that = |entry: &Entry| entry.cancel.as_ref().is_some_and(|cancel| Some(cancel.asked) == line.asked);
+        let is_that =
+            |entry: &RequestEntry| entry.cancel.as_ref().is_some_and(|cancel| Some(cancel.asked) == line.asked);
         let Some(newest) = self.newest.get(&request).copied() else { return };
-        let is_earlier = |entry: &Entry| line.asked.is_some_and(|asked| asked < entry.since);
-        let fits = |entry: &Entry| entry.cancel.as_ref().map_or_else(|| !is_earlier(entry), |_| is_that(entry));
-        // Where its id was used again, the cancel is told from another by when it was asked for.
+        let is_earlier = |entry: &RequestEntry| line.asked.is_some_and(|asked| asked < entry.since);
+        let fits = |entry: &RequestEntry| entry.cancel.as_ref().map_or_else(|| !is_earlier(entry), |_| is_that(entry));
+        // If the id was reused, the time of the cancel identifies the request.
         let number = if self.entries.get(&newest).is_some_and(fits) {
             newest
         } else {
-            let mut back = self.entries.range(..=newest).rev().take(FAR_BACK);
+            let mut back = self.entries.range(..=newest).rev().take(MAX_LOOK_BACK);
             let found = back.find(|(_, entry)| entry.from == request.0 && entry.id == request.1 && is_that(entry));
             found.map_or(newest, |(number, _)| *number)
         };
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let link = &self.links[entry.from.other()].monitor;
         let view = entry.far.and_then(|far| link.request(far));
-        entry.receive(line, view.map_or_else(|| link.dialect(), |view| view.dialect));
+        entry.receive_receipt(line, view.map_or_else(|| link.dialect(), |view| view.dialect));
     }
 
-    fn named(&mut self, line: &Line<'_>) -> Option<&mut Entry> {
+    fn named(&mut self, line: &RecordedLine<'_>) -> Option<&mut RequestEntry> {
         let number = self.newest.get(&line.request()?)?;
         self.entries.get_mut(number)
     }
 
-    /// The request that has been over for longest is not kept; where none is over, the oldest.
-    fn leave_one_out(&mut self) {
+    /// Evicts the request that settled first, or the oldest if none has settled.
+    fn evict_one(&mut self) {
         let oldest = self.entries.keys().next().copied();
         let Some(number) = self.settled.pop_front().or(oldest) else { return };
         let Some(entry) = self.entries.remove(&number) else { return };

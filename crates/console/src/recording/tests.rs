@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use rescind_feed::{Event, Request, SettledHow, State};
 
-use super::{KEPT, Recording, RecordingError};
+use super::{MAX_REQUESTS, Recording, RecordingError};
 
 const HEADING: &str = r#"{"rescind":"recording","version":1,"program":"rescind 0.1.0","started":"2026-11-21T05:56:58.488967Z","pid":7,"command":["server"],"protocol":{"client":"auto","server":"auto"}}"#;
 const END: &str = r#"{"t":9000000,"kind":"end"}"#;
@@ -48,10 +48,10 @@ fn batches(recording: &Recording) -> Vec<Vec<Request>> {
 }
 
 #[test]
-fn damaged_lines_are_said_and_left_out() {
+fn damaged_lines_are_left_out_with_a_remark() {
     let text = format!("{HEADING}\n{}{{\"t\":5,\"ki\n\u{0}\n{}{END}\n", answered(1, 1), answered(9, 2));
     let recording = open(&text).unwrap();
-    assert_eq!(recording.remarks().collect::<Vec<_>>(), ["2 lines are damaged and left out, the first is line 8"]);
+    assert_eq!(recording.remarks().collect::<Vec<_>>(), ["2 lines are damaged, and left out; the first is line 8"]);
     assert_eq!(batches(&recording)[0].len(), 2);
 }
 
@@ -72,21 +72,21 @@ fn a_heading_alone_is_an_incomplete_recording() {
 }
 
 #[test]
-fn the_last_requests_are_kept_and_told_in_batches() {
+fn the_last_requests_are_kept_and_sent_in_batches() {
     let mut text = format!("{HEADING}\n");
     let open_line = r#"{"t":0,"kind":"opened","from":"client","id":"open","method":"m","upstream":"open"}"#;
     writeln!(text, "{open_line}").unwrap();
-    for id in 1..=KEPT as u64 + 2499 {
+    for id in 1..=MAX_REQUESTS as u64 + 2499 {
         text.push_str(&answered(id, id));
     }
     writeln!(text, "{END}").unwrap();
     let recording = open(&text).unwrap();
-    let remark = "the last 20000 requests are shown; 2500 before them are left out";
+    let remark = "only the last 20000 requests are shown; 2500 earlier ones are left out";
     assert_eq!(recording.remarks().collect::<Vec<_>>(), [remark]);
     let batches = batches(&recording);
     assert_eq!(batches[0].len(), 1001, "the one that is open and the last thousand");
     assert_eq!((batches[0][0].id.as_str(), batches[0][0].state), ("\"open\"", State::Queued));
-    assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), KEPT);
+    assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), MAX_REQUESTS);
     assert!(batches[1..].iter().all(|batch| batch.len() <= 1000));
     assert_eq!(batches[0][1000].settled.as_ref().map(|settled| settled.how), Some(SettledHow::Result));
 }

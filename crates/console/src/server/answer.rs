@@ -1,4 +1,4 @@
-//! Answers, with the headers that every one of them has.
+//! Answers, and the headers that they share.
 
 use std::{
     pin::Pin,
@@ -15,8 +15,8 @@ use rescind_feed::Problem;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// What every answer says to the browser: run nothing but our own files, talk to nobody else, keep nothing, be shown
-/// in no frame, give nothing to other sites.
+/// Headers of every answer. They tell the browser to run only our own files, connect only to this server, cache nothing,
+/// show the page in no frame, and give nothing to other sites.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -33,14 +33,14 @@ const HEADERS: [(&str, &str); 7] = [
 
 /// The body of an answer.
 #[derive(Debug)]
-pub(super) enum Content {
-    /// All of it; then nothing.
+pub(super) enum AnswerBody {
+    /// The whole body, until it is sent.
     Whole(Option<Bytes>),
     /// Pieces, until their sender is dropped.
     Stream(mpsc::Receiver<Bytes>),
 }
 
-impl Body for Content {
+impl Body for AnswerBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -63,45 +63,45 @@ impl Body for Content {
     }
 }
 
-/// An answer of that type.
-pub(super) fn of_type(kind: &'static str, body: impl Into<Bytes>) -> Response<Content> {
-    with(StatusCode::OK, kind, Content::Whole(Some(body.into())))
+/// An answer of content type `kind`.
+pub(super) fn of_type(kind: &'static str, body: impl Into<Bytes>) -> Response<AnswerBody> {
+    with(StatusCode::OK, kind, AnswerBody::Whole(Some(body.into())))
 }
 
 /// Text for a person.
-pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Content> {
-    with(status, "text/plain; charset=utf-8", Content::Whole(Some(body.into())))
+pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<AnswerBody> {
+    with(status, "text/plain; charset=utf-8", AnswerBody::Whole(Some(body.into())))
 }
 
 /// JSON for a program.
-pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response<Content> {
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response<AnswerBody> {
     match serde_json::to_vec(value) {
-        Ok(body) => with(status, "application/json", Content::Whole(Some(body.into()))),
+        Ok(body) => with(status, "application/json", AnswerBody::Whole(Some(body.into()))),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
-/// What could not be done, and what to do about it.
-pub(super) fn problem(status: StatusCode, error: impl Into<String>, hint: &str) -> Response<Content> {
+/// An error and its remedy, as JSON.
+pub(super) fn problem(status: StatusCode, error: impl Into<String>, hint: &str) -> Response<AnswerBody> {
     json(status, &Problem { error: error.into(), hint: Some(hint.to_owned()) })
 }
 
-/// Events as they come.
-pub(super) fn stream(pieces: mpsc::Receiver<Bytes>) -> Response<Content> {
-    with(StatusCode::OK, "text/event-stream", Content::Stream(pieces))
+/// A stream of events.
+pub(super) fn stream(pieces: mpsc::Receiver<Bytes>) -> Response<AnswerBody> {
+    with(StatusCode::OK, "text/event-stream", AnswerBody::Stream(pieces))
 }
 
-/// Go there instead.
-pub(super) fn see(path: &str) -> Response<Content> {
+/// A redirect.
+pub(super) fn see(path: &str) -> Response<AnswerBody> {
     let mut response = text(StatusCode::SEE_OTHER, "");
     match HeaderValue::from_str(path) {
         Ok(path) => response.headers_mut().insert("location", path),
-        Err(_) => return text(StatusCode::INTERNAL_SERVER_ERROR, "no such place\n"),
+        Err(_) => return text(StatusCode::INTERNAL_SERVER_ERROR, "invalid location\n"),
     };
     response
 }
 
-fn with(status: StatusCode, kind: &'static str, body: Content) -> Response<Content> {
+fn with(status: StatusCode, kind: &'static str, body: AnswerBody) -> Response<AnswerBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

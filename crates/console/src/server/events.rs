@@ -1,8 +1,8 @@
-//! One stream for a browser.
+//! The event stream of one browser.
 //!
-//! A piece's `id` holds the last number of every session that runs, `4711:17,4712:3`, so that a browser that reconnects
-//! with it goes on in each of them. One piece waits for the browser and one is held here; then the shims wait. So a
-//! browser that reads slowly costs two events, and one for each session.
+//! The `id` of each piece holds the last event number of every running session, `4711:17,4712:3`. A browser that
+//! reconnects sends it and resumes each session. A slow browser costs two pieces here and one event of each session; after
+//! that, the shims wait.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,68 +20,68 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::sources::Sources;
+use super::sources::SessionSources;
 use crate::{
     Recording,
-    shims::{Follow, Found, News, ShimError, Told},
+    shims::{Follow, FollowEvent, FoundSessions, SessionUpdate, ShimError},
 };
 
-/// How often a stream with nothing to tell shows that it is alive.
-const BREATH: Duration = Duration::from_secs(15);
+/// How often a stream without events sends a comment line.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Where to go on: the last number seen of each session.
+/// The last event number seen of each session.
 type Numbers = BTreeMap<String, u64>;
 
-/// The browser is gone.
-struct Closed;
+/// The browser has disconnected.
+struct BrowserGone;
 
-/// The writing end of a browser's stream.
-struct Stream {
+/// The writing end of a browser's event stream.
+struct BrowserStream {
     pieces: mpsc::Sender<Bytes>,
-    /// Of the sessions that the browser takes for running.
+    /// Of the sessions that the browser shows as running.
     numbers: Numbers,
     fleet: Fleet,
 }
 
-/// What is known of the sessions beyond what each tells of itself.
+/// What is known about the sessions apart from their own events.
 #[derive(Debug, Default)]
 struct Fleet {
-    found: Found,
-    /// Those of which something is known, if only that they do not answer.
+    found: FoundSessions,
+    /// Sessions that have answered, or failed to.
     known: BTreeSet<String>,
-    /// Those that are there and do not answer, and why.
+    /// Sessions that do not answer, and why.
     silent: BTreeMap<String, String>,
-    /// What the browser was told last.
-    told: String,
+    /// The last summary sent to the browser.
+    sent: String,
 }
 
-/// What a page says of them.
+/// The summary for the page.
 #[derive(Serialize)]
-struct Summary<'a> {
-    /// How many were found of which nothing is known yet.
+struct FleetSummary<'a> {
+    /// How many sessions were found but have not answered yet.
     pending: usize,
     silent: &'a BTreeMap<String, String>,
     unused: &'a [String],
 }
 
 impl Fleet {
-    /// What is new to tell, if anything is.
-    fn news(&mut self) -> Option<&str> {
-        let Self { found: Found { sessions, unused }, known, silent, told } = self;
+    /// Returns the summary if it has changed.
+    fn summary(&mut self) -> Option<&str> {
+        let Self { found: FoundSessions { sessions, unused }, known, silent, sent } = self;
         known.retain(|session| sessions.contains(session));
         silent.retain(|session, _| sessions.contains(session));
-        let summary = Summary { pending: sessions.len() - known.len(), silent, unused };
+        let summary = FleetSummary { pending: sessions.len() - known.len(), silent, unused };
         let summary = serde_json::to_string(&summary).unwrap_or_default();
-        if summary == *told {
+        if summary == *sent {
             return None;
         }
-        *told = summary;
-        Some(told)
+        *sent = summary;
+        Some(sent)
     }
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct PieceData<'a> {
     session: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a RawValue>,
@@ -89,10 +89,10 @@ struct Data<'a> {
     why: Option<&'a str>,
 }
 
-/// Everything that happens from now on, in pieces for one browser, going on after `last_seen`, the id of a piece.
-pub(super) fn open(sources: Arc<Sources>, last_seen: &str) -> mpsc::Receiver<Bytes> {
+/// Opens the event stream of one browser, which resumes after the piece with the id `last_seen`.
+pub(super) fn open(sources: Arc<SessionSources>, last_seen: &str) -> mpsc::Receiver<Bytes> {
     let (pieces, receiver) = mpsc::channel(1);
-    let mut stream = Stream::new(pieces.clone(), numbers(last_seen));
+    let mut stream = BrowserStream::new(pieces.clone(), numbers(last_seen));
     tokio::spawn(async move {
         tokio::select! {
             () = pieces.closed() => {}
@@ -102,7 +102,7 @@ pub(super) fn open(sources: Arc<Sources>, last_seen: &str) -> mpsc::Receiver<Byt
     receiver
 }
 
-/// Reads what a browser sends back. What makes no sense is left out: that session begins anew.
+/// Parses the id of a piece. Invalid entries are left out, so that session begins with a snapshot.
 fn numbers(id: &str) -> Numbers {
     let one = |entry: &str| {
         let (name, number) = entry.rsplit_once(':')?;
@@ -111,50 +111,52 @@ fn numbers(id: &str) -> Numbers {
     id.split(',').filter_map(one).collect()
 }
 
-impl Stream {
+impl BrowserStream {
     fn new(pieces: mpsc::Sender<Bytes>, numbers: Numbers) -> Self {
-        // A browser that comes back knows these, and is told of them only what it missed.
+        // A browser that reconnects knows these sessions, and gets only what it missed.
         let known = numbers.keys().cloned().collect();
         Self { pieces, numbers, fleet: Fleet { known, ..Fleet::default() } }
     }
 
-    async fn run(&mut self, sources: &Sources) -> Result<(), Closed> {
+    async fn run(&mut self, sources: &SessionSources) -> Result<(), BrowserGone> {
         for recording in &sources.recordings {
             self.play(recording).await?;
         }
         let mut follow = sources.directories.clone().map(|all| Follow::new(all, self.numbers.clone()));
-        let mut breath = interval(BREATH);
-        breath.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut keep_alive = interval(KEEP_ALIVE);
+        keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = breath.tick() => self.pieces.send(Bytes::from_static(b":\n\n")).await.map_err(|_| Closed)?,
-                Some(news) = next(follow.as_mut()) => self.take(news).await?,
+                _ = keep_alive.tick() => self.pieces.send(Bytes::from_static(b":\n\n")).await.map_err(|_| BrowserGone)?,
+                Some(event) = next(follow.as_mut()) => self.receive(event).await?,
             }
         }
     }
 
-    async fn take(&mut self, news: News) -> Result<(), Closed> {
-        match news {
-            News::Found(found) => self.fleet.found = found,
-            News::Of { session, told } => {
+    async fn receive(&mut self, event: FollowEvent) -> Result<(), BrowserGone> {
+        match event {
+            FollowEvent::Sessions(found) => self.fleet.found = found,
+            FollowEvent::Update { session, update } => {
                 self.fleet.known.insert(session.clone());
-                match &told {
-                    Told::Event(_) | Told::Lost(ShimError::Gone(_)) => self.fleet.silent.remove(&session),
-                    Told::Lost(error) => self.fleet.silent.insert(session.clone(), error.to_string()),
+                match &update {
+                    SessionUpdate::Event(_) | SessionUpdate::Lost(ShimError::Gone(_)) => {
+                        self.fleet.silent.remove(&session)
+                    }
+                    SessionUpdate::Lost(error) => self.fleet.silent.insert(session.clone(), error.to_string()),
                 };
-                self.pass(session, told).await?;
+                self.receive_update(session, update).await?;
             }
         }
-        match self.fleet.news().map(|summary| format!("event: fleet\ndata: {summary}\n\n")) {
-            Some(piece) => self.pieces.send(piece.into()).await.map_err(|_| Closed),
+        match self.fleet.summary().map(|summary| format!("event: fleet\ndata: {summary}\n\n")) {
+            Some(piece) => self.pieces.send(piece.into()).await.map_err(|_| BrowserGone),
             None => Ok(()),
         }
     }
 
-    async fn pass(&mut self, session: String, told: Told) -> Result<(), Closed> {
-        let message = match told {
-            Told::Event(message) => message,
-            Told::Lost(error) => return self.lose(&session, &error.to_string()).await,
+    async fn receive_update(&mut self, session: String, update: SessionUpdate) -> Result<(), BrowserGone> {
+        let message = match update {
+            SessionUpdate::Event(message) => message,
+            SessionUpdate::Lost(error) => return self.lose(&session, &error.to_string()).await,
         };
         match message.number.filter(|_| message.kind != "ended") {
             Some(number) => self.numbers.insert(session.clone(), number),
@@ -162,23 +164,23 @@ impl Stream {
         };
         match serde_json::from_str(&message.data) {
             Ok(event) => {
-                let data = Data { session: &session, event: Some(event), why: None };
+                let data = PieceData { session: &session, event: Some(event), why: None };
                 self.send(&message.kind, &data).await
             }
-            Err(error) => self.lose(&session, &format!("told something that cannot be read: {error}")).await,
+            Err(error) => self.lose(&session, &format!("sent an invalid event: {error}")).await,
         }
     }
 
-    /// Tells that nothing more is known of a session, if the browser takes it for running.
-    async fn lose(&mut self, session: &str, why: &str) -> Result<(), Closed> {
+    /// Reports a session as gone, if the browser shows it as running.
+    async fn lose(&mut self, session: &str, why: &str) -> Result<(), BrowserGone> {
         match self.numbers.remove(session) {
-            Some(_) => self.send("gone", &Data { session, event: None, why: Some(why) }).await,
+            Some(_) => self.send("gone", &PieceData { session, event: None, why: Some(why) }).await,
             None => Ok(()),
         }
     }
 
-    /// Tells everything that a recording holds. It has no numbers: a browser that comes back is told it anew.
-    async fn play(&mut self, recording: &Recording) -> Result<(), Closed> {
+    /// Sends a whole recording. It has no event numbers, so a browser that reconnects gets it again.
+    async fn play(&mut self, recording: &Recording) -> Result<(), BrowserGone> {
         for event in recording.events() {
             let kind = match event {
                 Event::Snapshot(_) => "snapshot",
@@ -186,30 +188,30 @@ impl Stream {
                 Event::Ended(_) => "ended",
             };
             if let Ok(event) = to_raw_value(&event) {
-                self.send(kind, &Data { session: recording.name(), event: Some(&event), why: None }).await?;
+                self.send(kind, &PieceData { session: recording.name(), event: Some(&event), why: None }).await?;
             }
         }
         Ok(())
     }
 
-    async fn send(&self, kind: &str, data: &Data<'_>) -> Result<(), Closed> {
-        self.pieces.send(self.piece(kind, data).into()).await.map_err(|_| Closed)
+    async fn send(&self, kind: &str, data: &PieceData<'_>) -> Result<(), BrowserGone> {
+        self.pieces.send(self.piece(kind, data).into()).await.map_err(|_| BrowserGone)
     }
 
-    fn piece(&self, kind: &str, data: &Data<'_>) -> String {
+    fn piece(&self, kind: &str, data: &PieceData<'_>) -> String {
         let mut piece = format!("event: {kind}\nid: ");
         for (n, (name, number)) in self.numbers.iter().enumerate() {
             let _ = write!(piece, "{}{name}:{number}", if n == 0 { "" } else { "," });
         }
-        // A line break in JSON is white space, and the end of a line here.
+        // A line break is white space in JSON, but would end the line here.
         let data = serde_json::to_string(data).unwrap_or_default().replace(['\n', '\r'], " ");
         let _ = write!(piece, "\ndata: {data}\n\n");
         piece
     }
 }
 
-/// News, where anything is followed.
-async fn next(follow: Option<&mut Follow>) -> Option<News> {
+/// The next event of the shims, if any are followed.
+async fn next(follow: Option<&mut Follow>) -> Option<FollowEvent> {
     match follow {
         Some(follow) => follow.next().await,
         None => std::future::pending().await,
@@ -219,40 +221,40 @@ async fn next(follow: Option<&mut Follow>) -> Option<News> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shims::Message;
+    use crate::shims::RawEvent;
 
-    fn event(session: &str, kind: &str, number: u64, data: &str) -> News {
-        let message = Message { kind: kind.into(), number: Some(number), data: data.into() };
-        News::Of { session: session.into(), told: Told::Event(message) }
+    fn event(session: &str, kind: &str, number: u64, data: &str) -> FollowEvent {
+        let message = RawEvent { kind: kind.into(), number: Some(number), data: data.into() };
+        FollowEvent::Update { session: session.into(), update: SessionUpdate::Event(message) }
     }
 
-    fn silent(session: &str) -> News {
-        News::Of { session: session.into(), told: Told::Lost(ShimError::Silent) }
+    fn silent(session: &str) -> FollowEvent {
+        FollowEvent::Update { session: session.into(), update: SessionUpdate::Lost(ShimError::NotAnswering) }
     }
 
-    fn found(sessions: &[&str]) -> News {
+    fn found(sessions: &[&str]) -> FollowEvent {
         let sessions = sessions.iter().map(|name| (*name).to_owned()).collect();
-        News::Found(Found { sessions, unused: Vec::new() })
+        FollowEvent::Sessions(FoundSessions { sessions, unused: Vec::new() })
     }
 
-    fn stream(last_seen: &str) -> (Stream, mpsc::Receiver<Bytes>) {
+    fn stream(last_seen: &str) -> (BrowserStream, mpsc::Receiver<Bytes>) {
         let (pieces, receiver) = mpsc::channel(16);
-        (Stream::new(pieces, numbers(last_seen)), receiver)
+        (BrowserStream::new(pieces, numbers(last_seen)), receiver)
     }
 
     #[tokio::test]
     async fn a_piece_says_where_every_session_is() {
         let (mut stream, mut pieces) = stream("");
-        let news = [
+        let events = [
             event("4711", "snapshot", 17, "{\"seq\":\n17}"),
             event("4712", "changes", 3, "{}"),
             event("4711", "ended", 18, "{}"),
             silent("4711"),
             silent("4712"),
         ];
-        for news in news {
-            let News::Of { session, told } = news else { continue };
-            assert!(stream.pass(session, told).await.is_ok());
+        for event in events {
+            let FollowEvent::Update { session, update } = event else { continue };
+            assert!(stream.receive_update(session, update).await.is_ok());
         }
         let expected = [
             "event: snapshot\nid: 4711:17\ndata: {\"session\":\"4711\",\"event\":{\"seq\": 17}}\n\n",
@@ -266,28 +268,28 @@ mod tests {
         assert!(pieces.is_empty());
     }
 
-    /// Until every session that was found has answered or has not, a page must not say that there is none.
+    /// Until every session has answered or failed to, the page must not say that there are none.
     #[tokio::test]
-    async fn a_page_is_told_how_many_sessions_have_not_answered_yet_and_which_do_not() {
+    async fn a_page_knows_how_many_sessions_have_not_answered_yet_and_which_do_not() {
         let (mut stream, mut pieces) = stream("4713:9");
-        let mut told = async |news: News| {
-            assert!(stream.take(news).await.is_ok());
-            let mut told = Vec::new();
+        let mut summaries = async |event: FollowEvent| {
+            assert!(stream.receive(event).await.is_ok());
+            let mut sent = Vec::new();
             while let Ok(piece) = pieces.try_recv() {
                 let text = String::from_utf8(piece.to_vec()).unwrap();
-                told.extend(text.strip_prefix("event: fleet\ndata: ").map(|data| data.trim_end().to_owned()));
+                sent.extend(text.strip_prefix("event: fleet\ndata: ").map(|data| data.trim_end().to_owned()));
             }
-            told
+            sent
         };
         let summary = |pending, silent| format!(r#"{{"pending":{pending},"silent":{{{silent}}},"unused":[]}}"#);
-        assert_eq!(told(found(&["4711", "4712", "4713"])).await, [summary(2, "")]);
-        assert_eq!(told(event("4711", "snapshot", 1, "{}")).await, [summary(1, "")]);
+        assert_eq!(summaries(found(&["4711", "4712", "4713"])).await, [summary(2, "")]);
+        assert_eq!(summaries(event("4711", "snapshot", 1, "{}")).await, [summary(1, "")]);
         let one = r#""4712":"not answering""#;
-        assert_eq!(told(silent("4712")).await, [summary(0, one)]);
-        assert!(told(silent("4712")).await.is_empty());
-        assert_eq!(told(event("4712", "snapshot", 1, "{}")).await, [summary(0, "")]);
-        assert_eq!(told(silent("4711")).await, [summary(0, r#""4711":"not answering""#)]);
-        assert_eq!(told(found(&["4712"])).await, [summary(0, "")]);
+        assert_eq!(summaries(silent("4712")).await, [summary(0, one)]);
+        assert!(summaries(silent("4712")).await.is_empty());
+        assert_eq!(summaries(event("4712", "snapshot", 1, "{}")).await, [summary(0, "")]);
+        assert_eq!(summaries(silent("4711")).await, [summary(0, r#""4711":"not answering""#)]);
+        assert_eq!(summaries(found(&["4712"])).await, [summary(0, "")]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What lies behind the door.
+//! What the server answers to an allowed request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,28 +14,32 @@ use rescind_feed::CancelOrder;
 use tokio::time::timeout;
 
 use super::{
-    answer::{self, Content},
-    door::{Door, Wish},
+    answer::{self, AnswerBody},
+    auth::{Auth, Route},
     events,
-    sources::{Source, Sources},
+    sources::{SessionSource, SessionSources},
 };
 use crate::{
     metrics, page,
-    shims::{Directories, Look, ShimError, Unusable},
+    shims::{Directories, ShimError, ShimScan, UnusableDirectory},
 };
 
 /// The longest order: a thousand keys and a reason.
 const MAX_BODY: usize = 64 << 10;
 
-/// How long a body may take.
+/// Time for a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers one request; nothing about it is told before the door has let it in.
-pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request<Incoming>) -> Response<Content> {
+/// Answers one request. A request that is not allowed learns nothing.
+pub(super) async fn answer(
+    auth: &Auth,
+    sources: &Arc<SessionSources>,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
     let (head, body) = request.into_parts();
-    let inside = match door.admit(&head.method, head.uri.path(), head.uri.query(), &head.headers) {
-        Ok(Wish::Launch) => return answer::see(&door.inside()),
-        Ok(Wish::Inside(inside)) => inside,
+    let inside = match auth.authorize(&head.method, head.uri.path(), head.uri.query(), &head.headers) {
+        Ok(Route::Launch) => return answer::see(&auth.inside()),
+        Ok(Route::Inside(inside)) => inside,
         Err(refusal) => return answer::text(refusal.status, refusal.words),
     };
     let steps: Vec<&str> = inside.split('/').collect();
@@ -53,96 +57,109 @@ pub(super) async fn answer(door: &Door, sources: &Arc<Sources>, request: Request
         (true, ["metrics"]) => metrics(sources).await,
         (true, [name]) => match page::asset(name) {
             Some((kind, text)) => answer::of_type(kind, text),
-            None => answer::text(StatusCode::NOT_FOUND, "There is nothing of this name here.\n"),
+            None => answer::text(StatusCode::NOT_FOUND, "Not found.\n"),
         },
-        (true, _) => answer::text(StatusCode::NOT_FOUND, "There is nothing of this name here.\n"),
-        (false, _) => answer::text(StatusCode::METHOD_NOT_ALLOWED, "This cannot be done here.\n"),
+        (true, _) => answer::text(StatusCode::NOT_FOUND, "Not found.\n"),
+        (false, _) => answer::text(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed.\n"),
     }
 }
 
-/// The id of the last piece that a browser saw, if it comes back.
+/// The id of the last piece that a browser saw, if it reconnects.
 fn last_seen(headers: &HeaderMap) -> &str {
     headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-async fn metrics(sources: &Sources) -> Response<Content> {
-    match sources.directories.as_ref().map_or_else(|| Ok(Look::default()), Directories::look) {
-        Ok(look) => answer::of_type(metrics::CONTENT_TYPE, metrics::text(look.shims).await),
+async fn metrics(sources: &SessionSources) -> Response<AnswerBody> {
+    match sources.directories.as_ref().map_or_else(|| Ok(ShimScan::default()), Directories::scan) {
+        Ok(scan) => answer::of_type(metrics::CONTENT_TYPE, metrics::text(scan.shims).await),
         Err(error) => unusable(&error),
     }
 }
 
-async fn details(sources: &Sources, session: &str, key: &str) -> Response<Content> {
+async fn details(sources: &SessionSources, session: &str, key: &str) -> Response<AnswerBody> {
     let source = match find(sources, session) {
         Ok(source) => source,
         Err(refused) => return refused,
     };
     let Ok(key) = percent_decode_str(key).decode_utf8() else {
-        return answer::problem(StatusCode::BAD_REQUEST, "the request's key is no text", "use the key of a request");
+        return answer::problem(StatusCode::BAD_REQUEST, "the key is not UTF-8", "use the `key` of a request");
     };
     match source.details(&key).await {
         Ok(Some(details)) => answer::json(StatusCode::OK, &details),
-        Ok(None) => answer::problem(StatusCode::NOT_FOUND, "nothing is kept of this request", "it is long over"),
+        Ok(None) => {
+            answer::problem(StatusCode::NOT_FOUND, "this request is no longer remembered", "it ended a while ago")
+        }
         Err(error) => failed(&error),
     }
 }
 
-async fn cancel(sources: &Sources, session: &str, order: &CancelOrder) -> Response<Content> {
+async fn cancel(sources: &SessionSources, session: &str, order: &CancelOrder) -> Response<AnswerBody> {
     match find(sources, session) {
-        Ok(Source::Shim(shim)) => match shim.cancel(order).await {
+        Ok(SessionSource::Shim(shim)) => match shim.cancel(order).await {
             Ok(reply) => answer::json(StatusCode::OK, &reply),
             Err(error) => failed(&error),
         },
-        Ok(Source::Recording(_)) => {
-            answer::problem(StatusCode::CONFLICT, "a recording cannot be cancelled", "what it shows is past")
-        }
+        Ok(SessionSource::Recording(_)) => answer::problem(
+            StatusCode::CONFLICT,
+            "nothing in a recording can be cancelled",
+            "the session it shows has ended",
+        ),
         Err(refused) => refused,
     }
 }
 
 #[expect(clippy::result_large_err, reason = "the error is the answer")]
-fn find<'a>(sources: &'a Sources, session: &str) -> Result<Source<'a>, Response<Content>> {
+fn find<'a>(sources: &'a SessionSources, session: &str) -> Result<SessionSource<'a>, Response<AnswerBody>> {
     match sources.find(session) {
         Ok(Some(source)) => Ok(source),
-        Ok(None) => Err(answer::problem(StatusCode::NOT_FOUND, "no such session", "it has ended")),
+        Ok(None) => Err(answer::problem(StatusCode::NOT_FOUND, "no such session", "it may have ended")),
         Err(error) => Err(unusable(&error)),
     }
 }
 
-fn unusable(unusable: &Unusable) -> Response<Content> {
+fn unusable(unusable: &UnusableDirectory) -> Response<AnswerBody> {
     answer::problem(StatusCode::BAD_GATEWAY, format!("the directory of sockets {unusable}"), unusable.error.hint())
 }
 
-fn failed(error: &ShimError) -> Response<Content> {
+fn failed(error: &ShimError) -> Response<AnswerBody> {
     let (status, hint) = match error {
         ShimError::Refused { status, problem } => {
             return answer::json(StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_GATEWAY), problem);
         }
-        ShimError::Silent => (StatusCode::GATEWAY_TIMEOUT, "is its process stopped? It may do it once it goes on"),
+        ShimError::NotAnswering => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "check whether its process is suspended; it may still carry this out when it continues",
+        ),
         ShimError::Gone(_) => (StatusCode::BAD_GATEWAY, "its session has ended"),
         ShimError::Foreign(_) | ShimError::Unreachable(_) => {
             (StatusCode::BAD_GATEWAY, "check the directory of sockets")
         }
-        ShimError::Unreadable(_) => (StatusCode::BAD_GATEWAY, "use a console of the shim's version"),
+        ShimError::Unreadable(_) => (StatusCode::BAD_GATEWAY, "use the console of the shim's version"),
     };
     answer::problem(status, format!("the session's shim: {error}"), hint)
 }
 
-/// What is to be cancelled, from a body of bounded length and time.
-async fn order(headers: &HeaderMap, body: Incoming) -> Result<CancelOrder, Response<Content>> {
+/// Reads a cancel order, within limits of length and time.
+async fn order(headers: &HeaderMap, body: Incoming) -> Result<CancelOrder, Response<AnswerBody>> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         let hint = "send it as application/json";
-        return Err(answer::problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not JSON", hint));
+        return Err(answer::problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not declared as JSON", hint));
     }
     let bytes = match timeout(BODY_PATIENCE, Limited::new(body, MAX_BODY).collect()).await {
         Ok(Ok(whole)) => whole.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let hint = "a thousand keys and a reason of 1 KiB fit into 64 KiB";
-            return Err(answer::problem(StatusCode::PAYLOAD_TOO_LARGE, "longer than 64 KiB", hint));
+            return Err(answer::problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 64 KiB", hint));
         }
         Ok(Err(_)) => Bytes::new(),
-        Err(_) => return Err(answer::problem(StatusCode::REQUEST_TIMEOUT, "not all of it came", "send it at once")),
+        Err(_) => {
+            return Err(answer::problem(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body took longer than 10 s",
+                "send it at once",
+            ));
+        }
     };
     let order = serde_json::from_slice(&bytes);
     order.map_err(|error| answer::problem(StatusCode::BAD_REQUEST, error.to_string(), "send a CancelOrder"))

@@ -1,4 +1,4 @@
-//! What is shown: shims that run, and recordings.
+//! The sources of sessions: running shims, and recordings.
 
 use std::sync::Arc;
 
@@ -6,46 +6,46 @@ use rescind_feed::Details;
 
 use crate::{
     Recording,
-    shims::{Directories, Shim, ShimError, Unusable},
+    shims::{Directories, Shim, ShimError, UnusableDirectory},
 };
 
-/// Where sessions come from.
+/// All sources of sessions.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct SessionSources {
     pub(super) directories: Option<Directories>,
     pub(super) recordings: Vec<Arc<Recording>>,
 }
 
-/// One session's source.
+/// The source of one session.
 #[derive(Debug)]
-pub(super) enum Source<'a> {
-    /// A shim that runs.
+pub(super) enum SessionSource<'a> {
+    /// A running shim.
     Shim(Shim),
     /// A recording.
     Recording(&'a Arc<Recording>),
 }
 
-impl Sources {
+impl SessionSources {
     pub(super) fn new(directories: Option<Directories>, recordings: Vec<Recording>) -> Self {
         Self { directories, recordings: recordings.into_iter().map(Arc::new).collect() }
     }
 
-    /// The source of that session.
-    pub(super) fn find(&self, session: &str) -> Result<Option<Source<'_>>, Unusable> {
+    /// Finds the source of `session`.
+    pub(super) fn find(&self, session: &str) -> Result<Option<SessionSource<'_>>, UnusableDirectory> {
         if let Some(recording) = self.recordings.iter().find(|recording| recording.name() == session) {
-            return Ok(Some(Source::Recording(recording)));
+            return Ok(Some(SessionSource::Recording(recording)));
         }
         let shim = self.directories.as_ref().map_or(Ok(None), |directories| directories.shim(session))?;
-        Ok(shim.map(Source::Shim))
+        Ok(shim.map(SessionSource::Shim))
     }
 }
 
-impl Source<'_> {
-    /// Everything that is kept of one request.
+impl SessionSource<'_> {
+    /// One request and its messages.
     pub(super) async fn details(&self, key: &str) -> Result<Option<Details>, ShimError> {
         match self {
             Self::Recording(recording) => {
-                // Its messages are read from the disk and may be large: other pages do not wait for that.
+                // Its messages are read from disk and may be large, so another thread reads them.
                 let (recording, key) = (Arc::clone(recording), key.to_owned());
                 let read = tokio::task::spawn_blocking(move || recording.details(&key)).await;
                 read.map_err(|_| ShimError::unreadable("its messages cannot be shown"))

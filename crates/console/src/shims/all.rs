@@ -1,15 +1,15 @@
-//! Many shims, asked at once.
+//! Asks many shims at once.
 
 use tokio::task::JoinSet;
 
 use super::Shim;
 
-/// How many shims are asked at a time.
+/// How many shims are asked at once.
 const AT_A_TIME: usize = 32;
 
-/// Asks each of `shims`, at most 32 at a time, and gives the answers in their order.
+/// Asks each of `shims`, at most 32 at once, and returns the answers in the order of `shims`.
 ///
-/// Each may take as long as `ask` lets it. Dropped, it asks no more.
+/// `ask` limits the time of each. Dropping the future stops asking.
 pub async fn ask_all<T, F>(shims: Vec<Shim>, ask: impl Fn(Shim) -> F) -> Vec<(Shim, T)>
 where
     T: Send + 'static,

@@ -1,28 +1,28 @@
-//! All directories of the user's sockets.
+//! The directories of the user's sockets.
 
 use std::path::PathBuf;
 
 use super::{Directory, DirectoryError, Shim};
 
-/// The directories in which the sockets of a user's shims may lie.
+/// The directories that may hold the sockets of a user's shims.
 #[derive(Clone, Debug)]
 pub struct Directories(Vec<Directory>);
 
-/// What lies in [`Directories`].
+/// What was found in [`Directories`].
 #[derive(Debug, Default)]
-pub struct Look {
-    /// The shims, in the order of their names, each name once. Whether they answer is not known.
+pub struct ShimScan {
+    /// The shims, sorted by name, each name once. Whether they answer is unknown.
     pub shims: Vec<Shim>,
     /// Sockets that are not used, and why.
     pub refused: Vec<(PathBuf, &'static str)>,
-    /// Directories that are not used. Shims do not use them either; one may have, before it was as it is.
-    pub unusable: Vec<Unusable>,
+    /// Directories that are not used. Shims refuse them too, but one may have used it earlier.
+    pub unusable: Vec<UnusableDirectory>,
 }
 
 /// A directory that is not used, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}", .path.display())]
-pub struct Unusable {
+pub struct UnusableDirectory {
     /// The directory.
     pub path: PathBuf,
     /// Why it is not used.
@@ -31,7 +31,7 @@ pub struct Unusable {
 }
 
 impl Directories {
-    /// Those of the user who runs this program, whatever environment its shims have.
+    /// The directories of the user who runs this program, independent of the environment of the shims.
     #[must_use]
     pub fn of_this_user() -> Self {
         let user = rustix::process::geteuid().as_raw();
@@ -39,56 +39,56 @@ impl Directories {
         Self(paths.into_iter().map(Directory::at).collect())
     }
 
-    /// The one at `path` alone, of the user who runs this program.
+    /// Only the directory at `path`, for the user who runs this program.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
         Self(vec![Directory::at(path)])
     }
 
-    /// The shims whose sockets lie there now; none where there is no directory yet.
+    /// Finds the shims. A missing directory is not an error.
     ///
     /// # Errors
     ///
-    /// [`Unusable`], the first of the directories that are there, if none of them can be used.
-    pub fn look(&self) -> Result<Look, Unusable> {
-        let (mut all, mut is_usable) = (Look::default(), false);
+    /// [`UnusableDirectory`], if directories exist and none of them can be used: the first of them.
+    pub fn scan(&self) -> Result<ShimScan, UnusableDirectory> {
+        let (mut all, mut is_usable) = (ShimScan::default(), false);
         for directory in &self.0 {
-            match directory.look() {
+            match directory.scan() {
                 Ok(None) => {}
                 Ok(Some(found)) => {
                     is_usable = true;
-                    all.take(found);
+                    all.add(found);
                 }
-                Err(error) => all.unusable.push(Unusable { path: directory.path().into(), error }),
+                Err(error) => all.unusable.push(UnusableDirectory { path: directory.path().into(), error }),
             }
         }
         if !is_usable && !all.unusable.is_empty() {
             return Err(all.unusable.remove(0));
         }
-        // Process ids in the order of their numbers, as a person would list them.
+        // Process ids in numeric order.
         all.shims.sort_by(|a, b| (a.name().len(), a.name()).cmp(&(b.name().len(), b.name())));
         all.refused.sort();
         Ok(all)
     }
 
-    /// The shim of that name, if a socket of it may be used.
+    /// Finds the shim called `name`.
     ///
     /// # Errors
     ///
-    /// As [`look`](Self::look).
-    pub fn shim(&self, name: &str) -> Result<Option<Shim>, Unusable> {
-        Ok(self.look()?.shims.into_iter().find(|shim| shim.name() == name))
+    /// As [`scan`](Self::look).
+    pub fn shim(&self, name: &str) -> Result<Option<Shim>, UnusableDirectory> {
+        Ok(self.scan()?.shims.into_iter().find(|shim| shim.name() == name))
     }
 }
 
-impl Look {
-    /// Adds what lies in a further directory. A name must not mean two sessions: the first keeps it.
-    fn take(&mut self, found: super::directory::Found) {
+impl ShimScan {
+    /// Adds what another directory holds. Of two sessions with one name, the first keeps it.
+    fn add(&mut self, found: super::directory::FoundSockets) {
         self.refused.extend(found.refused);
         for shim in found.shims {
             match self.shims.iter().any(|known| known.name() == shim.name()) {
                 false => self.shims.push(shim),
-                true => self.refused.push((shim.socket().into(), "has the name of another session")),
+                true => self.refused.push((shim.socket().into(), "another session has this name")),
             }
         }
     }
@@ -118,31 +118,31 @@ mod tests {
         Directory::at(path.into())
     }
 
-    fn names(look: &Look) -> Vec<&str> {
-        look.shims.iter().map(Shim::name).collect()
+    fn names(scan: &ShimScan) -> Vec<&str> {
+        scan.shims.iter().map(Shim::name).collect()
     }
 
     #[test]
-    fn every_directory_is_looked_into_and_a_name_means_one_session() {
+    fn every_directory_is_scanned_and_a_name_means_one_session() {
         let around = tempfile::tempdir().unwrap();
         let at = |name| around.path().join(name);
         let (one, two) = (directory(&at("one"), 0o700, &["7", "20"]), directory(&at("two"), 0o700, &["10", "7"]));
-        let look = Directories(vec![one, Directory::at(at("nowhere")), two]).look().unwrap();
-        assert_eq!(names(&look), ["7", "10", "20"]);
-        assert_eq!(look.shims[0].socket(), at("one").join("7.sock"));
-        assert_eq!(look.refused, [(at("two").join("7.sock"), "has the name of another session")]);
+        let scan = Directories(vec![one, Directory::at(at("nowhere")), two]).scan().unwrap();
+        assert_eq!(names(&scan), ["7", "10", "20"]);
+        assert_eq!(scan.shims[0].socket(), at("one").join("7.sock"));
+        assert_eq!(scan.refused, [(at("two").join("7.sock"), "another session has this name")]);
     }
 
-    /// Somebody may have made the directory in `/tmp` before its user did.
+    /// Another user may have created the directory in `/tmp` first.
     #[test]
-    fn one_that_cannot_be_used_hides_no_other() {
+    fn an_unusable_directory_hides_no_other() {
         let around = tempfile::tempdir().unwrap();
         let at = |name| around.path().join(name);
         let (loose, good) = (directory(&at("loose"), 0o755, &["1"]), directory(&at("good"), 0o700, &["2"]));
-        let look = Directories(vec![loose.clone(), good]).look().unwrap();
-        assert_eq!((names(&look), look.unusable.len()), (vec!["2"], 1));
-        assert!(matches!(look.unusable[0].error, DirectoryError::Loose(0o755)));
-        let error = Directories(vec![Directory::at(at("nowhere")), loose]).look().unwrap_err();
+        let scan = Directories(vec![loose.clone(), good]).scan().unwrap();
+        assert_eq!((names(&scan), scan.unusable.len()), (vec!["2"], 1));
+        assert!(matches!(scan.unusable[0].error, DirectoryError::OpenToOthers(0o755)));
+        let error = Directories(vec![Directory::at(at("nowhere")), loose]).scan().unwrap_err();
         assert_eq!(error.path, at("loose"));
     }
 }

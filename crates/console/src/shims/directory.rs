@@ -11,20 +11,20 @@ use rescind_feed::SOCKET_SUFFIX;
 
 use super::Shim;
 
-/// How many sockets of a directory are looked at.
+/// The most sockets of a directory that are examined.
 const LIMIT: usize = 1024;
 
-/// A directory in which the sockets of a user's shims lie.
+/// A directory of a user's sockets.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     user: u32,
 }
 
-/// What lies in a [`Directory`], in no particular order.
+/// What was found in a [`Directory`], in no particular order.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// The shims. Whether they answer is not known.
+pub(super) struct FoundSockets {
+    /// The shims. Whether they answer is unknown.
     pub(super) shims: Vec<Shim>,
     /// Sockets that are not used, and why.
     pub(super) refused: Vec<(PathBuf, &'static str)>,
@@ -34,41 +34,41 @@ pub(super) struct Found {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
-    /// It is no directory, or a link to one.
-    #[error("is not a directory of its own, but something else or a link")]
+    /// It is not a directory, or is a link.
+    #[error("is a symbolic link or not a directory")]
     NotADirectory,
     /// It belongs to another user.
     #[error("belongs to user {owner}, not to user {user}")]
     Foreign {
-        /// Whose it is.
+        /// The owner.
         owner: u32,
-        /// Who looks.
+        /// The user who runs this program.
         user: u32,
     },
-    /// Others may enter it.
+    /// Other users may enter it.
     #[error("is open to other users (mode {0:03o})")]
-    Loose(u32),
+    OpenToOthers(u32),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
 }
 
 impl DirectoryError {
-    /// What to do about it.
+    /// The remedy, for the user.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NotADirectory | Self::Foreign { .. } => {
-                "set RESCIND_RUNTIME_DIR to a directory of your own, for the shims as well"
+                "set RESCIND_RUNTIME_DIR to a directory of your own, for the shims too"
             }
-            Self::Loose(_) => "close it with chmod 700, if you know who opened it",
+            Self::OpenToOthers(_) => "if you know who opened it, close it with chmod 700",
             Self::Unreadable(_) => "check that you may read it",
         }
     }
 }
 
 impl Directory {
-    /// The one at `path`, of the user who runs this program.
+    /// The directory at `path`, for the user who runs this program.
     pub(super) fn at(path: PathBuf) -> Self {
         Self { path, user: rustix::process::geteuid().as_raw() }
     }
@@ -78,18 +78,18 @@ impl Directory {
         &self.path
     }
 
-    /// What lies there now; `None` where there is no directory.
+    /// Finds the sockets; `None` if the directory does not exist.
     ///
     /// # Errors
     ///
-    /// [`DirectoryError`], where others could have put sockets there.
-    pub(super) fn look(&self) -> Result<Option<Found>, DirectoryError> {
+    /// [`DirectoryError`], if other users could have put sockets there.
+    pub(super) fn scan(&self) -> Result<Option<FoundSockets>, DirectoryError> {
         match fs::symlink_metadata(&self.path) {
-            Ok(found) => self.judge(&found)?,
+            Ok(found) => self.check(&found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        let mut all = Found::default();
+        let mut all = FoundSockets::default();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             let Some(name) = entry.file_name().to_str().and_then(session_name).map(str::to_owned) else { continue };
@@ -105,7 +105,7 @@ impl Directory {
         Ok(Some(all))
     }
 
-    fn judge(&self, found: &Metadata) -> Result<(), DirectoryError> {
+    fn check(&self, found: &Metadata) -> Result<(), DirectoryError> {
         if !found.is_dir() {
             return Err(DirectoryError::NotADirectory);
         }
@@ -113,7 +113,7 @@ impl Directory {
             return Err(DirectoryError::Foreign { owner: found.uid(), user: self.user });
         }
         match found.mode() & 0o777 {
-            mode if mode & 0o077 != 0 => Err(DirectoryError::Loose(mode)),
+            mode if mode & 0o077 != 0 => Err(DirectoryError::OpenToOthers(mode)),
             _ => Ok(()),
         }
     }
@@ -129,7 +129,7 @@ impl Directory {
     }
 }
 
-/// The session that a file of this name would be the socket of.
+/// The session whose socket has this file name.
 fn session_name(file: &str) -> Option<&str> {
     let name = file.strip_suffix(SOCKET_SUFFIX)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory as a shim makes it, in one that is removed when the test ends.
+    /// A directory as a shim creates it, inside one that is removed when the test ends.
     fn directory() -> (tempfile::TempDir, Directory) {
         let around = tempfile::tempdir().unwrap();
         let path = around.path().join("sockets");
@@ -169,11 +169,11 @@ mod tests {
         socket(&directory, ".sock", 0o600);
         fs::write(directory.path().join("4713.sock"), "").unwrap();
         symlink(directory.path().join("4711.sock"), directory.path().join("4714.sock")).unwrap();
-        let mut look = directory.look().unwrap().unwrap();
-        look.shims.sort_by_key(|shim| shim.name().to_owned());
-        look.refused.sort();
-        assert_eq!(look.shims.iter().map(Shim::name).collect::<Vec<_>>(), ["4711", "99"]);
-        let refused = look.refused.iter().map(|(path, why)| (path.file_name().unwrap().to_str().unwrap(), *why));
+        let mut scan = directory.scan().unwrap().unwrap();
+        scan.shims.sort_by_key(|shim| shim.name().to_owned());
+        scan.refused.sort();
+        assert_eq!(scan.shims.iter().map(Shim::name).collect::<Vec<_>>(), ["4711", "99"]);
+        let refused = scan.refused.iter().map(|(path, why)| (path.file_name().unwrap().to_str().unwrap(), *why));
         let expected = [
             ("4712.sock", "is open to other users"),
             ("4713.sock", "is not a socket"),
@@ -186,19 +186,19 @@ mod tests {
     fn a_directory_that_others_could_have_written_to_is_not_used() {
         let (around, directory) = directory();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o750)).unwrap();
-        assert_eq!(directory.look().unwrap_err().to_string(), "is open to other users (mode 750)");
+        assert_eq!(directory.scan().unwrap_err().to_string(), "is open to other users (mode 750)");
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let link = around.path().join("link");
         symlink(directory.path(), &link).unwrap();
-        assert!(matches!(Directory::at(link).look(), Err(DirectoryError::NotADirectory)));
+        assert!(matches!(Directory::at(link).scan(), Err(DirectoryError::NotADirectory)));
         let user = directory.user + 1;
         let foreign = Directory { user, ..directory };
-        assert!(matches!(foreign.look(), Err(DirectoryError::Foreign { owner, .. }) if owner + 1 == user));
+        assert!(matches!(foreign.scan(), Err(DirectoryError::Foreign { owner, .. }) if owner + 1 == user));
     }
 
     #[test]
-    fn where_no_shim_ever_ran_there_are_none() {
+    fn a_missing_directory_holds_no_shims() {
         let around = tempfile::tempdir().unwrap();
-        assert!(Directory::at(around.path().join("nothing")).look().unwrap().is_none());
+        assert!(Directory::at(around.path().join("nothing")).scan().unwrap().is_none());
     }
 }

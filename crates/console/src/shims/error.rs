@@ -4,16 +4,16 @@ use std::io;
 
 use rescind_feed::Problem;
 
-/// Why a shim could not be asked, or what it said to it.
+/// Why a shim could not be asked, or its error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShimError {
     /// Nobody listens on its socket: it has ended.
     #[error("gone")]
     Gone(#[source] io::Error),
-    /// Its socket is there and it does not answer: it is stopped, it or the machine is overloaded, or it broke off.
+    /// Its socket exists but it does not answer: it is suspended or overloaded, or it closed the connection.
     #[error("not answering")]
-    Silent,
+    NotAnswering,
     /// Its socket is served by another user.
     #[error("its socket is served by user {0}")]
     Foreign(u32),
@@ -25,16 +25,16 @@ pub enum ShimError {
     Refused {
         /// The status of its answer.
         status: u16,
-        /// What it said.
+        /// Its error.
         problem: Problem,
     },
-    /// It answered with something that this program cannot read: it is of another version, or no shim.
+    /// This program cannot read its answer: it is of another version, or not a shim.
     #[error("answered something that cannot be read: {0}")]
     Unreadable(String),
 }
 
 impl ShimError {
-    /// What an I/O error on a shim's socket says of the shim.
+    /// What an I/O error on a shim's socket says about the shim.
     pub(super) fn from_io(error: io::Error) -> Self {
         let kind = error.kind();
         if [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused, io::ErrorKind::ConnectionReset].contains(&kind) {
@@ -51,7 +51,7 @@ impl ShimError {
         Self::Gone(io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string()))
     }
 
-    /// An answer that is not the JSON it should be.
+    /// An answer that is not the expected JSON.
     pub(crate) fn unreadable(error: impl std::fmt::Display) -> Self {
         Self::Unreadable(error.to_string())
     }

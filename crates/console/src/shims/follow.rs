@@ -1,4 +1,4 @@
-//! Every shim of the user in one stream: which there are, what they tell, and which are lost.
+//! Follows every shim of the user: which there are, their events, and which are lost.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,70 +11,70 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{Directories, Look, Message, Shim, ShimError};
+use super::{Directories, RawEvent, Shim, ShimError, ShimScan};
 
-/// How often the directories are looked at, and a shim that did not answer is asked again.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the directories are scanned, and shims that did not answer are asked again.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many shims are followed at once.
+/// The most shims followed at once.
 const MAX_SHIMS: usize = 256;
 
-/// What the shims of a user tell, each from its snapshot on. Dropped, it follows none of them any more.
+/// The events of a user's shims, each beginning with a snapshot. Dropping it stops following.
 ///
-/// A slow reader holds the shims' streams back, one event for each of them; a shim whose stream is not read tells
-/// everything anew later.
+/// A slow reader delays the shims' streams, with one event of each in memory. A shim whose stream is delayed too long
+/// sends a new snapshot.
 #[derive(Debug)]
 pub struct Follow {
-    news: mpsc::Receiver<News>,
+    events: mpsc::Receiver<FollowEvent>,
     task: AbortHandle,
 }
 
-/// News of the user's sessions.
+/// A change of the user's sessions.
 #[derive(Debug)]
-pub enum News {
-    /// The first, and again whenever it changes: what was found in the directories.
-    Found(Found),
-    /// One session.
-    Of {
+pub enum FollowEvent {
+    /// The sessions found in the directories. Comes first, and again whenever it changes.
+    Sessions(FoundSessions),
+    /// An update of one session.
+    Update {
         /// Its name.
         session: String,
-        /// What there is to tell.
-        told: Told,
+        /// The update.
+        update: SessionUpdate,
     },
 }
 
-/// What was found in the directories.
+/// The sessions found in the directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// The sessions that have a socket and are followed. Each of them is told of, or lost, soon.
+pub struct FoundSessions {
+    /// Sessions that have a socket and are followed. An update of each follows soon.
     pub sessions: Vec<String>,
-    /// What is not used, and why.
+    /// Sockets and directories that are not used, and why.
     pub unused: Vec<String>,
 }
 
-/// What there is to tell of a session.
+/// An update of one session.
 #[derive(Debug)]
-pub enum Told {
+pub enum SessionUpdate {
     /// An event of its shim: `snapshot`, `changes` or `ended`.
-    Event(Message),
-    /// Its shim tells nothing more. It is asked again as long as its socket is there, and then begins with a snapshot.
+    Event(RawEvent),
+    /// Its shim sends no more events. It is asked again while its socket exists, and then begins with a snapshot.
     Lost(ShimError),
 }
 
 impl Follow {
-    /// Follows the shims of `directories`, going on after the last numbers known of each, where they are given.
+    /// Follows the shims of `directories`. A session in `numbers` resumes after that event.
     ///
-    /// A session that is in `numbers` and not in the directories is told of as lost.
+    /// A session that is in `numbers` but not in the directories is reported as lost.
     #[must_use]
     pub fn new(directories: Directories, numbers: BTreeMap<String, u64>) -> Self {
-        let (sender, news) = mpsc::channel(1);
+        let (sender, events) = mpsc::channel(1);
         let task = tokio::spawn(follow_all(directories, numbers, sender)).abort_handle();
-        Self { news, task }
+        Self { events, task }
     }
 
-    /// The next news. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<News> {
-        self.news.recv().await
+    /// The next event. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<FollowEvent> {
+        self.events.recv().await
     }
 }
 
@@ -84,21 +84,21 @@ impl Drop for Follow {
     }
 }
 
-async fn follow_all(directories: Directories, mut numbers: BTreeMap<String, u64>, news: mpsc::Sender<News>) {
-    // Aborted with this task.
+async fn follow_all(directories: Directories, mut numbers: BTreeMap<String, u64>, events: mpsc::Sender<FollowEvent>) {
+    // Aborted together with this task.
     let mut followers = JoinSet::new();
     let mut followed = BTreeSet::new();
     let mut known = None;
-    let mut look = interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut scan = interval(SCAN_INTERVAL);
+    scan.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             Some(done) = followers.join_next() => if let Ok(session) = done {
                 followed.remove::<String>(&session);
             },
-            _ = look.tick() => {
-                let (mut found, mut begun) = (Found::default(), Vec::new());
-                for shim in found.look(&directories) {
+            _ = scan.tick() => {
+                let (mut found, mut begun) = (FoundSessions::default(), Vec::new());
+                for shim in found.scan(&directories) {
                     if followed.len() < MAX_SHIMS && followed.insert(shim.name().to_owned()) {
                         begun.push(shim.clone());
                     }
@@ -106,36 +106,36 @@ async fn follow_all(directories: Directories, mut numbers: BTreeMap<String, u64>
                         found.sessions.push(shim.name().to_owned());
                     }
                 }
-                // Before the first word of any of them.
+                // Before any update of a session.
                 if known.as_ref() != Some(&found) {
                     known = Some(found.clone());
-                    let _ = news.send(News::Found(found)).await;
+                    let _ = events.send(FollowEvent::Sessions(found)).await;
                 }
                 for shim in begun {
                     let since = numbers.remove(shim.name());
-                    followers.spawn(follow(shim, since, news.clone()));
+                    followers.spawn(follow(shim, since, events.clone()));
                 }
                 for (session, _) in std::mem::take(&mut numbers) {
-                    let told = Told::Lost(ShimError::Gone(std::io::ErrorKind::NotFound.into()));
-                    let _ = news.send(News::Of { session, told }).await;
+                    let update = SessionUpdate::Lost(ShimError::Gone(std::io::ErrorKind::NotFound.into()));
+                    let _ = events.send(FollowEvent::Update { session, update }).await;
                 }
             }
         }
     }
 }
 
-impl Found {
-    /// Looks for shims, and notes what is not used.
-    fn look(&mut self, directories: &Directories) -> Vec<Shim> {
-        let look = directories.look().unwrap_or_else(|one| Look { unusable: vec![one], ..Look::default() });
-        let sockets = look.refused.iter().map(|(path, why)| format!("{}: {why}", path.display()));
-        self.unused = look.unusable.iter().map(ToString::to_string).chain(sockets).collect();
-        look.shims
+impl FoundSessions {
+    /// Finds shims, and records what is not used.
+    fn scan(&mut self, directories: &Directories) -> Vec<Shim> {
+        let scan = directories.scan().unwrap_or_else(|one| ShimScan { unusable: vec![one], ..ShimScan::default() });
+        let sockets = scan.refused.iter().map(|(path, why)| format!("{}: {why}", path.display()));
+        self.unused = scan.unusable.iter().map(ToString::to_string).chain(sockets).collect();
+        scan.shims
     }
 }
 
-/// Passes on what a shim tells until it tells nothing more; gives its name back.
-async fn follow(shim: Shim, since: Option<u64>, news: mpsc::Sender<News>) -> String {
+/// Passes on the events of a shim until there are no more. Returns its name.
+async fn follow(shim: Shim, since: Option<u64>, output: mpsc::Sender<FollowEvent>) -> String {
     let session = shim.name().to_owned();
     let mut lost = match shim.events(since).await {
         Err(error) => Some(error),
@@ -143,10 +143,10 @@ async fn follow(shim: Shim, since: Option<u64>, news: mpsc::Sender<News>) -> Str
             match events.next().await {
                 Ok(Some(message)) => {
                     let last = message.kind == "ended";
-                    // What newer shims tell besides is nothing that is known here.
+                    // Events of other kinds are from newer shims, and unknown here.
                     if last || matches!(message.kind.as_str(), "snapshot" | "changes") {
-                        let told = Told::Event(message);
-                        let _ = news.send(News::Of { session: session.clone(), told }).await;
+                        let update = SessionUpdate::Event(message);
+                        let _ = output.send(FollowEvent::Update { session: session.clone(), update }).await;
                     }
                     if last {
                         break None;
@@ -158,7 +158,7 @@ async fn follow(shim: Shim, since: Option<u64>, news: mpsc::Sender<News>) -> Str
         },
     };
     if let Some(error) = lost.take() {
-        let _ = news.send(News::Of { session: session.clone(), told: Told::Lost(error) }).await;
+        let _ = output.send(FollowEvent::Update { session: session.clone(), update: SessionUpdate::Lost(error) }).await;
     }
     session
 }

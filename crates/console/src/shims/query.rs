@@ -3,29 +3,29 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rescind_feed::Side;
 
-/// Which requests of a shim to list; by default all that are open, at most a thousand.
+/// Which requests of a shim to list. By default: all that are open, at most a thousand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
-    /// `open`, `recent` or `all`; `open` if not given.
+pub struct ListingQuery {
+    /// `open` (the default), `recent` or `all`.
     pub state: Option<&'static str>,
-    /// Only those of one side.
+    /// Only requests that this side sent.
     pub from: Option<Side>,
-    /// Only those with this id: its JSON text, or its characters where it is a string.
+    /// Only requests with this id: its JSON text, or the characters of a string id.
     pub id: Option<String>,
-    /// Only those of this method, or with a colon behind it of this tool: `tools/call:index`.
+    /// Only requests of this `METHOD` or `METHOD:TOOL`, such as `tools/call:index`.
     pub method: Option<String>,
-    /// Only those older than this, in microseconds.
+    /// Only requests older than this, in microseconds.
     pub older_than: Option<u64>,
-    /// Only those that somebody cancelled, or only the others.
+    /// Only cancelled requests, or only the others.
     pub cancelled: Option<bool>,
-    /// Only those behind this one in the order of listings: when it arrived, and its key.
+    /// Only requests after this one in the order of listings: its arrival and its key.
     pub after: Option<(u64, String)>,
-    /// At most so many.
+    /// The most requests to list.
     pub limit: Option<u64>,
 }
 
-impl Query {
-    /// The path and query to ask for.
+impl ListingQuery {
+    /// The path and query of the request.
     pub(super) fn path(&self) -> String {
         let Self { state, from, id, method, older_than, cancelled, after, limit } = self;
         let members = [
@@ -50,7 +50,7 @@ impl Query {
     }
 }
 
-/// `text` as a part of a path or query.
+/// Percent-encodes `text` for a path or query.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
@@ -60,10 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_cannot_leave_its_place() {
-        assert_eq!(Query::default().path(), "/v1/requests");
+    fn values_are_escaped() {
+        assert_eq!(ListingQuery::default().path(), "/v1/requests");
         let method = Some("tools/call:a&b\r\n".to_owned());
-        let query = Query { method, from: Some(Side::Server), older_than: Some(7), ..Query::default() };
+        let query = ListingQuery { method, from: Some(Side::Server), older_than: Some(7), ..ListingQuery::default() };
         assert_eq!(query.path(), "/v1/requests?from=server&method=tools%2Fcall%3Aa%26b%0D%0A&older_than=7");
     }
 }

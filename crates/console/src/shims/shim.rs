@@ -19,21 +19,21 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Events, Query, ShimError, query::encoded};
+use super::{ListingQuery, ShimError, ShimEvents, query::encoded};
 
-/// How long a shim may take for an answer. It answers from memory: one that takes longer is stopped.
+/// Time for an answer. A shim answers from memory, so one that takes longer is suspended or overloaded.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Between two attempts to be heard by a shim that others keep busy.
+/// The wait between two attempts to connect to a busy shim.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Bytes of a path that fit into the address of a socket, with the zero behind it.
+/// The longest path that fits into the address of a socket, without the final zero.
 const MAX_ADDRESS: usize = 107;
 
-/// The longest answer that is read: the messages of one request, each of them escaped, and room.
+/// The longest answer that is read: room for the escaped messages of one request.
 const MAX_ANSWER: usize = 32 << 20;
 
-/// One shim. Each question is a connection of its own and gives up after two seconds.
+/// One shim. Each request uses its own connection and times out after two seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shim {
     name: String,
@@ -46,18 +46,18 @@ impl Shim {
         Self { name, socket, user }
     }
 
-    /// The name of its session, as its socket is called: letters, digits, `-`, `_` and `.`.
+    /// The name of its session and its socket: letters, digits, `-`, `_` and `.`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its socket is.
+    /// The path of its socket.
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The facts of its session.
+    /// Its session.
     ///
     /// # Errors
     ///
@@ -66,25 +66,25 @@ impl Shim {
         self.ask("/v1/session").await
     }
 
-    /// Its requests that `query` asks for.
+    /// Its requests that match `query`.
     ///
     /// # Errors
     ///
     /// [`ShimError`].
-    pub async fn requests(&self, query: &Query) -> Result<Listing, ShimError> {
+    pub async fn requests(&self, query: &ListingQuery) -> Result<Listing, ShimError> {
         self.ask(&query.path()).await
     }
 
-    /// Everything that is kept of one request.
+    /// One request and its messages.
     ///
     /// # Errors
     ///
-    /// [`ShimError`]; of status 404 where nothing is kept of it.
+    /// [`ShimError`], with status 404 if the request is no longer remembered.
     pub async fn details(&self, key: &str) -> Result<Details, ShimError> {
         self.ask(&format!("/v1/requests/{}", encoded(key))).await
     }
 
-    /// What it has counted.
+    /// Its counters.
     ///
     /// # Errors
     ///
@@ -97,21 +97,21 @@ impl Shim {
     ///
     /// # Errors
     ///
-    /// [`ShimError`]. After [`Silent`](ShimError::Silent) and [`Gone`](ShimError::Gone) it may have been done.
+    /// [`ShimError`]. After [`NotAnswering`](ShimError::NotAnswering) and [`Gone`](ShimError::Gone) the cancel may have been carried out.
     pub async fn cancel(&self, order: &CancelOrder) -> Result<CancelReply, ShimError> {
         let body = serde_json::to_vec(order).map_err(ShimError::unreadable)?;
         self.answer(Method::POST, "/v1/cancel", body.into()).await
     }
 
-    /// What happens from now on, beginning with a snapshot; or what happened after event number `since`.
+    /// Its events, beginning with a snapshot, or after event number `since`.
     ///
     /// # Errors
     ///
     /// [`ShimError`].
-    pub async fn events(&self, since: Option<u64>) -> Result<Events, ShimError> {
+    pub async fn events(&self, since: Option<u64>) -> Result<ShimEvents, ShimError> {
         let path = since.map_or_else(|| "/v1/events".into(), |since| format!("/v1/events?since={since}"));
         let asked = self.patiently(true, || self.send(Method::GET, &path, Bytes::new()));
-        Ok(Events::new(asked.await?.into_body()))
+        Ok(ShimEvents::new(asked.await?.into_body()))
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ShimError> {
@@ -125,8 +125,8 @@ impl Shim {
         serde_json::from_slice(&answer).map_err(ShimError::unreadable)
     }
 
-    /// Waits for an answer. A shim that breaks off is gone only if nobody listens on its socket any more; otherwise it
-    /// has too many connections, and a question is asked again.
+    /// Waits for an answer. If the shim closes the connection but still listens on its socket, it has too many connections,
+    /// and a `GET` is repeated.
     async fn patiently<T, F>(&self, is_question: bool, ask: impl Fn() -> F) -> Result<T, ShimError>
     where
         F: Future<Output = Result<T, ShimError>>,
@@ -139,7 +139,7 @@ impl Shim {
                             return Err(gone);
                         }
                     }
-                    // The session is over, and only its socket is still there.
+                    // The session is over but its socket still exists.
                     Err(ShimError::Refused { status: 410, .. }) => {
                         return Err(ShimError::Gone(io::ErrorKind::UnexpectedEof.into()));
                     }
@@ -147,15 +147,15 @@ impl Shim {
                     answer => return answer,
                 }
                 if !is_question {
-                    return Err(ShimError::Silent);
+                    return Err(ShimError::NotAnswering);
                 }
                 sleep(PAUSE).await;
             }
         };
-        timeout(PATIENCE, asked).await.unwrap_or(Err(ShimError::Silent))
+        timeout(PATIENCE, asked).await.unwrap_or(Err(ShimError::NotAnswering))
     }
 
-    /// Connects. Where many wait to be let in, it waits, too: for as long as its caller does.
+    /// Connects. If the backlog is full, it retries until the caller gives up.
     async fn connect(&self) -> io::Result<UnixStream> {
         loop {
             match self.connect_once().await {
@@ -165,7 +165,7 @@ impl Shim {
         }
     }
 
-    /// The address of a socket holds no long path: there it is reached through its directory's descriptor.
+    /// Connects once. A path too long for the address of a socket goes through a descriptor of its directory.
     async fn connect_once(&self) -> io::Result<UnixStream> {
         let (directory, name) = (self.socket.parent(), self.socket.file_name());
         match (directory, name) {
@@ -180,7 +180,7 @@ impl Shim {
         }
     }
 
-    /// Asks, and gives the answer if it is a good one.
+    /// Sends a request and returns a successful response.
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ShimError> {
         let stream = self.connect().await.map_err(ShimError::from_io)?;
         let server = stream.peer_cred().map_err(ShimError::from_io)?.uid();
@@ -189,7 +189,7 @@ impl Shim {
         }
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| ShimError::from_hyper(&error))?;
-        // It ends with the answer's body, or when nobody wants that any more.
+        // It ends with the body of the answer, or when that is dropped.
         tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
@@ -203,8 +203,8 @@ impl Shim {
         if status.is_success() {
             return Ok(response);
         }
-        let said = whole(response.into_body()).await?;
-        let problem = serde_json::from_slice(&said)
+        let body = whole(response.into_body()).await?;
+        let problem = serde_json::from_slice(&body)
             .unwrap_or_else(|_| Problem { error: format!("answered with status {}", status.as_u16()), hint: None });
         Err(ShimError::Refused { status: status.as_u16(), problem })
     }

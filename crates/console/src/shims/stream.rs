@@ -1,4 +1,4 @@
-//! Server-sent events, read.
+//! A reader of server-sent events.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,33 +9,33 @@ use tokio::time::timeout;
 
 use super::ShimError;
 
-/// How long a stream may be silent: three times the interval in which a shim shows that it is there.
+/// The longest silence of a stream: three times the interval of the comment lines.
 const SILENCE: Duration = Duration::from_secs(45);
 
 /// The longest event that is read.
 const MAX_EVENT: usize = 16 << 20;
 
-/// What a shim tells as it happens.
+/// The event stream of a shim.
 #[derive(Debug)]
-pub struct Events {
+pub struct ShimEvents {
     body: Incoming,
     parser: Parser,
-    read: VecDeque<Message>,
+    read: VecDeque<RawEvent>,
 }
 
-/// One event as it came: its data is not looked into.
+/// One event with its data unparsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Message {
-    /// Its kind: `snapshot`, `changes`, `ended`, or what newer shims tell.
+pub struct RawEvent {
+    /// Its kind: `snapshot`, `changes`, `ended`, or one from a newer shim.
     pub kind: String,
-    /// Its number, where it has one.
+    /// Its number, if it has one.
     pub number: Option<u64>,
     /// Its data, JSON.
     pub data: String,
 }
 
-impl Message {
-    /// What it tells.
+impl RawEvent {
+    /// Parses its data.
     ///
     /// # Errors
     ///
@@ -45,25 +45,25 @@ impl Message {
     }
 }
 
-impl Events {
+impl ShimEvents {
     pub(super) fn new(body: Incoming) -> Self {
         Self { body, parser: Parser::default(), read: VecDeque::new() }
     }
 
-    /// The next event; none where the shim closed the stream.
+    /// The next event; `None` if the shim closed the stream.
     ///
     /// Dropping the future loses nothing.
     ///
     /// # Errors
     ///
-    /// [`ShimError`]; then the stream is of no more use.
-    pub async fn next(&mut self) -> Result<Option<Message>, ShimError> {
+    /// [`ShimError`], after which the stream must not be used.
+    pub async fn next(&mut self) -> Result<Option<RawEvent>, ShimError> {
         loop {
             if let Some(message) = self.read.pop_front() {
                 return Ok(Some(message));
             }
             let frame = match timeout(SILENCE, self.body.frame()).await {
-                Err(_) => return Err(ShimError::Silent),
+                Err(_) => return Err(ShimError::NotAnswering),
                 Ok(None) => return Ok(None),
                 Ok(Some(frame)) => frame.map_err(|error| ShimError::from_hyper(&error))?,
             };
@@ -74,17 +74,17 @@ impl Events {
     }
 }
 
-/// Bytes in, messages out. Lines end with LF, CR LF or CR, as the format says.
+/// Parses bytes into events. Lines end with LF, CR LF or CR.
 #[derive(Debug, Default)]
 struct Parser {
     line: Vec<u8>,
     after_cr: bool,
-    message: Message,
+    message: RawEvent,
     has_data: bool,
 }
 
 impl Parser {
-    fn read(&mut self, bytes: &[u8], messages: &mut VecDeque<Message>) -> Result<(), ShimError> {
+    fn read(&mut self, bytes: &[u8], messages: &mut VecDeque<RawEvent>) -> Result<(), ShimError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
@@ -101,12 +101,12 @@ impl Parser {
             rest = &rest[end + 1..];
             let line = std::mem::take(&mut self.line);
             let line = std::str::from_utf8(&line).map_err(ShimError::unreadable)?;
-            messages.extend(self.take_line(line));
+            messages.extend(self.receive_line(line));
         }
         Ok(())
     }
 
-    fn take_line(&mut self, line: &str) -> Option<Message> {
+    fn receive_line(&mut self, line: &str) -> Option<RawEvent> {
         if line.is_empty() {
             let message = std::mem::take(&mut self.message);
             return std::mem::take(&mut self.has_data).then_some(message);
@@ -122,7 +122,7 @@ impl Parser {
                 }
                 self.message.data.push_str(value);
             }
-            // A comment, `retry`, and what is not known.
+            // A comment, `retry`, or an unknown field.
             _ => {}
         }
         None
@@ -133,7 +133,7 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn read(chunks: &[&[u8]]) -> Vec<Message> {
+    fn read(chunks: &[&[u8]]) -> Vec<RawEvent> {
         let (mut parser, mut messages) = (Parser::default(), VecDeque::new());
         for chunk in chunks {
             parser.read(chunk, &mut messages).unwrap();
@@ -141,8 +141,8 @@ mod tests {
         messages.into()
     }
 
-    fn message(kind: &str, number: Option<u64>, data: &str) -> Message {
-        Message { kind: kind.into(), number, data: data.into() }
+    fn message(kind: &str, number: Option<u64>, data: &str) -> RawEvent {
+        RawEvent { kind: kind.into(), number, data: data.into() }
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused() {
+    fn bytes_that_are_not_utf8_are_refused() {
         let mut messages = VecDeque::new();
         assert!(Parser::default().read(b"data: \xff\n", &mut messages).is_err());
     }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use rescind_feed::{
-    CancelOrder, CancelReply, Changes, Counters, Details, End, Ended, Event, FrameView, Listing, Problem, Request,
-    Session, Snapshot, State, Stopped,
+    CancelOrder, CancelReply, Changes, Counters, Details, End, Ended, Event, FrameView, Listing, OrderOutcome, Problem,
+    Request, Session, Snapshot, State,
 };
 use serde::Serialize;
 
@@ -188,20 +188,20 @@ impl Script {
 
     fn cancel(&mut self, order: CancelOrder) -> CancelReply {
         let reason = order.reason.as_deref();
-        let stopped: Vec<Stopped> = order.requests.iter().map(|key| self.stop(key, reason)).collect();
+        let stopped: Vec<OrderOutcome> = order.requests.iter().map(|key| self.stop(key, reason)).collect();
         let changed = stopped.iter().filter(|stopped| stopped.accepted);
         self.put(changed.filter_map(|stopped| stopped.request.clone()).collect());
         self.seen.orders.push(order);
         CancelReply { requests: stopped }
     }
 
-    fn stop(&mut self, key: &str, reason: Option<&str>) -> Stopped {
+    fn stop(&mut self, key: &str, reason: Option<&str>) -> OrderOutcome {
         let mut request = self.request(key).cloned();
         let accepted = request.as_ref().is_some_and(|request| request.is_open() && request.cancel.is_none());
         if let Some(request) = request.as_mut().filter(|_| accepted) {
             (self.obey)(request, reason);
         }
-        Stopped { key: key.to_owned(), accepted, request }
+        OrderOutcome { key: key.to_owned(), accepted, request }
     }
 }
 

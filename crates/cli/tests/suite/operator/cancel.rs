@@ -57,7 +57,7 @@ fn the_session_may_be_left_out_where_only_one_fits() {
     let said = sockets.say(&["cancel", "3", "--no-wait"]);
     assert_eq!((said.code, said.stdout.as_str()), (1, ""));
     let lines: Vec<_> = said.stderr.lines().collect();
-    assert_eq!(lines[0], "error: 3: fits 3 requests in flight");
+    assert_eq!(lines[0], "error: 3: matches 3 requests in flight");
     assert_eq!(lines[1], "  1/client:3  tools/call  0 µs");
     assert_eq!(lines[2], "  2/client:3  tools/call:b  0 µs");
     assert_eq!(lines[3], "  2/server:3  sampling/createMessage  0 µs");
@@ -116,7 +116,7 @@ fn what_is_over_is_not_cancelled_and_it_says_why() {
     shim.set_now(4_000_000);
     let said = sockets.say(&["cancel", "1/1"]);
     assert_eq!((said.code, said.stdout.as_str()), (1, ""));
-    assert_eq!(said.stderr, "1/1: not in flight any more: error -32603, 3.0 s ago\n");
+    assert_eq!(said.stderr, "1/1: no longer in flight: error -32603, 3.0 s ago\n");
     let said = sockets.say(&["cancel", "1/99"]);
     assert_eq!(said.code, 1);
     assert!(said.stderr.starts_with("error: 1/99: no such request\nhint: "), "{}", said.stderr);
@@ -128,7 +128,7 @@ fn what_is_over_is_not_cancelled_and_it_says_why() {
     shim.on_cancel(|request, reason| request.cancel = Some(asked(0, reason)));
     assert_eq!(sockets.say(&["cancel", "1/2", "--no-wait"]).code, 0);
     let said = sockets.say(&["cancel", "1/2", "--no-wait"]);
-    assert_eq!((said.code, said.stdout.as_str()), (1, "1/2: was cancelled already: cancelling…\n"));
+    assert_eq!((said.code, said.stdout.as_str()), (1, "1/2: already cancelled: cancelling…\n"));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn more_than_one_is_asked_about_first() {
     let said = sockets.say(&["cancel", "--all"]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(
-        said.stderr.contains("3 requests would be cancelled, and nobody can be asked\nhint: say --yes"),
+        said.stderr.contains("would cancel 3 requests, and cannot ask without a terminal\nhint: use --yes"),
         "{said:?}"
     );
     let answered = |answer: &str| {
@@ -162,7 +162,7 @@ fn more_than_one_is_asked_about_first() {
         (vec!["c2".into()], vec!["c3".into()])
     );
     let said = sockets.say(&["cancel", "--all", "--yes"]);
-    let words = "nothing of this kind is in flight, or it is cancelled already\n";
+    let words = "no such request is in flight, or it is cancelled already\n";
     assert_eq!((said.code, said.stderr.as_str()), (1, words), "all are cancelled");
 }
 

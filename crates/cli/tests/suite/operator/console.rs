@@ -64,7 +64,11 @@ fn a_key_that_others_can_read_and_a_file_that_is_no_recording_are_refused() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let said = say(&sockets.path, &["console", "--no-open", "--key-file", file.to_str().unwrap()]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
-    assert!(said.stderr.contains("is open to other users (mode 644)\nhint: make a new one"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("is open to other users (mode 644)\nhint: others may have read it"),
+        "{}",
+        said.stderr
+    );
     let said = say(&sockets.path, &["console", "--no-open", file.to_str().unwrap()]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(said.stderr.starts_with("error: ") && said.stderr.contains("\nhint: "), "{}", said.stderr);

@@ -102,7 +102,7 @@ fn filters_leave_out_what_does_not_fit() {
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(said.stderr.starts_with("error: 3: no such session\nhint: "), "{}", said.stderr);
     let said = sockets.say(&["ps", "--from", "server"]);
-    assert_eq!(said.stderr, "nothing of this kind is in flight in 2 sessions\n");
+    assert_eq!(said.stderr, "no such request is in flight in 2 sessions\n");
     assert_eq!(sockets.say(&["ps", "--older-than", "soon"]).code, 2);
 }
 
@@ -150,7 +150,7 @@ fn where_nothing_fits_a_filter_stdout_is_empty() {
     for filter in filters {
         let said = sockets.say(&[&["ps"], filter].concat());
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{filter:?}");
-        assert!(said.stderr.starts_with("nothing of this kind is in flight"), "{filter:?}: {said:?}");
+        assert!(said.stderr.starts_with("no such request is in flight"), "{filter:?}: {said:?}");
         let said = sockets.say(&[&["ps", "--json"], filter].concat());
         let document: Value = serde_json::from_str(&said.stdout).unwrap();
         let requests = document["sessions"].as_array().unwrap().iter().map(|one| one["requests"].as_array().unwrap());
@@ -165,7 +165,7 @@ fn where_nothing_fits_a_filter_stdout_is_empty() {
     assert_eq!((said.code, said.stdout.as_str()), (1, ""));
     let lines: Vec<_> = said.stderr.lines().collect();
     let silent = "warning: 3: not answering; its requests are not listed";
-    assert_eq!(lines, ["nothing of this kind is in flight in the 2 sessions that answered", silent]);
+    assert_eq!(lines, ["no such request is in flight in the 2 sessions that answered", silent]);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn watching_says_only_in_words_that_nothing_fits() {
     let terminal = Terminal::open();
     let child =
         Watching(sockets.command(&["ps", "--watch", "--state", "stuck"]).stdout(terminal.end()).spawn().unwrap());
-    let shown = terminal.shows_until("nothing of this kind is in flight in 1 session");
+    let shown = terminal.shows_until("no such request is in flight in 1 session");
     assert!(!shown.contains("no sessions") && !shown.contains("mcp-2025-11-25"), "{shown:?}");
     drop(child);
     // And elsewhere in nothing at all: lines are what fits, and a session that is lost is told of on stderr.
@@ -227,7 +227,7 @@ fn a_shim_that_turns_everybody_away_is_not_answering() {
         let said = sockets.say(&["cancel", target]);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""));
         assert!(said.stderr.starts_with("error: 1: not answering\n"), "{said:?}");
-        assert!(said.stderr.contains(&format!("error: {target}: it may be in 1")), "{said:?}");
+        assert!(said.stderr.contains(&format!("error: {target}: may be a request of 1")), "{said:?}");
         assert!(!said.stderr.contains("no such request"), "{said:?}");
     }
     let said = sockets.say(&["cancel", "--method", "tools/call"]);
@@ -387,7 +387,7 @@ fn a_hundred_thousand_requests_are_counted_and_the_oldest_shown() {
     let said = sockets.say(&["ps"]);
     assert_eq!(said.stdout.lines().count(), 1001);
     assert_eq!(words(said.stdout.lines().nth(1).unwrap())[0], "1/0");
-    assert_eq!(said.stderr, "note: 1: 99000 more are not listed\n");
+    assert_eq!(said.stderr, "note: 1: 99000 more requests are not listed\n");
     // Wherever in the list one stands, it can be named.
     let said = sockets.say(&["cancel", "1/99999", "--no-wait"]);
     assert_eq!((said.stdout.as_str(), said.code), ("1/99999: cancelling…\n", 0));
@@ -401,7 +401,11 @@ fn a_directory_that_is_open_to_others_is_not_used() {
     for arguments in [&["ps"][..], &["ps", "--watch"], &["cancel", "1/1"], &["console", "--no-open"]] {
         let said = sockets.say(arguments);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{arguments:?}");
-        assert!(said.stderr.contains("is open to other users (mode 755)\nhint: close it"), "{}", said.stderr);
+        assert!(
+            said.stderr.contains("is open to other users (mode 755)\nhint: if you know who opened it, close it"),
+            "{}",
+            said.stderr
+        );
     }
     fs::set_permissions(&sockets.path, fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(sockets.path.join("1.sock"), fs::Permissions::from_mode(0o666)).unwrap();

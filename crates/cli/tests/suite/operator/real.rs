@@ -74,7 +74,7 @@ fn one_of_three_is_cancelled_and_the_others_finish() {
     assert_eq!(in_flight(&rig).iter().filter(|row| row.get(3).is_some_and(|m| m.starts_with("tools"))).count(), 0);
     let said = say(&rig.sockets, &["cancel", &name]);
     assert_eq!(said.code, 1);
-    assert!(said.stderr.contains("not in flight any more"), "{said:?}");
+    assert!(said.stderr.contains("no longer in flight"), "{said:?}");
     let said = say(&rig.sockets, &["ps", "--recent"]);
     let told = said.stdout.lines().find(|line| line.starts_with(&name)).unwrap();
     assert!(told.ends_with("sent; MCP does not confirm"), "{told}");

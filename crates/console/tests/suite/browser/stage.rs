@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, thread};
 
-use rescind_console::{Console, Key, Recording, Settings, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, shims::Directories};
 use rescind_feed::{Cancel, Request, Settled, SettledHow, State};
 use rescind_testkit::fake_shim::{FakeShim, session};
 use tempfile::TempDir;
@@ -29,13 +29,13 @@ impl Stage {
     /// Opens one, with recordings besides.
     pub(crate) fn with(recordings: Vec<Recording>) -> Self {
         let directory = TempDir::new().expect("a directory");
-        let key = Key::random().expect("a key");
+        let key = AccessKey::random().expect("a key");
         let inside = key.reveal().to_owned();
         let runtime = Runtime::new().expect("a runtime");
         let (told, tells) = oneshot::channel();
         let shims = Some(Directories::at(directory.path().join("shims")));
         runtime.spawn(async move {
-            let console = Console::open(Settings { port: 0, key, directories: shims, recordings }).await;
+            let console = Console::open(ConsoleSettings { port: 0, key, directories: shims, recordings }).await;
             let console = console.expect("a console");
             let _ = told.send((console.link(), console.address().port()));
             console.serve().await;

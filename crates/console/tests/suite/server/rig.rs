@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use rescind_console::{Console, Key, Settings, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings, shims::Directories};
 use rescind_testkit::fake_shim::{FakeShim, session};
 
 /// A console that serves until the test process ends.
@@ -32,9 +32,9 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let around = tempfile::tempdir().unwrap();
         let sockets = around.path().join("sockets");
-        let key = Key::random().unwrap();
+        let key = AccessKey::random().unwrap();
         let directories = Some(Directories::at(sockets.clone()));
-        let settings = Settings { port: 0, key: key.clone(), directories, recordings: Vec::new() };
+        let settings = ConsoleSettings { port: 0, key: key.clone(), directories, recordings: Vec::new() };
         let (said, heard) = mpsc::channel();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

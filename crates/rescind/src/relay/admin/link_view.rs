@@ -75,7 +75,7 @@ impl LinkView<'_> {
             let known = key.parse::<RequestKey>().ok();
             let accepted = known.is_some_and(|key| self.relay.stop(self.now, key, order.reason.as_deref()));
             let request = known.and_then(|key| self.relay.view(key)).map(|view| record::request(&view));
-            feed::Stopped { key: key.clone(), accepted, request }
+            feed::OrderOutcome { key: key.clone(), accepted, request }
         };
         feed::CancelReply { requests: order.requests.iter().map(stop).collect() }
     }

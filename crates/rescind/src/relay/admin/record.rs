@@ -31,7 +31,9 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
         deadline: view.deadline.map(micros),
         progress: view.progress.as_ref().map(progress),
         task,
-        cancel: view.cancel.map(|receipt| cancel(receipt, view.upstream_dialect).told(late.as_ref(), view.works_on)),
+        cancel: view
+            .cancel
+            .map(|receipt| cancel(receipt, view.upstream_dialect).with_words(late.as_ref(), view.works_on)),
         settled: view.ended.map(settled),
         late,
     }

@@ -1,8 +1,8 @@
-//! Who may come in.
+//! Which requests are allowed.
 //!
-//! The attackers are pages of other sites in the user's browser, and other users of the machine. A page of another
-//! site can send requests here, but not read the answers, and cannot know the key; the checks of `Host` (rebinding),
-//! `Origin` and `Sec-Fetch-Site` turn it away before that matters. Another user can connect, and knows no key.
+//! The attackers are pages of other sites in the user's browser, and other users of the machine. A page of another site
+//! can send requests here, but it cannot read the answers and does not know the key. The checks of `Host` (against DNS
+//! rebinding), `Origin` and `Sec-Fetch-Site` reject it first. Another user can connect, but does not know the key.
 
 use std::sync::Mutex;
 
@@ -11,91 +11,91 @@ use hyper::{
     header::{AUTHORIZATION, HOST, HeaderName, ORIGIN},
 };
 
-use crate::Key;
+use crate::AccessKey;
 
-/// Why somebody is turned away: a status and words that hold nothing of the request.
+/// Why a request is denied: a status, and text that holds nothing from the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct Denied {
     pub(super) status: StatusCode,
     pub(super) words: &'static str,
 }
 
-/// What is asked for, by whoever may.
+/// What an allowed request asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wish<'a> {
-    /// The first use of the link: go to the page.
+pub(super) enum Route<'a> {
+    /// The first use of the link: redirect to the page.
     Launch,
-    /// A path below the key, without the slash before it.
+    /// A path below the key, without its first slash.
     Inside(&'a str),
 }
 
-/// The keeper of the key and of the link's token.
+/// The key, and the token of the link.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Auth {
     port: u16,
-    key: Key,
-    /// Until it is spent.
-    token: Mutex<Option<Key>>,
+    key: AccessKey,
+    /// `None` once it is used.
+    token: Mutex<Option<AccessKey>>,
 }
 
-const ELSEWHERE: Refusal = Refusal {
+const ELSEWHERE: Denied = Denied {
     status: StatusCode::MISDIRECTED_REQUEST,
-    words: "This is the console of rescind, at 127.0.0.1 only: use the address that it printed.\n",
+    words: "The console of rescind answers at 127.0.0.1 only. Use the address that it printed.\n",
 };
 
-const CROSS_SITE: Refusal = Refusal {
+const CROSS_SITE: Denied = Denied {
     status: StatusCode::FORBIDDEN,
-    words: "Another page led here. Copy the link that `rescind console` printed into the address bar.\n",
+    words: "This request came from another site. Copy the link that `rescind console` printed into the address bar.\n",
 };
 
-const CLOSED: Refusal = Refusal {
+const CLOSED: Denied = Denied {
     status: StatusCode::FORBIDDEN,
-    words: "This is the console of rescind. Its link opens it once: run `rescind console` for a new one, or copy the \
+    words: "This is the console of rescind. Its link works once. Run `rescind console` for a new link, or copy the \
             address of a page that is already open.\n",
 };
 
-const SPENT: Refusal = Refusal {
+const SPENT: Denied = Denied {
     status: StatusCode::FORBIDDEN,
-    words: "This link has been used. If it was not you who used it, stop `rescind console` now. Run it again for a \
-            new link, or copy the address of a page that is already open.\n",
+    words: "This link has been used. If you did not use it, stop `rescind console` now. Run it again for a new link, or \
+            copy the address of a page that is already open.\n",
 };
 
-const AHEAD: Refusal = Refusal { status: StatusCode::FORBIDDEN, words: "Not ahead of time.\n" };
+const AHEAD: Denied = Denied { status: StatusCode::FORBIDDEN, words: "Prefetching is not allowed.\n" };
 
-impl Door {
-    pub(super) const fn new(port: u16, key: Key, token: Key) -> Self {
+impl Auth {
+    pub(super) const fn new(port: u16, key: AccessKey, token: AccessKey) -> Self {
         Self { port, key, token: Mutex::new(Some(token)) }
     }
 
-    /// The link that opens the page, once; empty where it has been used.
+    /// The link that opens the page once; empty after it was used.
     pub(super) fn link(&self) -> String {
         let token = self.token.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let link = |token: &Key| format!("http://127.0.0.1:{}/?token={}", self.port, token.reveal());
+        let link = |token: &AccessKey| format!("http://127.0.0.1:{}/?token={}", self.port, token.reveal());
         token.as_ref().map(link).unwrap_or_default()
     }
 
-    /// Where the page is.
+    /// The path of the page.
     pub(super) fn inside(&self) -> String {
         format!("/{}/", self.key.reveal())
     }
 
-    /// Whether a request may come in, and to what.
-    pub(super) fn admit<'a>(
+    /// Checks a request and returns what it asks for.
+    pub(super) fn authorize<'a>(
         &self,
         method: &Method,
         path: &'a str,
         query: Option<&str>,
         headers: &HeaderMap,
-    ) -> Result<Wish<'a>, Refusal> {
+    ) -> Result<Route<'a>, Denied> {
         self.check_origin(headers)?;
         let first = path.strip_prefix('/').unwrap_or(path);
         if let Some((key, inside)) = first.split_once('/')
             && self.key.is(key)
         {
-            return Ok(Wish::Inside(inside));
+            return Ok(Route::Inside(inside));
         }
         if path == "/metrics" && bearer(headers).is_some_and(|given| self.key.is(given)) {
-            return Ok(Wish::Inside("metrics"));
+            return Ok(Route::Inside("metrics"));
         }
         match query.and_then(|query| query.strip_prefix("token=")) {
             Some(given) if path == "/" && method == Method::GET => self.spend(given, headers),
@@ -103,8 +103,8 @@ impl Door {
         }
     }
 
-    /// A page of another site, or of a name that was made to mean 127.0.0.1, is turned away.
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Denies requests from pages of other sites, and to other names of 127.0.0.1.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Denied> {
         let host = only(headers, HOST).map_err(|()| ELSEWHERE)?.ok_or(ELSEWHERE)?;
         let name = host.strip_suffix(&format!(":{}", self.port)).ok_or(ELSEWHERE)?;
         if !matches!(name, "127.0.0.1" | "localhost") {
@@ -115,14 +115,14 @@ impl Door {
             return Err(CROSS_SITE);
         }
         match only(headers, HeaderName::from_static("sec-fetch-site")) {
-            // A person's own doing has `none`, and a browser may not say.
+            // A typed address has `none`, and some browsers send no header.
             Ok(None | Some("none" | "same-origin")) => Ok(()),
             Ok(Some(_)) | Err(()) => Err(CROSS_SITE),
         }
     }
 
-    /// The token counts once. A browser that looks ahead of its user does not spend it.
-    fn spend(&self, given: &str, headers: &HeaderMap) -> Result<Wish<'static>, Refusal> {
+    /// Accepts the token once. A prefetch does not use it up.
+    fn spend(&self, given: &str, headers: &HeaderMap) -> Result<Route<'static>, Denied> {
         if ["sec-purpose", "purpose"].iter().any(|name| headers.contains_key(*name)) {
             return Err(AHEAD);
         }
@@ -130,7 +130,7 @@ impl Door {
         match &*token {
             Some(right) if right.is(given) => {
                 *token = None;
-                Ok(Wish::Launch)
+                Ok(Route::Launch)
             }
             Some(_) => Err(CLOSED),
             None => Err(SPENT),
@@ -138,7 +138,7 @@ impl Door {
     }
 }
 
-/// The value of a header; an error where it is there twice or is no text.
+/// The value of a header; an error if there are two, or it is not text.
 fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
