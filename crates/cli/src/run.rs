@@ -1,6 +1,5 @@
 //! `rescind run [flags] COMMAND…`: relays between a client on stdin and stdout and a server as a child.
 
-mod dialect_file;
 mod end;
 mod limits;
 mod protocol;

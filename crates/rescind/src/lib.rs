@@ -106,6 +106,8 @@
 pub mod acp;
 #[cfg(all(feature = "acp", feature = "mcp"))]
 pub mod cancellation;
+#[cfg(feature = "dialect-file")]
+pub mod dialect_file;
 pub mod launch;
 #[cfg(feature = "lsp")]
 pub mod lsp;

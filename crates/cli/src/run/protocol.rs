@@ -1,10 +1,9 @@
 //! The values of `--protocol` and `--server-protocol`.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
+use rescind::dialect_file;
 use rescind_proto::dialect::{Dialect, lsp};
-
-use super::dialect_file;
 
 /// The dialect of a side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +20,8 @@ impl Protocol {
             "auto" | "mcp" | "acp" => Ok(Self::Detected),
             "lsp" => Ok(Self::Pinned(&lsp::LSP)),
             file if Path::new(file).extension().is_some_and(|extension| extension == "json") => {
-                dialect_file::read(Path::new(file)).map(Self::Pinned).map_err(|error| error.to_string())
+                let json = fs::read_to_string(file).map_err(|error| error.to_string())?;
+                dialect_file::read(&json).map(Self::Pinned).map_err(|error| error.to_string())
             }
             name => Dialect::by_name(name).map(Self::Pinned).ok_or_else(|| {
                 let known: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name).collect();
