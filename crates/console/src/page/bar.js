@@ -1,16 +1,17 @@
-// One bar of the timeline: a request from its coming to its answer, and what came after.
+// @ts-check
+// One bar of the timeline: a request from its arrival to its answer, and what came later.
 
 import { ends } from "./lanes.js";
-import { age, duration, far, label, outcomeWords, part, plain, shownState, stateWords } from "./words.js";
+import { age, duration, far, label, outcomeWords, part, plain, several, shownState, stateWords } from "./words.js";
 
-/** Pixels of a row, and how far a bar may reach out of sight. */
+/** The height of a row in pixels, and how far a bar may reach out of sight. */
 export const ROW = 22;
 const BEYOND = 40;
 /** The narrowest bar, and the narrowest that has a label. */
 const LEAST = 4;
 const LABELLED = 44;
 
-/** Moves a part of a bar, or hides it; nothing is written that stands already. */
+/** Moves a part of a bar, or hides it (width null). Writes only changes. @param {Placed} node @param {number} left @param {number | null} width */
 function put(node, left, width) {
   const hidden = width === null;
   if (node.isOut !== hidden) {
@@ -24,17 +25,26 @@ function put(node, left, width) {
 }
 
 export class Bar {
+  row = 0;
+  up = 0;
+  tone = "";
+  request = /** @type {PageRequest | null} */ (null);
+  shownRow = /** @type {number | null} */ (null);
+
+  /** @param {HTMLTemplateElement} template */
   constructor(template) {
-    this.node = template.content.firstElementChild.cloneNode(true);
-    const of = (name) => this.node.querySelector(`.${name}`);
+    this.node = /** @type {Placed} */ (template.content.firstElementChild?.cloneNode(true));
+    const of = (/** @type {string} */ name) => /** @type {Placed} */ (this.node.querySelector(`.${name}`));
     this.parts = {
       elbow: of("elbow"), body: of("body"), fill: of("fill"), tail: of("tail"), ghost: of("ghost"),
       cancel: of("mark-cancel"), stop: of("mark-stop"), label: of("label"),
     };
-    this.node.bar = this;
   }
 
-  /** Shows `request` in `row`, `up` rows under its parent. What does not move with time is written here. */
+  /**
+   * Shows `request` in `row`, `up` rows below its parent. Writes what does not move with time.
+   * @param {PageRequest} request @param {number} row @param {number} up @param {boolean} picked
+   */
   show(request, row, up, picked) {
     this.row = row;
     if (this.request !== request || this.up !== up) {
@@ -46,10 +56,10 @@ export class Bar {
       this.node.dataset.state = shownState(request);
       this.tone = `bar is-${tone}${request.cancel ? " has-cancel" : ""}`;
       const name = plain(request.name ?? request.method, 60);
-      const known = [name, request.progress && request.state !== "ended" ? far(request.progress) : null, request.cancel?.words];
-      this.parts.label.textContent = known.filter(Boolean).map((text) => plain(text, 80)).join(" · ");
+      const texts = [name, request.progress && request.state !== "ended" ? far(request.progress) : null, request.cancel?.words];
+      this.parts.label.textContent = texts.filter((text) => text).map((text) => plain(String(text), 80)).join(" · ");
       this.parts.elbow.hidden = !up;
-      this.parts.elbow.style.setProperty("--up", up || 0);
+      this.parts.elbow.style.setProperty("--up", String(up));
       this.parts.stop.className = `mark mark-stop is-${request.cancel ? outcomeWords(request.cancel, request.state).tone : tone}`;
       this.node.title = tip(request, words.text);
     }
@@ -57,11 +67,15 @@ export class Bar {
     if (this.node.className !== shown) this.node.className = shown;
   }
 
-  /** Puts it where it belongs now; `x` gives the pixel of a time of the session's clock. */
+  /**
+   * Moves it to its place now; `x` maps a time of the session's clock to a pixel.
+   * @param {(time: number) => number} x @param {number} clock @param {number} width
+   */
   place(x, clock, width) {
     const { request, parts } = this;
+    if (!request) return;
     const { settled, last } = ends(request, clock);
-    const at = (time) => Math.min(width + BEYOND, Math.max(-BEYOND, x(time)));
+    const at = (/** @type {number} */ time) => Math.min(width + BEYOND, Math.max(-BEYOND, x(time)));
     const left = at(request.since);
     const whole = Math.max(LEAST, at(last) - left);
     put(this.node, left, whole);
@@ -85,6 +99,7 @@ export class Bar {
   }
 }
 
+/** @param {PageRequest} request @param {string} state */
 function tip(request, state) {
   const lines = [
     `${plain(request.of.name, 40)}/${label(request)}`,
@@ -92,6 +107,6 @@ function tip(request, state) {
     request.settled ? `${state}, ${duration(request.settled.at - request.since)}` : state,
   ];
   if (request.cancel) lines.push(`cancel: ${plain(request.cancel.words)}`);
-  if (request.late) lines.push(`late: ${request.late.answers} answers, ${request.late.notices} notices; the last ${age(request.late.at - (request.settled?.at ?? request.since))} after its end`);
+  if (request.late) lines.push(`late: ${several(request.late.answers, "answer")}, ${several(request.late.notices, "notification")}; the last ${age(request.late.at - (request.settled?.at ?? request.since))} after its end`);
   return lines.join("\n");
 }

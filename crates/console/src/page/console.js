@@ -1,34 +1,35 @@
-// The page of the console. It reads one stream, keeps a bounded copy of what it tells, and draws it once a frame at most.
+// @ts-check
+// The page of the console. It reads one event stream, keeps a bounded copy of the state, and draws it at most once a frame.
 
 import { Details } from "./details.js";
 import { follow } from "./feed.js";
 import { Filter, controls } from "./filter.js";
 import { Frames } from "./frames.js";
 import { keys } from "./keys.js";
-import { OPEN_MOST, OVER_MOST, PLAIN_MOST, Store, TOLD_MOST } from "./store.js";
+import { EVENTFUL_MOST, OPEN_MOST, OVER_MOST, PLAIN_MOST, Store } from "./store.js";
 import { Table } from "./table.js";
 import { Timeline } from "./timeline.js";
-import { count, label, plain, several } from "./words.js";
+import { byId, count, label, plain, setText, several } from "./words.js";
 
-/** Microseconds between two drawings of the table while only time passes, and between two announcements. */
+/** Microseconds between two drawings of the table while only the time changes, and between two announcements. */
 const TABLE_EVERY = 250_000;
 const SAY_EVERY = 1_000_000;
-
-const byId = (id) => document.getElementById(id);
-const set = (node, text) => node.textContent !== text && (node.textContent = text);
 
 const store = new Store();
 const filter = new Filter();
 const frames = new Frames();
 let urgent = true;
-const changed = () => (urgent = true);
+const changed = () => {
+  urgent = true;
+};
 
+/** @type {(uid: string) => [string, string] | null} */
 const parse = (uid) => {
-  // A key has no slash where a session's name may.
+  // A key has no slash, but a session's name may.
   const session = [...store.sessions.keys()].find((name) => uid.startsWith(`${name}/`) && store.find(name, uid.slice(name.length + 1)));
   return session === undefined ? null : [session, uid.slice(session.length + 1)];
 };
-const open = (uid, toCancel = false) => {
+const open = (/** @type {string | null} */ uid, toCancel = false) => {
   const found = uid && parse(uid);
   if (found) details.open(...found, toCancel);
 };
@@ -54,19 +55,19 @@ const details = new Details(store, {
 function pause() {
   store.setPaused(store.pause === null);
   byId("pause").setAttribute("aria-pressed", String(store.pause !== null));
-  set(byId("pause"), store.pause ? "Resume" : "Pause");
+  setText(byId("pause"), store.pause ? "Resume" : "Pause");
   byId("paused").hidden = store.pause === null;
   say(store.pause ? "Paused" : "Resumed");
   changed();
 }
 
 function help() {
-  set(byId("help-bounds"), bounds());
-  byId("help").showModal();
+  setText(byId("help-bounds"), bounds());
+  /** @type {HTMLDialogElement} */ (byId("help")).showModal();
 }
 
 const bounds = () =>
-  `Of each session the page keeps ${count(OPEN_MOST)} requests in flight and the last ${count(PLAIN_MOST + TOLD_MOST)} ended ones (${count(TOLD_MOST)} of those with an error, a cancel or something late); further ones are only counted. ${count(OVER_MOST)} ended sessions stay listed.`;
+  `Of each session the page keeps at most ${count(OPEN_MOST)} requests in flight and the last ${count(PLAIN_MOST + EVENTFUL_MOST)} ended ones (${count(EVENTFUL_MOST)} of them with an error, a cancel or a late message); others are only counted. The last ${count(OVER_MOST)} ended sessions stay listed.`;
 
 keys({
   next: () => table.move(1),
@@ -90,20 +91,25 @@ byId("skip").addEventListener("click", (event) => {
   table.focus();
 });
 
-// What is read aloud: cancels of operators and of the open request, one sentence a second.
-let unsaid = [];
-let saidAt = -Infinity;
-const say = (text) => unsaid.push(text);
-store.onCancel = (request) => {
-  if (request.cancel.cause !== "operator" && request.uid !== details.uid) return;
-  const words = plain(request.cancel.words);
+// Announcements to screen readers: cancels by operators and of the open request, at most one a second.
+/** @type {string[]} */
+let waiting = [];
+let announcedAt = -Infinity;
+const say = (/** @type {string} */ text) => {
+  waiting.push(text);
+};
+store.onCancel = (/** @type {PageRequest} */ request) => {
+  const { cancel } = request;
+  if (!cancel || (cancel.cause !== "operator" && request.uid !== details.uid)) return;
+  const words = plain(cancel.words);
   say(`Cancel of ${label(request)} ${plain(request.name ?? request.method, 60)}: ${words}`);
 };
+/** @param {number} now */
 function announce(now) {
-  if (!unsaid.length || now - saidAt < SAY_EVERY) return;
-  saidAt = now;
-  set(byId("announce"), unsaid.length > 3 ? `${unsaid.length} cancels have changed; the last: ${unsaid.at(-1)}` : unsaid.join(". "));
-  unsaid = [];
+  if (!waiting.length || now - announcedAt < SAY_EVERY) return;
+  announcedAt = now;
+  setText(byId("announce"), waiting.length > 3 ? `${waiting.length} cancels have changed; the last: ${waiting.at(-1)}` : waiting.join(". "));
+  waiting = [];
 }
 
 function totals() {
@@ -120,18 +126,18 @@ function totals() {
   const ended = shown.filter((session) => session.hasEnded).length;
   const unknown = shown.length - live.length - ended;
   const words = [
-    several(live.length, "session"), ended ? `${count(ended)} ended` : null, unknown ? `${count(unknown)} not heard of` : null,
+    several(live.length, "session"), ended ? `${count(ended)} ended` : null, unknown ? `${count(unknown)} without news` : null,
     `${count(inFlight)} ${unknown ? "known to be in flight" : "in flight"}`,
     cancelling ? `${count(cancelling)} cancelling` : null,
   ];
-  set(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");
-  set(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
+  setText(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");
+  setText(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
   document.title = stuck ? `(${stuck} stuck) Rescind` : inFlight ? `(${inFlight}) Rescind` : "Rescind";
-  set(byId("bounds"), shown.length ? bounds() : "");
-  if (store.pause) set(byId("paused"), `Paused: ${several(store.pause.changes, "change")} since. The details and cancels stay live.`);
+  setText(byId("bounds"), shown.length ? bounds() : "");
+  if (store.pause) setText(byId("paused"), `Paused: ${several(store.pause.changes, "change")} since then. Details and cancels stay live.`);
 }
 
-/** What is said where no session is shown, and of those that cannot be: no more than the console has found out. */
+/** Explains why no session is shown, and names sessions that cannot be shown. It claims no more than the console knows. */
 function absence() {
   const { fleet } = store;
   const silent = Object.entries(fleet?.silent ?? {}).map(([name, why]) => `${plain(name)}: ${plain(why)}.`);
@@ -140,8 +146,8 @@ function absence() {
   const known = fleet?.pending === 0;
   byId("looking").hidden = !none || known;
   byId("empty").hidden = !none || !known;
-  const notes = silent.length ? [...silent, "What is in flight there is not shown."] : [];
-  set(byId("unheard"), [...notes, ...unused].join(" "));
+  const notes = silent.length ? [...silent, "Their requests are not shown."] : [];
+  setText(byId("unheard"), [...notes, ...unused].join(" "));
   byId("unheard").hidden = silent.length + unused.length === 0;
 }
 
@@ -150,12 +156,13 @@ let drawnAt = -Infinity;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let movedAt = -Infinity;
 
+/** @param {number} stamp */
 function draw(stamp) {
-  // First, so that a fault in one frame is not the end of all.
+  // First, so that an exception in one frame does not stop the next.
   requestAnimationFrame(draw);
   const begun = performance.now();
   const now = stamp * 1e3;
-  // Who wants little motion gets a timeline that steps.
+  // With reduced motion the timeline moves in steps.
   if (!calm.matches || urgent || now - movedAt >= 2 * TABLE_EVERY) {
     movedAt = now;
     timeline.frame(now);

@@ -1,26 +1,29 @@
-// The details pane: everything known of one request, its messages behind a click, and its cancel.
+// @ts-check
+// The details pane: one request, its receipt and messages, and the form to cancel it.
 
 import { Messages } from "./messages.js";
 import { pageNow } from "./store.js";
 import {
-  age, cause, command, duration, far, label, moment, outcomeWords, over, party, plain, several, shownState, stateWords,
+  age, byId, cause, command, duration, far, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
+  stateWords,
 } from "./words.js";
 
+/** @typedef {import("./store.js").Session} Session */
+
+/** @type {Record<string, string>} */
 const HOW = {
-  result: "with a result", error: "with an error", answered_here: "with an answer of the shim’s own",
-  silent: "with silence, as its protocol asks", gone: "its requester went away",
+  result: "with a result", error: "with an error", answered_here: "with an answer from the shim",
+  silent: "without an answer, as its protocol prescribes", gone: "because its requester disconnected",
 };
 
-const byId = (id) => document.getElementById(id);
-const set = (node, text) => node.textContent !== text && (node.textContent = text);
-
-/** Fills `node` with what `build` gives, unless `sign` says that it stands there already. */
+/** Fills `node` with the result of `build`, unless `sign` shows that it is unchanged. @param {Signed} node @param {string} sign @param {() => Node[]} build */
 function fill(node, sign, build) {
   if (node.sign === sign) return;
   node.sign = sign;
   node.replaceChildren(...build());
 }
 
+/** @template {keyof HTMLElementTagNameMap} K @param {K} name @param {string} text @param {string} [className] */
 function element(name, text, className) {
   const node = document.createElement(name);
   node.textContent = text;
@@ -28,9 +31,12 @@ function element(name, text, className) {
   return node;
 }
 
-/** Facts as the lines of a list: names that stay, and texts that change in place. */
+/**
+ * Facts as lines of a list: names that stay, and texts that change in place.
+ * @param {HTMLElement} list @param {[string, string | undefined | false][]} lines
+ */
 function facts(list, lines) {
-  const known = lines.filter(([, text]) => text);
+  const known = /** @type {[string, string][]} */ (lines.filter(([, text]) => text));
   fill(list, known.map(([name]) => name).join("\n"), () =>
     known.map(([name]) => {
       const line = document.createElement("div");
@@ -38,27 +44,31 @@ function facts(list, lines) {
       return line;
     }),
   );
-  known.forEach(([, text], index) => set(list.children[index].lastChild, text));
+  known.forEach(([, text], index) => setText(/** @type {Node} */ (list.children[index].lastChild), text));
 }
 
+/** @param {HTMLElement} list @param {Step[]} steps @param {Session} session */
 function steplist(list, steps, session) {
   const lines = steps.map(({ at, text }) => `${moment(session.moment(at), 1)}  ${text}`);
   fill(list, lines.join("\n"), () => lines.map((line) => element("li", line)));
 }
 
 export class Details {
-  /** Which request: its session's name and its key. */
-  subject = null;
-  #back = null;
+  /** The request: its session's name and its key. */
+  subject = /** @type {{ session: string, key: string } | null} */ (null);
+  /** The last record of it. */
+  last = /** @type {PageRequest | null | undefined} */ (null);
   #sending = false;
 
+  /** @param {import("./store.js").Store} store @param {{ changed: () => void, focus: () => void }} actions */
   constructor(store, { changed, focus }) {
     this.store = store;
     this.changed = changed;
     this.focus = focus;
     this.pane = byId("pane");
     this.form = byId("cancel");
-    this.reason = byId("reason");
+    this.reason = /** @type {HTMLInputElement} */ (byId("reason"));
+    this.submit = /** @type {HTMLButtonElement} */ (byId("cancel-send"));
     this.note = byId("cancel-note");
     this.messages = new Messages();
     byId("pane-close").addEventListener("click", () => this.close());
@@ -67,8 +77,8 @@ export class Details {
       this.#send();
     });
     byId("kin").addEventListener("click", (event) => {
-      const { key } = event.target.closest("button")?.dataset ?? {};
-      if (key) this.open(this.subject.session, key);
+      const { key } = /** @type {HTMLElement} */ (event.target).closest("button")?.dataset ?? {};
+      if (key && this.subject) this.open(this.subject.session, key);
     });
   }
 
@@ -80,14 +90,14 @@ export class Details {
     return this.subject && this.store.find(this.subject.session, this.subject.key);
   }
 
-  /** Shows a request; with `toCancel` the reason is what to type next. */
+  /** Shows a request; with `toCancel` the reason gets the focus. @param {string} session @param {string} key */
   open(session, key, toCancel = false) {
     if (this.subject?.session !== session || this.subject?.key !== key) {
       this.subject = { session, key };
       this.last = this.request;
       this.reason.value = "";
-      this.#tell("");
-      this.messages.about(session, key);
+      this.#setNote("");
+      this.messages.about(this.subject);
     }
     this.pane.hidden = false;
     document.body.classList.add("has-pane");
@@ -102,7 +112,7 @@ export class Details {
     this.subject = null;
     this.pane.hidden = true;
     document.body.classList.remove("has-pane");
-    this.messages.about(null, null);
+    this.messages.about(null);
     this.changed();
     this.focus();
   }
@@ -118,30 +128,31 @@ export class Details {
     const shown = shownState(request);
     const open = request.state !== "ended";
 
-    set(byId("pane-title"), request.name ? `${plain(request.method, 120)} ${plain(request.name, 200)}` : plain(request.method, 200));
-    set(byId("pane-sub"), `${command(session)} ${plain(session.name, 60)}/${label(request)}`);
+    setText(byId("pane-title"), request.name ? `${plain(request.method, 120)} ${plain(request.name, 200)}` : plain(request.method, 200));
+    setText(byId("pane-sub"), `${command(session)} ${plain(session.name, 60)}/${label(request)}`);
     const state = stateWords(request);
     const took = request.settled ? duration(request.settled.at - request.since) : age(clock - request.since);
     const line = byId("pane-state");
-    const told = !live ? `${state.text} when last seen; the page no longer keeps it`
+    const text = !live ? `${state.text} when last seen; the page no longer keeps it`
       : shown === "unknown" ? `unknown: its session is over (${over(session)})`
-      : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still worked on" : request.settled ? "not seen to stop" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
+      : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still worked on" : request.settled ? "not known to have stopped" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : open ? `${state.text} for ${took}` : `${state.text} after ${took}`;
-    fill(line, `${state.glyph}${told}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(told)]);
+    fill(line, `${state.glyph}${text}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(text)]);
     line.className = `pane-state is-${state.tone}`;
 
     const typing = this.form.contains(document.activeElement);
     this.form.hidden = !live || Boolean(request.cancel) || !open || session.isOver;
-    // The focus of what disappears would be lost.
+    // A hidden element would lose the focus.
     if (typing && this.form.hidden) byId("pane-title").focus();
-    this.#receipt(request, session, clock);
+    this.#receipt(request, session);
     this.#facts(request, session, clock);
     this.#kin(request, session);
     this.#progress(request, session, clock);
     this.messages.changed(request, session);
   }
 
-  #receipt(request, session, clock) {
+  /** @param {PageRequest} request @param {Session} session */
+  #receipt(request, session) {
     const { cancel } = request;
     byId("receipt").hidden = !cancel;
     if (!cancel) return;
@@ -149,15 +160,15 @@ export class Details {
     const words = byId("receipt-words");
     fill(words, outcome.glyph + cancel.words, () => [element("span", outcome.glyph, "glyph"), document.createTextNode(plain(cancel.words))]);
     words.className = `words is-${outcome.tone}`;
-    const time = (at) => `${moment(session.moment(at), 3)}, ${duration(at - request.since)} after it came`;
+    const time = (/** @type {number} */ at) => `${moment(session.moment(at), 3)}, ${duration(at - request.since)} after its arrival`;
     facts(byId("receipt-facts"), [
-      ["Asked by", cause(cancel.cause)],
+      ["Cancelled by", cause(cancel.cause)],
       ["Reason", cancel.reason && plain(cancel.reason, 1024)],
-      ["Asked at", time(cancel.asked)],
-      ["Written", cancel.written === undefined ? "not yet" : `${duration(cancel.written - cancel.asked)} after it was asked`],
-      ["Answer", cancel.after === undefined ? (cancel.confirms ? "none so far" : `none; ${plain(cancel.protocol, 40)} gives none to a cancelled request`)
-        : `${cancel.answer === "error" ? "an error" : "a result"}, ${duration(cancel.after)} after it was asked`],
-      ["Work", cancel.worksOn ? "goes on" : request.state === "ended" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
+      ["Cancelled at", time(cancel.asked)],
+      ["Written", cancel.written === undefined ? "not yet" : `${duration(cancel.written - cancel.asked)} later`],
+      ["Answer", cancel.after === undefined ? (cancel.confirms ? "none so far" : `none: ${plain(cancel.protocol, 40)} does not answer cancelled requests`)
+        : `${cancel.answer === "error" ? "an error" : "a result"}, ${duration(cancel.after)} after the cancel`],
+      ["Work", cancel.worksOn ? "continues" : request.state === "ended" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
     ]);
     const steps = session.trails.get(request.key)?.cancel ?? [];
     const trail = byId("receipt-trail");
@@ -165,38 +176,41 @@ export class Details {
     steplist(trail, steps, session);
   }
 
+  /** @param {PageRequest} request @param {Session} session @param {number} clock */
   #facts(request, session, clock) {
     const { settled, late, deadline } = request;
-    const asker = session.facts[request.from];
-    const when = (at) => moment(session.moment(at), 3);
+    const requester = session.facts[request.from];
+    const when = (/** @type {number} */ at) => moment(session.moment(at), 3);
     const left = deadline === undefined ? 0 : deadline - clock;
     facts(byId("facts"), [
-      ["Asked by", `${request.from}, ${party(asker)}`],
-      ["Protocol", plain(asker.protocol, 60)],
-      ["Id", `${plain(request.id, 200)}${request.upstream ? `; across ${plain(request.upstream, 200)}` : ""}`],
-      ["Came", when(request.since)],
+      ["Sent by", `${request.from}, ${party(requester)}`],
+      ["Protocol", plain(requester.protocol, 60)],
+      ["Id", `${plain(request.id, 200)}${request.upstream ? `; on the other side ${plain(request.upstream, 200)}` : ""}`],
+      ["Arrived", when(request.since)],
       ["Ended", settled && `${when(settled.at)}, ${HOW[settled.how] ?? "ended"}${settled.code === undefined ? "" : ` (${settled.code})`}`],
       ["Deadline", deadline === undefined ? "" : settled ? when(deadline) : left > 0 ? `in ${age(left)}, ${when(deadline)}` : `passed, ${when(deadline)}`],
       ["Task", request.task && plain(request.task, 200)],
-      ["Late", late && `${several(late.answers, "answer")}, ${several(late.notices, "notice")} after its end, swallowed; the last ${duration(late.at - (settled?.at ?? request.since))} after`],
+      ["Late", late && `${several(late.answers, "answer")} and ${several(late.notices, "notification")} came after its end and were dropped; the last ${duration(late.at - (settled?.at ?? request.since))} after it`],
     ]);
   }
 
+  /** @param {PageRequest} request @param {Session} session */
   #kin(request, session) {
-    const above = request.parent && session.request(request.parent);
+    const above = request.parent ? session.request(request.parent) : undefined;
     const below = [...session.requests()].filter((other) => other.parent === request.key).slice(0, 20);
-    const link = (words, other) => {
+    const link = (/** @type {string} */ words, /** @type {PageRequest} */ other) => {
       const button = element("button", `${words} ${label(other)} ${plain(other.name ?? other.method, 80)}`, "quiet");
       button.type = "button";
       button.dataset.key = other.key;
       return button;
     };
     fill(byId("kin"), [request.parent, ...below.map((other) => other.key)].join("\n"), () => [
-      ...(above ? [link("During", above)] : request.parent ? [element("span", "During a request that is no longer kept", "dim")] : []),
-      ...below.map((other) => link("Led to", other)),
+      ...(above ? [link("Sent during", above)] : request.parent ? [element("span", "Sent during a request that the page no longer keeps", "dim")] : []),
+      ...below.map((other) => link("Caused", other)),
     ]);
   }
 
+  /** @param {PageRequest} request @param {Session} session @param {number} clock */
   #progress(request, session, clock) {
     const { progress } = request;
     byId("progress").hidden = !progress;
@@ -204,36 +218,40 @@ export class Details {
     const total = typeof progress.total === "number" ? ` (${progress.progress} of ${progress.total})` : "";
     const ago = request.state === "ended" ? "" : `, the last ${age(clock - progress.at)} ago`;
     const times = progress.count > 1 || total ? `, ${several(progress.count, "message")}` : "";
-    set(byId("progress-now"), `${far(progress)}${total}${times}${ago}`);
+    setText(byId("progress-now"), `${far(progress)}${total}${times}${ago}`);
     const steps = session.trails.get(request.key)?.progress ?? [];
     steplist(byId("progress-trail"), steps, session);
   }
 
-  #tell(text, bad = false) {
+  /** @param {string} text */
+  #setNote(text, bad = false) {
     this.note.textContent = text;
     this.note.hidden = !text;
     this.note.classList.toggle("is-bad", bad);
   }
 
-  /** Orders the cancel. What comes of it is told by the feed; only what stands in its way is told here. */
+  /** Sends the cancel order. The feed reports the outcome; only failures are reported here. */
   async #send() {
     if (this.#sending || !this.subject) return;
     const { session, key } = this.subject;
     const reason = this.reason.value.trim();
     this.#sending = true;
-    byId("cancel-send").disabled = true;
-    this.#tell("Asking…");
+    this.submit.disabled = true;
+    this.#setNote("Sending…");
     const [text, bad] = await order(session, key, reason);
     this.#sending = false;
-    byId("cancel-send").disabled = false;
+    this.submit.disabled = false;
     if (this.subject?.session !== session || this.subject?.key !== key) return;
     if (this.form.contains(document.activeElement)) byId("pane-title").focus();
-    this.#tell(text, bad);
+    this.#setNote(text, bad);
     this.render();
   }
 }
 
-/** Asks for a cancel; what to say of it, and whether it failed. */
+/**
+ * Sends a cancel order. Returns the note to show, and whether the order failed.
+ * @param {string} session @param {string} key @param {string} reason @returns {Promise<[string, boolean]>}
+ */
 async function order(session, key, reason) {
   let answer;
   try {
@@ -243,7 +261,7 @@ async function order(session, key, reason) {
       body: JSON.stringify(reason ? { requests: [key], reason } : { requests: [key] }),
     });
   } catch {
-    return ["The console does not answer: whether the cancel was asked for is not known.", true];
+    return ["The console does not answer. The cancel may have been sent.", true];
   }
   const body = await answer.json().catch(() => null);
   if (!answer.ok) {
@@ -253,7 +271,7 @@ async function order(session, key, reason) {
   const done = body?.requests?.[0];
   if (done?.accepted) return ["", false];
   const known = done?.request;
-  if (!known) return ["Not cancelled: the session no longer knows this request.", true];
-  if (known.cancel && known.state !== "ended") return [`A cancel is under way already: ${plain(known.cancel.words)}.`, true];
-  return [`Not cancelled: it is not in flight any more (${stateWords({ ...known, of: { isOver: false } }).text}).`, true];
+  if (!known) return ["Not cancelled: the session no longer remembers this request.", true];
+  if (known.cancel && known.state !== "ended") return [`Already cancelled: ${plain(known.cancel.words)}.`, true];
+  return [`Not cancelled: the request is no longer in flight (${stateWords({ ...known, of: { isOver: false } }).text}).`, true];
 }

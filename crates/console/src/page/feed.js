@@ -1,13 +1,17 @@
-// The stream of the console: one EventSource, opened again for as long as the page is open.
+// @ts-check
+// The event stream of the console: one EventSource, reopened while the page is open.
 
 import { pageNow } from "./store.js";
 import { moment } from "./words.js";
 
-const KINDS = ["snapshot", "changes", "ended", "gone"];
-/** Milliseconds between two tries where the browser does not try by itself. */
+const KINDS = /** @type {const} */ (["snapshot", "changes", "ended", "gone"]);
+/** Milliseconds between two attempts when the browser does not retry on its own. */
 const RETRY = 2000;
 
-/** Feeds `store`; `banner` tells of a lost connection. A stream that is begun `anew` knows nothing of the one before. */
+/**
+ * Feeds `store`; `banner` reports a lost connection. A stream that begins `anew` does not resume the one before.
+ * @param {import("./store.js").Store} store @param {HTMLElement} banner
+ */
 export function follow(store, banner, anew = false) {
   const source = new EventSource("events");
   source.addEventListener("open", () => {
@@ -20,7 +24,7 @@ export function follow(store, banner, anew = false) {
     if (store.lost === null) {
       store.lost = pageNow();
       store.version += 1;
-      banner.textContent = `The console does not answer. What is shown is as it was at ${moment(store.lost)}; trying again. If it was started anew, open the link it printed.`;
+      banner.textContent = `The console does not answer. The page shows the state at ${moment(store.lost)} and keeps trying. If the console was restarted, open the new link it printed.`;
       banner.hidden = false;
     }
     if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(store, banner, true), RETRY);

@@ -1,23 +1,29 @@
+// @ts-check
 // Which requests are shown: chips for state, side and session, and words to search for.
 
-import { command, label, plain, shownState } from "./words.js";
+import { byId, command, label, plain, shownState } from "./words.js";
 
 const STATES = ["queued", "running", "cancelling", "stuck", "answering", "ended", "unknown"];
-/** How much of a request's text is searched. */
+/** The most characters of a request's text that are searched. */
 const SEARCHED = 2000;
 
-/** What is wanted; an empty set wants everything. */
+/** The selection. An empty set selects everything. */
 export class Filter {
+  /** @type {Set<string>} */
   state = new Set();
+  /** @type {Set<string>} */
   side = new Set();
+  /** @type {Set<string>} */
   session = new Set();
   cancelled = false;
+  /** @type {string[]} */
   words = [];
 
   get isEmpty() {
     return !this.state.size && !this.side.size && !this.session.size && !this.cancelled && !this.words.length;
   }
 
+  /** @param {PageRequest} request */
   has(request) {
     return (
       (!this.session.size || this.session.has(request.of.name)) &&
@@ -29,7 +35,7 @@ export class Filter {
   }
 }
 
-/** A request's text in small letters, made once for each record. */
+/** A request's text in lower case, made once for each record. @param {PageRequest} request */
 function searched(request) {
   request.searched ??= [
     request.method, request.name, `${request.of.name}/${label(request)}`, request.cancel?.reason,
@@ -38,16 +44,18 @@ function searched(request) {
   return request.searched;
 }
 
-/** Ties a filter to its controls; `changed` is called when it wants something else. */
+/**
+ * Connects a filter to its controls, and calls `changed` when it changes.
+ * @param {Filter} filter @param {import("./store.js").Store} store @param {() => void} changed
+ */
 export function controls(filter, store, changed) {
-  const byId = (id) => document.getElementById(id);
-  const [search, clear] = [byId("search"), byId("clear")];
+  const [search, clear] = [/** @type {HTMLInputElement} */ (byId("search")), byId("clear")];
   const done = () => {
     clear.hidden = filter.isEmpty;
     changed();
   };
 
-  const chip = (text, set, value) => {
+  const chip = (/** @type {string} */ text, /** @type {Set<string>} */ set, /** @type {string} */ value) => {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "chip";
@@ -84,17 +92,18 @@ export function controls(filter, store, changed) {
     search.focus();
   });
 
-  /** Follows the sessions that there are. */
+  /** Updates the chips of the sessions. */
   return function sessions() {
     const group = byId("chips-session");
     const names = store.shown().map((session) => session.name);
     const wanted = names.length > 1 ? names : [];
-    const there = [...group.children].map((button) => button.dataset.value);
+    const chips = () => /** @type {HTMLElement[]} */ ([...group.children]);
+    const there = chips().map((button) => button.dataset.value);
     if (wanted.join() === there.join()) return;
-    for (const button of [...group.children]) if (!wanted.includes(button.dataset.value)) button.remove();
+    for (const button of chips()) if (!wanted.includes(button.dataset.value ?? "")) button.remove();
     for (const session of store.shown()) {
       if (!wanted.includes(session.name)) continue;
-      const known = [...group.children].find((button) => button.dataset.value === session.name);
+      const known = chips().find((button) => button.dataset.value === session.name);
       group.append(known ?? chip(`${command(session)} ${plain(session.name, 40)}`, filter.session, session.name));
     }
     let lost = false;

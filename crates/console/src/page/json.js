@@ -1,16 +1,18 @@
-// JSON as it came: laid out in lines without being parsed, so that no number, key or order changes.
+// @ts-check
+// JSON laid out in lines without being parsed, so that no number, key or order changes.
 
 const SPACE = /\s/;
 
-/** Where the string that begins at `from` ends. */
+/** The end of the string that begins at `from`. @param {string} text @param {number} from */
 function stringEnd(text, from) {
   let at = from + 1;
   while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
   return Math.min(text.length, at + 1);
 }
 
-/** The text with its members on lines of their own. What is cut off or wrong is laid out as far as it goes. */
+/** The text with one member on each line. Text that is cut off or invalid is laid out as far as possible. @param {string} text */
 export function laidOut(text) {
+  /** @type {string[]} */
   const out = [];
   let depth = 0;
   const line = () => out.push("\n", "  ".repeat(Math.max(0, Math.min(depth, 50))));
@@ -47,7 +49,10 @@ export function laidOut(text) {
   return out.join("");
 }
 
-/** The text of a member of the outermost object, as it came; null where there is none or it is cut off. */
+/**
+ * The text of a member of the outermost object; null if it is missing or cut off.
+ * @param {string} text @param {string} name
+ */
 export function member(text, name) {
   let depth = 0;
   let key = null;

@@ -1,12 +1,17 @@
-// The keys. A key in a text field is text, and one on a button is the button's.
+// @ts-check
+// The keyboard shortcuts. A key in a text field is text, and a key on a button belongs to the button.
 
-/** Calls what a key stands for. */
+/**
+ * Calls the action of a key.
+ * @param {Record<"next" | "previous" | "open" | "cancel" | "close" | "search" | "pause" | "help" | "nearer" | "farther" | "earlier" | "later" | "follow", () => void>} actions
+ */
 export function keys(actions) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (document.querySelector("dialog[open]")) return;
-    const { target, key } = event;
-    const typing = target.closest("input, textarea, select");
+    const { key } = event;
+    const target = /** @type {HTMLElement} */ (event.target);
+    const typing = /** @type {HTMLInputElement | null} */ (target.closest("input, textarea, select"));
     if (key === "Escape") {
       if (typing?.id === "search" && typing.value) return;
       if (typing?.id === "search") target.blur();
@@ -16,11 +21,13 @@ export function keys(actions) {
     if (typing) return;
     const button = target.closest("button, summary, a, pre");
     if (button && ["Enter", " ", "ArrowDown", "ArrowUp"].includes(key)) return;
-    const action = {
+    /** @type {Record<string, () => void>} */
+    const byKey = {
       j: actions.next, ArrowDown: actions.next, k: actions.previous, ArrowUp: actions.previous, Enter: actions.open,
       c: actions.cancel, "/": actions.search, p: actions.pause, "?": actions.help, "+": actions.nearer, "=": actions.nearer,
       "-": actions.farther, h: actions.earlier, l: actions.later, f: actions.follow,
-    }[key];
+    };
+    const action = byKey[key];
     if (!action) return;
     event.preventDefault();
     action();

@@ -1,18 +1,22 @@
-// The messages of a request: fetched only when somebody asks to see them, since they may hold secrets.
+// @ts-check
+// The messages of a request. They may hold secrets, so they are fetched only on demand.
 
 import { laidOut, member } from "./json.js";
-import { count, duration, moment, plain, plainLines } from "./words.js";
+import { byId, count, duration, moment, plain, plainLines } from "./words.js";
 
-/** Milliseconds between two readings of the messages while they are shown. */
+/** @typedef {import("./store.js").Session} Session */
+
+/** Milliseconds between two fetches of the messages while they are shown. */
 const AGAIN = 1000;
 
-const byId = (id) => document.getElementById(id);
-
 export class Messages {
-  #subject = null;
+  #subject = /** @type {{ session: string, key: string } | null} */ (null);
   #shown = false;
-  #seen = null;
-  #timer = null;
+  #seen = /** @type {PageRequest | null} */ (null);
+  #timer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  /** How many messages are shown. */
+  #count = -1;
+  session = /** @type {Session | null} */ (null);
 
   constructor() {
     this.ask = byId("messages-ask");
@@ -24,25 +28,26 @@ export class Messages {
     });
   }
 
-  /** Another request: nothing of it is shown before somebody asks. */
-  about(session, key) {
-    this.#subject = session === null ? null : { session, key };
+  /** Turns to another request, and hides its messages. @param {{ session: string, key: string } | null} subject */
+  about(subject) {
+    this.#subject = subject;
     this.#shown = false;
     this.#seen = null;
     clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#timer = undefined;
+    this.#count = -1;
     this.ask.hidden = false;
     this.note.hidden = true;
     this.list.replaceChildren();
   }
 
-  /** The request changed: what is shown is read again, once a second at most. */
+  /** Fetches shown messages again after a change, at most once a second. @param {PageRequest} request @param {Session} session */
   changed(request, session) {
     this.session = session;
-    if (!this.#shown || this.#seen === request || this.#timer !== null) return;
+    if (!this.#shown || this.#seen === request || this.#timer !== undefined) return;
     this.#seen = request;
     this.#timer = setTimeout(() => {
-      this.#timer = null;
+      this.#timer = undefined;
       this.#read();
     }, AGAIN);
   }
@@ -59,33 +64,35 @@ export class Messages {
       if (answer.ok) details = body;
       else problem = plain(body.error ?? `The console answered ${answer.status}.`);
     } catch {
-      // What is told then is said above.
+      // `problem` says so.
     }
     if (this.#subject !== subject) return;
     if (details) this.#show(details);
-    else this.#tell(problem);
+    else this.#setNote(problem);
   }
 
-  #tell(text) {
+  /** @param {string} text */
+  #setNote(text) {
     this.note.textContent = text;
     this.note.hidden = !text;
   }
 
+  /** @param {FeedDetails} details */
   #show({ request, frames, keptSince }) {
-    const when = (at) => moment(this.session.moment(at), 3);
+    const when = (/** @type {number} */ at) => moment(this.session?.moment(at) ?? at, 3);
     this.ask.hidden = true;
     if (!frames.length) {
-      this.#tell(
+      this.#setNote(
         keptSince === null || keptSince === undefined
-          ? "No messages were kept: nobody watched when they passed."
+          ? "No messages were kept: no page was open when they passed."
           : keptSince > request.since
-            ? `Its messages were not kept: they passed before somebody watched, which is since ${when(keptSince)}, or have made room for later ones.`
-            : "None of its messages is kept any more: they have made room for later ones.",
+            ? `Its messages were not kept: they passed before a page was open (since ${when(keptSince)}), or later messages replaced them.`
+            : "Its messages are not kept any more: later ones replaced them.",
       );
       this.list.replaceChildren();
       return;
     }
-    this.#tell(keptSince > request.since ? `Earlier messages were not kept: nobody watched before ${when(keptSince)}, or they have made room for later ones.` : "");
+    this.#setNote((keptSince ?? 0) > request.since ? `Earlier messages are not kept: no page was open before ${when(keptSince ?? 0)}, or later messages replaced them.` : "");
     const open = [...this.list.querySelectorAll("details")].map((node) => node.open);
     const parts = [];
     const asked = frames.find((frame) => frame.from === request.from && member(frame.text, "method") !== null);
@@ -97,24 +104,25 @@ export class Messages {
     if (result) parts.push(block("Result", result, true));
     if (error) parts.push(block("Error", error, true));
     for (const frame of frames) parts.push(block(this.#title(frame, request, when), frame.text, false, frame.length));
-    const same = this.sign === frames.length && parts.length === this.list.children.length;
-    this.sign = frames.length;
-    // A message never changes: what somebody reads or has marked is left alone.
+    const same = this.#count === frames.length && parts.length === this.list.children.length;
+    this.#count = frames.length;
+    // Messages never change, so nodes that are being read or selected stay.
     if (same) return;
     parts.forEach((part, index) => (part.open = open[index] ?? part.open));
     this.list.replaceChildren(...parts);
   }
 
+  /** @param {FeedFrame} frame @param {FeedRequest} request @param {(at: number) => string} when */
   #title(frame, request, when) {
     const method = member(frame.text, "method");
     const what = method ? plain(method.replaceAll('"', ""), 80) : member(frame.text, "error") ? "error" : member(frame.text, "result") ? "result" : "message";
     const [client, server] = frame.byShim ? ["shim →", "← shim"] : ["client →", "← server"];
     const arrow = frame.from === "client" ? client : server;
-    return `${when(frame.at)}  ${arrow}  ${what}  ${count(frame.length)} bytes, ${duration(frame.at - request.since)} after it came`;
+    return `${when(frame.at)}  ${arrow}  ${what}  ${count(frame.length)} bytes, ${duration(frame.at - request.since)} after its arrival`;
   }
 }
 
-/** One text, folded, with a button that copies it as it came. */
+/** One folded text, with a button that copies the original. @param {string} title @param {string} text @param {boolean} open */
 function block(title, text, open, length = 0) {
   const node = document.createElement("details");
   node.open = open;
@@ -140,7 +148,7 @@ function block(title, text, open, length = 0) {
   if (length > bytes) {
     const note = document.createElement("p");
     note.className = "note";
-    note.textContent = `Cut: ${count(bytes)} of ${count(length)} bytes.`;
+    note.textContent = `Cut: the first ${count(bytes)} of ${count(length)} bytes.`;
     node.append(note);
   }
   return node;

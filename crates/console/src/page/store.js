@@ -1,114 +1,117 @@
-// What the page knows: a copy of every session's state, kept in step by the feed and bounded.
+// @ts-check
+// The state of the page: a bounded copy of every session, updated by the feed.
 
 import { plain } from "./words.js";
 
-/** Requests in flight that are kept of a session; more are only counted. */
+/** The most requests in flight kept of a session; further ones are only counted. */
 export const OPEN_MOST = 2000;
-/** Ended requests that are kept of a session: plain ones, and ones with something to tell. */
+/** The most ended requests kept of a session: uneventful ones, and eventful ones. */
 export const PLAIN_MOST = 1500;
-export const TOLD_MOST = 500;
-/** Sessions that are over and still listed. */
+export const EVENTFUL_MOST = 500;
+/** The most ended sessions that stay listed. */
 export const OVER_MOST = 50;
-/** Steps of a request's history, and counts of brief requests: a quarter of a second each, ten minutes. */
+/** The most steps of a request's history; the width of a count of brief requests in microseconds, and the most counts. */
 const TRAIL_MOST = 20;
 const BRIEF_STEP = 250_000;
 const BRIEF_MOST = 2400;
-/** Microseconds within which a session that is over is told of. */
+/** A session that ends within this many microseconds of its first event is a past one, such as a recording. */
 const AT_ONCE = 2e6;
 
-/** The page's clock in microseconds since 1970; unlike the world's it never goes back. */
+/** The page's clock in microseconds since 1970. Unlike the wall clock it never goes back. */
 export const pageNow = () => (performance.timeOrigin + performance.now()) * 1e3;
 
-/** Whether a request that is over has something to tell. */
-const tells = (request) => request.cancel || request.late || request.settled?.how !== "result";
+/** Whether an ended request is more than a plain result. */
+const isEventful = (/** @type {FeedRequest} */ request) => request.cancel || request.late || request.settled?.how !== "result";
 
-/** One session: its facts, its requests by key, its clock. */
+/** One session: its description, its requests by key, its clock. */
 export class Session {
-  /** Requests in flight; ended ones with nothing to tell; other ended ones. Each in the order of its coming. */
-  open = new Map();
-  ended = new Map();
-  told = new Map();
-  /** What each request with a cancel or words of progress went through, by key. */
-  trails = new Map();
-  /** Where requests lie that are only counted: [moment, how many], on the session's clock. */
-  brief = [];
-  /** How many requests are in flight, listed or not; how many were only counted or are forgotten. */
+  /** Requests in flight; uneventful ended ones; eventful ended ones. Each by key, in the order of arrival. */
+  open = /** @type {Map<string, PageRequest>} */ (new Map());
+  ended = /** @type {Map<string, PageRequest>} */ (new Map());
+  eventful = /** @type {Map<string, PageRequest>} */ (new Map());
+  /** The histories of cancels and of progress messages, by key. */
+  trails = /** @type {Map<string, { cancel: Step[], progress: Step[] }>} */ (new Map());
+  /** Requests that are only counted: [time on the session's clock, how many]. */
+  brief = /** @type {[number, number][]} */ ([]);
+  /** How many requests are in flight, listed or not; how many were only counted, or are forgotten. */
   inFlight = 0;
   counted = 0;
   forgotten = 0;
-  /** How it ended, once it has; gone without a word is over too. */
-  end = null;
+  /** How it ended; null while it runs. */
+  end = /** @type {FeedEnd | null} */ (null);
   /** Where its clock stopped. */
   stopped = Infinity;
-  /** Why nothing more is known of it, where that is all that is known. */
-  why = null;
-  /** A new stream was begun that has not told of it yet. */
+  /** Why there is no news of it, if its end is not known. */
+  why = /** @type {string | null} */ (null);
+  /** A new stream began and has not reported it yet. */
   unheard = false;
 
+  /** @param {string} name @param {FeedSession} facts */
   constructor(name, facts) {
     this.name = name;
     this.facts = facts;
     this.offset = -facts.started;
+    /** Its clock in the last event. */
     this.heard = 0;
     this.met = pageNow();
   }
 
-  /** Nobody knows how its open requests go on. */
+  /** Whether there is no news of its open requests any more. */
   get isOver() {
     return this.stopped !== Infinity || this.unheard;
   }
 
-  /** It is known to have ended. A session is over, too, when nothing is heard of it any more. */
+  /** Whether it is known to have ended. A session is also over when there is no news of it. */
   get hasEnded() {
     return this.end !== null && (this.why === null || this.why === "gone");
   }
 
-  /** Its clock when the page's clock shows `at`. */
+  /** Its clock when the page's clock is `at`. @param {number} at */
   clock(at) {
     if (this.unheard) return this.heard;
     return Math.max(0, Math.min(this.stopped, Math.max(this.heard, at + this.offset)));
   }
 
-  /** Where a time of its clock lies on the page's. */
+  /** A time of its clock on the page's clock. @param {number} time */
   moment(time) {
     return time - this.offset;
   }
 
-  /** The record of a key, wherever it is kept. */
+  /** The request with this key. @param {string} key */
   request(key) {
-    return this.open.get(key) ?? this.told.get(key) ?? this.ended.get(key);
+    return this.open.get(key) ?? this.eventful.get(key) ?? this.ended.get(key);
   }
 
   *requests() {
     yield* this.open.values();
-    yield* this.told.values();
+    yield* this.eventful.values();
     yield* this.ended.values();
   }
 
-  /** Learns what its clock shows now. The least delayed word is the truest. */
+  /** Adjusts its clock to an event; the least delayed event counts. @param {number} now @param {number} at @param {boolean} fresh */
   hear(now, at, fresh) {
     this.heard = now;
     this.offset = fresh ? now - at : Math.max(this.offset, now - at);
   }
 
-  /** Takes in a record; returns it where its cancel says something new. */
-  take(record) {
-    const { key } = record;
+  /** Stores a record; returns it if its receipt changed. @param {FeedRequest} received */
+  store(received) {
+    const { key } = received;
     const known = this.request(key);
-    record.of = this;
-    record.uid = `${this.name}/${key}`;
+    /** @type {PageRequest} */
+    const record = Object.assign(received, { of: /** @type {Session} */ (this), uid: `${this.name}/${key}` });
     const news = this.note(known, record);
     if (record.state !== "ended") {
       if (!known && this.open.size >= OPEN_MOST && !record.cancel) return null;
       this.ended.delete(key);
-      this.told.delete(key);
+      this.eventful.delete(key);
       this.open.set(key, record);
       if (this.open.size > 2 * OPEN_MOST) this.forget(this.open);
-    } else if (tells(record)) {
+    } else if (isEventful(record)) {
       this.open.delete(key);
       this.ended.delete(key);
-      this.told.set(key, record);
-      if (this.told.size > TOLD_MOST) this.forget(this.told);
+      this.eventful.set(key, record);
+      if (this.eventful.size > EVENTFUL_MOST) this.forget(this.eventful);
     } else {
       this.open.delete(key);
       this.ended.set(key, record);
@@ -117,30 +120,33 @@ export class Session {
     return news ? record : null;
   }
 
-  /** Keeps the steps of a cancel and the words of progress. */
+  /** Adds to the histories; true if a receipt changed. @param {FeedRequest | undefined} known @param {FeedRequest} record */
   note(known, record) {
     const words = record.cancel?.words;
-    const said = record.progress?.message;
+    const { progress } = record;
+    const message = progress?.message;
     const news = words !== undefined && words !== known?.cancel?.words;
-    const told = said !== undefined && (said !== known?.progress?.message || record.progress.at !== known?.progress?.at);
-    if (!news && !told) return false;
+    const moved = message !== undefined && (message !== known?.progress?.message || progress?.at !== known?.progress?.at);
+    if (!news && !moved) return false;
     let trail = this.trails.get(record.key);
     if (!trail) this.trails.set(record.key, (trail = { cancel: [], progress: [] }));
     if (news) push(trail.cancel, { at: this.heard, text: plain(words) });
-    if (told) push(trail.progress, { at: record.progress.at, text: plain(said) });
+    if (moved && progress) push(trail.progress, { at: progress.at, text: plain(message) });
     return news && known !== undefined;
   }
 
-  /** Forgets the oldest of a list; where it lay is still counted. */
+  /** Forgets the oldest request of a list, which then is only counted. @param {Map<string, PageRequest>} list */
   forget(list) {
-    const [key, record] = list.entries().next().value;
+    const [oldest] = list;
+    if (!oldest) return;
+    const [key, record] = oldest;
     list.delete(key);
     this.trails.delete(key);
     this.forgotten += 1;
     this.count(record.settled?.at ?? record.since, 1);
   }
 
-  /** Counts requests that came and went. */
+  /** Counts requests that came and ended. @param {number} at @param {number} many */
   count(at, many) {
     const step = Math.floor(at / BRIEF_STEP) * BRIEF_STEP;
     const last = this.brief.at(-1);
@@ -149,35 +155,39 @@ export class Session {
     if (this.brief.length > BRIEF_MOST) this.brief.shift();
   }
 
-  /** As it is now, for good. */
+  /** A copy that does not change. */
   frozen() {
+    /** @type {Session} */
     const copy = Object.assign(Object.create(Session.prototype), this);
-    for (const list of ["open", "ended", "told"]) copy[list] = new Map(this[list]);
-    copy.brief = this.brief.map((entry) => [...entry]);
+    copy.open = new Map(this.open);
+    copy.ended = new Map(this.ended);
+    copy.eventful = new Map(this.eventful);
+    copy.brief = this.brief.map(([at, many]) => [at, many]);
     return copy;
   }
 }
 
+/** @param {Step[]} list @param {Step} step */
 function push(list, step) {
   list.push(step);
   if (list.length > TRAIL_MOST) list.shift();
 }
 
-/** All sessions, what is shown of them, and whether the connection stands. */
+/** All sessions, which of them are shown, and the state of the connection. */
 export class Store {
-  sessions = new Map();
-  /** What the console has found: sessions that have not answered yet, those that do not, what is not used; or null. */
-  fleet = null;
-  /** Rises with everything learnt. */
+  sessions = /** @type {Map<string, Session>} */ (new Map());
+  /** The console's summary of the sessions; null until it is received. */
+  fleet = /** @type {Fleet | null} */ (null);
+  /** Grows with every change. */
   version = 0;
-  /** When the connection was lost, on the page's clock. */
-  lost = null;
+  /** When the connection was lost, on the page's clock; null while it stands. */
+  lost = /** @type {number | null} */ (null);
   /** What was shown when the page was paused. */
-  pause = null;
-  /** Told of a request whose cancel says something new. */
-  onCancel = () => {};
+  pause = /** @type {{ at: number, sessions: Session[], changes: number } | null} */ (null);
+  /** Called with a request whose receipt changed. */
+  onCancel = (/** @type {PageRequest} */ _request) => {};
 
-  /** The moment that is shown, on the page's clock. */
+  /** The time that is shown, on the page's clock. */
   at() {
     return this.pause?.at ?? this.lost ?? pageNow();
   }
@@ -187,16 +197,22 @@ export class Store {
     return this.pause ? this.pause.sessions : [...this.sessions.values()];
   }
 
+  /** @param {string} session @param {string} key */
   find(session, key) {
     return this.sessions.get(session)?.request(key);
   }
 
+  /** @param {boolean} paused */
   setPaused(paused) {
     this.pause = paused ? { at: this.lost ?? pageNow(), sessions: this.shown().map((session) => session.frozen()), changes: 0 } : null;
     this.version += 1;
   }
 
-  /** Applies one event of the feed. */
+  /**
+   * Applies one event of the feed. Of a session that is gone, `why` is all there is.
+   * @param {string} name @param {"snapshot" | "changes" | "ended" | "gone"} kind
+   * @param {any} event the JSON of that kind of event @param {string} [why]
+   */
   apply(name, kind, event, why) {
     this.version += 1;
     if (kind === "snapshot") return this.restart(name, event);
@@ -210,31 +226,35 @@ export class Store {
     return undefined;
   }
 
+  /** @param {Session} session @param {number} now @param {FeedEnd} how */
   stop(session, now, how) {
     session.stopped = now;
     session.heard = now;
     session.end = how;
-    // What was over before it was told of, as a recording is, is shown at the time it had.
-    const told = pageNow();
-    if (told - session.met < AT_ONCE && Math.abs(session.facts.started + now - told) > AT_ONCE) session.offset = -session.facts.started;
+    // A past session, such as a recording, is shown at its own time.
+    const at = pageNow();
+    if (at - session.met < AT_ONCE && Math.abs(session.facts.started + now - at) > AT_ONCE) session.offset = -session.facts.started;
     const over = [...this.sessions.values()].filter((known) => known.end !== null);
     for (const old of over.slice(0, Math.max(0, over.length - OVER_MOST))) this.sessions.delete(old.name);
   }
 
+  /** @param {string} name @param {FeedSnapshot} event */
   restart(name, event) {
     const before = this.sessions.get(name);
     const session = new Session(name, event.session);
     session.hear(event.now, pageNow(), true);
-    if (before?.facts.started === event.session.started) {
-      // Keys are never used again, so what ended is still true; what was in flight is told again.
-      for (const kept of ["ended", "told", "trails", "brief", "counted", "forgotten"]) session[kept] = before[kept];
+    if (before && before.facts.started === event.session.started) {
+      // Keys are never reused, so ended requests stay true; those in flight are in the snapshot.
+      const { ended, eventful, trails, brief, counted, forgotten } = before;
+      Object.assign(session, { ended, eventful, trails, brief, counted, forgotten });
     }
     this.sessions.set(name, session);
-    // What is forgotten first is what ended first.
+    // In the order of their ends, since the first is forgotten first.
     event.requests.sort((a, b) => (a.settled?.at ?? a.since) - (b.settled?.at ?? b.since));
     this.fill(session, event);
   }
 
+  /** @param {Session} session @param {FeedChanges} event */
   change(session, event) {
     session.unheard = false;
     session.hear(event.now, pageNow(), false);
@@ -247,15 +267,19 @@ export class Store {
     this.fill(session, event);
   }
 
+  /** @param {Session} session @param {FeedSnapshot | FeedChanges} event */
   fill(session, event) {
     session.inFlight = event.inFlight;
     for (const record of event.requests) {
-      const news = session.take(record);
-      if (news) this.onCancel(news);
+      const changed = session.store(record);
+      if (changed) this.onCancel(changed);
     }
   }
 
-  /** The connection is back. A stream that was begun anew tells of every session that runs; others are not heard of. */
+  /**
+   * Handles a restored connection. A stream that began anew reports every running session; until then there is no news.
+   * @param {boolean} anew
+   */
   reconnected(anew) {
     if (this.lost === null) return;
     this.lost = null;
@@ -263,6 +287,7 @@ export class Store {
     this.version += 1;
   }
 
+  /** @param {string} name */
   dismiss(name) {
     this.sessions.delete(name);
     if (this.pause) this.pause.sessions = this.pause.sessions.filter((session) => session.name !== name);

@@ -1,15 +1,17 @@
-// The table of requests: the few hundred that matter most, in rows that are kept as long as their request is shown.
+// @ts-check
+// The table of requests: the most important few hundred. A row is kept while its request is shown.
 
-import { age, command, count, duration, far, label, outcomeWords, part, plain, shownState, stateWords } from "./words.js";
+import { age, byId, command, count, duration, far, label, outcomeWords, part, plain, setText, shownState, stateWords } from "./words.js";
 
-/** Rows shown at first, added by "Show more", and at most. */
+/** The initial number of rows, which "Show more" doubles, and the most. */
 const ROWS = 100;
 const ROWS_MOST = 1000;
 
 const STATE_ORDER = ["stuck", "cancelling", "unknown", "answering", "running", "queued", "ended"];
 const byText = new Intl.Collator("en", { numeric: true });
 
-const long = (request, at) => (request.state === "ended" && request.settled ? request.settled.at : request.of.clock(at)) - request.since;
+const long = (/** @type {PageRequest} */ request, /** @type {number} */ at) => (request.state === "ended" && request.settled ? request.settled.at : request.of.clock(at)) - request.since;
+/** @type {Record<string, (a: PageRequest, b: PageRequest, at: number) => number>} */
 const KEYS = {
   session: (a, b) => byText.compare(command(a.of), command(b.of)) || byText.compare(a.of.name, b.of.name),
   id: (a, b) => byText.compare(label(a), label(b)),
@@ -22,9 +24,9 @@ const KEYS = {
   cancel: (a, b) => (b.cancel ? b.cancel.asked - b.of.offset : 0) - (a.cancel ? a.cancel.asked - a.of.offset : 0),
 };
 
-/** What needs somebody first, then what is in flight, the oldest first, then what ended last. */
+/** Stuck requests first, then those in flight, the oldest first, then those that ended last. @param {PageRequest} a @param {PageRequest} b */
 function urgent(a, b) {
-  const rank = (request) => (request.state === "ended" ? 3 : request.of.isOver ? 2 : request.state === "stuck" ? 0 : 1);
+  const rank = (/** @type {PageRequest} */ request) => (request.state === "ended" ? 3 : request.of.isOver ? 2 : request.state === "stuck" ? 0 : 1);
   const [first, second] = [rank(a), rank(b)];
   if (first !== second) return first - second;
   if (first === 3) return b.of.moment(b.settled?.at ?? b.since) - a.of.moment(a.settled?.at ?? a.since);
@@ -33,16 +35,19 @@ function urgent(a, b) {
 
 export class Table {
   /** The request that keys act on. */
-  current = null;
-  shown = [];
-  #rows = new Map();
-  #spare = [];
+  current = /** @type {string | null} */ (null);
+  shown = /** @type {PageRequest[]} */ ([]);
+  #rows = /** @type {Map<string, Row>} */ (new Map());
+  #spare = /** @type {Row[]} */ ([]);
   #most = ROWS;
-  #sort = null;
+  #sort = /** @type {string | null} */ (null);
   #down = false;
 
+  /**
+   * @param {import("./store.js").Store} store @param {import("./filter.js").Filter} filter
+   * @param {Record<"open" | "cancel", (uid: string) => void>} actions
+   */
   constructor(store, filter, { open, cancel }) {
-    const byId = (id) => document.getElementById(id);
     this.store = store;
     this.filter = filter;
     this.section = byId("requests");
@@ -50,27 +55,28 @@ export class Table {
     this.none = byId("none");
     this.more = byId("more");
     this.showMore = byId("show-more");
-    this.template = byId("row-template");
-    this.heads = [...byId("table").querySelectorAll("th button")];
-    for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.dataset.sort));
+    this.template = /** @type {HTMLTemplateElement} */ (byId("row-template"));
+    this.heads = /** @type {HTMLElement[]} */ ([...byId("table").querySelectorAll("th button")]);
+    for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.dataset.sort ?? null));
     this.showMore.addEventListener("click", () => {
       this.#most = Math.min(ROWS_MOST, this.#most * 2);
       this.render();
     });
     this.body.addEventListener("click", (event) => {
-      const uid = event.target.closest("tr")?.dataset.uid;
+      const target = /** @type {HTMLElement} */ (event.target);
+      const uid = target.closest("tr")?.dataset.uid;
       if (!uid || String(getSelection())) return;
       this.current = uid;
-      if (event.target.closest("button")) cancel(uid);
+      if (target.closest("button")) cancel(uid);
       else open(uid);
     });
     this.body.addEventListener("focusin", (event) => {
-      const row = event.target.closest("tr");
+      const row = /** @type {HTMLElement} */ (event.target).closest("tr");
       if (row?.dataset.uid) this.#mark(row.dataset.uid);
     });
   }
 
-  /** By a column, then the other way round, then as it was at first. */
+  /** Sorts by a column, then in reverse, then in the initial order. @param {string | null} key */
   #sortBy(key) {
     if (this.#sort !== key) [this.#sort, this.#down] = [key, false];
     else if (!this.#down) this.#down = true;
@@ -78,25 +84,26 @@ export class Table {
     for (const head of this.heads) {
       const on = head.dataset.sort === this.#sort;
       const cell = head.closest("th");
-      if (on) cell.setAttribute("aria-sort", this.#down ? "descending" : "ascending");
-      else cell.removeAttribute("aria-sort");
+      if (on) cell?.setAttribute("aria-sort", this.#down ? "descending" : "ascending");
+      else cell?.removeAttribute("aria-sort");
     }
     this.render();
   }
 
-  /** The first of what is wanted, and how many there are, without sorting all of it. */
+  /** The first requests of the selection, and how many it has in all, without sorting all. */
   #first() {
     const at = this.store.at();
     const by = this.#sort ? KEYS[this.#sort] : urgent;
     const sign = this.#down ? -1 : 1;
-    const compare = (a, b) => sign * by(a, b, at) || urgent(a, b);
+    const compare = (/** @type {PageRequest} */ a, /** @type {PageRequest} */ b) => sign * by(a, b, at) || urgent(a, b);
+    /** @type {PageRequest[]} */
     const first = [];
     let all = 0;
     for (const session of this.store.shown()) {
       for (const request of session.requests()) {
         if (!this.filter.has(request)) continue;
         all += 1;
-        if (first.length === this.#most && compare(request, first.at(-1)) >= 0) continue;
+        if (first.length === this.#most && compare(request, first[first.length - 1]) >= 0) continue;
         let [low, high] = [0, first.length];
         while (low < high) {
           const middle = (low + high) >> 1;
@@ -117,7 +124,7 @@ export class Table {
     this.none.hidden = first.length > 0;
     this.none.textContent = this.filter.isEmpty ? "No requests yet." : "No request matches the filters.";
     const rest = all - first.length;
-    this.more.textContent = rest ? `${count(rest)} more that are not listed.` : "";
+    this.more.textContent = rest ? `${count(rest)} more are not listed.` : "";
     this.showMore.hidden = !rest || this.#most >= ROWS_MOST;
 
     const there = new Set(first.map((request) => request.uid));
@@ -128,8 +135,8 @@ export class Table {
       if (this.#spare.length < ROWS) this.#spare.push(row);
     }
     if (!this.current || !there.has(this.current)) this.current = first[0]?.uid ?? null;
-    const focused = document.activeElement?.closest?.("#rows tr");
-    let place = this.body.firstChild;
+    const focused = /** @type {Row | null | undefined} */ (document.activeElement?.closest?.("#rows tr"));
+    let place = /** @type {ChildNode | null} */ (this.body.firstChild);
     for (const request of first) {
       let row = this.#rows.get(request.uid);
       if (!row) {
@@ -137,8 +144,8 @@ export class Table {
         this.#rows.set(request.uid, row);
         row.dataset.uid = request.uid;
       }
-      // A row that has the focus would lose it by being moved: the others are moved around it.
-      while (row === focused && place !== row) {
+      // Moving the focused row would lose the focus, so the others are moved around it.
+      while (row === focused && place && place !== row) {
         const next = place.nextSibling;
         place.remove();
         place = next;
@@ -147,54 +154,55 @@ export class Table {
       else this.body.insertBefore(row, place);
       this.#fill(row, request);
     }
-    // What is left has the focus, or was moved out of the way and is not wanted.
+    // The rest is not listed any more, except perhaps the focused row.
     while (place) {
       const next = place.nextSibling;
       if (place !== focused) place.remove();
       place = next;
     }
-    if (focused && !there.has(focused.dataset.uid)) {
-      this.#rows.delete(focused.dataset.uid);
+    const uid = focused?.dataset.uid;
+    if (focused && uid !== undefined && !there.has(uid)) {
+      this.#rows.delete(uid);
       focused.remove();
       this.focus();
     }
   }
 
   #make() {
-    const row = this.template.content.firstElementChild.cloneNode(true);
-    const of = (name) => [...row.querySelector(`.c-${name}`).children];
+    const row = /** @type {Row} */ (this.template.content.firstElementChild?.cloneNode(true));
+    const one = (/** @type {string} */ selector) => /** @type {HTMLElement} */ (row.querySelector(selector));
+    const all = (/** @type {string} */ selector) => /** @type {HTMLElement[]} */ ([...one(selector).children]);
     row.cells_ = {
-      session: [...row.querySelector(".c-session > div").children], id: row.querySelector(".c-id"), from: row.querySelector(".c-from"), method: of("method"),
-      state: of("state"), age: row.querySelector(".c-age"), progress: of("progress"),
-      deadline: row.querySelector(".c-deadline"), cancel: of("cancel"),
+      session: all(".c-session > div"), id: one(".c-id"), from: one(".c-from"), method: all(".c-method"), state: all(".c-state"),
+      age: one(".c-age"), progress: all(".c-progress"), deadline: one(".c-deadline"), cancel: all(".c-cancel"),
     };
-    row.meter = row.querySelector(".meter i");
+    row.meter = one(".meter i");
     return row;
   }
 
+  /** @param {Row} row @param {PageRequest} request */
   #fill(row, request) {
     const at = this.store.at();
     const clock = request.of.clock(at);
     const { cells_: cells } = row;
-    const set = (node, text) => node.textContent !== text && (node.textContent = text);
     const tab = request.uid === this.current ? 0 : -1;
     if (row.tabIndex !== tab) row.tabIndex = tab;
-    set(cells.age, request.state === "ended" ? duration((request.settled?.at ?? clock) - request.since) : age(clock - request.since));
+    setText(cells.age, request.state === "ended" ? duration((request.settled?.at ?? clock) - request.since) : age(clock - request.since));
     const left = request.deadline === undefined || request.settled ? null : request.deadline - clock;
-    set(cells.deadline, left === null ? "" : left > 0 ? `in ${age(left)}` : "passed");
+    setText(cells.deadline, left === null ? "" : left > 0 ? `in ${age(left)}` : "passed");
     if (row.request === request && row.over === request.of.isOver) return;
     row.request = request;
     row.over = request.of.isOver;
 
-    set(cells.session[0], command(request.of));
-    set(cells.session[1], plain(request.of.name, 40));
-    set(cells.id, label(request));
-    set(cells.from, request.from === "client" ? "client →" : "← server");
-    set(cells.method[0], plain(request.method, 80));
-    set(cells.method[1], request.name ? plain(request.name, 80) : "");
+    setText(cells.session[0], command(request.of));
+    setText(cells.session[1], plain(request.of.name, 40));
+    setText(cells.id, label(request));
+    setText(cells.from, request.from === "client" ? "client →" : "← server");
+    setText(cells.method[0], plain(request.method, 80));
+    setText(cells.method[1], request.name ? plain(request.name, 80) : "");
     const state = stateWords(request);
-    set(cells.state[0], state.glyph);
-    set(cells.state[1], state.text);
+    setText(cells.state[0], state.glyph);
+    setText(cells.state[1], state.text);
     const shown = shownState(request);
     row.dataset.state = shown;
     row.className = `is-${state.tone}${row.current ? " is-picked" : ""}`;
@@ -203,12 +211,12 @@ export class Table {
     const fraction = part(progress);
     cells.progress[0].hidden = fraction === null;
     if (fraction !== null) row.meter.style.width = `${(fraction * 100).toFixed(1)}%`;
-    set(cells.progress[1], progress ? far(progress) : "");
-    set(cells.progress[2], progress?.message ? plain(progress.message, 160) : "");
+    setText(cells.progress[1], progress ? far(progress) : "");
+    setText(cells.progress[2], progress?.message ? plain(progress.message, 160) : "");
 
     const outcome = cancel && outcomeWords(cancel, request.state);
-    set(cells.cancel[0], outcome ? outcome.glyph : "");
-    set(cells.cancel[1], cancel ? plain(cancel.words, 120) : "");
+    setText(cells.cancel[0], outcome ? outcome.glyph : "");
+    setText(cells.cancel[1], cancel ? plain(cancel.words, 120) : "");
     const tone = outcome ? ` is-${outcome.tone}` : "";
     cells.cancel[0].className = `glyph${tone}`;
     cells.cancel[1].className = `words${tone}`;
@@ -216,7 +224,7 @@ export class Table {
     cells.cancel[2].setAttribute("aria-label", `Cancel… ${label(request)}`);
   }
 
-  /** Marks the row whose details are open. */
+  /** Marks the row whose details are open. @param {string | null} uid */
   pick(uid) {
     for (const [known, row] of this.#rows) {
       const on = known === uid;
@@ -227,16 +235,17 @@ export class Table {
     }
   }
 
+  /** @param {string} uid */
   #mark(uid) {
     if (this.current === uid) return;
-    const before = this.#rows.get(this.current);
+    const before = this.current === null ? undefined : this.#rows.get(this.current);
     if (before) before.tabIndex = -1;
     this.current = uid;
     const row = this.#rows.get(uid);
     if (row) row.tabIndex = 0;
   }
 
-  /** Moves `by` rows on. */
+  /** Moves on by so many rows. @param {number} by */
   move(by) {
     const inside = document.activeElement?.closest?.("#rows tr");
     const index = this.shown.findIndex((request) => request.uid === this.current);
@@ -246,7 +255,7 @@ export class Table {
   }
 
   focus() {
-    const row = this.#rows.get(this.current) ?? this.body.querySelector("tr");
+    const row = (this.current === null ? undefined : this.#rows.get(this.current)) ?? this.body.querySelector("tr");
     if (row) row.focus();
     else this.section.focus();
   }

@@ -1,43 +1,50 @@
-// The timeline: a lane for each session, drawn as far as it is in sight.
+// @ts-check
+// The timeline: a lane for each session, drawn as far as it is visible.
 
 import { Bar, ROW } from "./bar.js";
 import { choose, ordered, stack } from "./lanes.js";
-import { command, count, moment, over, party, plain } from "./words.js";
+import { byId, command, count, moment, over, party, plain, setText } from "./words.js";
 
-/** Microseconds: the shortest and longest span, the time a lane keeps its height, and between two layouts. */
+/** @typedef {import("./store.js").Session} Session */
+
+/** In microseconds: the shortest and longest span, the time before a lane shrinks, the time between two layouts. */
 const SPAN_LEAST = 1e4;
 const SPAN_MOST = 7 * 864e8;
 const HEIGHT_KEPT = 3e6;
 const LAYOUT_EVERY = 1e5;
-/** Pixels of a column of the strip, of a tick at least, and that a finger may move while it clicks. */
+/** In pixels: a column of the strip, the least distance of ticks, and the movement that is still a click. */
 const COLUMN = 4;
 const TICK = 96;
 const SLIP = 4;
 const STEPS = [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1.5e7, 3e7, 6e7, 12e7, 3e8, 6e8, 18e8, 36e8, 108e8, 216e8, 864e8];
 
 export class Timeline {
-  /** What is in sight: so many microseconds up to `end` on the page's clock; null is now. */
+  /** The visible span in microseconds, up to `end` on the page's clock; null is now. */
   span = 60e6;
   all = false;
-  end = null;
-  picked = null;
-  #lanes = new Map();
-  #ticks = [];
+  end = /** @type {number | null} */ (null);
+  picked = /** @type {string | null} */ (null);
+  #lanes = /** @type {Map<string, Lane>} */ (new Map());
+  #ticks = /** @type {HTMLElement[]} */ ([]);
   #laidOut = -Infinity;
   #version = -1;
   #drawn = "";
   #met = false;
 
+  /**
+   * @param {import("./store.js").Store} store @param {import("./filter.js").Filter} filter
+   * @param {(uid: string) => void} pick
+   */
   constructor(store, filter, pick) {
-    const byId = (id) => document.getElementById(id);
     this.store = store;
     this.filter = filter;
     this.section = byId("timeline");
     this.axis = byId("axis");
     this.list = byId("lanes");
     this.followButton = byId("follow");
-    this.zoomButtons = [...byId("zoom").children];
-    this.templates = { lane: byId("lane-template"), bar: byId("bar-template") };
+    this.zoomButtons = /** @type {HTMLElement[]} */ ([...byId("zoom").children]);
+    const template = (/** @type {string} */ id) => /** @type {HTMLTemplateElement} */ (byId(id));
+    this.templates = { lane: template("lane-template"), bar: template("bar-template") };
     this.width = 600;
     new ResizeObserver(() => {
       this.width = Math.max(50, this.axis.clientWidth);
@@ -46,12 +53,13 @@ export class Timeline {
     this.#controls(pick);
   }
 
+  /** @param {(uid: string) => void} pick */
   #controls(pick) {
     for (const button of this.zoomButtons) {
-      button.addEventListener("click", () => this.zoomTo(button.dataset.span));
+      button.addEventListener("click", () => this.zoomTo(button.dataset.span ?? "all"));
     }
     this.followButton.addEventListener("click", () => this.follow());
-    const zoom = (event, always) => {
+    const zoom = (/** @type {WheelEvent} */ event, /** @type {boolean} */ always) => {
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
       if (sideways) this.pan((sideways / this.width) * this.span);
       else if (always || event.ctrlKey) this.zoom(Math.exp(event.deltaY / 400), this.#under(event));
@@ -61,9 +69,10 @@ export class Timeline {
     this.axis.addEventListener("wheel", (event) => zoom(event, true), { passive: false });
     this.list.addEventListener("wheel", (event) => zoom(event, false), { passive: false });
 
+    /** @type {{ x: number, end: number, moved: boolean } | null} */
     let grip = null;
     this.list.addEventListener("pointerdown", (event) => {
-      if (event.button === 0 && event.target.closest(".track")) grip = { x: event.clientX, end: this.#sight().until, moved: false };
+      if (event.button === 0 && /** @type {HTMLElement} */ (event.target).closest(".track")) grip = { x: event.clientX, end: this.#sight().until, moved: false };
     });
     this.list.addEventListener("pointermove", (event) => {
       if (!grip || event.buttons === 0) return;
@@ -72,18 +81,19 @@ export class Timeline {
       if (grip.moved) this.#look(grip.end - (by / this.width) * this.span);
     });
     this.list.addEventListener("click", (event) => {
-      const bar = event.target.closest(".bar");
-      if (bar && !grip?.moved) pick(bar.dataset.uid);
+      const uid = /** @type {HTMLElement | null} */ (/** @type {HTMLElement} */ (event.target).closest(".bar"))?.dataset.uid;
+      if (uid && !grip?.moved) pick(uid);
       grip = null;
     });
   }
 
-  /** Part of the track, from 0 to 1, under a pointer. */
+  /** The place of a pointer on the track, from 0 to 1. @param {MouseEvent} event */
   #under(event) {
     const box = this.axis.getBoundingClientRect();
     return Math.min(1, Math.max(0, (event.clientX - box.left) / this.width));
   }
 
+  /** @param {string} span seconds, or `all` */
   zoomTo(span) {
     this.all = span === "all";
     if (!this.all) this.span = Number(span) * 1e6;
@@ -91,7 +101,7 @@ export class Timeline {
     this.#changed();
   }
 
-  /** Makes the span `by` times as long, `around` a place in it. */
+  /** Makes the span `by` times as long, `around` a place in it. @param {number} by */
   zoom(by, around = 1) {
     const { until } = this.#sight();
     const span = Math.min(SPAN_MOST, Math.max(SPAN_LEAST, this.span * by));
@@ -102,6 +112,7 @@ export class Timeline {
     this.#changed();
   }
 
+  /** @param {number} by */
   pan(by) {
     this.#look(this.#sight().until + by);
   }
@@ -111,12 +122,12 @@ export class Timeline {
     this.#changed();
   }
 
-  /** Something looks different: the next frame lays everything out. */
+  /** Lays everything out in the next frame. */
   redraw() {
     this.#version = -1;
   }
 
-  /** Looks at the span that ends at `end`; at now or later it follows. */
+  /** Shows the span that ends at `end`; follows now if that is not in the past. @param {number} end */
   #look(end) {
     const span = this.span;
     this.all = false;
@@ -131,7 +142,7 @@ export class Timeline {
     this.anew();
   }
 
-  /** Other requests are wanted, or other times: nothing keeps its place. */
+  /** Forgets the places of all bars: the selection or the visible span has changed. */
   anew() {
     for (const lane of this.#lanes.values()) lane.forgetPlaces();
     this.#version = -1;
@@ -144,7 +155,7 @@ export class Timeline {
     }
   }
 
-  /** Now, or where the last clock stopped. */
+  /** Now, or the end of the last session if all are over. */
   #now() {
     const at = this.store.at();
     const sessions = this.store.shown();
@@ -152,6 +163,7 @@ export class Timeline {
     return Math.max(...sessions.map((session) => session.moment(session.clock(at))));
   }
 
+  /** @returns {Sight} */
   #sight() {
     const now = this.#now();
     if (this.all) {
@@ -162,7 +174,7 @@ export class Timeline {
     return { from: until - this.span, until };
   }
 
-  /** Draws a frame: all of it where something changed, else only what moved. */
+  /** Draws a frame: everything after a change, else only what moved. @param {number} at */
   frame(at) {
     const sight = this.#sight();
     const scale = this.width / this.span;
@@ -176,11 +188,12 @@ export class Timeline {
     for (const lane of this.#lanes.values()) lane.place(sight, scale, this.width, this.store.at());
   }
 
+  /** @param {Sight} sight @param {number} scale @param {number} at */
   #layOut(sight, scale, at) {
     this.#laidOut = at;
     this.#version = this.store.version;
     const lanes = ordered(this.store.shown());
-    // What is all past is shown whole at first.
+    // If every session is past, everything is shown at first.
     if (lanes.length && !this.#met) this.all = lanes.every(({ session }) => session.isOver);
     if (lanes.length && !this.#met) this.#showSpan();
     this.#met ||= lanes.length > 0;
@@ -191,21 +204,24 @@ export class Timeline {
       lane.node.remove();
       this.#lanes.delete(name);
     }
+    /** @type {HTMLElement | null} */
     let before = null;
     for (const { session, depth, above } of lanes) {
-      let lane = this.#lanes.get(session.name);
-      if (!lane) this.#lanes.set(session.name, (lane = new Lane(this.templates, () => this.store.dismiss(session.name))));
+      const lane = this.#lanes.get(session.name) ?? new Lane(this.templates, () => this.store.dismiss(session.name));
+      this.#lanes.set(session.name, lane);
+      /** @type {ChildNode | null} */
       const place = before ? before.nextSibling : this.list.firstChild;
       if (place !== lane.node) this.list.insertBefore(lane.node, place);
       before = lane.node;
-      lane.tell(session, depth, above);
+      lane.describe(session, depth, above);
       lane.layOut(this.filter, sight, scale, this.store.at(), at, lanes.length, this.picked);
     }
   }
 
+  /** @param {Sight} sight @param {number} scale */
   #drawAxis({ from, until }, scale) {
-    const step = STEPS.find((step) => step * scale >= TICK) ?? STEPS.at(-1);
-    // Local midnights and hours: steps count from there, not from 1970's.
+    const step = STEPS.find((step) => step * scale >= TICK) ?? STEPS[STEPS.length - 1];
+    // Steps count from local midnights and hours, not from those of UTC.
     const shift = new Date(until / 1e3).getTimezoneOffset() * 6e7;
     let used = 0;
     for (let time = Math.ceil((from - shift) / step) * step + shift; time <= until; time += step) {
@@ -221,7 +237,7 @@ export class Timeline {
   }
 }
 
-/** The earliest moment of a session that there is something to see of. */
+/** The earliest time of a session with anything to show. @param {Session} session */
 function earliest(session) {
   let first = session.heard;
   for (const request of session.requests()) first = Math.min(first, request.since);
@@ -231,39 +247,47 @@ function earliest(session) {
 
 /** A session's lane. */
 class Lane {
-  rows = new Map();
-  #bars = new Map();
-  #spare = [];
-  #rest = [];
+  rows = /** @type {Map<string, number>} */ (new Map());
+  #bars = /** @type {Map<string, Bar>} */ (new Map());
+  #spare = /** @type {Bar[]} */ ([]);
+  #rest = /** @type {number[]} */ ([]);
   #height = 0;
-  #lowSince = null;
+  #lowSince = /** @type {number | null} */ (null);
   #stripDrawn = "";
+  session = /** @type {Session | null} */ (null);
+  /** The colour of the strip. */
+  ink = /** @type {string | null} */ (null);
 
+  /** @param {Record<"lane" | "bar", HTMLTemplateElement>} templates @param {() => void} dismiss */
   constructor(templates, dismiss) {
     this.template = templates.bar;
-    this.node = templates.lane.content.firstElementChild.cloneNode(true);
-    const of = (name) => this.node.querySelector(name);
-    [this.title, this.who, this.facts, this.button] = [of("h3"), of(".who"), of(".facts"), of("button")];
-    [this.bars, this.strip, this.counted] = [of(".bars"), of(".strip"), of(".strip-count")];
+    this.node = /** @type {HTMLElement} */ (templates.lane.content.firstElementChild?.cloneNode(true));
+    const of = (/** @type {string} */ name) => /** @type {HTMLElement} */ (this.node.querySelector(name));
+    this.title = of("h3");
+    this.who = of(".who");
+    this.facts = of(".facts");
+    this.button = of("button");
+    this.bars = of(".bars");
+    this.counted = of(".strip-count");
+    this.strip = /** @type {HTMLCanvasElement} */ (of(".strip"));
     this.button.addEventListener("click", dismiss);
   }
 
-  /** Says whose lane it is. */
-  tell(session, depth, above) {
+  /** Writes the heading. @param {Session} session @param {number} depth @param {Session | null} above */
+  describe(session, depth, above) {
     this.session = session;
     const { facts } = session;
-    const set = (node, text) => node.textContent !== text && (node.textContent = text);
-    set(this.title, command(session));
-    set(this.who, `${party(facts.client)} → ${party(facts.server)}`);
+    setText(this.title, command(session));
+    setText(this.who, `${party(facts.client)} → ${party(facts.server)}`);
     const protocols = [...new Set([facts.client.protocol, facts.server.protocol])].map((name) => plain(name, 40));
     const held = session.open.size;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
-    set(this.facts, [plain(session.name, 40), protocols.join(" / "), over(session), unseen].filter(Boolean).join(" · "));
+    setText(this.facts, [plain(session.name, 40), protocols.join(" / "), over(session), unseen].filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;
     this.node.classList.toggle("is-over", session.isOver);
     this.node.classList.toggle("is-under", depth > 0);
-    this.node.style.setProperty("--depth", depth);
+    this.node.style.setProperty("--depth", String(depth));
     this.button.hidden = !session.isOver;
     this.button.setAttribute("aria-label", `Dismiss ${command(session)} ${plain(session.name, 40)}`);
     this.node.title = above ? `started by ${command(above)}` : "";
@@ -274,8 +298,13 @@ class Lane {
     this.#height = 0;
   }
 
+  /**
+   * @param {import("./filter.js").Filter} filter @param {Sight} sight @param {number} scale @param {number} at
+   * @param {number} page the page's time @param {number} lanes @param {string | null} picked
+   */
   layOut(filter, { from, until }, scale, at, page, lanes, picked) {
     const { session } = this;
+    if (!session) return;
     const clock = session.clock(at);
     const [first, last] = [from + session.offset, until + session.offset];
     const { chosen, rest } = choose(session, filter, first, last, clock, scale, lanes);
@@ -295,7 +324,8 @@ class Lane {
         this.#bars.set(request.key, bar);
         if (!bar.node.parentNode) this.bars.append(bar.node);
       }
-      const up = request.parent && rows.has(request.parent) ? row - rows.get(request.parent) : 0;
+      const parent = request.parent === undefined ? undefined : rows.get(request.parent);
+      const up = parent === undefined ? 0 : row - parent;
       bar.show(request, row, Math.max(0, up), picked === request.uid);
     }
     for (const [key, bar] of unused) {
@@ -304,13 +334,13 @@ class Lane {
       delete bar.node.dataset.uid;
       this.#spare.push(bar);
     }
-    while (this.#spare.length > 50) this.#spare.pop().node.remove();
+    for (const bar of this.#spare.splice(50)) bar.node.remove();
 
     this.#fit(Math.max(1, ...[...rows.values()].map((row) => row + 1)), page);
     this.#stripDrawn = "";
   }
 
-  /** A lane grows at once and shrinks only when it has had too much room for a while. */
+  /** Sets the height: a lane grows at once, and shrinks only after a while. @param {number} rows @param {number} page */
   #fit(rows, page) {
     if (rows >= this.#height) this.#lowSince = null;
     else this.#lowSince ??= page;
@@ -321,28 +351,35 @@ class Lane {
     }
   }
 
+  /** @param {Sight} sight @param {number} scale @param {number} width @param {number} at */
   place({ from, until }, scale, width, at) {
     const { session } = this;
+    if (!session) return;
     const clock = session.clock(at);
-    const x = (time) => (session.moment(time) - from) * scale;
+    const x = (/** @type {number} */ time) => (session.moment(time) - from) * scale;
     for (const bar of this.#bars.values()) bar.place(x, clock, width);
-    this.#drawStrip(x, from + session.offset, until + session.offset, scale, width);
+    this.#drawStrip(session, x, from + session.offset, until + session.offset, scale, width);
   }
 
-  /** How many requests there were that have no bar, by columns. */
-  #drawStrip(x, first, last, scale, width) {
+  /**
+   * Draws the number of requests without a bar, by columns.
+   * @param {Session} session @param {(time: number) => number} x @param {number} first @param {number} last
+   * @param {number} scale @param {number} width
+   */
+  #drawStrip(session, x, first, last, scale, width) {
     const drawn = `${Math.round(x(0))}/${width}`;
     if (drawn === this.#stripDrawn) return;
     this.#stripDrawn = drawn;
+    /** @type {Map<number, number>} */
     const columns = new Map();
     let sum = 0;
-    const add = (from, many, spread) => {
+    const add = (/** @type {number} */ from, /** @type {number} */ many, /** @type {number} */ spread) => {
       sum += many;
       const start = Math.floor(x(from) / COLUMN);
       const wide = Math.max(1, Math.round((spread * scale) / COLUMN));
       for (let column = start; column < start + wide; column += 1) columns.set(column, (columns.get(column) ?? 0) + many / wide);
     };
-    for (const [time, many] of this.session.brief) if (time >= first && time <= last) add(time, many, 250_000);
+    for (const [time, many] of session.brief) if (time >= first && time <= last) add(time, many, 250_000);
     for (const time of this.#rest) if (time >= first && time <= last) add(time, 1, 0);
     this.strip.hidden = this.counted.hidden = sum === 0;
     if (sum === 0) return;
@@ -352,6 +389,7 @@ class Lane {
     if (this.strip.width !== Math.round(width * ratio)) this.strip.width = Math.round(width * ratio);
     if (this.strip.height !== Math.round(14 * ratio)) this.strip.height = Math.round(14 * ratio);
     const pen = this.strip.getContext("2d");
+    if (!pen) return;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, 14);
     pen.fillStyle = this.ink ??= getComputedStyle(this.strip).color;

@@ -1,21 +1,30 @@
-// Words for what the feed tells. Every text of a program passes `plain` before it is shown.
+// @ts-check
+// Words for the values of the feed. Every text from a program passes `plain` before it is shown.
+
+/** The element with this id. */
+export const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/** Writes a text, unless it is there already. */
+export const setText = (/** @type {Node} */ node, /** @type {string} */ text) => {
+  if (node.textContent !== text) node.textContent = text;
+};
 
 /** Control, invisible and direction-changing characters, which could make a text look like another. */
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** A text in one line: hidden characters spelled out, cut at `most` characters. */
+/** A text in one line: hidden characters spelled out, cut at `most` characters. @param {string} text */
 export function plain(text, most = 300) {
   const whole = String(text);
   const cut = whole.length > most ? `${whole.slice(0, most)}…` : whole;
-  return cut.replace(HIDDEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return cut.replace(HIDDEN, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
 }
 
-/** A text of several lines: as `plain`, with its line breaks and tabs. */
+/** A text of several lines: as `plain`, with its line breaks and tabs. @param {string} text */
 export function plainLines(text) {
-  return text.replace(HIDDEN, (c) => (c === "\n" || c === "\t" ? c : `\\u{${c.codePointAt(0).toString(16)}}`));
+  return text.replace(HIDDEN, (c) => (c === "\n" || c === "\t" ? c : `\\u{${c.codePointAt(0)?.toString(16)}}`));
 }
 
-/** A time as people read it, in the words of `rescind_feed::duration`. */
+/** A duration as people read it, as `rescind_feed::duration`. @param {number} micros */
 export function duration(micros) {
   const m = Math.max(0, Math.floor(micros));
   if (m < 1e3) return `${m} µs`;
@@ -26,27 +35,27 @@ export function duration(micros) {
   return `${Math.floor(m / 36e8)} h ${Math.floor((m % 36e8) / 6e7)} min`;
 }
 
-/** The age of something that still grows: tenths of seconds only while they can be read. */
+/** A duration that still grows: below a second, in steps of 0.1 s. @param {number} micros */
 export function age(micros) {
   return micros < 1e6 ? `${Math.floor(Math.max(0, micros) / 1e5) / 10} s` : duration(micros);
 }
 
-const two = (n) => String(n).padStart(2, "0");
+const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
 
-/** A moment on the world's clock (microseconds since 1970), with `digits` of the second's fraction. */
+/** A time (microseconds since 1970) on the wall clock, with `digits` of the second's fraction. @param {number} micros */
 export function moment(micros, digits = 0) {
   const date = new Date(micros / 1e3);
   const whole = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   return digits ? `${whole}.${String(date.getMilliseconds()).padStart(3, "0").slice(0, digits)}` : whole;
 }
 
-/** A number with its thousands apart. */
-export const count = (n) => n.toLocaleString("en");
+/** A number with thousands separators. */
+export const count = (/** @type {number} */ n) => n.toLocaleString("en");
 
 /** A number and its noun. */
-export const several = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+export const several = (/** @type {number} */ n, /** @type {string} */ one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** What a person calls a request, as `rescind_feed::Request::label`. */
+/** The name of a request for people, as `rescind_feed::Request::label`. @param {FeedRequest} request */
 export function label(request) {
   const { id, from } = request;
   const inner = id.length > 1 && id.startsWith('"') && id.endsWith('"') ? id.slice(1, -1) : null;
@@ -55,14 +64,17 @@ export function label(request) {
   return plain(from === "server" ? `server:${shown}` : shown, 64);
 }
 
-/** Programs that run another, words that stand between the two, and names that many programs share. */
+/** Programs that run another program, arguments that may stand before its name, and names that many programs share. */
 const RUNNER = /^(node|deno|bun|bunx|python[\d.]*|uv|uvx|pipx|npx|npm|pnpm|yarn|ruby|java|sh|bash|env)$/;
 const BETWEEN = /^(-.*|run|exec|tool|x|dlx|.*=.*)$/;
 const COMMON = /^(index|main|server|cli|app|dist|build|src|lib|bin)(\.\w+)?$/;
 
-/** What people call a session: its command's name, or that of the script or package that the command runs. */
+/**
+ * The name of a session for people: that of its command, or of the script or package that the command runs.
+ * @param {import("./store.js").Session} session
+ */
 export function command(session) {
-  const parts = (word) => word.split(/[\\/]/).filter(Boolean);
+  const parts = (/** @type {string} */ word) => word.split(/[\\/]/).filter(Boolean);
   const [first = "", ...words] = session.facts.command;
   const program = parts(first).at(-1) ?? session.name;
   const script = RUNNER.test(program) ? words.find((word) => !BETWEEN.test(word)) : undefined;
@@ -70,46 +82,55 @@ export function command(session) {
   return plain(name || program, 60);
 }
 
-/** One side in words: its name and version, or that it has not told. */
+/** One side in words: its name and version, if known. @param {FeedImplementation} side */
 export function party(side) {
   if (!side?.name) return "unnamed";
   return plain(side.version ? `${side.name} ${side.version}` : side.name, 60);
 }
 
+/** @param {FeedEnd} end */
 function ending(end) {
-  if (end && typeof end === "object" && "exitCode" in end) return `exited with ${end.exitCode}`;
-  if (end && typeof end === "object" && "signal" in end) return `ended by signal ${end.signal}`;
+  if (typeof end === "object" && "exitCode" in end) return `exited with ${end.exitCode}`;
+  if (typeof end === "object" && "signal" in end) return `ended by signal ${end.signal}`;
   return "end unknown";
 }
 
-/** What is known of a session that is over, or null. */
+/** How a session ended, or null. @param {import("./store.js").Session} session */
 export function over(session) {
-  if (session.unheard) return "not heard of since the connection came back";
+  if (session.unheard) return "no news since the connection came back";
   if (session.end === null) return null;
   return session.why && session.why !== "gone" ? `lost: ${plain(session.why, 120)}` : ending(session.end);
 }
 
+/** @type {Record<string, string>} */
 const GLYPHS = { queued: "○", running: "●", cancelling: "◐", stuck: "▲", answering: "◑", unknown: "?" };
 
-/** The state that is shown: of a request whose session is gone nobody knows how far it is. */
+/**
+ * The state to show: unknown for an open request whose session is over.
+ * @param {Pick<FeedRequest, "state"> & { of: { isOver: boolean } }} request
+ */
 export function shownState(request) {
   return request.state !== "ended" && request.of.isOver ? "unknown" : request.state;
 }
 
-const HOWS = { result: "result", error: "error", answered_here: "answered here", silent: "silent", gone: "requester gone" };
+/** @type {Record<string, string>} */
+const HOWS = { result: "result", error: "error", answered_here: "answered here", silent: "silent", gone: "requester disconnected" };
 
-/** The state in a word and a sign, so that colour is never all there is. */
+/**
+ * The state in a word and a sign, since colour alone is not enough.
+ * @param {FeedRequest & { of: { isOver: boolean } }} request
+ */
 export function stateWords(request) {
   const state = shownState(request);
   if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: state, tone: state };
   const { how, code } = request.settled ?? {};
-  const text = (HOWS[how] ?? "ended") + (code === undefined ? "" : ` ${code}`);
+  const text = (HOWS[how ?? ""] ?? "ended") + (code === undefined ? "" : ` ${code}`);
   if (how === "error" && request.cancel?.outcome === "confirmed") return { glyph: "–", text: `cancelled ${code ?? ""}`.trim(), tone: "ended" };
   if (how === "error") return { glyph: "✕", text, tone: "error" };
   return { glyph: how === "result" ? "✓" : "–", text, tone: "ended" };
 }
 
-/** The sign and the tone of what is known of a cancel. */
+/** The sign and the tone of a receipt. @param {FeedCancel} cancel @param {State} state */
 export function outcomeWords(cancel, state) {
   if (cancel.worksOn || state === "stuck") return { glyph: "▲", tone: "stuck" };
   switch (cancel.outcome) {
@@ -123,14 +144,14 @@ export function outcomeWords(cancel, state) {
   }
 }
 
-/** The part that is done, from 0 to 1, or null where that cannot be said. */
+/** The fraction done, from 0 to 1, or null if unknown. @param {FeedProgress | undefined} progress */
 export function part(progress) {
   const { progress: done, total } = progress ?? {};
   if (typeof done !== "number" || typeof total !== "number" || !(total > 0)) return null;
   return Math.min(1, Math.max(0, done / total));
 }
 
-/** How far, in numbers. */
+/** The progress in numbers. @param {FeedProgress} progress */
 export function far(progress) {
   const fraction = part(progress);
   if (fraction !== null) return `${Math.floor(fraction * 100)} %`;
@@ -138,10 +159,11 @@ export function far(progress) {
   return several(progress.count, "update");
 }
 
+/** @type {Record<string, string>} */
 const CAUSES = {
   caller: "the caller", timeout: "a timeout", parent: "the cancel of its parent", disconnect: "a lost connection",
   shutdown: "a shutdown", operator: "an operator", policy: "a policy",
 };
 
 /** Who asked for a cancel. */
-export const cause = (word) => CAUSES[word] ?? plain(word, 60);
+export const cause = (/** @type {string} */ word) => CAUSES[word] ?? plain(word, 60);

@@ -93,7 +93,7 @@ fn a_page_does_not_say_that_nothing_runs_before_it_knows() {
     let none = Stage::open();
     browser.go(none.link());
     browser.until("claims > 0 && document.getElementById('looking').hidden");
-    browser.until("document.body.innerText.includes('No rescind run of yours was found')");
+    browser.until("document.body.innerText.includes('None of your rescind run processes was found')");
 }
 
 #[test]

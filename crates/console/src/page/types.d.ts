@@ -1,0 +1,153 @@
+// The types of the page. Only the checker reads this file (peers/node/page); the page does not load it.
+// What begins with `Feed` is the JSON of crates/feed: its documentation is there.
+
+type Side = "client" | "server";
+type State = "queued" | "running" | "cancelling" | "stuck" | "answering" | "ended";
+
+interface FeedCancel {
+  cause: string;
+  reason?: string;
+  asked: number;
+  written?: number;
+  outcome:
+    | "asked" | "never_sent" | "not_sendable" | "sent" | "confirmed" | "completed_first" | "answered_after" | "unknown";
+  after?: number;
+  answer?: "result" | "error";
+  confirms: boolean;
+  protocol: string;
+  worksOn: boolean;
+  words: string;
+}
+
+interface FeedProgress {
+  at: number;
+  count: number;
+  progress?: number;
+  total?: number;
+  message?: string;
+}
+
+interface FeedSettled {
+  at: number;
+  how: "result" | "error" | "answered_here" | "silent" | "gone";
+  code?: number;
+}
+
+interface FeedRequest {
+  key: string;
+  from: Side;
+  id: string;
+  upstream?: string;
+  method: string;
+  name?: string;
+  parent?: string;
+  since: number;
+  state: State;
+  deadline?: number;
+  progress?: FeedProgress;
+  task?: string;
+  cancel?: FeedCancel;
+  settled?: FeedSettled;
+  late?: { at: number; answers: number; notices: number };
+}
+
+interface FeedImplementation {
+  protocol: string;
+  name?: string;
+  version?: string;
+}
+
+interface FeedSession {
+  version: number;
+  name: string;
+  program: string;
+  pid: number;
+  ancestors: number[];
+  serverPid: number | null;
+  command: string[];
+  started: number;
+  client: FeedImplementation;
+  server: FeedImplementation;
+}
+
+type FeedEnd = { exitCode: number } | { signal: number } | "unknown";
+
+interface FeedSnapshot {
+  seq: number;
+  now: number;
+  session: FeedSession;
+  requests: FeedRequest[];
+  inFlight: number;
+}
+
+interface FeedChanges {
+  seq: number;
+  now: number;
+  requests: FeedRequest[];
+  brief: number;
+  inFlight: number;
+  session?: FeedSession;
+}
+
+interface FeedEnded {
+  seq: number;
+  now: number;
+  how: FeedEnd;
+}
+
+interface FeedFrame {
+  at: number;
+  from: Side;
+  text: string;
+  length: number;
+  byShim?: boolean;
+}
+
+interface FeedDetails {
+  request: FeedRequest;
+  frames: FeedFrame[];
+  keptSince: number | null;
+}
+
+/** What the console knows of the sessions beyond their events (crates/console/src/server/events.rs). */
+interface Fleet {
+  pending: number;
+  silent: Record<string, string>;
+  unused: string[];
+}
+
+/** A request as the page keeps it. */
+interface PageRequest extends FeedRequest {
+  of: import("./store.js").Session;
+  uid: string;
+  /** Its text for the search, made once. */
+  searched?: string;
+}
+
+/** One step of a history. */
+interface Step {
+  at: number;
+  text: string;
+}
+
+/** A span of the timeline on the page's clock. */
+interface Sight {
+  from: number;
+  until: number;
+}
+
+/** An element that remembers what it shows. */
+type Signed = HTMLElement & { sign?: string };
+
+/** An element that remembers where it is. */
+type Placed = HTMLElement & { isOut?: boolean; x?: number; w?: number; room?: number };
+
+/** A row of the table, with its cells. */
+type Row = HTMLTableRowElement & {
+  request?: PageRequest;
+  over?: boolean;
+  current?: boolean;
+  meter: HTMLElement;
+  cells_: Record<"session" | "method" | "state" | "progress" | "cancel", HTMLElement[]> &
+    Record<"id" | "from" | "age" | "deadline", HTMLElement>;
+};
