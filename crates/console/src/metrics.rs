@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn seconds_are_exact() {
-        let said = [0, 1, 1_000, 1_000_000, 10_000_000, 1_500_000].map(|micros| Seconds(micros).to_string());
-        assert_eq!(said, ["0", "0.000001", "0.001", "1", "10", "1.5"]);
+        let texts = [0, 1, 1_000, 1_000_000, 10_000_000, 1_500_000].map(|micros| Seconds(micros).to_string());
+        assert_eq!(texts, ["0", "0.000001", "0.001", "1", "10", "1.5"]);
     }
 }

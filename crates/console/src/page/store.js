@@ -44,7 +44,7 @@ export class Session {
   /** Why there is no news of it, if its end is not known. */
   why = /** @type {string | null} */ (null);
   /** A new stream began and has not reported it yet. */
-  unheard = false;
+  isSilent = false;
 
   /** @param {string} name @param {FeedSession} facts */
   constructor(name, facts) {
@@ -52,13 +52,13 @@ export class Session {
     this.facts = facts;
     this.offset = -facts.started;
     /** Its clock in the last event. */
-    this.heard = 0;
+    this.latest = 0;
     this.met = pageNow();
   }
 
   /** Whether there is no news of its open requests any more. */
   get isOver() {
-    return this.stopped !== Infinity || this.unheard;
+    return this.stopped !== Infinity || this.isSilent;
   }
 
   /** Whether it is known to have ended. A session is also over when there is no news of it. */
@@ -68,8 +68,8 @@ export class Session {
 
   /** Its clock when the page's clock is `at`. @param {number} at */
   clock(at) {
-    if (this.unheard) return this.heard;
-    return Math.max(0, Math.min(this.stopped, Math.max(this.heard, at + this.offset)));
+    if (this.isSilent) return this.latest;
+    return Math.max(0, Math.min(this.stopped, Math.max(this.latest, at + this.offset)));
   }
 
   /** A time of its clock on the page's clock. @param {number} time */
@@ -89,8 +89,8 @@ export class Session {
   }
 
   /** Adjusts its clock to an event; the least delayed event counts. @param {number} now @param {number} at @param {boolean} fresh */
-  hear(now, at, fresh) {
-    this.heard = now;
+  adjustClock(now, at, fresh) {
+    this.latest = now;
     this.offset = fresh ? now - at : Math.max(this.offset, now - at);
   }
 
@@ -130,7 +130,7 @@ export class Session {
     if (!news && !moved) return false;
     let trail = this.trails.get(record.key);
     if (!trail) this.trails.set(record.key, (trail = { cancel: [], progress: [] }));
-    if (news) push(trail.cancel, { at: this.heard, text: plain(words) });
+    if (news) push(trail.cancel, { at: this.latest, text: plain(words) });
     if (moved && progress) push(trail.progress, { at: progress.at, text: plain(message) });
     return news && known !== undefined;
   }
@@ -229,7 +229,7 @@ export class Store {
   /** @param {Session} session @param {number} now @param {FeedEnd} how */
   stop(session, now, how) {
     session.stopped = now;
-    session.heard = now;
+    session.latest = now;
     session.end = how;
     // A past session, such as a recording, is shown at its own time.
     const at = pageNow();
@@ -242,7 +242,7 @@ export class Store {
   restart(name, event) {
     const before = this.sessions.get(name);
     const session = new Session(name, event.session);
-    session.hear(event.now, pageNow(), true);
+    session.adjustClock(event.now, pageNow(), true);
     if (before && before.facts.started === event.session.started) {
       // Keys are never reused, so ended requests stay true; those in flight are in the snapshot.
       const { ended, eventful, trails, brief, counted, forgotten } = before;
@@ -256,8 +256,8 @@ export class Store {
 
   /** @param {Session} session @param {FeedChanges} event */
   change(session, event) {
-    session.unheard = false;
-    session.hear(event.now, pageNow(), false);
+    session.isSilent = false;
+    session.adjustClock(event.now, pageNow(), false);
     if (event.session) session.facts = event.session;
     if (event.brief) {
       session.counted += event.brief;
@@ -283,7 +283,7 @@ export class Store {
   reconnected(anew) {
     if (this.lost === null) return;
     this.lost = null;
-    if (anew) for (const session of this.sessions.values()) session.unheard = !session.isOver;
+    if (anew) for (const session of this.sessions.values()) session.isSilent = !session.isOver;
     this.version += 1;
   }
 

@@ -239,7 +239,7 @@ export class Timeline {
 
 /** The earliest time of a session with anything to show. @param {Session} session */
 function earliest(session) {
-  let first = session.heard;
+  let first = session.latest;
   for (const request of session.requests()) first = Math.min(first, request.since);
   if (session.brief.length) first = Math.min(first, session.brief[0][0]);
   return session.moment(first);

@@ -97,7 +97,7 @@ function ending(end) {
 
 /** How a session ended, or null. @param {import("./store.js").Session} session */
 export function over(session) {
-  if (session.unheard) return "no news since the connection came back";
+  if (session.isSilent) return "no news since the connection came back";
   if (session.end === null) return null;
   return session.why && session.why !== "gone" ? `lost: ${plain(session.why, 120)}` : ending(session.end);
 }

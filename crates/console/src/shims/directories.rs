@@ -75,7 +75,7 @@ impl Directories {
     ///
     /// # Errors
     ///
-    /// As [`scan`](Self::look).
+    /// As [`scan`](Self::scan).
     pub fn shim(&self, name: &str) -> Result<Option<Shim>, UnusableDirectory> {
         Ok(self.scan()?.shims.into_iter().find(|shim| shim.name() == name))
     }
