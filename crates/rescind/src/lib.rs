@@ -108,19 +108,21 @@ pub mod acp;
 pub mod cancellation;
 #[cfg(feature = "dialect-file")]
 pub mod dialect_file;
-pub mod launch;
 #[cfg(feature = "lsp")]
 pub mod lsp;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "peer")]
 pub mod peer;
+mod process;
 pub mod relay;
 
+mod alarm;
 mod stdio;
 
 #[cfg(feature = "peer")]
 pub use bytes;
+pub use process::launch;
 pub use rescind_proto as proto;
 #[cfg(feature = "schemars")]
 pub use schemars;

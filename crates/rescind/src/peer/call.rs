@@ -30,7 +30,7 @@ use super::{
     slots::{OnProgress, Rare},
     trace::CallSpan,
 };
-use crate::relay::alarm::Alarm;
+use crate::alarm::Alarm;
 
 /// One request of ours, in flight or about to be: a future of its result.
 ///

@@ -40,7 +40,7 @@ use super::{
     trace,
     transport::{InputChunk, Transport},
 };
-use crate::relay::alarm::Alarm;
+use crate::alarm::Alarm;
 
 /// The most turns in one poll: then other tasks get theirs.
 const TURNS: usize = 64;

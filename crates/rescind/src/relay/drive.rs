@@ -24,14 +24,18 @@ use super::admin::Admin;
 use super::no_admin::NoAdmin as Admin;
 use super::{
     LinkEnd,
-    alarm::Alarm,
-    group::{Group, Pipes},
     observer::Observer,
     presence::Presence,
-    shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
     signals::{SignalEvent, Signals},
 };
-use crate::stdio::{Input, Output};
+use crate::{
+    alarm::Alarm,
+    process::{
+        group::{Group, Pipes},
+        shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
+    },
+    stdio::{Input, Output},
+};
 
 /// The initial size of the read buffer: what a pipe holds.
 const BUFFER: usize = 64 * 1024;

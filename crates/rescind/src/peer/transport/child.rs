@@ -31,11 +31,9 @@ use super::{
     pipe::{PipeReader, PipeWriter},
 };
 use crate::{
+    alarm::Alarm,
     peer::command::Leader,
-    relay::{
-        alarm::Alarm,
-        shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
-    },
+    process::shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
     stdio::{Input, Output},
 };
 

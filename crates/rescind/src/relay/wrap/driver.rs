@@ -13,7 +13,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Handle, OnEvent, shared::SharedLink};
-use crate::relay::alarm::Alarm;
+use crate::alarm::Alarm;
 
 /// The size of the read buffer.
 const BUFFER: usize = 64 * 1024;

@@ -3,9 +3,7 @@
 
 #[cfg(feature = "admin")]
 mod admin;
-pub(crate) mod alarm;
 mod drive;
-mod group;
 mod log;
 mod names;
 #[cfg(not(feature = "admin"))]
@@ -14,11 +12,9 @@ mod object;
 mod observer;
 mod presence;
 mod record;
-pub(crate) mod shutdown;
 mod signals;
 mod sink;
 mod stderr;
-pub(crate) mod terminal;
 #[cfg(feature = "wrap")]
 pub mod wrap;
 
@@ -30,15 +26,14 @@ use rescind_proto::{
 };
 
 #[cfg(feature = "admin")]
+use crate::process::{group::Group, shutdown::ShutdownLimits};
 use admin::Admin;
 use drive::{Drive, Port};
-use group::Group;
 use log::Log;
 #[cfg(not(feature = "admin"))]
 use no_admin::NoAdmin;
 use observer::Observer;
 use record::{Recorder, RecordingHeader};
-use shutdown::ShutdownLimits;
 use signals::Signals;
 
 pub use log::LogLevel;

@@ -25,7 +25,7 @@ use std::{convert::Infallible, ffi::OsString, io, os::unix::process::CommandExt,
 use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::relay::terminal;
+use super::terminal;
 
 /// Why a command did not start.
 #[derive(Debug, thiserror::Error)]

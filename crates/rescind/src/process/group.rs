@@ -19,7 +19,7 @@ use super::terminal;
 /// A running server. Dropping it kills its group and reaps its processes.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Leads the group, and kills it if this process dies (see [`launch`](crate::launch)).
+    /// Leads the group, and kills it if this process dies (see [`launch`](super::launch)).
     guard: Child,
     /// The guard's stdin: its end makes the guard kill the group, and bytes are orders.
     lifeline: ChildStdin,
@@ -45,7 +45,7 @@ impl Group {
     /// Call it from a thread that lives as long as the process: the server dies with that thread.
     pub(crate) fn start(launcher: &Path, command: &[OsString]) -> io::Result<(Self, Pipes)> {
         let mut guard = Command::new(launcher)
-            .arg0(crate::launch::GUARD)
+            .arg0(super::launch::GUARD)
             .arg("__guard")
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -56,7 +56,7 @@ impl Group {
         let ready = guard.stdin.take().zip(guard.stdout.take()).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
         let ready = ready.and_then(|(lifeline, mut replies)| {
             // No signal may reach the group before the guard has its handlers.
-            replies.read_exact(&mut [0; crate::launch::READY.len()])?;
+            replies.read_exact(&mut [0; super::launch::READY.len()])?;
             Ok((lifeline, replies))
         });
         let (lifeline, replies) = match ready {

@@ -1,0 +1,6 @@
+//! Processes that this one starts: their groups, their terminal, and the steps in which they are ended.
+
+pub(crate) mod group;
+pub mod launch;
+pub(crate) mod shutdown;
+pub(crate) mod terminal;
