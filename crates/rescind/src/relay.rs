@@ -25,8 +25,8 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-#[cfg(feature = "admin")]
 use crate::process::{group::Group, shutdown::ShutdownLimits};
+#[cfg(feature = "admin")]
 use admin::Admin;
 use drive::{Drive, Port};
 use log::Log;
