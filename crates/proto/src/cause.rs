@@ -83,6 +83,15 @@ impl Cause {
         Self { code, root: None, text: None }
     }
 
+    /// A cause with the words, if any, that a person or caller chose ([`with_text`](Self::with_text)).
+    #[must_use]
+    pub fn by(code: CauseCode, reason: Option<&str>) -> Self {
+        match reason {
+            Some(reason) => Self::new(code).with_text(reason),
+            None => Self::new(code),
+        }
+    }
+
     /// The cause of a child whose parent was cancelled because of `root`.
     #[must_use]
     pub const fn parent(root: CauseCode) -> Self {

@@ -60,6 +60,10 @@ pub struct Dialect {
     pub progress: Option<ProgressForm>,
     /// The turn of an agent's session, cancelled as a whole (D37).
     pub turn: Option<&'static TurnForm>,
+    /// The client's request that opens a session: its params and its answer tell which revision is spoken.
+    pub handshake: Option<&'static str>,
+    /// A request that either side makes at any time, so that it is part of no other.
+    pub ping: Option<&'static str>,
     /// A request after which its issuer may send no cancel (LSP-06).
     pub last_request: Option<&'static str>,
     /// Whether nothing may be cancelled before the handshake has been answered (LSP-06, ACP-21).
@@ -202,6 +206,15 @@ pub struct CancelResult {
     pub json: &'static str,
 }
 
+/// An answer that says "cancelled".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled<'a> {
+    /// The method's own cancellation result.
+    Result(&'a CancelResult),
+    /// The dialect's error.
+    Error(ErrorText),
+}
+
 /// The turn of a session (D37).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TurnForm {
@@ -291,13 +304,22 @@ impl Dialect {
     #[must_use]
     pub fn says_cancelled(&self, method: &str, said: &ResponseBody<'_>) -> bool {
         match said {
-            ResponseBody::Error(error) => {
-                let code = json::member(error, "code");
-                matches!(self.settlement, CancelReply::Answered(text) if code == Some(text.code.to_string().as_bytes()))
+            ResponseBody::Error(_) => {
+                matches!(self.settlement, CancelReply::Answered(text) if said.error_code() == Some(i64::from(text.code)))
             }
             ResponseBody::Result(result) => self
                 .cancel_result(method)
                 .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
+        }
+    }
+
+    /// How a request of this method says that it was cancelled, where an answer says so at all.
+    #[must_use]
+    pub fn cancelled(&self, method: &str) -> Option<Cancelled<'_>> {
+        match (self.cancel_result(method), self.settlement) {
+            (Some(own), _) => Some(Cancelled::Result(own)),
+            (None, CancelReply::Answered(error)) => Some(Cancelled::Error(error)),
+            (None, CancelReply::Silent) => None,
         }
     }
 

@@ -31,7 +31,6 @@ mod payload;
 mod slab;
 mod standstill;
 mod table;
-mod timer;
 mod timer_queue;
 mod tombstones;
 mod turns;

@@ -2,7 +2,7 @@
 
 use core::{fmt, time::Duration};
 
-use crate::{cause::Cause, time::Instant};
+use crate::{cause::Cause, frame::ResponseBody, time::Instant};
 
 /// The record of one cancel that we sent, relayed or withdrew.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +53,15 @@ pub enum Answer {
     Result,
     /// An error.
     Error,
+}
+
+impl From<&ResponseBody<'_>> for Answer {
+    fn from(body: &ResponseBody<'_>) -> Self {
+        match body {
+            ResponseBody::Result(_) => Self::Result,
+            ResponseBody::Error(_) => Self::Error,
+        }
+    }
 }
 
 impl Outcome {

@@ -92,11 +92,59 @@ pub(crate) struct Table<E> {
     /// Entries by their id, but for those that were [unlisted](Table::unlist).
     ids: Index,
     tokens: Index,
+    rings: Rings,
+    seed: Seed,
+}
+
+/// What a table knows of its tombstones, apart from the entries: so an entry can be settled by who works on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Rings {
     over: Tombstones,
     abandoned: Tombstones,
+    /// Entries in flight: those that were not retired.
+    live: usize,
     /// The places of all entries in flight, combined by exclusive or: the place of the only one, if there is one.
     live_places: u32,
     seed: Seed,
+}
+
+impl Rings {
+    /// Makes a tombstone of an entry in flight. What says so in the entry itself is the caller's to change.
+    #[inline]
+    pub(crate) fn retire<E: Entry>(&mut self, key: Key, entry: &E, now: Instant, ring: Ring) {
+        self.forget_live(key);
+        let tombstone = Tombstone { key, at: now, hash: entry.id().hash(self.seed) };
+        self.ring_mut(ring).queue.push_back(tombstone);
+    }
+
+    /// Entries in flight.
+    pub(crate) const fn live(&self) -> usize {
+        self.live
+    }
+
+    const fn note_live(&mut self, key: Key) {
+        self.live += 1;
+        self.live_places ^= key.index();
+    }
+
+    const fn forget_live(&mut self, key: Key) {
+        self.live -= 1;
+        self.live_places ^= key.index();
+    }
+
+    const fn ring(&self, ring: Ring) -> &Tombstones {
+        match ring {
+            Ring::Over => &self.over,
+            Ring::Abandoned => &self.abandoned,
+        }
+    }
+
+    const fn ring_mut(&mut self, ring: Ring) -> &mut Tombstones {
+        match ring {
+            Ring::Over => &mut self.over,
+            Ring::Abandoned => &mut self.abandoned,
+        }
+    }
 }
 
 /// Entries that a processor's caches hold for certain.
@@ -108,9 +156,7 @@ impl<E: Entry> Table<E> {
             slab: Slab::new(),
             ids: Index::new(),
             tokens: Index::new(),
-            over: Tombstones::new(),
-            abandoned: Tombstones::new(),
-            live_places: 0,
+            rings: Rings { over: Tombstones::new(), abandoned: Tombstones::new(), live: 0, live_places: 0, seed },
             seed,
         }
     }
@@ -121,18 +167,19 @@ impl<E: Entry> Table<E> {
     }
 
     /// Entries in flight: those that were not retired.
-    pub(crate) fn live(&self) -> usize {
-        self.slab.len() - self.retired()
+    #[inline]
+    pub(crate) const fn live(&self) -> usize {
+        self.rings.live()
     }
 
     /// Tombstones.
     pub(crate) fn retired(&self) -> usize {
-        self.over.len() + self.abandoned.len()
+        self.rings.over.len() + self.rings.abandoned.len()
     }
 
     /// The entry in flight, if it is the only one.
     pub(crate) fn only_live(&self) -> Option<Key> {
-        if self.live() == 1 { self.slab.key_at(self.live_places) } else { None }
+        if self.live() == 1 { self.slab.key_at(self.rings.live_places) } else { None }
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&E> {
@@ -171,7 +218,7 @@ impl<E: Entry> Table<E> {
     pub(crate) fn insert(&mut self, hash: u64, entry: E) -> Key {
         let key = self.slab.insert(entry);
         self.ids.insert(hash, key.index());
-        self.live_places ^= key.index();
+        self.rings.note_live(key);
         for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
             self.tokens.insert(self.seed.id(token), key.index());
         }
@@ -220,17 +267,16 @@ impl<E: Entry> Table<E> {
         }
     }
 
-    /// Makes a tombstone of an entry in flight. What says so in the entry itself is the caller's to change.
+    /// An entry, and what it is settled with ([`Rings::retire`]).
     #[inline]
+    pub(crate) fn entry_mut(&mut self, key: Key) -> Option<(&mut E, &mut Rings)> {
+        Some((self.slab.get_mut(key)?, &mut self.rings))
+    }
+
+    /// Makes a tombstone of an entry in flight, as [`Rings::retire`] does.
     pub(crate) fn retire(&mut self, key: Key, now: Instant, ring: Ring) -> Option<&mut E> {
-        let entry = self.slab.get_mut(key)?;
-        self.live_places ^= key.index();
-        let tombstone = Tombstone { key, at: now, hash: entry.id().hash(self.seed) };
-        let ring = match ring {
-            Ring::Over => &mut self.over,
-            Ring::Abandoned => &mut self.abandoned,
-        };
-        ring.queue.push_back(tombstone);
+        let (entry, rings) = self.entry_mut(key)?;
+        rings.retire(key, entry, now, ring);
         Some(entry)
     }
 
@@ -239,12 +285,9 @@ impl<E: Entry> Table<E> {
         self.unlist(key);
         self.unlist_tokens(key);
         let entry = self.slab.remove(key)?;
-        let Self { slab, over, abandoned, live_places, .. } = self;
-        let is_there = |key| slab.get(key).is_some();
         match ring {
-            None => *live_places ^= key.index(),
-            Some(Ring::Over) => over.note_gone(is_there),
-            Some(Ring::Abandoned) => abandoned.note_gone(is_there),
+            None => self.rings.forget_live(key),
+            Some(ring) => self.rings.ring_mut(ring).note_gone(|key| self.slab.get(key).is_some()),
         }
         Some(entry)
     }
@@ -252,14 +295,14 @@ impl<E: Entry> Table<E> {
     /// Whether a ring has so many that some have to go, or may.
     #[inline]
     pub(crate) fn is_full(&self, ring: Ring, bounds: &Bounds) -> bool {
-        self.ring(ring).is_full(bounds)
+        self.rings.ring(ring).is_full(bounds)
     }
 
     /// Forgets the oldest of a ring, a batch at a time: those that are too old, and those that are too many. A few more
     /// may stay until a batch is full. `forget` sees each before it goes.
     #[inline]
     pub(crate) fn prune(&mut self, ring: Ring, now: Instant, bounds: &Bounds, mut forget: impl FnMut(Key, &E)) {
-        while let count @ 1.. = self.ring(ring).expired(now, bounds) {
+        while let count @ 1.. = self.rings.ring(ring).expired(now, bounds) {
             self.forget(ring, count, &mut forget);
         }
     }
@@ -271,7 +314,7 @@ impl<E: Entry> Table<E> {
     #[inline(never)]
     fn forget(&mut self, ring: Ring, count: usize, forget: &mut impl FnMut(Key, &E)) {
         let mut batch = [None; BATCH];
-        for (place, tombstone) in batch.iter_mut().zip(self.ring_mut(ring).queue.drain(..count)) {
+        for (place, tombstone) in batch.iter_mut().zip(self.rings.ring_mut(ring).queue.drain(..count)) {
             *place = Some(tombstone);
         }
         if self.slab.len() > CACHED {
@@ -284,7 +327,7 @@ impl<E: Entry> Table<E> {
         }
         for Tombstone { key, hash, .. } in batch.into_iter().flatten() {
             let Some(entry) = self.slab.get(key) else {
-                self.ring_mut(ring).forget_gone();
+                self.rings.ring_mut(ring).forget_gone();
                 continue;
             };
             forget(key, entry);
@@ -299,50 +342,49 @@ impl<E: Entry> Table<E> {
 
     /// The next of a ring that is too old or one too many. It has left the ring: the caller removes it, as one in flight.
     pub(crate) fn expired(&mut self, ring: Ring, now: Instant, bounds: &Bounds) -> Option<Key> {
-        if self.ring(ring).expired(now, bounds) == 0 { None } else { self.pop_oldest(ring) }
+        if self.rings.ring(ring).expired(now, bounds) == 0 { None } else { self.pop_oldest(ring) }
     }
 
     /// The oldest of a ring, which leaves it, as with [`expired`](Self::expired).
     pub(crate) fn pop_oldest(&mut self, ring: Ring) -> Option<Key> {
-        let key = self.ring_mut(ring).queue.pop_front()?.key;
-        self.live_places ^= key.index();
+        let key = self.rings.ring_mut(ring).queue.pop_front()?.key;
+        self.rings.note_live(key);
         self.keep_oldest(ring);
         Some(key)
     }
 
     fn keep_oldest(&mut self, ring: Ring) {
-        let Self { slab, over, abandoned, .. } = self;
-        let ring = match ring {
-            Ring::Over => over,
-            Ring::Abandoned => abandoned,
-        };
-        ring.keep_oldest(|key| slab.get(key).is_some());
+        self.rings.ring_mut(ring).keep_oldest(|key| self.slab.get(key).is_some());
     }
 
     /// When the oldest of a ring may be forgotten.
     pub(crate) fn due(&self, ring: Ring, bounds: &Bounds) -> Option<Instant> {
-        self.ring(ring).due(bounds)
+        self.rings.ring(ring).due(bounds)
     }
 
     /// When the oldest tombstone was laid.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        [self.over.oldest(), self.abandoned.oldest()].into_iter().flatten().min()
+        [self.rings.over.oldest(), self.rings.abandoned.oldest()].into_iter().flatten().min()
     }
 
     /// Tombstones with the time since which they are, oldest first in each ring.
     pub(crate) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
-        let all = self.over.queue.iter().chain(&self.abandoned.queue);
+        let all = self.rings.over.queue.iter().chain(&self.rings.abandoned.queue);
         all.filter(|tombstone| self.slab.get(tombstone.key).is_some()).map(|tombstone| (tombstone.key, tombstone.at))
     }
 
     /// Bytes of memory held, capacities included, without what entries own.
     pub(crate) fn held(&self) -> usize {
-        self.slab.held() + self.ids.held() + self.tokens.held() + self.over.held() + self.abandoned.held()
+        self.slab.held() + self.ids.held() + self.tokens.held() + self.rings.over.held() + self.rings.abandoned.held()
     }
 
     /// Entries of every collection: zero once nothing is in flight or remembered (invariant 6).
     pub(crate) fn residue(&self) -> usize {
-        self.slab.len() + self.ids.len() + self.tokens.len() + self.over.queue.len() + self.abandoned.queue.len()
+        self.slab.len()
+            + self.ids.len()
+            + self.tokens.len()
+            + self.rings.over.queue.len()
+            + self.rings.abandoned.queue.len()
     }
 
     /// Entries of the id index and of the token index, for the invariants.
@@ -354,27 +396,13 @@ impl<E: Entry> Table<E> {
     pub(crate) fn check(&self, is_live: impl Fn(&E) -> bool) {
         let live = self.iter().filter(|(_, entry)| is_live(entry));
         let (count, places) = live.fold((0, 0), |(count, places), (key, _)| (count + 1, places ^ key.index()));
-        assert_eq!((count, places), (self.live(), self.live_places), "invariant 8: the count is off");
+        assert_eq!((count, places), (self.live(), self.rings.live_places), "invariant 8: the count is off");
         let buried = self.tombstones().filter(|(key, _)| self.get(*key).is_some_and(|entry| !is_live(entry))).count();
         assert_eq!(buried, self.retired(), "invariant 6: a settled request is in no ring and will never be forgotten");
         let (ids, tokens) = self.listed();
         let known: usize = self.iter().map(|(_, entry)| entry.tokens().count()).sum();
         assert!(ids <= self.len(), "invariant 6: an entry is in the index twice");
         assert!(tokens <= known, "invariant 6: a token of nobody is in the index");
-    }
-
-    const fn ring(&self, ring: Ring) -> &Tombstones {
-        match ring {
-            Ring::Over => &self.over,
-            Ring::Abandoned => &self.abandoned,
-        }
-    }
-
-    const fn ring_mut(&mut self, ring: Ring) -> &mut Tombstones {
-        match ring {
-            Ring::Over => &mut self.over,
-            Ring::Abandoned => &mut self.abandoned,
-        }
     }
 }
 
@@ -484,6 +512,6 @@ mod tests {
             let ring = table.get(key).and_then(|entry| entry.ring);
             table.remove(key, ring);
         });
-        assert_eq!((table.residue(), table.live_places), (0, 0));
+        assert_eq!((table.residue(), table.rings.live_places), (0, 0));
     }
 }

@@ -57,6 +57,19 @@ impl Turns {
         known.into_iter().flat_map(|known| known.turns.iter().copied())
     }
 
+    /// The request during which another was made that names `session`, where that is certain: the newest open turn of the
+    /// session, or the only request in flight. What names a session is part of no other session's turn.
+    pub(crate) fn parent(
+        &self,
+        session: Option<&[u8]>,
+        is_open: impl Fn(Key) -> bool,
+        only_live: Option<Key>,
+        has_session: impl Fn(Key) -> bool,
+    ) -> Option<Key> {
+        let turn = session.and_then(|session| self.of(session).rev().find(|turn| is_open(*turn)));
+        turn.or_else(|| only_live.filter(|only| session.is_none() || !has_session(*only)))
+    }
+
     /// Sessions with a turn in flight.
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()

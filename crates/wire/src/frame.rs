@@ -87,6 +87,17 @@ pub enum ResponseBody<'a> {
     Error(&'a [u8]),
 }
 
+impl ResponseBody<'_> {
+    /// The code of an error, if it is an integer.
+    #[must_use]
+    pub fn error_code(&self) -> Option<i64> {
+        match self {
+            Self::Error(error) => json::member(error, "code").and_then(json::integer),
+            Self::Result(_) => None,
+        }
+    }
+}
+
 /// A batch as received: an array whose brackets match; its elements are not looked into yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {

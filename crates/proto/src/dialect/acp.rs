@@ -41,6 +41,8 @@ pub const V1: Dialect = Dialect {
     cancel_results: &[PROMPT, PERMISSION, ELICITATION],
     progress: None,
     turn: Some(&TURN),
+    handshake: Some("initialize"),
+    ping: None,
     last_request: None,
     handshake_first: None,
     subscription: None,

@@ -44,6 +44,8 @@ pub const LSP: Dialect = Dialect {
         report: ReportForm::WorkDone,
     }),
     turn: None,
+    handshake: Some("initialize"),
+    ping: None,
     last_request: Some("shutdown"), // LSP-06
     handshake_first: Some(Rule::Lsp06),
     subscription: None,

@@ -55,6 +55,8 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
         report: ReportForm::Counted,
     }),
     turn: None,
+    handshake: Some("initialize"),
+    ping: Some("ping"),
     last_request: None,
     handshake_first: None,
     subscription: None,

@@ -126,7 +126,7 @@ impl Negotiation {
         method: &str,
         params: &Params<'_>,
     ) -> &'static Dialect {
-        if from == Side::Client && method == "initialize" {
+        if self.is_handshake(from, framing, method) {
             self.saw_initialize(framing, params.raw);
         }
         let dialect = self.of_request(from, framing, params.meta);
@@ -134,6 +134,13 @@ impl Negotiation {
             self.saw_request(dialect);
         }
         dialect
+    }
+
+    /// Whether a request of this method from `from` opens the session.
+    #[inline]
+    #[must_use]
+    pub fn is_handshake(&self, from: Side, framing: Framing, method: &str) -> bool {
+        from == Side::Client && self.of(from, framing).handshake == Some(method)
     }
 
     /// A request named its revision while nothing else had been said.

@@ -4,8 +4,9 @@ use core::ops::Range;
 use std::borrow::Cow;
 
 use super::{
-    Passed, Relay, RelayEvent, Settled,
+    Relay, RelayEvent, Settled,
     exchange::{Down, Up},
+    link::Passed,
     tag::{PackedTag, Tag},
 };
 use crate::{
@@ -23,11 +24,11 @@ const MAX_REFUSALS: usize = 64 << 10;
 /// Remarks on the members of one batch that become events at most.
 const MAX_REMARKS: usize = 1024;
 
-/// What may still be said of the batch that is being read: its members can be millions.
+/// What may still be reported and refused of the batch that is being read: its members can be millions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     /// Bytes of refusals.
-    pub(super) refusals: usize,
+    refusals: usize,
     remarks: usize,
     /// Remarks that were not made.
     unmade: u64,
@@ -36,6 +37,25 @@ pub(super) struct Allowance {
 impl Allowance {
     const FULL: Self = Self { refusals: MAX_REFUSALS, remarks: MAX_REMARKS, unmade: 0 };
     const UNLIMITED: Self = Self { refusals: usize::MAX, remarks: usize::MAX, unmade: 0 };
+
+    /// Whether nothing more of the batch is refused in words.
+    pub(super) const fn is_spent(&self) -> bool {
+        self.refusals == 0
+    }
+
+    /// A refusal was written that costs so much; whether it was the last.
+    pub(super) const fn spend(&mut self, cost: usize) -> bool {
+        self.refusals = self.refusals.saturating_sub(cost);
+        self.refusals == 0
+    }
+
+    /// Whether one more remark may be made; counted either way.
+    pub(super) const fn allows_remark(&mut self) -> bool {
+        let allows = self.remarks > 0;
+        self.remarks = self.remarks.saturating_sub(1);
+        self.unmade += !allows as u64;
+        allows
+    }
 }
 
 /// The members that go on, as one array.
@@ -82,24 +102,28 @@ impl Relay {
     /// A client's array is refused as a whole, with one error, if its revision has no batches or no member can be
     /// read. What is said of single members is bounded.
     pub(super) fn handle_batch(&mut self, now: Instant, from: Side, body: &[u8], batch: Batch<'_>) {
-        let bounded = !self.config.has(SeededBug::AnswerToEachMember);
-        if from == Side::Client && bounded {
-            if !self.may_batch(from) {
-                return self.refuse_garbage(from, Rejected::Batch, body, "an array, and this revision has no batches");
-            }
-            if !batch.has_message() {
-                return self.refuse_garbage(from, Rejected::Batch, body, "a batch without a message");
+        let is_bounded = !self.core.config.has(SeededBug::AnswerToEachMember);
+        if from == Side::Client && is_bounded {
+            let fault = if !self.may_batch(from) {
+                Some("an array, and this revision has no batches")
+            } else if !batch.has_message() {
+                Some("a batch without a message")
+            } else {
+                None
+            };
+            if let Some(text) = fault {
+                return self.core.refuse_garbage(from, Rejected::Batch, body, text);
             }
         }
-        self.allowance = Some(if bounded { Allowance::FULL } else { Allowance::UNLIMITED });
+        self.core.reports.allowance = Some(if is_bounded { Allowance::FULL } else { Allowance::UNLIMITED });
         let to = from.other();
-        let joins = self.negotiation.of(to, self.framing).batches;
+        let joins = self.core.spoken(to).batches;
         let mut array = Array::default();
         for member in batch.members() {
             let passed = match frame::parse_member(member) {
                 Ok(parsed) => self.handle_message(now, from, member, parsed).map(|passed| (member.into(), passed)),
                 Err(malformed) => {
-                    let mended = self.handle_unread(now, from, member, malformed);
+                    let mended = self.handle_unreadable(now, from, member, malformed);
                     mended.map(|(body, passed)| (Cow::Owned(body), passed))
                 }
             };
@@ -110,32 +134,32 @@ impl Relay {
                 Some((body, passed)) => self.pass_alone(now, to, &body, passed),
             }
         }
-        if let Some(Allowance { unmade: unmade @ 1.., .. }) = self.allowance.take() {
-            let excerpt = format!("{unmade} more remarks on one batch").into_bytes();
-            self.events.push_back(RelayEvent::Rejected { from, why: Rejected::Batch, excerpt: excerpt.into() });
+        if let Some(Allowance { unmade: unmade @ 1.., .. }) = self.core.reports.allowance.take() {
+            let excerpt = format!("{unmade} more remarks on one batch").into_bytes().into();
+            self.core.reports.emit(RelayEvent::Rejected { from, why: Rejected::Batch, excerpt });
         }
         self.pass_array(now, to, array);
     }
 
     /// Whether arrays of `side` may be batches: not in a revision that is known to have none.
     fn may_batch(&self, side: Side) -> bool {
-        !self.negotiation.is_known(side) || self.negotiation.of(side, self.framing).batches
+        !self.core.negotiation.is_known(side) || self.core.spoken(side).batches
     }
 
     fn pass_array(&mut self, now: Instant, to: Side, mut array: Array) {
         array.remove(|tag| self.is_withdrawn(tag));
-        if self.links[to].write_closed {
+        if self.core.links[to].write_closed {
             return array.tagged.into_iter().for_each(|(_, tag)| self.frame_lost(now, tag));
         }
         let Some((_comma, members)) = array.text.split_last() else { return };
         for &(_, tag) in &array.tagged {
-            self.bundle(tag);
+            self.bundle(now, tag);
         }
-        let framing = self.framing;
-        // A notice in an array cannot be taken back, and so is none of those that wait.
+        // A notice in an array cannot be withdrawn, and so is none of those that wait.
         let tags = array.tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Notice(_)));
         let bundle = self.bundles.insert(tags.collect());
-        self.links[to].outbox.push_sized(Tag::Many(bundle).into(), members.len(), |out| {
+        let framing = self.core.framing;
+        self.core.links[to].outbox.push_sized(Tag::Many(bundle).into(), members.len(), |out| {
             message::frame(framing, out, |out| {
                 out.push(b'[');
                 out.extend_from_slice(members);
@@ -145,18 +169,16 @@ impl Relay {
     }
 
     /// A member waits to be written with others, and so cannot be withdrawn.
-    fn bundle(&mut self, tag: Tag) {
+    fn bundle(&mut self, now: Instant, tag: Tag) {
         match tag {
             Tag::Request(request) => {
-                if let Some(exchange) = self.exchange_mut(request) {
-                    exchange.up = Up::Bundled;
-                }
+                self.with(now, request, |step| step.exchange.up = Up::Bundled);
             }
             Tag::Answer(request) => {
-                if let Some(exchange) = self.exchange_mut(request) {
-                    exchange.down = Down::Bundled(Settled::Answered);
-                }
-                self.mark_changed(request);
+                self.with(now, request, |step| {
+                    step.exchange.down = Down::Bundled(Settled::Answered);
+                    step.mark_changed();
+                });
             }
             Tag::Plain | Tag::Cancel(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => {}
         }
@@ -166,17 +188,5 @@ impl Relay {
     fn is_withdrawn(&self, tag: Tag) -> bool {
         let is_never_sent = |request: RequestKey| self.exchange(request).is_none_or(|ex| ex.up == Up::Never);
         matches!(tag, Tag::Request(request) if is_never_sent(request))
-    }
-
-    /// Queues a remark on what passed, unless the batch that it is about has had its share.
-    pub(super) fn remark(&mut self, event: RelayEvent) {
-        if let Some(allowance) = &mut self.allowance {
-            if allowance.remarks == 0 {
-                allowance.unmade += 1;
-                return;
-            }
-            allowance.remarks -= 1;
-        }
-        self.events.push_back(event);
     }
 }

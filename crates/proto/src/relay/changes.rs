@@ -1,19 +1,18 @@
-//! Which requests have changed, for whoever shows them.
+//! Which requests have changed, for an observer.
 //!
-//! A change is noted by its request's key, once until it is asked for, whatever
-//! happened in between: so a busy link costs a watcher one entry a request, and
-//! a link that nobody watches a look at an absent queue.
+//! A change is noted by its request's key, once until it is asked for, whatever happened in between: so a busy link costs
+//! an observer one entry a request, and a link that is not observed a look at an absent queue.
 
 use std::collections::VecDeque;
 
-use super::{Relay, Settled, Tag, exchange::Down, exchanges::Exchanges};
+use super::{Relay, Settled, exchange::Down, exchanges::Exchanges, tag::Tag};
 use crate::{
     link::RequestKey,
     side::{Side, Sides},
     time::Instant,
 };
 
-/// Keys that wait at most; a watcher that asks so rarely starts again.
+/// Keys that wait at most; an observer that asks so rarely starts again.
 const MAX: usize = 1 << 18;
 
 /// Messages of our own that are kept at most.
@@ -34,7 +33,7 @@ pub(super) struct Changes {
 pub struct OwnMessage {
     /// The request.
     pub request: RequestKey,
-    /// Who was told.
+    /// Who received it.
     pub to: Side,
     /// When its last byte was written.
     pub at: Instant,
@@ -43,7 +42,18 @@ pub struct OwnMessage {
 }
 
 impl Changes {
-    /// A frame has left for `to`, whole.
+    /// Notes a change; whether that was one too many, and none is noted any more.
+    pub(super) fn note(&mut self, request: RequestKey) -> bool {
+        self.keys.push_back(request);
+        let is_full = self.keys.len() > MAX;
+        if is_full {
+            self.keys = VecDeque::new();
+            self.lost = true;
+        }
+        is_full
+    }
+
+    /// Keeps a frame that has left for `to`, if it is of our own.
     pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, frame: &[u8], tables: &Sides<Exchanges>) {
         let request = match tag {
             Tag::Cancel(request) => request,
@@ -72,60 +82,40 @@ impl Relay {
     ///
     /// A key that is noted costs 12 bytes, at most 262,144 of them.
     pub fn watch(&mut self, on: bool) {
-        self.changes = on.then(Changes::default);
-        for side in Side::BOTH {
-            self.tables[side].clear_changed();
-        }
+        self.core.reports.changes = on.then(Changes::default);
+        self.clear_changed();
     }
 
-    /// A request that has changed since this last gave its key. What became of it is in [`view`](Self::view); one
-    /// without a view is over and forgotten.
+    /// A request that has changed since this last gave its key. What became of it is in [`view`](Self::view); one without
+    /// a view is over and forgotten.
     pub fn poll_changed(&mut self) -> Option<RequestKey> {
-        let request = self.changes.as_mut()?.keys.pop_front()?;
-        if let Some(exchange) = self.exchange_mut(request) {
+        let request = self.core.reports.changes.as_mut()?.keys.pop_front()?;
+        if let Some(exchange) = self.tables[request.from].get_mut(request.key) {
             exchange.changed = false;
         }
         Some(request)
     }
 
-    /// Whether [`poll_changed`](Self::poll_changed) or [`take_lost_changes`](Self::take_lost_changes) has something to
-    /// say.
+    /// Whether [`poll_changed`](Self::poll_changed) or [`poll_lost_changes`](Self::poll_lost_changes) has something to
+    /// report.
     #[must_use]
     pub fn has_changes(&self) -> bool {
-        self.changes.as_ref().is_some_and(|changes| changes.lost || !changes.keys.is_empty())
+        self.core.reports.changes.as_ref().is_some_and(|changes| changes.lost || !changes.keys.is_empty())
     }
 
-    /// Whether more changed than could be noted: then everything has to be looked at anew. Says so once.
-    pub fn take_lost_changes(&mut self) -> bool {
-        self.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))
+    /// Whether more changed than could be noted: then everything has to be looked at anew. Reported once.
+    pub fn poll_lost_changes(&mut self) -> bool {
+        self.core.reports.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))
     }
 
-    /// Messages of the relay's own about requests, the latest 256 since watching began, but for those beyond 16 KiB.
+    /// Messages of the relay's own about requests, the latest 256 since observing began, but for those beyond 16 KiB.
     pub fn own_messages(&self) -> impl Iterator<Item = &OwnMessage> {
-        self.changes.iter().flat_map(|changes| &changes.own_messages)
+        self.core.reports.changes.iter().flat_map(|changes| &changes.own_messages)
     }
 
-    /// Notes that a request has changed.
-    #[inline]
-    pub(super) fn mark_changed(&mut self, request: RequestKey) {
-        if self.changes.is_some() {
-            self.note_change(request);
-        }
-    }
-
-    fn note_change(&mut self, request: RequestKey) {
-        let Self { changes: Some(changes), tables, .. } = self else { return };
-        let Some(exchange) = tables[request.from].get_mut(request.key) else { return };
-        if core::mem::replace(&mut exchange.changed, true) {
-            return;
-        }
-        changes.keys.push_back(request);
-        if changes.keys.len() > MAX {
-            changes.keys = VecDeque::new();
-            changes.lost = true;
-            for side in Side::BOTH {
-                tables[side].clear_changed();
-            }
+    pub(super) fn clear_changed(&mut self) {
+        for side in Side::BOTH {
+            self.tables[side].clear_changed();
         }
     }
 }

@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 
-use super::{Settled, task::TaskPart};
+use super::event::Settled;
 use crate::{
     cause::Cause,
-    dialect::{CancelReply, Dialect},
+    dialect::Dialect,
     id::RequestId,
-    link::Clock,
+    link::{Clock, RequestKey},
     method::Method,
     outbox::Ticket,
     receipt::{Answer, Outcome, Receipt},
     slab::Key,
     time::Instant,
+    timer_queue::TimerKey,
 };
 
 /// A request, from its arrival until nothing of it is remembered.
@@ -45,7 +46,7 @@ pub(super) struct Exchange {
     pub(super) is_task: bool,
     /// A later request of the requester has taken the id over; this one is known by its other id only.
     pub(super) replaced: bool,
-    /// It waits among the changes for whoever watches.
+    /// It waits among the changes for an observer.
     pub(super) changed: bool,
 }
 
@@ -68,7 +69,7 @@ pub(super) enum Up {
     Lost,
 }
 
-/// What the requester has been told.
+/// What the requester has been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Down {
     /// Nothing yet.
@@ -77,12 +78,12 @@ pub(super) enum Down {
     Answering(Ticket, Settled),
     /// An answer waits to be written, with others in one frame.
     Bundled(Settled),
-    /// All it will ever be told, and since when.
+    /// All it will ever be given, and since when.
     Done(Settled, Instant),
 }
 
 /// Clocks of one request (D16).
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct RequestClocks {
     pub(super) response: Option<Running>,
     pub(super) total: Option<Running>,
@@ -90,14 +91,20 @@ pub(super) struct RequestClocks {
 
 /// A clock that runs: its timer may be armed earlier than `until`, which progress moves without touching the timer. The
 /// response clock's `until` is on the clock that stands while its requester is asked something (D49).
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     pub(super) limit: core::time::Duration,
     pub(super) until: Instant,
-    pub(super) armed: Instant,
+    pub(super) armed: TimerKey,
 }
 
 impl RequestClocks {
+    /// Those that run.
+    pub(super) fn running(&mut self) -> impl Iterator<Item = (Clock, &mut Running)> {
+        let clocks = [(Clock::Response, &mut self.response), (Clock::Total, &mut self.total)];
+        clocks.into_iter().filter_map(|(clock, running)| Some((clock, running.as_mut()?)))
+    }
+
     pub(super) const fn get_mut(&mut self, clock: Clock) -> &mut Option<Running> {
         match clock {
             Clock::Response => &mut self.response,
@@ -126,6 +133,15 @@ pub(super) struct Rare {
     pub(super) task: Option<TaskPart>,
 }
 
+/// What an exchange has to do with a task.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum TaskPart {
+    /// Its answer was the handle of this task, an id as JSON, which has not been cancelled here.
+    Became(Box<[u8]>),
+    /// It is a request of ours: to cancel this task, which that request became.
+    Cancels(RequestKey, Box<[u8]>),
+}
+
 /// Progress that has passed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProgressLog {
@@ -139,14 +155,14 @@ pub(super) struct ProgressLog {
 const MAX_PROGRESS: usize = 1024;
 
 impl ProgressLog {
-    /// Notes a partial result: a sign of work that says nothing about how far it is.
-    pub(super) const fn note_partial(&mut self, now: Instant) {
+    /// Notes a sign of work that says nothing about how far it is, such as a partial result.
+    pub(super) const fn note_sign(&mut self, now: Instant) {
         self.count += 1;
         self.at = now;
     }
 
     pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
-        self.note_partial(now);
+        self.note_sign(now);
         self.params.clear();
         self.params.extend_from_slice(params.filter(|params| params.len() <= MAX_PROGRESS).unwrap_or_default());
     }
@@ -167,11 +183,11 @@ pub struct LateCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cancelling {
     pub(super) receipt: Receipt,
-    /// The cancel in the outbox, while it may still be taken back.
+    /// The cancel in the outbox, while it may still be withdrawn.
     pub(super) frame: Option<Ticket>,
-    /// When the grace ends, while its timer is armed.
-    pub(super) grace: Option<Instant>,
-    /// It was shown that the work goes on past the grace; said once.
+    /// The end of the grace.
+    pub(super) grace: TimerKey,
+    /// It was shown that the work goes on past the grace; reported once.
     pub(super) stuck: bool,
     /// Something late came of the work, no longer than a grace ago: its timer is armed.
     pub(super) works_on: bool,
@@ -182,7 +198,7 @@ pub(super) struct Cancelling {
 impl Cancelling {
     pub(super) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
         let receipt = Receipt { cause, asked, written: None, outcome };
-        Self { receipt, frame: None, grace: None, stuck: false, works_on: false, counted: None }
+        Self { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false, counted: None }
     }
 }
 
@@ -190,6 +206,47 @@ impl Cancelling {
 const _: () = assert!(size_of::<Exchange>() <= 160);
 
 impl Exchange {
+    /// A request that has just arrived, and that needs nothing of what few have.
+    #[inline]
+    pub(super) const fn new(
+        id: RequestId,
+        dialect: &'static Dialect,
+        upstream_dialect: &'static Dialect,
+        asked: Instant,
+        method: Method,
+    ) -> Self {
+        Self {
+            id,
+            renamed: None,
+            token: None,
+            session: None,
+            clocks: None,
+            cancel: None,
+            rare: None,
+            dialect,
+            upstream_dialect,
+            up: Up::Assembling,
+            down: Down::Waiting,
+            asked,
+            method,
+            name: Method::OTHER,
+            answer: None,
+            is_task: false,
+            replaced: false,
+            changed: false,
+        }
+    }
+
+    /// What few requests have, made where it is not there yet.
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Whether a side made the request, and not the relay itself (D38).
+    pub(super) fn is_theirs(&self) -> bool {
+        !matches!(self.task(), Some(TaskPart::Cancels(..)))
+    }
+
     /// The task that it became, or that it cancels in our name (D38).
     pub(super) fn task(&self) -> Option<&TaskPart> {
         self.rare.as_deref()?.task.as_ref()
@@ -239,6 +296,11 @@ impl Exchange {
         !matches!(self.down, Down::Done(..))
     }
 
+    /// Whether the requester has been given nothing yet.
+    pub(super) const fn is_waiting(&self) -> bool {
+        matches!(self.down, Down::Waiting)
+    }
+
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
         matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent)
@@ -253,10 +315,5 @@ impl Exchange {
     /// Whether its requester knows that it is a task: by having asked for one, or by the handle, once that has left.
     pub(super) const fn is_known_task(&self) -> bool {
         self.is_task && (self.dialect.asks_for_tasks() || !self.is_live())
-    }
-
-    /// Whether silence is what its requester expects after cancelling.
-    pub(super) const fn settles_silently(&self) -> bool {
-        matches!(self.dialect.settlement, CancelReply::Silent)
     }
 }

@@ -7,15 +7,12 @@ use core::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::{
-    Settled,
-    exchange::{Down, Exchange},
-};
+use super::exchange::Exchange;
 use crate::{
     hash::Seed,
     id::RequestId,
     slab::Key,
-    table::{Bounds, Entry, Index, Ring, Table},
+    table::{Bounds, Entry, Index, Ring, Rings, Table},
     time::Instant,
 };
 
@@ -156,9 +153,14 @@ impl Exchanges {
         self.table.get(key)
     }
 
-    #[inline]
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
         self.table.get_mut(key)
+    }
+
+    /// An exchange, and what it is settled with.
+    #[inline]
+    pub(super) fn entry_mut(&mut self, key: Key) -> Option<(&mut Exchange, &mut Rings)> {
+        self.table.entry_mut(key)
     }
 
     /// Forgets of every exchange that it waits among the changes.
@@ -260,7 +262,7 @@ impl Exchanges {
     pub(super) fn replace(&mut self, key: Key) {
         let Some(exchange) = self.table.get_mut(key) else { return };
         exchange.replaced = true;
-        // Nobody asks for it by its id any more, unless the other side may still answer it.
+        // It is not looked for by its id any more, unless the other side may still answer it.
         if !exchange.is_open_upstream() {
             self.table.unlist(key);
         }
@@ -290,16 +292,6 @@ impl Exchanges {
     /// Whether a forgotten request with this id on the other side was never answered there.
     pub(super) fn has_spent(&self, id: &RequestId) -> bool {
         self.upstream.is_spent(self.seed.id(id))
-    }
-
-    /// Settles an exchange that is in flight, and returns it for clean-up.
-    #[inline]
-    pub(super) fn settle(&mut self, key: Key, now: Instant, how: Settled) -> Option<&mut Exchange> {
-        let exchange = self.table.get(key).filter(|exchange| exchange.is_live())?;
-        let ring = if exchange.is_open_upstream() { Ring::Abandoned } else { Ring::Over };
-        let exchange = self.table.retire(key, now, ring)?;
-        exchange.down = Down::Done(how, now);
-        Some(exchange)
     }
 
     /// Whether there are so many tombstones that some have to go whatever their age, or may.

@@ -4,11 +4,9 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Relay,
-    exchange::{Down, Up},
-    task::TaskPart,
+    exchange::{Down, TaskPart, Up},
 };
-use crate::link::RequestKey;
-use crate::{receipt::Outcome, side::Side, time::Instant};
+use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant};
 
 impl Relay {
     /// Panics, naming the invariant by its number in the architecture page, if the state breaks one.
@@ -32,7 +30,7 @@ impl Relay {
                 }
                 if let Down::Answering(ticket, _) = exchange.down {
                     assert!(
-                        self.links[side].write_closed || self.links[side].outbox.holds(ticket),
+                        self.core.links[side].write_closed || self.core.links[side].outbox.holds(ticket),
                         "invariant 3: {request:?} waits for an answer that is not queued"
                     );
                 }
@@ -44,18 +42,22 @@ impl Relay {
             for (key, exchange) in table.iter().filter(|_| side == Side::Client) {
                 let Some(session) = &exchange.session else { continue };
                 let is_turn =
-                    exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt);
-                let known = self.turns.of(session).any(|turn| turn == key);
+                    exchange.dialect.turn.is_some_and(|turn| self.core.methods.name(exchange.method) == turn.prompt);
+                let known = self.core.turns.of(session).any(|turn| turn == key);
                 assert_eq!(known, is_turn && exchange.is_live(), "invariant 6: a turn is known while it is in flight");
             }
             let questions = table.iter().filter(|(_, ex)| ex.is_question() && ex.is_live()).count();
-            assert_eq!(questions, self.asked[side.other()].holders(), "invariant 6: a clock stands still for nothing");
+            assert_eq!(
+                questions,
+                self.core.asked[side.other()].holders(),
+                "invariant 6: a clock stands still for nothing"
+            );
             table.check();
             assert!(
-                self.held[side].len() <= self.config.early_cancels[side].most,
-                "invariant 8: too many held cancels"
+                self.early_cancels[side].len() <= self.core.config.early_cancels[side].most,
+                "invariant 8: too many early cancels"
             );
-            let outbox = &self.links[side].outbox;
+            let outbox = &self.core.links[side].outbox;
             assert!(
                 outbox.held() <= outbox.most_held(),
                 "invariant 8: {} bytes are held for a backlog of {}",
@@ -79,27 +81,33 @@ impl Relay {
     #[must_use]
     pub fn held(&self) -> usize {
         let sides = Side::BOTH.into_iter().map(|side| {
-            let link = &self.links[side];
-            let decoder = link.decoder.as_ref().map_or(0, crate::framing::Decoder::held);
-            decoder + link.outbox.held() + self.tables[side].held() + self.held[side].held()
+            let link = &self.core.links[side];
+            let decoder = link.decoder.as_deref().map_or(0, Decoder::held);
+            decoder + link.outbox.held() + self.tables[side].held() + self.early_cancels[side].held()
         });
-        sides.sum::<usize>() + self.events.capacity() * size_of::<super::RelayEvent>()
+        sides.sum::<usize>() + self.core.reports.held()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
     /// generation or counter that only names things.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        self.negotiation.hash_state(state);
+        self.core.negotiation.hash_state(state);
         for side in Side::BOTH {
-            let link = &self.links[side];
-            (link.own_backlog, link.ended, link.write_closed, link.stalled.map(|due| due.since(now))).hash(state);
-            link.decoder.as_ref().map(crate::framing::Decoder::buffered).hash(state);
+            let link = &self.core.links[side];
+            (
+                link.own_backlog,
+                link.ended,
+                link.write_closed,
+                link.stalled.is_armed().then(|| link.stalled.at.since(now)),
+            )
+                .hash(state);
+            link.decoder.as_deref().map(Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), &ex.session, ex.method).hash(state);
                 (ex.dialect.name, ex.upstream_dialect.name, ex.is_task, ex.replaced).hash(state);
                 if let (Side::Client, Some(session)) = (side, &ex.session) {
-                    self.turns.of(session).position(|turn| turn == key).hash(state);
+                    self.core.turns.of(session).position(|turn| turn == key).hash(state);
                 }
                 match ex.task() {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
@@ -107,13 +115,13 @@ impl Relay {
                     None => 0_u8.hash(state),
                 }
                 match ex.down {
-                    Down::Answering(ticket, how) => (self.links[side].outbox.place(ticket), how).hash(state),
+                    Down::Answering(ticket, how) => (self.core.links[side].outbox.place(ticket), how).hash(state),
                     Down::Waiting | Down::Bundled(_) => ex.down.hash(state),
                     // When it was settled stands with the tombstones below.
                     Down::Done(how, _) => (9_u8, how).hash(state),
                 }
                 match ex.up {
-                    Up::Queued(ticket) => self.links[side.other()].outbox.place(ticket).hash(state),
+                    Up::Queued(ticket) => self.core.links[side.other()].outbox.place(ticket).hash(state),
                     Up::Assembling | Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
                         core::mem::discriminant(&ex.up).hash(state);
                     }
@@ -122,40 +130,41 @@ impl Relay {
                     let receipt = &cancel.receipt;
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
                     (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
-                    cancel.grace.map(|due| due.since(now)).hash(state);
+                    cancel.grace.is_armed().then(|| cancel.grace.at.since(now)).hash(state);
                     let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);
                 }
                 if let Some(clocks) = &ex.clocks {
-                    let reading = self.asked[side].reading(now);
+                    let reading = self.core.asked[side].reading(now);
                     for (running, now) in [(clocks.response, reading), (clocks.total, now)] {
                         running.map(|running| running.until.since(now)).hash(state);
                     }
                     for running in [clocks.response, clocks.total].into_iter().flatten() {
-                        running.armed.since(now).hash(state);
+                        running.armed.at.since(now).hash(state);
                     }
                 }
             }
-            self.held[side].hash_state(now, state);
-            self.asked[side].holders().hash(state);
+            self.early_cancels[side].hash_state(now, state);
+            self.core.asked[side].holders().hash(state);
             for (key, at) in self.tables[side].tombstones() {
                 (key.index(), now.since(at)).hash(state);
             }
             self.tables[side].hash_names(state);
         }
         self.bundles.iter().for_each(|(_, members)| members.hash(state));
-        for (session, key) in &self.muted {
+        for (session, key) in &self.core.muted {
             (session, key.index()).hash(state);
         }
-        (self.tombstones_due.map(|due| due.since(now)), self.server_end.is_some()).hash(state);
+        (self.tombstones_due.is_armed().then(|| self.tombstones_due.at.since(now)), self.core.server_end.is_some())
+            .hash(state);
     }
 
-    /// How many entries all tables hold: requests in flight and remembered, their indexes, held cancels,
+    /// How many entries all tables hold: requests in flight and remembered, their indexes, early cancels,
     /// turns, muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
         let tables: usize =
-            Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum();
-        tables + self.turns.len() + self.muted.len() + self.timers.len() + self.bundles.len()
+            Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
+        tables + self.core.turns.len() + self.core.muted.len() + self.core.timers.len() + self.bundles.len()
     }
 }

@@ -1,12 +1,14 @@
-//! Requests that became tasks, and the tasks that nobody would hear of (D38).
+//! Requests that became tasks, and the tasks that nobody would learn of (D38).
 //!
-//! A task is known by the handle that answers its request. A handle that is swallowed, because the request was
-//! cancelled, timed out or stopped before it came, would leave a task that nobody knows: the relay cancels it itself,
-//! once, in a request of its own whose answer it keeps.
+//! A task is known by the handle that answers its request. A handle that is swallowed, because the request was cancelled,
+//! timed out or stopped before it came, would leave a task that nobody knows: the relay cancels it itself, once, in a
+//! request of its own whose answer it keeps.
 
 use super::{
-    Relay, RelayEvent, Settled, Tag, TaskNews,
-    exchange::{Down, Exchange, Rare, Up},
+    Relay, Settled, TaskNews,
+    exchange::{Exchange, Rare, TaskPart, Up},
+    step::{Followup, Step},
+    tag::Tag,
 };
 use crate::{
     dialect::TaskForm,
@@ -16,133 +18,112 @@ use crate::{
     json,
     link::RequestKey,
     message,
-    method::Method,
     receipt::{Answer, Outcome},
     time::Instant,
 };
 
-/// What an exchange has to do with a task.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum TaskPart {
-    /// Its answer was the handle of this task, an id as JSON, which has not been cancelled here.
-    Became(Box<[u8]>),
-    /// It is a request of ours: to cancel this task, which that request became.
-    Cancels(RequestKey, Box<[u8]>),
-}
-
-impl Relay {
-    /// Looks whether the answer of `request` is a handle; then the request is a task from now on (MCP-C13).
-    pub(super) fn note_task(&mut self, request: RequestKey, response: &ResponseBody<'_>) {
-        let ResponseBody::Result(result) = response else { return };
-        let Some(exchange) = self.exchange(request) else { return };
-        let form = exchange.upstream_dialect.tasks.filter(|form| exchange.is_task || !form.asked);
-        let Some(task) = form.and_then(|form| form.handle(result)) else { return };
-        let event = RelayEvent::Task {
-            request,
-            id: exchange.id.clone(),
-            task: json::text(task).unwrap_or_default().into(),
-            news: TaskNews::Made,
-        };
-        if let Some(exchange) = self.exchange_mut(request) {
-            exchange.is_task = true;
-            exchange.rare.get_or_insert_default().task = Some(TaskPart::Became(task.into()));
+impl Step<'_> {
+    /// Notes whether the answer is a handle; then the request is a task from now on (MCP-C13).
+    #[inline]
+    pub(super) fn note_task(&mut self, body: &ResponseBody<'_>) {
+        let form = self.exchange.upstream_dialect.tasks.filter(|form| self.exchange.is_task || !form.asked);
+        if let (Some(form), ResponseBody::Result(result)) = (form, body)
+            && let Some(task) = form.handle(result)
+        {
+            self.exchange.is_task = true;
+            self.exchange.rare().task = Some(TaskPart::Became(task.into()));
+            self.mark_changed();
+            self.core.report_task(self.request, self.exchange.id.clone(), task, TaskNews::Made);
         }
-        self.mark_changed(request);
-        self.report_task(event);
-    }
-
-    /// The handle that answered `request` does not reach its requester, who has cancelled: nobody else can cancel
-    /// the task.
-    pub(super) fn cancel_orphan(&mut self, now: Instant, request: RequestKey) {
-        let Some(exchange) = self.exchange_mut(request) else { return };
-        // Taken, so that it happens once: an answer of our own to the same request may be taken back later.
-        let Some(TaskPart::Became(task)) = exchange.rare.as_deref_mut().and_then(|rare| rare.task.take()) else {
-            return;
-        };
-        let Some(form) = exchange.upstream_dialect.tasks else { return };
-        let (to, like) = (request.from.other(), exchange.id.clone());
-        let (dialect, upstream_dialect) = (exchange.dialect, exchange.upstream_dialect);
-        if self.links[to].write_closed {
-            return;
-        }
-        if form.asked && !self.negotiation.cancels_tasks(to) {
-            return self.tell_of_task(request, &task, TaskNews::Orphaned(Outcome::NotSendable));
-        }
-        let table = &mut self.tables[request.from];
-        let id = table.own_id(&like);
-        let hash = table.probe(&id).hash;
-        let exchange = Exchange {
-            renamed: Some(id.clone()),
-            token: None,
-            session: None,
-            clocks: None,
-            cancel: None,
-            rare: Some(Box::new(Rare { task: Some(TaskPart::Cancels(request, task.clone())), ..Rare::default() })),
-            dialect,
-            upstream_dialect,
-            up: Up::Assembling,
-            down: Down::Waiting,
-            asked: now,
-            method: self.methods.intern(form.cancel),
-            name: Method::OTHER,
-            answer: None,
-            changed: false,
-            is_task: false,
-            // No requester calls it by its id.
-            replaced: true,
-            id: id.clone(),
-        };
-        let own = RequestKey { from: request.from, key: self.tables[request.from].insert(hash, exchange) };
-        let ticket = self.say(to, Tag::Request(own), |out| write_cancel(&form, &id, &task, out));
-        if let (Some(exchange), Some(ticket)) = (self.exchange_mut(own), ticket) {
-            exchange.up = Up::Queued(ticket);
-        }
-        // Nobody waits for its answer; it is remembered as long as that may come.
-        self.tables[own.from].settle(own.key, now, Settled::Silent);
-        self.prune(now, own.from);
-        self.tell_of_task(request, &task, TaskNews::Orphaned(Outcome::Asked));
     }
 
     /// Whether this is the answer to a request of ours: then it goes no further.
-    pub(super) fn ends_own_request(&mut self, now: Instant, own: RequestKey, response: &ResponseBody<'_>) -> bool {
-        let Some(exchange) = self.exchange_mut(own) else { return false };
-        let Some(TaskPart::Cancels(request, task)) = exchange.task().cloned() else { return false };
-        if exchange.up != Up::Sent {
+    pub(super) fn ends_own_request(&mut self, body: &ResponseBody<'_>) -> bool {
+        let Some(TaskPart::Cancels(request, task)) = self.exchange.task().cloned() else { return false };
+        if self.exchange.up != Up::Sent {
             return false;
         }
-        exchange.up = Up::Answered;
-        let (after, form) = (now.since(exchange.asked), exchange.upstream_dialect.tasks);
-        let outcome = match response {
-            // Nothing but the dialect that shows the task says more than that the wish arrived (TASK-03, TASK-21).
-            ResponseBody::Result(result) => {
-                let status = json::member(result, "status").and_then(json::text);
-                match (form.is_some_and(|form| form.asked), status.as_deref()) {
-                    (true, Some("cancelled")) => Outcome::Confirmed { after },
-                    (true, _) => Outcome::AnsweredAfter { after, answer: Answer::Result },
-                    (false, _) => Outcome::Sent,
-                }
-            }
+        self.exchange.up = Up::Answered;
+        let after = self.now.since(self.exchange.asked);
+        let is_shown = self.exchange.upstream_dialect.asks_for_tasks();
+        let outcome = match body {
+            // Only the dialect that shows the task says more than that the wish arrived (TASK-03, TASK-21).
+            ResponseBody::Result(_) if !is_shown => Outcome::Sent,
+            ResponseBody::Result(result) => match json::member(result, "status").and_then(json::text).as_deref() {
+                Some("cancelled") => Outcome::Confirmed { after },
+                Some(_) | None => Outcome::AnsweredAfter { after, answer: Answer::Result },
+            },
             // It had ended by itself (TASK-02).
-            ResponseBody::Error(error)
-                if json::member(error, "code") == Some(error_code::INVALID_PARAMS.to_string().as_bytes()) =>
-            {
+            ResponseBody::Error(_) if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) => {
                 Outcome::CompletedFirst
             }
             ResponseBody::Error(_) => Outcome::AnsweredAfter { after, answer: Answer::Error },
         };
-        self.tell_of_task(request, &task, TaskNews::Orphaned(outcome));
+        self.follow_with(Followup::TaskCancelled(request, task, outcome));
         true
     }
 
-    fn tell_of_task(&mut self, request: RequestKey, task: &[u8], news: TaskNews) {
-        let Some(id) = self.exchange(request).map(|exchange| exchange.id.clone()) else { return };
-        let task = json::text(task).unwrap_or_default().into();
-        self.report_task(RelayEvent::Task { request, id, task, news });
+    /// The task whose handle reaches nobody, and how it is cancelled. Given once: an answer of our own to the same request
+    /// may be withdrawn later.
+    fn remove_orphan(&mut self) -> Option<Orphan> {
+        let Some(TaskPart::Became(task)) = self.exchange.rare.as_deref_mut().and_then(|rare| rare.task.take()) else {
+            return None;
+        };
+        let to = self.request.from.other();
+        let form = self.exchange.upstream_dialect.tasks.filter(|_| !self.core.links[to].write_closed)?;
+        if form.asked && !self.core.negotiation.cancels_tasks(to) {
+            let news = TaskNews::Orphaned(Outcome::NotSendable);
+            self.core.report_task(self.request, self.exchange.id.clone(), &task, news);
+            return None;
+        }
+        let rare = Rare { task: Some(TaskPart::Cancels(self.request, task.clone())), ..Rare::default() };
+        let method = self.core.methods.intern(form.cancel);
+        let Exchange { id, dialect, upstream_dialect, .. } = &*self.exchange;
+        let exchange = Exchange {
+            rare: Some(Box::new(rare)),
+            // No requester calls it by its id.
+            replaced: true,
+            ..Exchange::new(id.clone(), dialect, upstream_dialect, self.now, method)
+        };
+        Some(Orphan { form, task, exchange })
+    }
+}
+
+/// A task that the relay cancels itself.
+struct Orphan {
+    form: TaskForm,
+    task: Box<[u8]>,
+    /// The request that does it, but for its id.
+    exchange: Exchange,
+}
+
+impl Relay {
+    /// Cancels the task whose handle answered `request` and does not reach its requester, who has cancelled: nobody else
+    /// can.
+    pub(super) fn cancel_orphan(&mut self, now: Instant, request: RequestKey) {
+        let Some(Some(Orphan { form, task, mut exchange })) = self.with(now, request, |step| step.remove_orphan())
+        else {
+            return;
+        };
+        let table = &mut self.tables[request.from];
+        let id = table.own_id(&exchange.id);
+        exchange.id = id.clone();
+        exchange.renamed = Some(id.clone());
+        let own = RequestKey { from: request.from, key: table.insert(table.probe(&id).hash, exchange) };
+        self.with(now, own, |step| {
+            let write = |out: &mut Vec<u8>| write_cancel(&form, &id, &task, out);
+            if let Some(ticket) = step.core.write(own.from.other(), Tag::Request(own), write) {
+                step.exchange.up = Up::Queued(ticket);
+            }
+            // Its answer goes to no requester; it is remembered as long as that may come.
+            step.retire(Settled::Silent);
+        });
+        self.report_orphan(request, &task, Outcome::Asked);
     }
 
-    fn report_task(&mut self, event: RelayEvent) {
-        if self.config.emit.notices {
-            self.events.push_back(event);
+    pub(super) fn report_orphan(&mut self, request: RequestKey, task: &[u8], outcome: Outcome) {
+        if let Some(id) = self.exchange(request).map(|exchange| exchange.id.clone()) {
+            self.core.report_task(request, id, task, TaskNews::Orphaned(outcome));
         }
     }
 }

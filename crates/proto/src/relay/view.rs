@@ -1,11 +1,10 @@
-//! What is in flight and what has been, for whoever shows it.
+//! What is in flight and what has been, for display.
 
 use std::borrow::Cow;
 
 use super::{
     LateCounts, Relay, Settled,
-    exchange::{Cancelling, Down, Exchange, Rare, RequestClocks, Up},
-    task::TaskPart,
+    exchange::{Cancelling, Down, Exchange, Rare, RequestClocks, TaskPart, Up},
 };
 use crate::{
     dialect::{Dialect, Reading},
@@ -15,7 +14,6 @@ use crate::{
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,
-    slab::Key,
     time::Instant,
     timer_queue::NEVER,
 };
@@ -62,7 +60,7 @@ pub struct RequestView<'a> {
     pub late: Option<LateCounts>,
 }
 
-/// What of a request costs little to tell: enough to choose those among many that are to be shown.
+/// What of a request costs little to read: enough to choose those among many that are to be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestSummary<'a> {
     /// Names it, and says who sent it.
@@ -75,12 +73,12 @@ pub struct RequestSummary<'a> {
     pub ended: Option<Instant>,
     /// As in its view.
     pub is_stuck: bool,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     pub is_cancelled: bool,
 }
 
 impl RequestSummary<'_> {
-    /// Whether somebody waits for it, or it is stuck.
+    /// Whether its requester waits for it, or it is stuck.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.ended.is_none() || self.is_stuck
@@ -146,14 +144,14 @@ impl Relay {
         self.views(side, Exchange::is_live)
     }
 
-    /// The requests of `side` that are over and still remembered (D8), in no telling order.
+    /// The requests of `side` that are over and still remembered (D8), in no particular order.
     pub fn recent(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
         self.views(side, |exchange| !exchange.is_live())
     }
 
-    /// Every request of `side`, in flight or remembered, in no telling order.
-    pub fn glimpses(&self, side: Side) -> impl Iterator<Item = RequestSummary<'_>> {
-        let theirs = self.tables[side].iter().filter(|(_, exchange)| is_theirs(exchange));
+    /// Every request of `side`, in flight or remembered, in no particular order.
+    pub fn summaries(&self, side: Side) -> impl Iterator<Item = RequestSummary<'_>> {
+        let theirs = self.tables[side].iter().filter(|(_, exchange)| exchange.is_theirs());
         theirs.map(move |(key, exchange)| RequestSummary {
             key: RequestKey { from: side, key },
             id: &exchange.id,
@@ -170,10 +168,10 @@ impl Relay {
     /// One request, in flight or remembered.
     #[must_use]
     pub fn view(&self, request: RequestKey) -> Option<RequestView<'_>> {
-        self.exchange(request).filter(|exchange| is_theirs(exchange)).map(|exchange| self.show(request, exchange))
+        self.exchange(request).filter(|exchange| exchange.is_theirs()).map(|exchange| self.view_of(request, exchange))
     }
 
-    /// Whether a request is over and that is all there is to tell of it: it was answered with a result, nobody cancelled
+    /// Whether a request is over and there is nothing else to report of it: it was answered with a result, nobody cancelled
     /// it, nothing came late and no task came of it. `None` for one that is forgotten. Cheaper than its
     /// [`view`](Self::view).
     #[must_use]
@@ -186,14 +184,14 @@ impl Relay {
     }
 
     fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
-        let found = self.tables[side].iter().filter(move |(_, exchange)| wanted(exchange) && is_theirs(exchange));
-        found.map(move |(key, exchange)| self.show(RequestKey { from: side, key }, exchange))
+        let found = self.tables[side].iter().filter(move |(_, exchange)| wanted(exchange) && exchange.is_theirs());
+        found.map(move |(key, exchange)| self.view_of(RequestKey { from: side, key }, exchange))
     }
 
-    fn show<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
+    fn view_of<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let rare = exchange.rare.as_deref();
         let clocks = exchange.clocks.as_deref().map(|RequestClocks { response, total }| {
-            let response = response.map(|running| self.asked[key.from].due(running.until));
+            let response = response.map(|running| self.core.asked[key.from].due(running.until));
             [response.filter(|due| *due != NEVER), total.map(|running| running.until)]
         });
         let cancel = exchange.cancel.as_deref();
@@ -202,8 +200,8 @@ impl Relay {
             key,
             id: &exchange.id,
             upstream: exchange.upstream(),
-            method: self.methods.name(exchange.method),
-            name: named.then(|| json::text(self.names.name(exchange.name).as_bytes())).flatten(),
+            method: self.core.methods.name(exchange.method),
+            name: named.then(|| json::text(self.core.names.name(exchange.name).as_bytes())).flatten(),
             parent: rare.and_then(|rare| rare.parent).map(|parent| RequestKey { from: key.from.other(), key: parent }),
             since: exchange.asked,
             state: state(exchange),
@@ -222,31 +220,11 @@ impl Relay {
             late: rare.map(|rare| rare.late).filter(|late| late.answers + late.notices > 0),
         }
     }
-
-    /// The request of the other side during which `from` sends one: the turn of the session that it names, or the only
-    /// one that there is.
-    pub(super) fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<Key> {
-        if from == Side::Client || method == "ping" {
-            return None;
-        }
-        let turn = session.and_then(|session| self.open_prompt(session)).map(|turn| turn.key);
-        let table = &self.tables[Side::Client];
-        // What names a session is in no other session's turn.
-        let may_hold = |key: &Key| session.is_none() || table.get(*key).is_some_and(|only| only.session.is_none());
-        // Nor is anything part of what the other side has not seen, or has answered.
-        let is_worked_on = |key: &Key| table.get(*key).is_some_and(|parent| parent.up == Up::Sent);
-        turn.or_else(|| table.only_live().filter(may_hold)).filter(is_worked_on)
-    }
 }
 
 fn is_stuck(exchange: &Exchange) -> bool {
     let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || !exchange.upstream_dialect.is_silent());
     exchange.cancel.as_deref().is_some_and(shows) && exchange.is_open_upstream()
-}
-
-/// Whether a side asked it, and not the relay itself (D38).
-fn is_theirs(exchange: &Exchange) -> bool {
-    !matches!(exchange.task(), Some(TaskPart::Cancels(..)))
 }
 
 fn progress<'a>(rare: &'a Rare, upstream_dialect: &'static Dialect) -> ProgressView<'a> {

@@ -342,7 +342,7 @@ fn a_glimpse_tells_what_the_view_tells() {
     let key = only(&rig, Side::Client).key;
     let agrees = |rig: &RelayRig| {
         let view = rig.relay.view(key).expect("it is remembered");
-        let glimpse = rig.relay.glimpses(Side::Client).find(|glimpse| glimpse.key == key).expect("it is remembered");
+        let glimpse = rig.relay.summaries(Side::Client).find(|glimpse| glimpse.key == key).expect("it is remembered");
         assert_eq!((glimpse.id, glimpse.since, glimpse.is_stuck), (view.id, view.since, view.is_stuck));
         assert_eq!((glimpse.ended, glimpse.is_cancelled), (view.ended.map(|ended| ended.at), view.cancel.is_some()));
         (glimpse.is_open(), glimpse.is_cancelled)

@@ -84,7 +84,7 @@ impl ChangeTracker {
     /// The whole state.
     pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, events: &EventBuffer, session: Session) -> Snapshot {
         let (mut open, mut over) = (Vec::new(), Vec::new());
-        for summary in Side::BOTH.into_iter().flat_map(|side| relay.glimpses(side)) {
+        for summary in Side::BOTH.into_iter().flat_map(|side| relay.summaries(side)) {
             match summary.ended {
                 Some(at) if !summary.is_open() => over.push((Reverse(at), summary.key)),
                 Some(_) | None => open.push((summary.since, summary.key)),
@@ -101,7 +101,7 @@ impl ChangeTracker {
     }
 
     fn collect(&mut self, relay: &mut Relay) -> ChangeSet {
-        let mut found = ChangeSet { has_lost_ends: relay.take_lost_changes(), ..ChangeSet::default() };
+        let mut found = ChangeSet { has_lost_ends: relay.poll_lost_changes(), ..ChangeSet::default() };
         let mut shown = 0;
         self.stuck.retain(|(key, request)| {
             let remembered = relay.view(*key).is_some();

@@ -52,7 +52,7 @@ impl LinkView<'_> {
     }
 
     pub(super) fn listing(&self, filter: &RequestFilter) -> feed::Listing {
-        let summaries = filter.sides().flat_map(|side| self.relay.glimpses(side));
+        let summaries = filter.sides().flat_map(|side| self.relay.summaries(side));
         let found: Vec<_> = summaries.filter_map(|summary| filter.rank(self.now, self.relay, &summary)).collect();
         let more = found.len().saturating_sub(filter.limit) as u64;
         let views = first(filter.limit, found).filter_map(|(_, key)| self.relay.view(key));

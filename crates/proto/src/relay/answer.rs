@@ -1,0 +1,159 @@
+//! The other side's answers: which request one answers, what it says about a cancel, and whether it goes on.
+
+use super::{
+    Relay,
+    exchange::Up,
+    link::Passed,
+    step::{Followup, Step},
+    tag::Tag,
+};
+use crate::{
+    bug::SeededBug,
+    frame::{Response, ResponseBody, ResponseId},
+    id::RequestId,
+    link::{Implementation, RequestKey},
+    receipt::{Answer, Outcome},
+    side::Side,
+    time::Instant,
+};
+
+/// What becomes of an answer.
+enum Answered {
+    /// It goes on, under this id where it has to be given that.
+    Passes(Option<RequestId>),
+    /// It came for a request that is over.
+    Late,
+    /// It was for us.
+    Ours,
+}
+
+impl Relay {
+    pub(super) fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
+        let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
+        let Some(request) = found else {
+            self.core.handle_stray(from, response);
+            return None;
+        };
+        let renamed = self.answered(now, request, !exact, &response.body)?;
+        let splice = renamed.map(|id| (response.id_span.clone(), id));
+        Some(Passed { splice, tag: Tag::Answer(request).into(), urgent: false })
+    }
+
+    /// The request of `origin` that a response answers, and whether its id matches exactly (D10).
+    pub(super) fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> (Option<RequestKey>, bool) {
+        let table = &self.tables[origin];
+        let name = |key| RequestKey { from: origin, key };
+        let loose = match id {
+            None => return (None, true),
+            Some(ResponseId::Exact(id)) => {
+                if let Some(key) = table.by_upstream(id) {
+                    return (Some(name(key)), true);
+                }
+                id.loose()
+            }
+            Some(ResponseId::Loose(value)) => Some(*value),
+        };
+        let Some(value) = loose else { return (None, true) };
+        let (integer, string) = (RequestId::integer(value), RequestId::string(&value.to_string()));
+        // It could be the answer of one that was given up and forgotten: then it answers none.
+        if table.has_spent(&integer) || table.has_spent(&string) {
+            return (None, false);
+        }
+        let open = |id| table.by_upstream(id).filter(|key| table.get(*key).is_some_and(|ex| ex.up == Up::Sent));
+        match (open(&integer), open(&string)) {
+            (Some(key), None) | (None, Some(key)) => (Some(name(key)), false),
+            (Some(_), Some(_)) | (None, None) => (None, false),
+        }
+    }
+
+    /// Takes in the other side's answer to `request`. `None` if it is swallowed; else the requester's id, where the
+    /// answer has to be given that.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        request: RequestKey,
+        loosely: bool,
+        body: &ResponseBody<'_>,
+    ) -> Option<Option<RequestId>> {
+        match self.with(now, request, |step| step.answered(loosely, body))? {
+            Answered::Passes(id) => Some(id),
+            Answered::Late => {
+                let late = Answer::from(body).into();
+                self.with(now, request, |step| step.report_late(step.exchange.upstream().clone(), late));
+                None
+            }
+            Answered::Ours => None,
+        }
+    }
+}
+
+impl Step<'_> {
+    fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Answered {
+        if self.exchange.task().is_some() && self.ends_own_request(body) {
+            return Answered::Ours;
+        }
+        if self.exchange.up != Up::Sent {
+            return Answered::Late;
+        }
+        self.exchange.up = Up::Answered;
+        self.exchange.answer = Some(body.into());
+        match body {
+            ResponseBody::Result(result) if self.is_handshake() => {
+                self.core.negotiation.saw_initialize_result(result);
+                self.core.implementations.server = Implementation::of(result);
+            }
+            ResponseBody::Result(_) => {}
+            ResponseBody::Error(_) => self.exchange.rare().code = body.error_code(),
+        }
+        let is_cancelled = self.exchange.cancel.is_some();
+        if is_cancelled {
+            self.learn_from_answer(body);
+            self.stop_grace();
+        }
+        self.stop_clocks();
+        self.core.unmute(self.request);
+        self.note_task(body);
+        if self.exchange.is_waiting() || self.core.config.has(SeededBug::DoubleAnswer) {
+            let is_known_otherwise = loosely || self.exchange.renamed.is_some();
+            return Answered::Passes(is_known_otherwise.then(|| self.exchange.id.clone()));
+        }
+        if is_cancelled {
+            self.follow_with(Followup::Orphaned(self.request));
+        }
+        Answered::Late
+    }
+
+    fn is_handshake(&self) -> bool {
+        self.request.from == Side::Client && self.exchange.dialect.handshake == Some(self.method())
+    }
+
+    /// Notes what the answer says about the cancel (D28).
+    fn learn_from_answer(&mut self, body: &ResponseBody<'_>) {
+        let says_cancelled = self.exchange.upstream_dialect.says_cancelled(self.method(), body);
+        let (now, to) = (self.now, self.request.from.other());
+        let Some(cancel) = &mut self.exchange.cancel else { return };
+        let after = now.since(cancel.receipt.asked);
+        let before = cancel.receipt.outcome;
+        cancel.receipt.outcome = match before {
+            Outcome::Asked => Outcome::CompletedFirst,
+            Outcome::Sent if says_cancelled => Outcome::Confirmed { after },
+            Outcome::Sent => Outcome::AnsweredAfter { after, answer: body.into() },
+            Outcome::NeverSent
+            | Outcome::NotSendable
+            | Outcome::Confirmed { .. }
+            | Outcome::CompletedFirst
+            | Outcome::AnsweredAfter { .. }
+            | Outcome::Unknown => before,
+        };
+        // An answer that came before the cancel was written disarms it (D15).
+        if let Some(unwritten) = cancel.frame.take() {
+            self.core.links[to].outbox.withdraw(unwritten);
+        }
+        if cancel.receipt.outcome != before {
+            if before == Outcome::Sent {
+                self.core.reports.tally.cancel_to_answer.record(after);
+            }
+            self.report_receipt();
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Cancels that a side sends. Each ends here, whatever it says (D32); what it leads to is in `stop`.
+
+use super::{
+    Core, Relay, Settled,
+    clocks::Timer,
+    exchange::{Cancelling, Down, Exchange, Up},
+    step::{Followup, Step},
+    tag::Tag,
+};
+use crate::{
+    bug::SeededBug,
+    cause::{Cause, CauseCode},
+    dialect::Dialect,
+    early_cancels::Hold,
+    link::{
+        LateKind, RequestKey, Verdict,
+        cancel::{self, Cancel},
+    },
+    receipt::Outcome,
+    side::{Side, Sides},
+    time::Instant,
+};
+
+impl Relay {
+    pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
+        let dialect = self.core.spoken(from);
+        let also: &[&'static Dialect] = if self.core.negotiation.is_settled() { &[] } else { &Dialect::ALL };
+        let Ok(cancel) = cancel::read(dialect, also, method, params) else {
+            return self.report_cancel(from, None, None, None, Verdict::Malformed);
+        };
+        let guess = (!self.core.negotiation.is_settled()).then(|| self.core.dialects());
+        self.core.negotiation.saw_cancel(from, self.core.framing, cancel.form);
+        if let Some(guess) = guess.filter(|_| self.core.negotiation.is_settled()) {
+            self.reread_dialects(now, guess);
+        }
+        let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
+        let verdict = match request {
+            Some(request) => self.cancel_known(now, request, &cancel),
+            None if self.ends_subscription(now, from, dialect, &cancel) => return,
+            None if self.core.config.has(SeededBug::CrossDirectionLookup) => {
+                let key = self.tables[from.other()].by_upstream(&cancel.id);
+                key.map_or(Verdict::Unknown, |key| {
+                    self.cancel_known(now, RequestKey { from: from.other(), key }, &cancel)
+                })
+            }
+            None => self.cancel_unknown(now, from, dialect, &cancel),
+        };
+        if let Verdict::Forbidden(rule) = verdict {
+            self.core.report_violation(from, rule, Some(cancel.id.clone()));
+        }
+        self.report_cancel(from, request, Some(cancel.id), cancel.reason.map(Into::into), verdict);
+        // What the cancel led to is reported after the cancel itself.
+        if let (Verdict::Accepted, Some(request)) = (verdict, request) {
+            self.with(now, request, |step| step.report_receipt());
+        }
+    }
+
+    /// The spelling of a cancel has told which dialects were spoken all along (D2): in every request in flight whose own
+    /// were this guess.
+    fn reread_dialects(&mut self, now: Instant, guess: Sides<&'static Dialect>) {
+        let found = self.core.dialects();
+        for from in Side::BOTH {
+            let is_guess =
+                |ex: &Exchange| ex.is_live() && ex.dialect == guess[from] && ex.upstream_dialect == guess[from.other()];
+            for key in self.tables[from].by_age(is_guess) {
+                self.with(now, RequestKey { from, key }, |step| {
+                    (step.exchange.dialect, step.exchange.upstream_dialect) = (found[from], found[from.other()]);
+                    step.mark_changed();
+                });
+            }
+        }
+    }
+
+    fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
+        let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));
+        if verdict == Some(Verdict::Accepted) {
+            self.with(now, request, |step| step.settle_accepted());
+        }
+        verdict.unwrap_or(Verdict::Unknown)
+    }
+
+    fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {
+        if let Some(rule) = self.core.negotiation.forbids_requester(from, dialect, None) {
+            return Verdict::Forbidden(rule);
+        }
+        let early = &mut self.early_cancels[from];
+        let reason = || cancel.reason.as_deref().map(Into::into);
+        if !dialect.sticky || early.hold(now, cancel.id.clone(), reason()) != Hold::Held {
+            return Verdict::Unknown;
+        }
+        self.arm_early_cancels(from);
+        Verdict::Held
+    }
+
+    fn arm_early_cancels(&mut self, from: Side) {
+        if let Some(due) = self.early_cancels[from].arm() {
+            self.core.timers.arm(due, Timer::EarlyCancels(from));
+        }
+    }
+
+    /// Reports the early cancels whose request never came.
+    pub(super) fn early_cancels_due(&mut self, now: Instant, from: Side) {
+        self.early_cancels[from].disarm();
+        while let Some(early) = self.early_cancels[from].expire(now) {
+            self.report_cancel(from, None, Some(early.id.0), early.reason, Verdict::Unknown);
+        }
+        self.arm_early_cancels(from);
+    }
+
+    /// Whether this is the one cancel that names the receiver's own request: a server ends a subscription (MCP-M02).
+    fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> bool {
+        let Some(form) = dialect.subscription.filter(|_| from == Side::Server) else { return false };
+        let Some(key) = self.tables[Side::Client].by_upstream(&cancel.id) else { return false };
+        let request = RequestKey { from: Side::Client, key };
+        let verdict = self.with(now, request, |step| {
+            if step.exchange.up != Up::Sent || step.method() != form.method {
+                return Verdict::Unknown;
+            }
+            step.exchange.up = Up::Answered;
+            if !step.exchange.is_waiting() {
+                step.report_late(cancel.id.clone(), LateKind::Subscription);
+                return Verdict::Completed;
+            }
+            let to_client = step.core.negotiation.cancel_form(Side::Client, step.exchange.dialect);
+            let id = &step.exchange.id;
+            step.core
+                .write(Side::Client, Tag::Plain, |out| cancel::write(to_client, id, cancel.reason.as_deref(), out));
+            step.settle(Settled::Answered);
+            Verdict::Accepted
+        });
+        if verdict == Some(Verdict::Accepted) {
+            let id = self.exchange(request).map(|exchange| exchange.id.clone());
+            self.report_cancel(from, Some(request), id, cancel.reason.as_deref().map(Into::into), Verdict::Accepted);
+        }
+        verdict.is_some_and(|verdict| verdict != Verdict::Unknown)
+    }
+}
+
+impl Core {
+    /// What both sides speak, as far as it is known.
+    fn dialects(&self) -> Sides<&'static Dialect> {
+        Sides::from_fn(|side| self.spoken(side))
+    }
+}
+
+impl Step<'_> {
+    /// Cancels the request for its requester, if that may and if there is something to cancel (D30).
+    fn cancel_by_requester(&mut self, reason: Option<&str>) -> Verdict {
+        let known = (self.method(), self.exchange.is_known_task());
+        let (from, dialect) = (self.request.from, self.exchange.dialect);
+        if let Some(rule) = self.core.negotiation.forbids_requester(from, dialect, Some(known)) {
+            return Verdict::Forbidden(rule);
+        }
+        match self.exchange.down {
+            Down::Waiting if self.exchange.cancel.is_some() => Verdict::Repeated,
+            Down::Waiting => {
+                self.cancel_upstream(Cause::by(CauseCode::Caller, reason));
+                Verdict::Accepted
+            }
+            // The answer may still be withdrawn from a requester that wants none any more (D36).
+            Down::Answering(ticket, _) if dialect.is_silent() => {
+                if self.core.links[from].outbox.withdraw(ticket).is_none() {
+                    return Verdict::Completed;
+                }
+                if self.exchange.cancel.is_none() {
+                    let cause = Cause::new(CauseCode::Caller);
+                    self.begin_cancel(Cancelling::new(cause, self.now, Outcome::CompletedFirst));
+                }
+                self.settle(Settled::Silent);
+                self.follow_with(Followup::Orphaned(self.request));
+                Verdict::Accepted
+            }
+            Down::Done(Settled::Silent, _) => Verdict::Repeated,
+            Down::Answering(..) | Down::Bundled(_) | Down::Done(..) => Verdict::Completed,
+        }
+    }
+
+    /// Ends a request whose cancel was accepted, unless that is done.
+    fn settle_accepted(&mut self) {
+        if self.exchange.is_waiting() {
+            self.settle_cancelled();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A request that a side makes: admitted or refused, and kept as an exchange.
+
+use std::borrow::Cow;
+
+use super::{
+    Relay, Settled,
+    exchange::{Cancelling, Exchange, Rare, Up},
+    exchanges::Probe,
+    link::Passed,
+    step::Step,
+    tag::Tag,
+};
+use crate::{
+    bug::SeededBug,
+    cause::{Cause, CauseCode},
+    dialect::{Dialect, IdReuse},
+    early_cancels::EarlyCancel,
+    error_code,
+    frame::Request,
+    id::RequestId,
+    link::{Implementation, Rejected, RequestKey},
+    method::Method,
+    receipt::Outcome,
+    rule::Rule,
+    side::Side,
+    slab::Key,
+    time::Instant,
+};
+
+/// Why a request is not admitted: the error that answers it, and what is reported.
+struct Refusal {
+    code: i32,
+    text: Cow<'static, str>,
+    why: Rejected,
+}
+
+impl Refusal {
+    const fn new(why: Rejected, code: i32, text: &'static str) -> Self {
+        Self { code, text: Cow::Borrowed(text), why }
+    }
+}
+
+/// Refuses a second request with an id in flight. Most who meet it share a server without knowing.
+const DUPLICATE_ID: &str =
+    "a request with this id is in flight: do two clients share this server? see docs/gateways.md";
+
+impl Relay {
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        from: Side,
+        id: RequestId,
+        request: &Request<'_>,
+    ) -> Option<Passed> {
+        let (method, params) = (&*request.method, &request.params);
+        let (framing, negotiation) = (self.core.framing, &mut self.core.negotiation);
+        let dialect = negotiation.saw_request_from(from, framing, method, params);
+        let upstream_dialect = negotiation.of_request(from.other(), framing, params.meta);
+        if negotiation.is_handshake(from, framing, method) {
+            self.core.implementations.client = params.raw.and_then(Implementation::of);
+        }
+        let probe = self.tables[from].probe(&id);
+        if let Err(refusal) = self.admit(from, &id, dialect, &probe) {
+            self.core.refuse(from, Some(&id), refusal.code, &refusal.text);
+            self.core.reject(from, refusal.why, method.as_bytes());
+            return None;
+        }
+        if from == Side::Client {
+            if dialect.last_request == Some(method) {
+                self.core.negotiation.saw_last_request();
+            }
+        } else if let Some(rule) = dialect.no_server_requests {
+            self.core.report_violation(from, rule, Some(id.clone()));
+        }
+
+        let table = &mut self.tables[from];
+        let taken = probe.taken_upstream && !self.core.config.has(SeededBug::ReuseGetsOldAnswer);
+        let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
+        let renamed = (dialect.reuse != upstream_dialect.reuse || taken || ambiguous).then(|| table.own_id(&id));
+        let parent = self.parent_of(from, dialect, method, params.session_id);
+        let partial = dialect.progress.and_then(|form| form.asked_partial(params));
+        let is_question = dialect.clocks.is_question(method);
+        let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
+        let early = self.early_cancels[from].claim(&id);
+        let core = &mut self.core;
+        let exchange = Exchange {
+            renamed: renamed.clone(),
+            token: dialect.progress.and_then(|form| form.asked(params)),
+            session: turn.and(params.session_id).map(Into::into),
+            clocks: core.clocks_for(now, from, method, params.name, &dialect.clocks),
+            rare: (parent.is_some() || partial.is_some() || is_question)
+                .then(|| Box::new(Rare { parent, partial, is_question, ..Rare::default() })),
+            name: params.name.map_or(Method::OTHER, |name| core.names.intern_json(name)),
+            is_task: core.negotiation.asks_for_task(from, dialect, method, params),
+            ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))
+        };
+        let request_key = RequestKey { from, key: self.tables[from].insert(probe.hash, exchange) };
+        if is_question {
+            self.core.asked[from.other()].hold(now);
+        }
+        if let (Side::Client, Some(turn), Some(session)) = (from, turn, params.session_id)
+            && method == turn.prompt
+        {
+            self.core.turns.insert(session, request_key.key);
+        }
+        if !self.with(now, request_key, |step| step.open(early.as_ref()))? {
+            return None;
+        }
+        let splice = renamed.map(|id| (request.id_span.clone(), id));
+        Some(Passed { splice, tag: Tag::Request(request_key).into(), urgent: false })
+    }
+
+    /// Whether a request may be taken in: its id must be free (D7), and there must be room (D12). A settled request of
+    /// the same id gives way to it.
+    fn admit(&mut self, from: Side, id: &RequestId, dialect: &Dialect, probe: &Probe) -> Result<(), Refusal> {
+        if id.is_null() && !dialect.null_ids {
+            let text = "a request id must not be null";
+            return Err(Refusal::new(Rejected::NullId, error_code::INVALID_REQUEST, text));
+        }
+        if let Some(previous) = probe.previous {
+            self.replace(from, previous, id, dialect.reuse)?;
+        }
+        let (table, config) = (&self.tables[from], &self.core.config);
+        if table.live() >= config.max_in_flight {
+            let (limit, name) = (config.max_in_flight, config.setting_names.max_in_flight);
+            let text = format!("too many requests in flight; the limit is {limit} ({name})").into();
+            return Err(Refusal { code: error_code::OVERLOADED, text, why: Rejected::Overloaded });
+        }
+        if table.kept() > config.max_kept {
+            let text = "too many bytes of request ids are in use";
+            return Err(Refusal::new(Rejected::Overloaded, error_code::OVERLOADED, text));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn replace(&mut self, from: Side, previous: Key, id: &RequestId, reuse: IdReuse) -> Result<(), Refusal> {
+        if self.tables[from].get(previous).is_some_and(Exchange::is_live) {
+            return Err(Refusal::new(Rejected::DuplicateId, error_code::INVALID_REQUEST, DUPLICATE_ID));
+        }
+        if reuse == IdReuse::Never {
+            self.core.report_violation(from, Rule::McpI02, Some(id.clone()));
+        }
+        self.tables[from].replace(previous);
+        if self.core.config.has(SeededBug::ReuseGetsOldAnswer)
+            && let Some(previous) = self.tables[from].get_mut(previous)
+        {
+            previous.up = Up::Answered;
+        }
+        Ok(())
+    }
+
+    /// The request of the other side during which `from` makes one: the turn of the session that it names, or the only
+    /// one that there is.
+    fn parent_of(&self, from: Side, dialect: &Dialect, method: &str, session: Option<&[u8]>) -> Option<Key> {
+        // A client's requests are made by people, not by the server's requests.
+        if from == Side::Client || dialect.ping == Some(method) {
+            return None;
+        }
+        let table = &self.tables[Side::Client];
+        let is = |wanted: fn(&Exchange) -> bool| move |key| table.get(key).is_some_and(wanted);
+        let has_session = is(|exchange| exchange.session.is_some());
+        let parent = self.core.turns.parent(session, is(Exchange::is_waiting), table.only_live(), has_session);
+        // Nothing is part of what the other side has not seen, or has answered.
+        parent.filter(|key| is(|exchange| exchange.up == Up::Sent)(*key))
+    }
+}
+
+impl Step<'_> {
+    /// Begins with a request that was taken in. Whether it goes on: not where it was cancelled before it came (D9), nor
+    /// where nothing can be written.
+    #[inline]
+    fn open(&mut self, early: Option<&EarlyCancel>) -> bool {
+        self.start_clocks();
+        self.report_opened();
+        if let Some(early) = early
+            && self.may_be_cancelled_early()
+        {
+            self.cancel_early(early.reason.as_deref());
+            return false;
+        }
+        if self.core.links[self.request.from.other()].write_closed {
+            self.answer_gone();
+            return false;
+        }
+        true
+    }
+
+    /// Whether an early cancel of this request counts.
+    fn may_be_cancelled_early(&mut self) -> bool {
+        let forbidden = self.exchange.dialect.uncancellable(self.method());
+        let Some(rule) = forbidden.or_else(|| self.exchange.is_task.then_some(Rule::McpC13)) else { return true };
+        self.core.report_violation(self.request.from, rule, Some(self.exchange.id.clone()));
+        false
+    }
+
+    /// Cancels a request that an early cancel names: the other side never receives it (D9).
+    fn cancel_early(&mut self, reason: Option<&str>) {
+        self.exchange.up = Up::Never;
+        let cause = Cause::by(CauseCode::Caller, reason);
+        self.begin_cancel(Cancelling::new(cause, self.now, Outcome::NeverSent));
+        self.report_receipt();
+        self.settle_cancelled();
+    }
+
+    /// Answers a request that can no longer be sent anywhere (D35).
+    pub(super) fn answer_gone(&mut self) {
+        self.exchange.up = Up::Lost;
+        if self.request.from == Side::Server {
+            // The client's pipe has ended; the server's own end will come.
+            return self.settle(Settled::Gone);
+        }
+        let (text, data) = self.core.server_exit_error();
+        self.answer_error(error_code::UPSTREAM_GONE, &text, Some(&data));
+    }
+}
