@@ -158,7 +158,9 @@ impl Relay {
     /// (D36). Nothing is taken after [`handle_eof`](Self::handle_eof).
     pub fn handle_input(&mut self, now: Instant, side: Side, bytes: &[u8]) {
         self.receive(now, side, bytes);
-        self.watch_backlogs(now);
+        for side in Side::BOTH {
+            self.watch_backlog(now, side);
+        }
         self.check();
     }
 
@@ -169,7 +171,7 @@ impl Relay {
         }
         self.note_written(now, side, bytes);
         self.core.links[side].stops_stalling(&mut self.core.timers);
-        self.watch_backlogs(now);
+        self.watch_backlog(now, side);
         self.check();
     }
 

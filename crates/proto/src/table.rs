@@ -34,7 +34,7 @@ use crate::{
     slab::{Key, Slab},
     time::Instant,
 };
-use ring::{BATCH, Tombstone, Tombstones};
+use ring::{Tombstone, Tombstones};
 
 /// Something that a table holds.
 pub(crate) trait Entry {
@@ -313,19 +313,12 @@ impl<E: Entry> Table<E> {
     /// memory arrive together instead of one after the other: at a million requests a third of the time.
     #[inline(never)]
     fn forget(&mut self, ring: Ring, count: usize, forget: &mut impl FnMut(Key, &E)) {
-        let mut batch = [None; BATCH];
-        for (place, tombstone) in batch.iter_mut().zip(self.rings.ring_mut(ring).queue.drain(..count)) {
-            *place = Some(tombstone);
-        }
         if self.slab.len() > CACHED {
-            let mut seen = 0;
-            for tombstone in batch.iter().flatten() {
-                let found = self.ids.find(tombstone.hash, |at| at == tombstone.key.index());
-                seen += usize::from(found.is_some()) + usize::from(self.slab.get(tombstone.key).is_some());
-            }
-            black_box(seen);
+            let oldest = self.rings.ring(ring).queue.iter().take(count);
+            black_box(oldest.filter(|tombstone| self.is_listed(tombstone)).count());
         }
-        for Tombstone { key, hash, .. } in batch.into_iter().flatten() {
+        for _ in 0..count {
+            let Some(Tombstone { key, hash, .. }) = self.rings.ring_mut(ring).queue.pop_front() else { return };
             let Some(entry) = self.slab.get(key) else {
                 self.rings.ring_mut(ring).forget_gone();
                 continue;
@@ -338,6 +331,12 @@ impl<E: Entry> Table<E> {
             self.slab.discard(key);
         }
         self.keep_oldest(ring);
+    }
+
+    /// Looks at everything that is touched when a tombstone is forgotten.
+    fn is_listed(&self, tombstone: &Tombstone) -> bool {
+        let is_there = self.slab.get(tombstone.key).is_some();
+        self.ids.find(tombstone.hash, |at| at == tombstone.key.index()).is_some() && is_there
     }
 
     /// The next of a ring that is too old or one too many. It has left the ring: the caller removes it, as one in flight.

@@ -236,7 +236,13 @@ impl Decoder {
     }
 
     /// Takes as much of `input` as tells the framing; `None` if it was known already, or is not yet.
+    #[inline]
     pub fn detect(&mut self, input: &mut &[u8]) -> Option<Framing> {
+        if let Codec::Unknown(_) = &self.codec { self.detect_first(input) } else { None }
+    }
+
+    #[cold]
+    fn detect_first(&mut self, input: &mut &[u8]) -> Option<Framing> {
         let Codec::Unknown(held) = &mut self.codec else { return None };
         if held.is_empty() {
             *input = input.trim_ascii_start();

@@ -152,15 +152,28 @@ impl Relay {
     /// The first `bytes` of what waits for `side` were written.
     pub(super) fn note_written(&mut self, now: Instant, side: Side, bytes: usize) {
         let Self { core: Core { links, reports, .. }, left, tables, .. } = self;
+        // Mostly one frame leaves at a time.
+        let mut first = None;
         links[side].outbox.written(bytes, |tag, bytes| {
             if reports.observes_frames() {
                 cold_path();
                 reports.note_written(now, side, tag.read(), bytes, tables);
             }
-            if tag != PackedTag::PLAIN {
+            if first.is_none() {
+                first = Some((tag, bytes.len()));
+            } else {
                 left.push((tag, bytes.len()));
             }
         });
+        if let Some((tag, len)) = first {
+            self.frame_left(now, side, tag.read(), len);
+        }
+        if !self.left.is_empty() {
+            self.frames_left(now, side);
+        }
+    }
+
+    fn frames_left(&mut self, now: Instant, side: Side) {
         let mut left = core::mem::take(&mut self.left);
         for (tag, len) in left.drain(..) {
             self.frame_left(now, side, tag.read(), len);
@@ -249,13 +262,11 @@ impl Relay {
 
     /// Arms the timer of a side with a backlog beyond the bound (D13).
     #[inline]
-    pub(super) fn watch_backlogs(&mut self, now: Instant) {
+    pub(super) fn watch_backlog(&mut self, now: Instant, side: Side) {
         let Core { links, config, timers, .. } = &mut self.core;
-        for side in Side::BOTH {
-            let link = &mut links[side];
-            if link.outbox.backlog() > config.max_backlog && !link.stalled.is_armed() {
-                link.stalled = timers.arm(now + config.stall_limit, Timer::Stalled(side));
-            }
+        let link = &mut links[side];
+        if link.outbox.backlog() > config.max_backlog && !link.stalled.is_armed() {
+            link.stalled = timers.arm(now + config.stall_limit, Timer::Stalled(side));
         }
     }
 

@@ -64,7 +64,7 @@ impl Step<'_> {
         let ring = if self.exchange.is_open_upstream() { Ring::Abandoned } else { Ring::Over };
         self.rings.retire(self.request.key, &*self.exchange, self.now, ring);
         self.exchange.down = Down::Done(how, self.now);
-        self.follow_with(Followup::Forget(self.request.from));
+        self.has_settled = true;
     }
 }
 

@@ -18,14 +18,14 @@ pub(super) struct Step<'a> {
     pub(super) request: RequestKey,
     pub(super) exchange: &'a mut Exchange,
     pub(super) rings: &'a mut Rings,
+    /// It settled the request: others may have to be forgotten for it.
+    pub(super) has_settled: bool,
     pub(super) core: &'a mut Core,
 }
 
 /// What a step leaves to be done with other requests.
 #[derive(Clone, Debug)]
 pub(super) enum Followup {
-    /// A request of this side has settled, and others may have to be forgotten for it.
-    Forget(Side),
     /// A question to this side is over: with the last, the response clocks of its requests go on.
     QuestionOver(Side),
     /// We cancelled the turn of this session: its permission requests end with it.
@@ -48,18 +48,22 @@ impl Relay {
         step: impl FnOnce(&mut Step<'_>) -> T,
     ) -> Option<T> {
         let (exchange, rings) = self.tables[request.from].entry_mut(request.key)?;
-        let done = step(&mut Step { now, request, exchange, rings, core: &mut self.core });
+        let mut step_taken = Step { now, request, exchange, rings, has_settled: false, core: &mut self.core };
+        let done = step(&mut step_taken);
+        if step_taken.has_settled {
+            self.prune(now, request.from);
+        }
         if !self.core.followups.is_empty() {
             self.follow_up(now);
         }
         Some(done)
     }
 
+    #[cold]
     fn follow_up(&mut self, now: Instant) {
         let mut followups = core::mem::take(&mut self.core.followups);
         for followup in followups.drain(..) {
             match followup {
-                Followup::Forget(side) => self.prune(now, side),
                 Followup::QuestionOver(side) => self.question_over(now, side),
                 Followup::TurnCancelled(session, turn, root) => self.close_permissions(now, turn, &session, root),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
