@@ -37,10 +37,10 @@ pub(crate) struct EarlyCancel {
 }
 
 impl Entry for EarlyCancel {
-    type Id = IncomingId;
+    type Id = RequestId;
 
-    fn id(&self) -> &IncomingId {
-        &self.id
+    fn id(&self) -> &RequestId {
+        &self.id.0
     }
 }
 
@@ -73,15 +73,14 @@ impl EarlyCancels {
     }
 
     pub(crate) fn hold(&mut self, now: Instant, id: RequestId, reason: Option<Box<str>>) -> Hold {
-        let id = IncomingId(id);
         if self.table.by_id(&id).is_some() {
             return Hold::Repeated;
         }
-        if self.len() >= self.limits.most || self.limits.hold.is_zero() || id.0.heap_bytes() > MAX_REASON {
+        if self.len() >= self.limits.most || self.limits.hold.is_zero() || id.heap_bytes() > MAX_REASON {
             return Hold::Full;
         }
         let until = now + self.limits.hold;
-        let key = self.table.insert(self.table.hash(&id), EarlyCancel { id, reason, until });
+        let key = self.table.insert(self.table.hash(&id), EarlyCancel { id: IncomingId(id), reason, until });
         self.table.retire(key, now, RING);
         Hold::Held
     }
@@ -92,7 +91,7 @@ impl EarlyCancels {
         if self.is_empty() {
             return None;
         }
-        let key = self.table.find(self.seed.id(id), |held| held.id.0 == *id)?;
+        let key = self.table.by_id(id)?;
         let claimed = self.table.remove(key, Some(RING));
         self.tidy();
         claimed

@@ -15,7 +15,6 @@
 //! when it returns ([`step`]).
 
 mod answer;
-mod answering;
 mod bad_input;
 mod batch;
 mod cancel;
@@ -26,9 +25,7 @@ mod end;
 mod event;
 mod exchange;
 mod exchanges;
-mod gone;
 mod link;
-mod notification;
 mod proof;
 mod receive;
 mod reporting;

@@ -30,7 +30,7 @@ pub(crate) use ring::Bounds;
 
 use crate::{
     hash::Seed,
-    id::{IncomingId, RequestId},
+    id::RequestId,
     slab::{Key, Slab},
     time::Instant,
 };
@@ -60,13 +60,6 @@ impl TableId for RequestId {
     #[inline]
     fn hash(&self, seed: Seed) -> u64 {
         seed.id(self)
-    }
-}
-
-impl TableId for IncomingId {
-    #[inline]
-    fn hash(&self, seed: Seed) -> u64 {
-        seed.id(&self.0)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     exchange::Up,
     link::Passed,
     step::{Followup, Step},
-    tag::Tag,
+    tag::{Part, Tag},
 };
 use crate::{
     bug::SeededBug,
@@ -36,7 +36,7 @@ impl Relay {
         };
         let renamed = self.answered(now, request, !exact, &response.body)?;
         let splice = renamed.map(|id| (response.id_span.clone(), id));
-        Some(Passed { splice, tag: Tag::Answer(request).into(), urgent: false })
+        Some(Passed { splice, tag: Tag::Of(request, Part::Answer), urgent: false })
     }
 
     /// The request of `origin` that a response answers, and whether its id matches exactly (D10).
@@ -79,7 +79,7 @@ impl Relay {
             Answered::Passes(id) => Some(id),
             Answered::Late => {
                 let late = Answer::from(body).into();
-                self.with(now, request, |step| step.report_late(step.exchange.upstream().clone(), late));
+                self.step(now, request, |step| step.report_late(step.exchange.upstream().clone(), late));
                 None
             }
             Answered::Ours => None,

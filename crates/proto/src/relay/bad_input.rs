@@ -97,7 +97,7 @@ impl Relay {
     /// The answer of `request` came and cannot be passed on: its requester must not wait for ever.
     fn answer_unreadable(&mut self, now: Instant, request: RequestKey, code: i32, text: &str) {
         if self.answered(now, request, false, &ResponseBody::Error(b"{}")).is_some() {
-            self.with(now, request, |step| step.answer_error(code, text, None));
+            self.step(now, request, |step| step.answer_error(code, text, None));
         }
     }
 

@@ -7,12 +7,13 @@ use super::{
     Relay, RelayEvent, Settled,
     exchange::{Down, Up},
     link::Passed,
-    tag::{PackedTag, Tag},
+    step::Step,
+    tag::{Part, Tag},
 };
 use crate::{
     bug::SeededBug,
     frame::{self, Batch},
-    link::{Rejected, RequestKey},
+    link::Rejected,
     message,
     side::Side,
     time::Instant,
@@ -72,8 +73,8 @@ impl Array {
         let start = self.text.len();
         frame::splice_or_copy(body, passed.splice, &mut self.text);
         self.text.push(b',');
-        if passed.tag != PackedTag::PLAIN {
-            self.tagged.push((start..self.text.len(), passed.tag.read()));
+        if passed.tag != Tag::Plain {
+            self.tagged.push((start..self.text.len(), passed.tag));
         }
     }
 
@@ -153,10 +154,12 @@ impl Relay {
         }
         let Some((_comma, members)) = array.text.split_last() else { return };
         for &(_, tag) in &array.tagged {
-            self.bundle(now, tag);
+            if let Tag::Of(request, part) = tag {
+                self.step(now, request, |step| step.frame_bundled(part));
+            }
         }
         // A notice in an array cannot be withdrawn, and so is none of those that wait.
-        let tags = array.tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Notice(_)));
+        let tags = array.tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Of(_, Part::Notice)));
         let bundle = self.bundles.insert(tags.collect());
         let framing = self.core.framing;
         self.core.links[to].outbox.push_sized(Tag::Many(bundle).into(), members.len(), |out| {
@@ -168,25 +171,23 @@ impl Relay {
         });
     }
 
-    /// A member waits to be written with others, and so cannot be withdrawn.
-    fn bundle(&mut self, now: Instant, tag: Tag) {
-        match tag {
-            Tag::Request(request) => {
-                self.with(now, request, |step| step.exchange.up = Up::Bundled);
-            }
-            Tag::Answer(request) => {
-                self.with(now, request, |step| {
-                    step.exchange.down = Down::Bundled(Settled::Answered);
-                    step.mark_changed();
-                });
-            }
-            Tag::Plain | Tag::Cancel(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => {}
-        }
-    }
-
     /// Whether a later member of the same array has cancelled this one.
     fn is_withdrawn(&self, tag: Tag) -> bool {
-        let is_never_sent = |request: RequestKey| self.exchange(request).is_none_or(|ex| ex.up == Up::Never);
-        matches!(tag, Tag::Request(request) if is_never_sent(request))
+        let is_never_sent = |request| self.exchange(request).is_none_or(|ex| ex.up == Up::Never);
+        matches!(tag, Tag::Of(request, Part::Request) if is_never_sent(request))
+    }
+}
+
+impl Step<'_> {
+    /// A frame about the request waits to be written with others, and so cannot be withdrawn.
+    fn frame_bundled(&mut self, part: Part) {
+        match part {
+            Part::Request => self.exchange.up = Up::Bundled,
+            Part::Answer => {
+                self.exchange.down = Down::Bundled(Settled::Answered);
+                self.mark_changed();
+            }
+            Part::Cancel | Part::Notice => {}
+        }
     }
 }

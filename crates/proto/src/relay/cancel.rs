@@ -51,7 +51,7 @@ impl Relay {
         self.report_cancel(from, request, Some(cancel.id), cancel.reason.map(Into::into), verdict);
         // What the cancel led to is reported after the cancel itself.
         if let (Verdict::Accepted, Some(request)) = (verdict, request) {
-            self.with(now, request, |step| step.report_receipt());
+            self.step(now, request, |step| step.report_receipt());
         }
     }
 
@@ -63,7 +63,7 @@ impl Relay {
             let is_guess =
                 |ex: &Exchange| ex.is_live() && ex.dialect == guess[from] && ex.upstream_dialect == guess[from.other()];
             for key in self.tables[from].by_age(is_guess) {
-                self.with(now, RequestKey { from, key }, |step| {
+                self.step(now, RequestKey { from, key }, |step| {
                     (step.exchange.dialect, step.exchange.upstream_dialect) = (found[from], found[from.other()]);
                     step.mark_changed();
                 });
@@ -74,7 +74,7 @@ impl Relay {
     fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
         let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));
         if verdict == Some(Verdict::Accepted) {
-            self.with(now, request, |step| step.settle_accepted());
+            self.step(now, request, |step| step.settle_accepted());
         }
         verdict.unwrap_or(Verdict::Unknown)
     }

@@ -5,7 +5,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Relay, Settled, exchange::Down, exchanges::Exchanges, tag::Tag};
+use super::{
+    Relay, Settled,
+    exchange::Down,
+    exchanges::Exchanges,
+    tag::{Part, Tag},
+};
 use crate::{
     link::RequestKey,
     side::{Side, Sides},
@@ -56,8 +61,8 @@ impl Changes {
     /// Keeps a frame that has left for `to`, if it is of our own.
     pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, frame: &[u8], tables: &Sides<Exchanges>) {
         let request = match tag {
-            Tag::Cancel(request) => request,
-            Tag::Answer(request) => {
+            Tag::Of(request, Part::Cancel) => request,
+            Tag::Of(request, Part::Answer) => {
                 let exchange = tables[request.from].get(request.key);
                 let is_ours = |down| matches!(down, Down::Answering(_, Settled::AnsweredHere { .. }));
                 if !exchange.is_some_and(|exchange| is_ours(exchange.down)) {
@@ -65,7 +70,7 @@ impl Changes {
                 }
                 request
             }
-            Tag::Plain | Tag::Request(_) | Tag::Notice(_) | Tag::Refusal | Tag::Many(_) => return,
+            Tag::Plain | Tag::Of(_, Part::Request) | Tag::Of(_, Part::Notice) | Tag::Refusal | Tag::Many(_) => return,
         };
         if frame.len() > MAX_FRAME {
             return;

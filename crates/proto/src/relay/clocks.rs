@@ -48,12 +48,8 @@ impl Relay {
     pub(super) fn timer_due(&mut self, now: Instant, timer: Timer) {
         match timer {
             Timer::Clock(request, clock) => self.clock_due(now, request, clock),
-            Timer::Grace(request) => {
-                self.with(now, request, |step| step.grace_due());
-            }
-            Timer::Quiet(request) => {
-                self.with(now, request, |step| step.quiet_due());
-            }
+            Timer::Grace(request) => self.step(now, request, |step| step.grace_due()),
+            Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
             Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
             Timer::Tombstones => self.tombstones_due(now),
             Timer::Stalled(side) => {
@@ -72,8 +68,8 @@ impl Relay {
                 self.core.asked[request.from].park(request.key, table.live(), is_live);
             }
             Some(Fired::RanOut(limit)) => {
-                self.with(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Timeout)));
-                self.with(now, request, |step| step.answer_timed_out(clock, limit));
+                self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Timeout)));
+                self.step(now, request, |step| step.answer_timed_out(clock, limit));
             }
         }
     }
@@ -81,7 +77,7 @@ impl Relay {
     /// A question to `side` is over: with the last, the response clocks of its requests go on.
     pub(super) fn question_over(&mut self, now: Instant, side: Side) {
         for key in self.core.asked[side].release(now) {
-            self.with(now, RequestKey { from: side, key }, |step| step.rearm_response_clock());
+            self.step(now, RequestKey { from: side, key }, |step| step.rearm_response_clock());
         }
     }
 }

@@ -6,7 +6,8 @@ use super::{
     Core, KEPT_RECORDS, Relay, RelayConfig, Settled,
     clocks::Timer,
     exchange::{Down, Up},
-    tag::{PackedTag, Tag},
+    step::Step,
+    tag::{PackedTag, Part, Tag},
 };
 use crate::{
     frame,
@@ -39,13 +40,13 @@ pub(super) struct Link {
 pub(super) struct Passed {
     /// A span of the body to replace by an id.
     pub(super) splice: Option<(Range<usize>, RequestId)>,
-    pub(super) tag: PackedTag,
+    pub(super) tag: Tag,
     /// It is a cancel of a request that has been sent: it may pass other frames (D13).
     pub(super) urgent: bool,
 }
 
 impl Passed {
-    pub(super) const PLAIN: Self = Self { splice: None, tag: PackedTag::PLAIN, urgent: false };
+    pub(super) const PLAIN: Self = Self { splice: None, tag: Tag::Plain, urgent: false };
 }
 
 impl Link {
@@ -74,7 +75,7 @@ impl Link {
     /// Queues a frame: untouched, or with one id replaced (D33).
     fn pass(&mut self, framing: Framing, framed: Framed<'_>, passed: Passed) {
         let Passed { splice, tag, urgent } = passed;
-        let outbox = &mut self.outbox;
+        let (outbox, tag) = (&mut self.outbox, PackedTag::from(tag));
         if let Some((span, id)) = splice {
             let write = |out: &mut Vec<u8>| {
                 message::frame(framing, out, |out| frame::splice(framed.body(), span, &id, out));
@@ -107,46 +108,30 @@ impl Relay {
     /// Passes a frame on to the other side.
     #[inline]
     pub(super) fn pass(&mut self, now: Instant, from: Side, framed: Framed<'_>, passed: Passed) {
-        let (to, tag) = (from.other(), passed.tag.read());
+        let to = from.other();
         if self.core.links[to].write_closed {
-            return self.frame_lost(now, tag);
+            return self.frame_lost(now, passed.tag);
         }
         let ticket = self.core.links[to].outbox.upcoming(passed.urgent);
-        self.frame_waits(now, tag, ticket);
+        if let Tag::Of(request, part) = passed.tag {
+            self.step(now, request, |step| step.frame_waits(part, ticket));
+        }
         self.core.links[to].pass(self.core.framing, framed, passed);
     }
 
     /// Passes a message on in a frame of its own, whatever frame it came in.
     pub(super) fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], Passed { splice, tag, .. }: Passed) {
         if self.core.links[to].write_closed {
-            return self.frame_lost(now, tag.read());
+            return self.frame_lost(now, tag);
         }
         let ticket = self.core.links[to].outbox.upcoming(false);
-        self.frame_waits(now, tag.read(), ticket);
+        if let Tag::Of(request, part) = tag {
+            self.step(now, request, |step| step.frame_waits(part, ticket));
+        }
         let framing = self.core.framing;
-        self.core.links[to].outbox.push_sized(tag, body.len(), |out| {
+        self.core.links[to].outbox.push_sized(tag.into(), body.len(), |out| {
             message::frame(framing, out, |out| frame::splice_or_copy(body, splice, out));
         });
-    }
-
-    /// A frame waits in an outbox, alone, and so can be withdrawn.
-    #[inline]
-    fn frame_waits(&mut self, now: Instant, tag: Tag, ticket: Ticket) {
-        match tag {
-            Tag::Request(request) => {
-                self.with(now, request, |step| step.exchange.up = Up::Queued(ticket));
-            }
-            Tag::Answer(request) => {
-                self.with(now, request, |step| {
-                    step.exchange.down = Down::Answering(ticket, Settled::Answered);
-                    step.mark_changed();
-                });
-            }
-            Tag::Notice(request) => {
-                self.with(now, request, |step| step.exchange.rare().notices.push_back(ticket));
-            }
-            Tag::Plain | Tag::Cancel(_) | Tag::Refusal | Tag::Many(_) => {}
-        }
     }
 
     /// The first `bytes` of what waits for `side` were written.
@@ -187,28 +172,10 @@ impl Relay {
     fn frame_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
         match tag {
             Tag::Plain => {}
+            Tag::Of(request, part) => self.step(now, request, |step| step.frame_left(part)),
             Tag::Refusal => {
                 let own_backlog = &mut self.core.links[to].own_backlog;
                 *own_backlog = own_backlog.saturating_sub(len + Outbox::<PackedTag>::RECORD);
-            }
-            Tag::Request(request) => {
-                self.with(now, request, |step| {
-                    step.exchange.up = Up::Sent;
-                    step.mark_changed();
-                });
-            }
-            Tag::Answer(request) => {
-                self.with(now, request, |step| {
-                    if let Down::Answering(_, how) | Down::Bundled(how) = step.exchange.down {
-                        step.settle(how);
-                    }
-                });
-            }
-            Tag::Cancel(request) => {
-                self.with(now, request, |step| step.cancel_written());
-            }
-            Tag::Notice(request) => {
-                self.with(now, request, |step| step.exchange.rare().notices.pop_front());
             }
             Tag::Many(bundle) => {
                 for tag in self.bundles.remove(bundle).unwrap_or_default() {
@@ -223,21 +190,7 @@ impl Relay {
     pub(super) fn frame_lost(&mut self, now: Instant, tag: Tag) {
         match tag {
             Tag::Plain | Tag::Refusal => {}
-            Tag::Request(request) => {
-                self.with(now, request, |step| {
-                    step.exchange.up = Up::Lost;
-                    step.mark_changed();
-                });
-            }
-            Tag::Answer(request) => {
-                self.with(now, request, |step| step.settle(Settled::Gone));
-            }
-            Tag::Notice(request) => {
-                self.with(now, request, |step| step.exchange.rare().notices.clear());
-            }
-            Tag::Cancel(request) => {
-                self.with(now, request, |step| step.cancel_lost());
-            }
+            Tag::Of(request, part) => self.step(now, request, |step| step.frame_lost(part)),
             Tag::Many(bundle) => {
                 for tag in self.bundles.remove(bundle).unwrap_or_default() {
                     self.frame_lost(now, tag);
@@ -278,6 +231,50 @@ impl Relay {
             if decoder.as_ref().is_some_and(|decoder| decoder.framing().is_none() && decoder.buffered() == 0) {
                 *decoder = Some(Box::new(Decoder::new(Some(framing), self.core.config.max_message)));
             }
+        }
+    }
+}
+
+impl Step<'_> {
+    /// A frame about the request waits, alone, and so can be withdrawn.
+    #[inline]
+    fn frame_waits(&mut self, part: Part, ticket: Ticket) {
+        match part {
+            Part::Request => self.exchange.up = Up::Queued(ticket),
+            Part::Answer => {
+                self.exchange.down = Down::Answering(ticket, Settled::Answered);
+                self.mark_changed();
+            }
+            Part::Notice => self.exchange.rare().notices.push_back(ticket),
+            Part::Cancel => {}
+        }
+    }
+
+    /// A frame about the request has left.
+    #[inline]
+    fn frame_left(&mut self, part: Part) {
+        match (part, self.exchange.down) {
+            (Part::Request, _) => {
+                self.exchange.up = Up::Sent;
+                self.mark_changed();
+            }
+            (Part::Answer, Down::Answering(_, how) | Down::Bundled(how)) => self.settle(how),
+            (Part::Answer, Down::Waiting | Down::Done(..)) => {}
+            (Part::Cancel, _) => self.cancel_written(),
+            (Part::Notice, _) => drop(self.exchange.rare().notices.pop_front()),
+        }
+    }
+
+    /// A frame about the request will never leave.
+    fn frame_lost(&mut self, part: Part) {
+        match part {
+            Part::Request => {
+                self.exchange.up = Up::Lost;
+                self.mark_changed();
+            }
+            Part::Answer => self.settle(Settled::Gone),
+            Part::Cancel => self.cancel_lost(),
+            Part::Notice => self.exchange.rare().notices.clear(),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     exchanges::Probe,
     link::Passed,
     step::Step,
-    tag::Tag,
+    tag::{Part, Tag},
 };
 use crate::{
     bug::SeededBug,
@@ -107,7 +107,7 @@ impl Relay {
             return None;
         }
         let splice = renamed.map(|id| (request.id_span.clone(), id));
-        Some(Passed { splice, tag: Tag::Request(request_key).into(), urgent: false })
+        Some(Passed { splice, tag: Tag::Of(request_key, Part::Request), urgent: false })
     }
 
     /// Whether a request may be taken in: its id must be free (D7), and there must be room (D12). A settled request of

@@ -59,6 +59,12 @@ impl Relay {
         Some(done)
     }
 
+    /// Takes a step on a request, where it does not matter whether it is forgotten.
+    #[inline]
+    pub(super) fn step(&mut self, now: Instant, request: RequestKey, step: impl FnOnce(&mut Step<'_>)) {
+        self.with(now, request, step);
+    }
+
     #[cold]
     fn follow_up(&mut self, now: Instant) {
         let mut followups = core::mem::take(&mut self.core.followups);

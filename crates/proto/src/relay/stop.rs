@@ -4,7 +4,7 @@ use super::{
     Relay, Settled,
     exchange::{Cancelling, Up},
     step::{Followup, Step},
-    tag::Tag,
+    tag::{Part, Tag},
 };
 use crate::{
     bug::SeededBug,
@@ -30,15 +30,15 @@ impl Relay {
             Some(was_cancelled)
         });
         let Some(was_cancelled) = was_cancelled.flatten() else { return false };
-        self.with(now, request, |step| step.answer_stopped(was_cancelled));
+        self.step(now, request, |step| step.answer_stopped(was_cancelled));
         true
     }
 
     pub(super) fn cancel_for_disconnect(&mut self, now: Instant, from: Side) {
         for key in self.tables[from].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
             let request = RequestKey { from, key };
-            self.with(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
-            self.with(now, request, |step| {
+            self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
+            self.step(now, request, |step| {
                 step.report_decided();
                 if step.exchange.dialect.is_silent() {
                     step.settle(Settled::Gone);
@@ -139,7 +139,7 @@ impl Step<'_> {
             });
         };
         let outbox = &mut self.core.links[to].outbox;
-        let tag = Tag::Cancel(self.request).into();
+        let tag = Tag::Of(self.request, Part::Cancel).into();
         // What is written with others in one frame cannot be passed.
         let is_bundled = self.exchange.up == Up::Bundled;
         let ticket = if is_bundled { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };

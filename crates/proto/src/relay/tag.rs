@@ -8,18 +8,25 @@ use crate::{outbox::Outbox, side::Side, slab::Key};
 pub(super) enum Tag {
     /// Nothing.
     Plain,
-    /// The request has reached the other side.
-    Request(RequestKey),
-    /// The requester has its answer.
-    Answer(RequestKey),
-    /// The cancel has reached the other side.
-    Cancel(RequestKey),
-    /// A notification about the request has reached its requester.
-    Notice(RequestKey),
-    /// A reply to bad input; it counts as the side's own debt.
+    /// A reply to bad input; it counts as the side's own backlog.
     Refusal,
     /// A batch: what its members are stands among the bundles.
     Many(Key),
+    /// A request.
+    Of(RequestKey, Part),
+}
+
+/// What a frame is to the request that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    /// Itself, on its way to the other side.
+    Request,
+    /// Its answer, on the way to its requester.
+    Answer,
+    /// Its cancel, on the way to the other side.
+    Cancel,
+    /// A notification about it, on the way to its requester.
+    Notice,
 }
 
 /// A tag in one word.
@@ -53,14 +60,14 @@ impl PackedTag {
         let Some(key) = Key::unpacked(self.0 & ((1 << SIDE) - 1)) else {
             return if self.0 >> KIND == 0 { Tag::Plain } else { Tag::Refusal };
         };
-        let request = RequestKey { from, key };
-        match self.0 >> KIND {
-            1 => Tag::Request(request),
-            2 => Tag::Answer(request),
-            3 => Tag::Cancel(request),
-            4 => Tag::Notice(request),
-            _ => Tag::Many(key),
-        }
+        let part = match self.0 >> KIND {
+            1 => Part::Request,
+            2 => Part::Answer,
+            3 => Part::Cancel,
+            4 => Part::Notice,
+            _ => return Tag::Many(key),
+        };
+        Tag::Of(RequestKey { from, key }, part)
     }
 }
 
@@ -69,10 +76,7 @@ impl From<Tag> for PackedTag {
     fn from(tag: Tag) -> Self {
         match tag {
             Tag::Plain => Self::PLAIN,
-            Tag::Request(request) => Self::new(1, request.from, request.key),
-            Tag::Answer(request) => Self::new(2, request.from, request.key),
-            Tag::Cancel(request) => Self::new(3, request.from, request.key),
-            Tag::Notice(request) => Self::new(4, request.from, request.key),
+            Tag::Of(request, part) => Self::new(part as u64 + 1, request.from, request.key),
             Tag::Refusal => Self(5 << KIND),
             Tag::Many(bundle) => Self::new(6, Side::Client, bundle),
         }
@@ -93,7 +97,8 @@ mod tests {
             let key = Key::from_parts(index, generation);
             for from in Side::BOTH {
                 let request = RequestKey { from, key };
-                for tag in [Tag::Request(request), Tag::Answer(request), Tag::Cancel(request), Tag::Notice(request)] {
+                for part in [Part::Request, Part::Answer, Part::Cancel, Part::Notice] {
+                    let tag = Tag::Of(request, part);
                     assert_eq!(PackedTag::from(tag).read(), tag);
                 }
             }

@@ -8,7 +8,7 @@ use super::{
     Relay, Settled, TaskNews,
     exchange::{Exchange, Rare, TaskPart, Up},
     step::{Followup, Step},
-    tag::Tag,
+    tag::{Part, Tag},
 };
 use crate::{
     dialect::TaskForm,
@@ -110,9 +110,9 @@ impl Relay {
         exchange.id = id.clone();
         exchange.renamed = Some(id.clone());
         let own = RequestKey { from: request.from, key: table.insert(table.probe(&id).hash, exchange) };
-        self.with(now, own, |step| {
+        self.step(now, own, |step| {
             let write = |out: &mut Vec<u8>| write_cancel(&form, &id, &task, out);
-            if let Some(ticket) = step.core.write(own.from.other(), Tag::Request(own), write) {
+            if let Some(ticket) = step.core.write(own.from.other(), Tag::Of(own, Part::Request), write) {
                 step.exchange.up = Up::Queued(ticket);
             }
             // Its answer goes to no requester; it is remembered as long as that may come.

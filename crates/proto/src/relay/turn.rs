@@ -5,7 +5,7 @@ use super::{
     exchange::{Cancelling, Exchange, Up},
     link::Passed,
     step::Step,
-    tag::Tag,
+    tag::{Part, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -30,14 +30,14 @@ impl Relay {
         let Some(session) = session else { return true };
         if let Some((_, key)) = self.core.muted.iter().find(|(muted, _)| **muted == *session) {
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
-            self.with(now, RequestKey { from: Side::Client, key: *key }, |step| {
+            self.step(now, RequestKey { from: Side::Client, key: *key }, |step| {
                 step.report_late(id, LateKind::Progress);
                 step.note_alive();
             });
             return false;
         }
         if let Some(request) = self.open_prompt(session) {
-            self.with(now, request, |step| {
+            self.step(now, request, |step| {
                 step.exchange.rare().progress.note(now, None);
                 step.reset_response_clock();
                 step.mark_changed();
@@ -54,7 +54,7 @@ impl Relay {
             ex.is_waiting() && ex.session.as_deref() == Some(session) && methods.name(ex.method) == turn.permission
         };
         for key in self.tables[Side::Server].by_age(is_open) {
-            self.with(now, RequestKey { from: Side::Server, key }, |step| {
+            self.step(now, RequestKey { from: Side::Server, key }, |step| {
                 step.cancel_upstream(Cause::parent(root));
                 step.answer_cancelled();
                 step.report_decided();
@@ -82,7 +82,7 @@ impl Step<'_> {
         self.stop_clocks();
         self.report_decided();
         let urgent = self.exchange.up == Up::Sent;
-        Passed { tag: Tag::Cancel(self.request).into(), urgent, splice: None }
+        Passed { tag: Tag::Of(self.request, Part::Cancel), urgent, splice: None }
     }
 
     fn turn_limit(&self) -> core::time::Duration {
