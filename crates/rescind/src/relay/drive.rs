@@ -125,14 +125,13 @@ impl Drive {
     /// Runs until both sides have ended, and returns how.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LinkEnd> {
         loop {
-            let now = self.now();
+            let mut now = self.now();
             let mut moved = self.poll_signals(cx, now);
             moved |= self.admin.poll(now, &mut self.relay);
-            for side in Side::BOTH {
-                moved |= self.poll_input(cx, now, side);
-                // Write before the next read, so that an answer does not wait for later input.
-                moved |= self.poll_output(cx, now, side.other());
-                moved |= self.poll_output(cx, now, side);
+            if self.poll_sides(cx, now) {
+                // Mostly there is no more: then the rest is done once, and not once for each look.
+                now = self.now();
+                moved |= self.poll_sides(cx, now);
             }
             self.handle_events(now);
             loop {
@@ -243,7 +242,19 @@ impl Drive {
         }
     }
 
-    /// Reads from one side once, if the machine wants input.
+    /// Reads and writes each side once.
+    fn poll_sides(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut moved = false;
+        for side in Side::BOTH {
+            moved |= self.poll_input(cx, now, side);
+            // Written before the next read: an answer must not wait for what comes after it.
+            moved |= self.poll_output(cx, now, side.other());
+            moved |= self.poll_output(cx, now, side);
+        }
+        moved
+    }
+
+    /// Reads one side once, if it is wanted.
     fn poll_input(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         if !self.relay.wants_input(side) || self.observer.poll_ready(cx).is_pending() {
             return false;
