@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-use rescind::relay::{Link, LinkEnd, LinkError, LogLevel, run};
-use rescind_proto::relay::{End, RelayConfig};
 use crate::shim::{
     PROGRAM,
     words::{notification, request},
 };
+use rescind::relay::{Link, LinkEnd, LinkError, LogLevel, run};
+use rescind_proto::relay::{End, RelayConfig};
 
 /// A link whose sides are given up soon, and the client's ends of it.
 fn link(command: &[&str]) -> (JoinHandle<Result<LinkEnd, LinkError>>, File, File) {

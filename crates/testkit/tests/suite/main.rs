@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod circles;
 mod layers;
+mod names;
 mod pages;
 mod purity;
 mod source;
