@@ -281,7 +281,7 @@ impl Relay {
     /// Settled requests of `side` that are still remembered.
     #[must_use]
     pub fn remembered(&self, side: Side) -> usize {
-        self.tables[side].remembered()
+        self.tables[side].retired()
     }
 
     /// The rules that `side` broke until now, by number, whether or not each was emitted as an event

@@ -3,7 +3,7 @@
 //! What only a relay needs stands here: the ids that requests have on the other side, where those differ, and the ids
 //! that must not be used there again.
 
-use core::time::Duration;
+use core::{ops::Deref, time::Duration};
 
 use hashbrown::HashTable;
 
@@ -107,6 +107,16 @@ impl Entry for Exchange {
     }
 }
 
+/// What is asked of every table is asked of this one. It is changed by its own functions alone: they count.
+impl Deref for Exchanges {
+    type Target = Table<Exchange>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.table
+    }
+}
+
 impl Exchanges {
     /// Settled requests are remembered as D8 says, `most` of them and as long as `least` and `longest`.
     pub(super) const fn new(seed: Seed, most: usize, (least, longest): (Duration, Duration)) -> Self {
@@ -121,17 +131,6 @@ impl Exchanges {
         }
     }
 
-    /// Requests in flight.
-    #[inline]
-    pub(super) fn live(&self) -> usize {
-        self.table.live()
-    }
-
-    /// Settled requests that are remembered.
-    pub(super) fn remembered(&self) -> usize {
-        self.table.retired()
-    }
-
     /// Bytes that the ids, tokens and sessions of all exchanges own.
     pub(super) const fn kept(&self) -> usize {
         self.kept
@@ -141,16 +140,6 @@ impl Exchanges {
     pub(super) fn held(&self) -> usize {
         let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
         self.table.held() + self.kept + self.upstream.renamed.held() + self.upstream.spent.allocation_size() + boxes
-    }
-
-    /// The request in flight, if it is the only one.
-    pub(super) fn only_live(&self) -> Option<Key> {
-        self.table.only_live()
-    }
-
-    #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&Exchange> {
-        self.table.get(key)
     }
 
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
@@ -166,11 +155,6 @@ impl Exchanges {
     /// Forgets of every exchange that it waits among the changes.
     pub(super) fn clear_changed(&mut self) {
         self.table.iter_mut().for_each(|exchange| exchange.changed = false);
-    }
-
-    /// All exchanges, in the order of their places.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Exchange)> {
-        self.table.iter()
     }
 
     /// Keys of the exchanges that `wanted` chooses, oldest first.
@@ -317,11 +301,6 @@ impl Exchanges {
         table.prune(Ring::Abandoned, now, &self.abandoned, &mut forget);
     }
 
-    /// When the oldest tombstone was laid.
-    pub(super) fn oldest(&self) -> Option<Instant> {
-        self.table.oldest()
-    }
-
     /// Entries of every collection that must be empty once nothing is in flight or remembered.
     pub(super) fn residue(&self) -> usize {
         self.table.residue() + self.upstream.renamed.len()
@@ -332,16 +311,6 @@ impl Exchanges {
         use core::hash::Hash;
         let Upstream { next_own, spent, spent_lost, highest, .. } = &self.upstream;
         (next_own, spent.len(), spent_lost, highest).hash(state);
-    }
-
-    /// Tombstones, for the state hash.
-    pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
-        self.table.tombstones()
-    }
-
-    /// Panics where counts, rings and entries do not agree.
-    pub(super) fn check(&self) {
-        self.table.check(Exchange::is_live);
     }
 }
 

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Relay,
-    exchange::{Down, TaskPart, Up},
+    exchange::{Down, Exchange, TaskPart, Up},
 };
 use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant};
 
@@ -52,7 +52,7 @@ impl Relay {
                 self.core.asked[side.other()].holders(),
                 "invariant 6: a clock stands still for nothing"
             );
-            table.check();
+            table.check(Exchange::is_live);
             assert!(
                 self.early_cancels[side].len() <= self.core.config.early_cancels[side].most,
                 "invariant 8: too many early cancels"
