@@ -231,7 +231,7 @@ impl<T> Outbox<T> {
         T: core::hash::Hash,
     {
         use core::hash::Hash;
-        (self.begun, self.begun_urgent).hash(state);
+        (self.begun, self.begun > 0 && self.begun_urgent).hash(state);
         self.urgent.hash_state(state);
         self.ordered.hash_state(state);
     }
@@ -252,6 +252,8 @@ pub(crate) const SLACK: usize = 10 * KEEP;
 
 #[cfg(test)]
 mod tests {
+    use rescind_testkit::tamper::every_change_shows;
+
     use super::*;
 
     fn push(outbox: &mut Outbox<&'static str>, text: &'static str) -> Ticket {
@@ -352,5 +354,63 @@ mod tests {
         let (wire, tags) = drain(&mut outbox, 1000);
         assert_eq!(wire.len(), OWN + 2);
         assert_eq!(tags, vec!["a", big, "b"]);
+    }
+
+    /// What waits: a text, its tag and how it is queued. Of the first so many bytes have left.
+    fn waiting(begun: usize, frames: &[(&str, &'static str, How)]) -> Outbox<&'static str> {
+        let mut outbox = Outbox::new(Seeded::default());
+        for (text, tag, how) in frames {
+            let is_first = outbox.is_empty();
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(text.as_bytes());
+            match how {
+                How::Ordered => outbox.push(*tag, write),
+                How::Urgent => outbox.push_urgent(*tag, write),
+                How::Owned => outbox.push_owned(*tag, text.repeat(OWN).into_bytes()),
+            };
+            outbox.written(if is_first { begun } else { 0 }, |_, _| ());
+        }
+        outbox
+    }
+
+    enum How {
+        Ordered,
+        Urgent,
+        Owned,
+    }
+
+    #[test]
+    fn every_change_of_what_waits_shows_in_the_hash() {
+        use How::{Ordered, Owned, Urgent};
+        let start = waiting(1, &[("aa", "a", Ordered), ("bb", "b", Urgent), ("c", "c", Owned)]);
+        every_change_shows(
+            &start,
+            Outbox::hash_state,
+            &[
+                ("how much has left", |outbox| {
+                    *outbox = waiting(0, &[("aa", "a", Ordered), ("bb", "b", Urgent), ("c", "c", Owned)]);
+                }),
+                ("which frame has begun to leave", |outbox| {
+                    *outbox = waiting(1, &[("bb", "b", Urgent), ("aa", "a", Ordered), ("c", "c", Owned)]);
+                }),
+                ("which frames may pass others", |outbox| {
+                    *outbox = waiting(1, &[("bb", "b", Ordered), ("aa", "a", Ordered), ("c", "c", Owned)]);
+                }),
+                ("a frame", |outbox| {
+                    *outbox = waiting(1, &[("ab", "a", Ordered), ("bb", "b", Urgent), ("c", "c", Owned)]);
+                }),
+                ("its tag", |outbox| {
+                    *outbox = waiting(1, &[("aa", "x", Ordered), ("bb", "b", Urgent), ("c", "c", Owned)]);
+                }),
+                ("an urgent frame", |outbox| {
+                    *outbox = waiting(1, &[("aa", "a", Ordered), ("bx", "b", Urgent), ("c", "c", Owned)]);
+                }),
+                ("a frame that is kept apart", |outbox| {
+                    *outbox = waiting(1, &[("aa", "a", Ordered), ("bb", "b", Urgent), ("x", "c", Owned)]);
+                }),
+                ("the tag of one that is kept apart", |outbox| {
+                    *outbox = waiting(1, &[("aa", "a", Ordered), ("bb", "b", Urgent), ("c", "x", Owned)]);
+                }),
+            ],
+        );
     }
 }

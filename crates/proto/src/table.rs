@@ -402,6 +402,8 @@ impl<E: Entry> Table<E> {
 mod tests {
     use core::time::Duration;
 
+    use rescind_testkit::tamper::every_check_can_fail;
+
     use super::*;
 
     const BOUNDS: Bounds =
@@ -505,5 +507,26 @@ mod tests {
             table.remove(key, ring);
         });
         assert_eq!((table.residue(), table.rings.live_places), (0, 0));
+    }
+
+    #[test]
+    fn every_check_of_a_table_can_fail() {
+        let mut sound = Table::new(Seed::new(1));
+        let keys = [0, 1, 2].map(|id| insert(&mut sound, id));
+        retire(&mut sound, keys[0], 0, Ring::Over);
+        retire(&mut sound, keys[1], 0, Ring::Abandoned);
+        let check = |table: &Table<Numbered>| table.check(|entry| entry.ring.is_none());
+        every_check_can_fail(
+            &sound,
+            check,
+            include_str!("table.rs"),
+            &[
+                ("the count is off", |table| _ = table.slab.insert(Numbered { id: 3, token: None, ring: None })),
+                ("the count is off", |table| table.rings.live_places = 0),
+                ("in no ring", |table| table.rings.over.queue[0].key = table.by_id(&2).expect("it is in flight")),
+                ("in the index twice", |table| (0..9).for_each(|_| table.ids.insert(0, 0))),
+                ("a token of nobody", |table| table.tokens.insert(0, 0)),
+            ],
+        );
     }
 }

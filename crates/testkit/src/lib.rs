@@ -7,3 +7,4 @@ pub mod monitor_rig;
 pub mod puppet;
 pub mod relay_rig;
 pub mod sim;
+pub mod tamper;

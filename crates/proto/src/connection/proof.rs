@@ -1,5 +1,8 @@
 //! For those who check the machine: its invariants, and a canonical hash of its state.
 
+#[cfg(test)]
+mod tests;
+
 use core::hash::{Hash, Hasher};
 
 use super::{Connection, Item, Singles, Timer};
@@ -77,7 +80,7 @@ impl Connection {
                 earliest >= call.armed.at || self.asked.has_parked(key),
                 "invariant 6: nothing is armed for {id}, which is due"
             );
-            assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: {id} cannot be found");
+            assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: our request {id} cannot be found");
             if let Some(parent) = call.parent() {
                 let parent = self.incoming.get(parent);
                 assert!(
@@ -87,12 +90,12 @@ impl Connection {
             }
         }
         assert_eq!(waiting, self.outgoing.waiting(), "invariant 8: the count of waiting callers is off");
-        assert_eq!(tombstones, self.outgoing.tombstones(), "invariant 8: the count of ghosts is off");
-        assert_eq!(tombstones, self.outgoing.retired().count(), "invariant 6: a ghost is in no queue");
+        assert_eq!(tombstones, self.outgoing.tombstones(), "invariant 8: the count of tombstones is off");
+        assert_eq!(tombstones, self.outgoing.retired().count(), "invariant 6: a tombstone is in no queue");
         assert_eq!(tokens, self.outgoing.tokens(), "invariant 6: a token leads nowhere");
         assert!(waiting <= self.config.max_in_flight, "invariant 8: too many in flight");
         let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.is_settled()).count();
-        assert_eq!(questions, self.asking.holders(), "invariant 6: a clock stands still for nothing");
+        assert_eq!(questions, self.asking.holders(), "invariant 6: the peer's deadlines stand still for nothing");
     }
 
     fn check_incoming(&self) {
@@ -105,7 +108,7 @@ impl Connection {
             were_suspended += usize::from(request.runs() && request.suspension != Suspension::Never);
             if !request.replaced {
                 indexed += 1;
-                assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} cannot be found");
+                assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} of the peer cannot be found");
             }
             if request.cancelled_by_peer() && request.is_silent() {
                 assert!(
@@ -132,14 +135,15 @@ impl Connection {
                 assert!(self.outbox.holds(ticket), "invariant 4: {id:?} waits for an answer that is not queued");
             }
         }
-        assert_eq!((running, queued), (self.incoming.running(), self.incoming.queued()), "invariant 8: a count is off");
+        let counted = (self.incoming.running(), self.incoming.queued());
+        assert_eq!((running, queued), counted, "invariant 8: the count of handlers is off");
         assert_eq!(indexed, self.incoming.indexed(), "invariant 6: an id leads nowhere");
         let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
-        assert_eq!(questions, self.asked.holders(), "invariant 6: a clock stands still for nothing");
+        assert_eq!(questions, self.asked.holders(), "invariant 6: our clocks stand still for nothing");
         let waits = |request: &Incoming| request.runs() && (request.child.is_some() || request.is_suspended());
         let asking = self.incoming.iter().filter(|(_, request)| waits(request)).count();
         let counted = (self.incoming.asking(), self.incoming.suspended());
-        assert_eq!((asking, suspended), counted, "invariant 8: a count is off");
+        assert_eq!((asking, suspended), counted, "invariant 8: the count of handlers that wait for the peer is off");
         let most = self.config.max_running.saturating_add(self.config.max_queued);
         assert!(running - were_suspended + queued <= most, "invariant 8: too many requests wait");
     }
@@ -156,9 +160,12 @@ impl Connection {
             }
         }
         for (_, since) in self.outgoing.retired() {
-            assert!(self.armed.tombstones.at <= since + longest, "invariant 6: a ghost is never forgotten");
+            assert!(
+                self.armed.tombstones.at <= since + longest,
+                "invariant 6: a cancelled request of ours is never forgotten"
+            );
         }
-        assert!(self.early_cancels.len() <= self.config.max_early_cancels, "invariant 8: too many held cancels");
+        assert!(self.early_cancels.len() <= self.config.max_early_cancels, "invariant 8: too many early cancels");
         assert!(
             self.outbox.held() <= self.outbox.most_held(),
             "invariant 8: {} bytes are held for a backlog of {}",
@@ -195,7 +202,7 @@ impl Connection {
                 Timer::Debt => Some(debt),
                 Timer::Drain => Some(drain),
             };
-            assert_eq!(armed.map(|armed| armed.at), Some(at), "invariant 6: {timer:?} is armed for nothing");
+            assert_eq!(armed.map(|armed| armed.at), Some(at), "invariant 6: {timer:?} is due at another time");
         }
     }
 

@@ -244,11 +244,11 @@ impl Negotiation {
         }
     }
 
-    /// Feeds what distinguishes two eras into a hasher.
+    /// Feeds what has been learnt into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        (self.settled.map(|dialect| dialect.name), self.handshake, self.declared, self.closing).hash(state);
-        (self.spelling.client.map(|form| form.id), self.spelling.server.map(|form| form.id)).hash(state);
+        let Self { pinned: _, settled, handshake, declared, tasks, spelling, closing } = self;
+        (settled.map(|dialect| dialect.name), handshake, declared, tasks, spelling, closing).hash(state);
     }
 }
 

@@ -307,13 +307,42 @@ impl Exchanges {
     }
 
     /// Feeds what decides which ids are given out next into a hasher.
+    #[expect(clippy::disallowed_methods, reason = "a sum is the same in any order")]
     pub(super) fn hash_names(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        let Upstream { next_own, spent, spent_lost, highest, .. } = &self.upstream;
-        (next_own, spent.len(), spent_lost, highest).hash(state);
+        let Upstream { renamed: _, spent, spent_lost, highest, next_own } = &self.upstream;
+        let spent = spent.iter().fold(spent.len() as u64, |all, hash| all.wrapping_add(*hash));
+        (spent, spent_lost, highest, next_own).hash(state);
     }
 }
 
 fn is_numeric_string(id: &RequestId) -> bool {
     id.is_string() && id.loose().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use rescind_testkit::tamper::every_change_shows;
+
+    use super::*;
+
+    #[test]
+    fn every_change_of_which_ids_are_new_shows_in_the_hash() {
+        let mut start = Exchanges::new(Seed::new(0), 0, (Duration::ZERO, Duration::ZERO));
+        start.upstream.spend(1);
+        every_change_shows(
+            &start,
+            Exchanges::hash_names,
+            &[
+                ("the next of ours", |exchanges| _ = exchanges.own_id(&RequestId::integer(1))),
+                ("how many are spent", |exchanges| exchanges.upstream.spend(2)),
+                ("which one is spent", |exchanges| {
+                    exchanges.upstream.spent.clear();
+                    exchanges.upstream.spend(2);
+                }),
+                ("that more are spent than are known", |exchanges| exchanges.upstream.spent_lost = true),
+                ("the highest", |exchanges| exchanges.upstream.highest = 1),
+            ],
+        );
+    }
 }

@@ -1,5 +1,8 @@
 //! For those who check the machine: its invariants, and a canonical hash of its state.
 
+#[cfg(test)]
+mod tests;
+
 use core::hash::{Hash, Hasher};
 
 use super::{

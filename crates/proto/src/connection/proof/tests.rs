@@ -1,0 +1,410 @@
+use core::time::Duration;
+
+use rescind_testkit::tamper::{every_change_shows, every_check_can_fail};
+
+use super::*;
+use crate::{
+    bug::SeededBug,
+    cause::{Cause, CauseCode},
+    connection::{
+        CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply, Tag,
+        turn::{Turns, What},
+    },
+    dialect::{lsp, mcp},
+    frame::Params,
+    framing::Framing,
+    id::{IncomingId, RequestId},
+    incoming::{Delivery, Grace, Stop},
+    outbox::{Outbox, Ticket},
+    outgoing::{Cancelling, Outgoing, ParentLink, Part, Standing},
+    side::Side,
+    slab::{Key, Slab},
+    timer_queue::TimerKey,
+    tombstones::SettledAs,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Requests of the client, by id: one that is served with a request of ours, a question to a person, one that was
+/// cancelled and is stopping, one that waits for a slot, one whose answer waits, one that is over, one with the
+/// last slot, one of a batch that waits, too, one that waits before that.
+const SERVED: i64 = 1;
+const QUESTION: i64 = 2;
+const STOPPING: i64 = 3;
+const WAITING: i64 = 4;
+const ANSWERING: i64 = 5;
+const OVER: i64 = 6;
+const BUSY: i64 = 7;
+const BATCHED: i64 = 8;
+const NEXT: i64 = 9;
+
+/// Requests of ours, by id: one in flight, with a token and clocks; one that serves a request of the client; one that
+/// was cancelled; one that was cancelled and whose caller waits all the same; one that is not written yet.
+const OPEN: i64 = 1;
+const CHILD: i64 = 2;
+const CANCELLED: i64 = 3;
+const PATIENT: i64 = 4;
+const UNSENT: i64 = 5;
+
+/// A server at work, and a cancel that is held: between them its requests show what the checks look at.
+fn at_work() -> Connection {
+    let settings = ConnectionConfig::new(Side::Server);
+    let mut connection =
+        Connection::new(ConnectionConfig { dialect: Some(&mcp::REVISION_2025_03_26), max_running: 3, ..settings });
+    let machine = &mut connection;
+    let end = |machine: &mut Connection, id| {
+        receive(machine, &format!(r#""id":{id},"method":"work""#));
+        machine.ended(now(), IncomingKey(incoming(machine, id)), HandlerEnd::Returned(Reply::Result(b"{}")));
+    };
+    end(machine, OVER);
+    write(machine);
+    ask(machine, br#"{"_meta":{"progressToken":"t"}}"#, None);
+    for id in [SERVED, STOPPING] {
+        receive(machine, &format!(r#""id":{id},"method":"work""#));
+    }
+    receive(machine, &format!(r#""id":{QUESTION},"method":"elicitation/create""#));
+    receive(machine, r#""method":"notifications/cancelled","params":{"requestId":3}"#);
+    receive(machine, r#""method":"notifications/cancelled","params":{"requestId":99}"#);
+    ask(machine, b"", Some(SERVED));
+    let [cancelled, patient] = [(); 2].map(|()| ask(machine, b"", None));
+    write(machine);
+    machine.cancel(now(), cancelled, Cause::new(CauseCode::Caller));
+    machine.cancel_and_wait(now(), patient, Cause::new(CauseCode::Caller), SECOND);
+    write(machine);
+    end(machine, ANSWERING);
+    for id in [BUSY, WAITING, NEXT] {
+        receive(machine, &format!(r#""id":{id},"method":"work""#));
+    }
+    let batch = format!("[{{\"jsonrpc\":\"2.0\",\"id\":{BATCHED},\"method\":\"work\"}}]\n");
+    machine.handle_input(now(), batch.as_bytes());
+    ask(machine, b"", None);
+    theirs(machine, SERVED).rare();
+    turn(machine, b"0", What::Prompt);
+    machine.events.push_back(Item::Start(incoming(machine, SERVED)));
+    connection
+}
+
+fn now() -> Instant {
+    Instant::ORIGIN + 10 * SECOND
+}
+
+fn receive(machine: &mut Connection, members: &str) {
+    machine.handle_input(now(), format!("{{\"jsonrpc\":\"2.0\",{members}}}\n").as_bytes());
+    while machine.poll_event().is_some() {}
+}
+
+fn write(machine: &mut Connection) {
+    while !machine.pending().is_empty() {
+        machine.handle_written(now(), machine.pending().len());
+    }
+}
+
+fn ask(machine: &mut Connection, params: &[u8], parent: Option<i64>) -> OutgoingKey {
+    let parent = parent.map(|id| IncomingKey(incoming(machine, id)));
+    machine.request(now(), "ask", params, &CallOptions { parent, ..CallOptions::default() }).expect("it is made")
+}
+
+fn incoming(machine: &Connection, id: i64) -> Key {
+    machine.incoming.by_id(&RequestId::integer(id)).expect("it is in flight")
+}
+
+fn outgoing(machine: &Connection, id: i64) -> Key {
+    machine.outgoing.by_id(id).expect("it is in flight")
+}
+
+/// The request of the client with this id.
+fn theirs(machine: &mut Connection, id: i64) -> &mut Incoming {
+    let key = incoming(machine, id);
+    machine.incoming.get_mut(key).expect("it is in flight")
+}
+
+/// The request of ours with this id.
+fn ours(machine: &mut Connection, id: i64) -> &mut Outgoing {
+    let key = outgoing(machine, id);
+    machine.outgoing.get_mut(key).expect("it is in flight")
+}
+
+fn cancel(machine: &mut Connection, id: i64) -> &mut Cancelling {
+    ours(machine, id).cancel.as_mut().expect("it was cancelled")
+}
+
+/// A ticket of no frame that waits.
+fn void(machine: &Connection) -> Ticket {
+    machine.outbox.upcoming(false)
+}
+
+#[test]
+fn every_check_of_a_connection_can_fail() {
+    every_check_can_fail(
+        &at_work(),
+        Connection::check_invariants,
+        include_str!("../proof.rs"),
+        &[
+            ("was broken", |machine| machine.note(3, true)),
+            ("is ahead of the request", |machine| {
+                ours(machine, CANCELLED).frame = void(machine);
+            }),
+            ("is ahead of the request", |machine| {
+                let ticket = void(machine);
+                ours(machine, CANCELLED).frame = ticket;
+                let cancel = cancel(machine, CANCELLED);
+                (cancel.frame, cancel.receipt.written) = (Some(ticket), None);
+            }),
+            ("which was withdrawn", |machine| cancel(machine, CANCELLED).receipt.outcome = Outcome::NeverSent),
+            ("its receipt is final", |machine| cancel(machine, CANCELLED).receipt.outcome = Outcome::Unknown),
+            ("is settled and still there", |machine| ours(machine, CANCELLED).cancel = None),
+            ("which is settled", |machine| ours(machine, CANCELLED).armed = ours(machine, OPEN).armed),
+            ("nothing is armed for", |machine| ours(machine, OPEN).armed = TimerKey::NOT),
+            ("our request", |machine| ours(machine, OPEN).id = 77),
+            ("outlives the request it serves", |machine| {
+                let key = incoming(machine, SERVED);
+                machine.incoming.set_work(key, Work::Dropping);
+            }),
+            ("the count of waiting callers", |machine| {
+                let patient = ours(machine, PATIENT);
+                (patient.standing, patient.armed) = (Standing::Settled, TimerKey::NOT);
+            }),
+            ("the count of tombstones", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
+            ("a tombstone is in no queue", |machine| _ = machine.outgoing.expired(now() + 10_000 * SECOND)),
+            ("a token leads nowhere", |machine| ours(machine, OPEN).token = None),
+            ("too many in flight", |machine| machine.config.max_in_flight = 0),
+            ("the peer's deadlines stand still", |machine| machine.asking.hold(now())),
+            ("the peer's deadlines stand still", |machine| ours(machine, OPEN).is_question = true),
+            ("of the peer cannot be found", |machine| theirs(machine, SERVED).id = IncomingId(RequestId::integer(77))),
+            ("is to be answered", |machine| theirs(machine, STOPPING).response = ResponseState::Nothing),
+            ("is over and still there", |machine| theirs(machine, STOPPING).work = Work::Ended),
+            ("no timer ends the grace", |machine| theirs(machine, STOPPING).armed = TimerKey::NOT),
+            ("nobody knows who stopped", |machine| theirs(machine, STOPPING).stop = None),
+            ("no timer for the deadline", |machine| theirs(machine, SERVED).limit = now()),
+            ("waits for an answer that is not queued", |machine| {
+                theirs(machine, ANSWERING).response = ResponseState::Answering(void(machine));
+            }),
+            ("the count of handlers is off", |machine| theirs(machine, QUESTION).work = Work::Ended),
+            ("an id leads nowhere", |machine| theirs(machine, SERVED).replaced = true),
+            ("our clocks stand still", |machine| machine.asked.hold(now())),
+            ("our clocks stand still", |machine| theirs(machine, QUESTION).is_open_question = false),
+            ("the count of handlers that wait", |machine| theirs(machine, SERVED).child = None),
+            ("the count of handlers that wait", |machine| theirs(machine, QUESTION).suspension = Suspension::Waits),
+            ("too many requests wait", |machine| (machine.config.max_running, machine.config.max_queued) = (1, 0)),
+            ("too much is remembered", |machine| machine.config.remembered = 0),
+            ("too much is remembered", |machine| {
+                core::mem::swap(&mut machine.remembered, &mut machine.spent_tokens);
+                machine.config.remembered = 0;
+            }),
+            ("a tombstone is never forgotten", |machine| machine.armed.tombstones = TimerKey::NOT),
+            ("a tombstone is never forgotten", |machine| {
+                core::mem::swap(&mut machine.remembered, &mut machine.spent_tokens);
+                machine.armed.tombstones = TimerKey::NOT;
+            }),
+            ("a cancelled request of ours is never forgotten", |machine| {
+                machine.remembered = machine.spent_tokens.clone();
+                machine.armed.tombstones = TimerKey::NOT;
+            }),
+            ("too many early cancels", |machine| machine.config.max_early_cancels = 0),
+            ("bytes are held for a backlog", |machine| {
+                machine.config.bug = Some(SeededBug::KeptWithdrawn);
+                let mut outbox = Outbox::new(machine.config.seeded());
+                let ticket = outbox.push(Tag::Plain, |out| out.resize(4 << 20, 0));
+                outbox.withdraw(ticket);
+                let key = incoming(machine, ANSWERING);
+                machine.incoming.remove(key);
+                [UNSENT, OPEN, CHILD, PATIENT, CANCELLED].into_iter().for_each(|id| forget(machine, id));
+                machine.outbox = outbox;
+            }),
+            ("a cancel is held for ever", |machine| machine.armed.early_cancels = TimerKey::NOT),
+            ("a turn outlives its request", |machine| {
+                let key = incoming(machine, SERVED);
+                (0..100).for_each(|_| machine.turns.add(b"\"s\"".as_slice().into(), What::Prompt, key));
+            }),
+            ("a debt is left of nothing", |machine| {
+                let key = incoming(machine, ANSWERING);
+                machine.incoming.remove(key);
+                forget(machine, UNSENT);
+                machine.batches = Slab::new();
+                machine.outbox.clear(|_| ());
+            }),
+            ("a timer is armed for nothing", |machine| _ = machine.timers.arm(now(), Timer::Drain)),
+            ("is due at another time", |machine| {
+                let (key, armed) = (outgoing(machine, OPEN), ours(machine, OPEN).armed);
+                machine.timers.disarm(armed);
+                machine.timers.arm(now(), Timer::Call(key));
+            }),
+            ("is due at another time", |machine| {
+                let (key, armed) = (incoming(machine, STOPPING), theirs(machine, STOPPING).armed);
+                machine.timers.disarm(armed);
+                machine.timers.arm(now(), Timer::Work(key));
+            }),
+            ("is due at another time", |machine| move_timer(machine, |armed| armed.early_cancels, Timer::EarlyCancels)),
+            ("is due at another time", |machine| move_timer(machine, |armed| armed.tombstones, Timer::Tombstones)),
+            ("is due at another time", |machine| {
+                machine.armed.debt = machine.timers.arm(now(), Timer::Debt);
+                move_timer(machine, |armed| armed.debt, Timer::Debt);
+            }),
+            ("is due at another time", |machine| {
+                machine.armed.drain = machine.timers.arm(now(), Timer::Drain);
+                move_timer(machine, |armed| armed.drain, Timer::Drain);
+            }),
+        ],
+    );
+}
+
+/// Arms a timer of which there is one a second later than the machine believes.
+fn move_timer(machine: &mut Connection, which: fn(&Singles) -> TimerKey, timer: Timer) {
+    let armed = which(&machine.armed);
+    assert!(armed.is_armed(), "there is one to move");
+    machine.timers.disarm(armed);
+    machine.timers.arm(armed.at + SECOND, timer);
+}
+
+/// Takes a request of ours out of the table.
+fn forget(machine: &mut Connection, id: i64) {
+    let key = outgoing(machine, id);
+    machine.outgoing.settle(key);
+    machine.outgoing.remove(key);
+}
+
+#[test]
+fn every_change_of_a_connection_shows_in_its_hash() {
+    every_change_shows(
+        &at_work(),
+        |machine, digest| machine.hash_state(now(), digest),
+        &[
+            ("how far the handshake is", |machine| machine.negotiation.saw_initialize(Framing::Line, None)),
+            ("the end of the input", |machine| machine.phase.input_ended = true),
+            ("that nothing can be written", |machine| machine.phase.write_closed = true),
+            ("that it shuts down", |machine| machine.phase.shutting_down = true),
+            ("that it has closed", |machine| machine.phase.closed = true),
+            ("what the peer is owed", |machine| machine.owed += 1),
+            ("the next id", |machine| _ = machine.outgoing.take_id()),
+            ("events that wait", |machine| machine.tell(ConnectionEvent::Closed)),
+            ("half a message", |machine| {
+                assert!(machine.decoder.as_mut().is_some_and(|decoder| decoder.decode(&mut &b"{"[..]).is_none()));
+            }),
+            ("what waits to be written", |machine| _ = machine.outbox.push(Tag::Plain, |out| out.push(0))),
+            ("that a frame has begun to leave", |machine| machine.outbox.written(1, |_, _| ())),
+            ("when the peer is given up", |machine| machine.armed.debt = ours(machine, OPEN).armed),
+            ("when the time to finish ends", |machine| machine.armed.drain = ours(machine, OPEN).armed),
+            ("what is remembered", |machine| {
+                machine.remembered.remember(now(), RequestId::integer(77), SettledAs::Answered);
+            }),
+            ("how it was settled", |machine| {
+                machine.remembered.remember(now(), RequestId::integer(OVER), SettledAs::Silenced);
+            }),
+            ("since when it is remembered", |machine| {
+                machine.remembered = machine.spent_tokens.clone();
+                machine.remembered.remember(Instant::ORIGIN, RequestId::integer(OVER), SettledAs::Answered);
+            }),
+            ("a token that is spent", |machine| {
+                machine.spent_tokens.remember(now(), RequestId::integer(77), SettledAs::Answered);
+            }),
+            ("which cancel is held", |machine| {
+                machine.early_cancels.claim(&RequestId::integer(99));
+                machine.early_cancels.hold(now(), RequestId::integer(98), None);
+            }),
+            ("how long it is held", |machine| {
+                machine.early_cancels.claim(&RequestId::integer(99));
+                machine.early_cancels.hold(now() + SECOND, RequestId::integer(99), None);
+            }),
+            ("that our clocks stand still", |machine| machine.asked.hold(now())),
+            ("that the peer's deadlines stand still", |machine| machine.asking.hold(now())),
+            ("the id of ours", |machine| ours(machine, UNSENT).id = 77),
+            ("the dialect of ours", |machine| ours(machine, OPEN).dialect = &lsp::LSP),
+            ("the method of ours", |machine| ours(machine, OPEN).method = machine.methods.intern("other")),
+            ("what ours is to the machine", |machine| ours(machine, OPEN).part = Part::Handshake),
+            ("that ours is settled", |machine| ours(machine, OPEN).standing = Standing::Settled),
+            ("that ours cannot be cancelled", |machine| ours(machine, OPEN).uncancellable = true),
+            ("that ours has begun to leave", |machine| ours(machine, OPEN).frame = void(machine)),
+            ("the token of ours", |machine| ours(machine, OPEN).token = Some(Box::new(RequestId::integer(77)))),
+            ("that ours has a token", |machine| ours(machine, OPEN).token = None),
+            ("which request ours serves", |machine| {
+                let parent = incoming(machine, STOPPING);
+                ours(machine, CHILD).kin = Some(Box::new(ParentLink { parent, older: None, newer: None }));
+            }),
+            ("that ours serves a request", |machine| ours(machine, CHILD).kin = None),
+            ("the response clock of ours", |machine| ours(machine, OPEN).clocks.response = now()),
+            ("whether ours has a response clock", |machine| ours(machine, OPEN).clocks.response = NEVER),
+            ("the total clock of ours", |machine| ours(machine, OPEN).clocks.total = now()),
+            ("whether ours has a total clock", |machine| ours(machine, OPEN).clocks.total = NEVER),
+            ("who cancelled ours", |machine| cancel(machine, PATIENT).receipt.cause.code = CauseCode::Policy),
+            ("what came of the cancel of ours", |machine| cancel(machine, PATIENT).receipt.outcome = Outcome::Unknown),
+            ("that the cancel of ours waits", |machine| cancel(machine, PATIENT).frame = Some(void(machine))),
+            ("how long its caller waits", |machine| cancel(machine, PATIENT).wait = now()),
+            ("that its caller waits", |machine| cancel(machine, PATIENT).wait = NEVER),
+            ("that ours was cancelled", |machine| ours(machine, PATIENT).cancel = None),
+            ("that ours is over", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
+            ("since when ours is over", |machine| {
+                let key = outgoing(machine, CANCELLED);
+                machine.outgoing.expired(now() + 10_000 * SECOND);
+                ours(machine, CANCELLED).standing = Standing::Settled;
+                machine.outgoing.retire(Instant::ORIGIN, key);
+            }),
+            ("the id of theirs", |machine| theirs(machine, ANSWERING).id = IncomingId(RequestId::integer(55))),
+            ("whether an id of theirs is a text", |machine| {
+                theirs(machine, SERVED).id = IncomingId(RequestId::string("1"))
+            }),
+            ("the dialect of theirs", |machine| theirs(machine, SERVED).dialect = &lsp::LSP),
+            ("the method of theirs", |machine| theirs(machine, SERVED).method = machine.methods.intern("other")),
+            ("that the id of theirs was used again", |machine| theirs(machine, SERVED).replaced = true),
+            ("that theirs is shielded", |machine| theirs(machine, SERVED).shielded = true),
+            ("that theirs is suspended", |machine| theirs(machine, SERVED).suspension = Suspension::Waits),
+            ("what its handler does", |machine| theirs(machine, SERVED).work = Work::Dropping),
+            ("what theirs was told", |machine| theirs(machine, SERVED).response = ResponseState::Silence),
+            ("how long its handler may take to stop", |machine| theirs(machine, SERVED).rare().grace = Grace::Never),
+            ("a frame for theirs that waits", |machine| {
+                let ResponseState::Answering(ticket) = theirs(machine, ANSWERING).response else {
+                    panic!("it is answering")
+                };
+                theirs(machine, SERVED).rare().frames.push_back(ticket);
+            }),
+            ("who wants to know of its answer", |machine| theirs(machine, SERVED).rare().delivery = Delivery::Watched),
+            ("when its handler is dropped", |machine| theirs(machine, STOPPING).work = Work::Stopping(now())),
+            ("whether its handler is dropped", |machine| theirs(machine, STOPPING).work = Work::Stopping(NEVER)),
+            ("the deadline of theirs", |machine| theirs(machine, SERVED).deadline = now()),
+            ("our limit for theirs", |machine| theirs(machine, SERVED).limit = now()),
+            ("who stopped theirs", |machine| stop(machine).cause.code = CauseCode::Policy),
+            ("that the peer stopped it", |machine| stop(machine).by_peer = false),
+            ("that its handler was shielded", |machine| stop(machine).refused = true),
+            ("that theirs was stopped", |machine| theirs(machine, STOPPING).stop = None),
+            ("the params of one that waits", |machine| {
+                let key = incoming(machine, WAITING);
+                let params = Params { raw: Some(b"{}"), ..Params::default() };
+                machine.incoming.set_work(key, Work::Waiting(Payload::new("work", &params)));
+            }),
+            ("the order of those that wait", |machine| {
+                let (first, second) = (incoming(machine, WAITING), incoming(machine, NEXT));
+                for (key, id) in [(first, NEXT), (second, WAITING)] {
+                    machine.incoming.get_mut(key).expect("it waits").id = IncomingId(RequestId::integer(id));
+                }
+            }),
+            ("the session of a turn", |machine| turn(machine, b"1", What::Prompt)),
+            ("what is in a turn", |machine| turn(machine, b"0", What::Permission)),
+            ("how many of a batch are open", |machine| {
+                let key = batch(machine);
+                machine.join_batch(key);
+            }),
+            ("what a batch was answered", |machine| {
+                let key = batch(machine);
+                machine.batches.get_mut(key).expect("it is being answered").answers.push(0);
+            }),
+            ("which request is to be offered", |machine| {
+                machine.events.clear();
+                machine.events.push_back(Item::Start(incoming(machine, WAITING)));
+            }),
+        ],
+    );
+}
+
+fn stop(machine: &mut Connection) -> &mut Stop {
+    theirs(machine, STOPPING).stop.as_mut().expect("it was stopped")
+}
+
+/// One turn, of this session, whose request is this.
+fn turn(machine: &mut Connection, session: &[u8], what: What) {
+    let key = incoming(machine, SERVED);
+    machine.turns = Turns::new();
+    machine.turns.add(session.into(), what, key);
+}
+
+fn batch(machine: &Connection) -> Key {
+    machine.batches.iter().next().expect("it is being answered").0
+}
