@@ -97,23 +97,32 @@ impl Ask {
 
     /// Feeds everything but names into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        let flags = [
-            self.unsaid,
-            self.refused,
-            self.cancelled,
-            self.ended_here,
-            self.gone,
-            self.withdrawn,
-            self.cancel_due,
-            self.disarmed,
-            self.heard,
-            self.heard_theirs,
-            self.answered_in_time,
-            self.task_cancels > 0,
-        ];
-        let bits = flags.iter().fold(0_u32, |bits, flag| bits << 1 | u32::from(*flag));
-        state.write_u32(bits << 8 | u32::from(self.cancels_seen) << 4 | u32::from(self.answers_said));
-        (self.from, self.id, self.method.name, &self.seen).hash(state);
-        (self.over_at.map(|at| now.since(at)), self.deadline.map(|at| at.since(now))).hash(state);
+        let Self {
+            from,
+            id,
+            method,
+            key: _,
+            unsaid,
+            refused,
+            cancelled,
+            ended_here,
+            gone,
+            withdrawn,
+            cancel_due,
+            disarmed,
+            seen,
+            cancels_seen,
+            answers_said,
+            heard,
+            heard_theirs,
+            answered_in_time,
+            task_cancels,
+            over_at,
+            deadline,
+        } = self;
+        (from, id, method.name, seen, cancels_seen, answers_said, task_cancels).hash(state);
+        (unsaid, refused, cancelled, ended_here, gone, withdrawn, cancel_due, disarmed).hash(state);
+        (heard, heard_theirs, answered_in_time).hash(state);
+        (over_at.map(|at| now.since(at)), deadline.map(|at| at.since(now))).hash(state);
     }
 }

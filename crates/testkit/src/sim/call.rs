@@ -89,10 +89,25 @@ impl Call {
 
     /// Feeds everything but names into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        (self.generation, self.method.name, &self.id, self.withdrawn, self.given_up).hash(state);
-        (self.cancel_due, self.disarmed, self.cancels, self.answered, self.due).hash(state);
-        self.settled.map(|at| now.since(at)).hash(state);
-        (self.deadline.map(|at| at.since(now)), self.patience.map(|at| at.since(now))).hash(state);
+        let Self {
+            generation,
+            key: _,
+            method,
+            id,
+            withdrawn,
+            given_up,
+            cancel_due,
+            disarmed,
+            cancels,
+            answered,
+            due,
+            settled,
+            deadline,
+            patience,
+        } = self;
+        (generation, method.name, id, withdrawn, given_up, cancel_due, disarmed, cancels, answered, due).hash(state);
+        (settled.map(|at| now.since(at)), deadline.map(|at| at.since(now)), patience.map(|at| at.since(now)))
+            .hash(state);
     }
 }
 
@@ -177,20 +192,26 @@ impl Work {
 
     /// Feeds everything but names into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        let flags = [
-            self.key.is_some(),
-            self.cancelled,
-            self.stopped,
-            self.fired,
-            self.dropped,
-            self.ended,
-            self.replied,
-            self.reply_is_ours,
-            self.silenced,
-            self.answered,
-        ];
-        let bits = flags.iter().fold(0_u32, |bits, flag| bits << 1 | u32::from(*flag));
-        (self.generation, &self.id, &self.method, bits, self.notes).hash(state);
-        (self.drop_at.map(|at| at.since(now)), self.over_at.map(|at| now.since(at))).hash(state);
+        let Self {
+            generation,
+            id,
+            method,
+            key,
+            cancelled,
+            stopped,
+            fired,
+            drop_at,
+            dropped,
+            ended,
+            replied,
+            reply_is_ours,
+            silenced,
+            answered,
+            over_at,
+            notes,
+        } = self;
+        (generation, id, method, key.is_some(), cancelled, stopped, fired, dropped, ended).hash(state);
+        (replied, reply_is_ours, silenced, answered, notes).hash(state);
+        (drop_at.map(|at| at.since(now)), over_at.map(|at| now.since(at))).hash(state);
     }
 }

@@ -228,12 +228,11 @@ impl World for ChainWorld {
     }
 
     fn digest(&self) -> u128 {
+        let Self { scene: _, ends, relay, dead, now, transcript: _ } = self;
         let mut digest = Digest::new();
-        for side in Side::BOTH {
-            self.ends[side].hash_state(self.now, &mut digest);
-        }
-        self.relay.hash_state(self.now, &mut digest);
-        self.dead.hash(&mut digest);
+        Side::BOTH.into_iter().for_each(|side| ends[side].hash_state(*now, &mut digest));
+        relay.hash_state(*now, &mut digest);
+        dead.hash(&mut digest);
         digest.finish_wide()
     }
 

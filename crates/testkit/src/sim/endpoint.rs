@@ -371,9 +371,10 @@ impl Endpoint {
 
     /// Feeds machine, model and pipe into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        self.conn.hash_state(now, state);
-        self.model.hash_state(now, state);
-        (&self.left, &self.arrived, self.plains, self.vetoes).hash(state);
+        let Self { role: _, conn, model, left, arrived, scene: _, plains, vetoes } = self;
+        conn.hash_state(now, state);
+        model.hash_state(now, state);
+        (left, arrived, plains, vetoes).hash(state);
     }
 
     /// A last line without its line break, which counts if it is whole.

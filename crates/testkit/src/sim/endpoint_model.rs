@@ -510,17 +510,25 @@ impl EndpointModel {
 
     /// Feeds the model into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        for call in &self.calls {
-            call.hash_state(now, state);
-        }
-        for work in &self.works {
-            work.hash_state(now, state);
-        }
-        (&self.out, &self.told, &self.refusals, self.nameless).hash(state);
-        (self.input_ended, self.write_closed, self.shutting_down, self.closed).hash(state);
-        for (id, until) in &self.held {
-            (id, until.since(now)).hash(state);
-        }
+        let Self {
+            scene: _,
+            role: _,
+            calls,
+            works,
+            out,
+            told,
+            refusals,
+            nameless,
+            held,
+            input_ended,
+            write_closed,
+            shutting_down,
+            closed,
+        } = self;
+        calls.iter().for_each(|call| call.hash_state(now, state));
+        works.iter().for_each(|work| work.hash_state(now, state));
+        (out, told, refusals, nameless, input_ended, write_closed, shutting_down, closed).hash(state);
+        held.iter().for_each(|(id, until)| (id, until.since(now)).hash(state));
     }
 
     fn received_request(&mut self, now: Instant, id: &str, method: &str, generation: usize) {

@@ -241,11 +241,10 @@ impl World for PairWorld {
     }
 
     fn digest(&self) -> u128 {
+        let Self { scene: _, ends, flight, now, transcript: _ } = self;
         let mut digest = Digest::new();
-        for side in Side::BOTH {
-            self.ends[side].hash_state(self.now, &mut digest);
-            self.flight[side].hash(&mut digest);
-        }
+        Side::BOTH.into_iter().for_each(|side| ends[side].hash_state(*now, &mut digest));
+        flight.hash(&mut digest);
         digest.finish_wide()
     }
 

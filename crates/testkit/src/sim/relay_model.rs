@@ -613,17 +613,26 @@ impl RelayModel {
 
     /// Feeds the model into a hasher.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        for ask in &self.asks {
-            ask.hash_state(now, state);
-        }
-        for side in Side::BOTH {
-            (&self.owed[side], &self.refusals[side], self.finishing[side]).hash(state);
-        }
-        (self.away, self.ended, self.write_closed, self.plains, self.nameless).hash(state);
-        (&self.turn_cancels, self.turn_cancels_said, self.updates).hash(state);
-        for (side, id, until) in &self.held {
-            (side, id, until.since(now)).hash(state);
-        }
+        let Self {
+            scene: _,
+            asks,
+            owed,
+            refusals,
+            nameless,
+            held,
+            away,
+            ended,
+            write_closed,
+            finishing,
+            plains,
+            turn_cancels,
+            turn_cancels_said,
+            updates,
+        } = self;
+        asks.iter().for_each(|ask| ask.hash_state(now, state));
+        (owed, refusals, finishing, away, ended, write_closed).hash(state);
+        (plains, nameless, turn_cancels, turn_cancels_said, updates).hash(state);
+        held.iter().for_each(|(side, id, until)| (side, id, until.since(now)).hash(state));
     }
 
     /// The machine gives a request up on the other side: withdrawn, if nothing of it is out, else cancelled.

@@ -535,10 +535,11 @@ impl World for RelayWorld {
     }
 
     fn digest(&self) -> u128 {
+        let Self { scene: _, relay, now, hops, flight, model, cancels, witness: _, watcher: _, transcript: _ } = self;
         let mut digest = Digest::new();
-        self.relay.hash_state(self.now, &mut digest);
-        self.model.hash_state(self.now, &mut digest);
-        (&self.hops, &self.flight, &self.cancels).hash(&mut digest);
+        relay.hash_state(*now, &mut digest);
+        model.hash_state(*now, &mut digest);
+        (hops, flight, cancels).hash(&mut digest);
         digest.finish_wide()
     }
 

@@ -358,10 +358,23 @@ impl World for SoloWorld {
     }
 
     fn digest(&self) -> u128 {
+        let Self {
+            scene: _,
+            role: _,
+            end,
+            flight,
+            now,
+            asked,
+            fresh,
+            cancels,
+            answers,
+            progress,
+            plains,
+            transcript: _,
+        } = self;
         let mut digest = Digest::new();
-        self.end.hash_state(self.now, &mut digest);
-        (self.asked, self.fresh, self.cancels, &self.answers, &self.progress, self.plains, &self.flight)
-            .hash(&mut digest);
+        end.hash_state(*now, &mut digest);
+        (asked, fresh, cancels, answers, progress, plains, flight).hash(&mut digest);
         digest.finish_wide()
     }
 
