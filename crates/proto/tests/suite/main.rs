@@ -1,6 +1,7 @@
 //! What the engine does: named cases, everything reachable from a small world, walks, floods and seeded bugs.
 
 mod corpus;
+mod dialect_tables;
 mod endpoint_admission;
 mod endpoint_adversarial;
 mod endpoint_bad_input;
