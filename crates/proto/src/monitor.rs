@@ -1,31 +1,31 @@
-//! One link, watched without a word.
+//! A passive observer of one link.
 //!
-//! A monitor is fed every message that passes between two sides, both ways, with the times at which it was seen, and
-//! reconstructs from them alone what is in flight, how far it is, who cancelled what and what came of it. It never
-//! speaks and never guesses: what it has not seen it calls unknown, and its receipts claim no more than the wire
-//! showed where it stands. So two monitors at the two ends of a slow link may truly differ: whether an answer came
-//! before a cancel depends on where one looks.
+//! A monitor is fed every message that passes between two sides, both ways, with its times. From these alone it
+//! reconstructs which requests are in flight, how far each is, who cancelled it, and what came of that. It sends
+//! nothing and guesses nothing: unseen is unknown, and a receipt claims no more than the wire showed at the monitor's
+//! place. So monitors at the two ends of a slow link may differ, and both be right: whether an answer came before a
+//! cancel depends on the place.
 //!
-//! What it cannot see, it has no outcome for: a receipt is never `Asked`, `NeverSent` or `NotSendable` here, since such
-//! a cancel is on no wire.
+//! A receipt is never `Asked`, `NeverSent` or `NotSendable` here, since such a cancel is on no wire.
 //!
 //! The driver feeds messages ([`handle_frame`](Monitor::handle_frame)) or bytes
 //! ([`handle_input`](Monitor::handle_input)) and ends, then drains [`poll_event`](Monitor::poll_event). There is
-//! nothing to write, and no timer that must fire: time only passes with what arrives. Whoever judges a link by the
-//! rules stands on top: the [events](Event) say what happened, the [views](RequestView) what is known of each request,
-//! and nothing here says whether it was lawful but for the cancels that a receiver must not heed
-//! ([`Verdict::Forbidden`](crate::relay::Verdict)).
+//! nothing to write, and no timer must fire: time passes only with what arrives.
 //!
-//! Files: `pass` takes in requests, answers and progress; `stop` is every cancel; `observed` is one request, `table`
-//! those of one side; `view` shows them; `proof` is for those who check the machine.
+//! A judge of a link stands on top. [Events](MonitorEvent) say what happened, [views](ObservedRequest) what is known of
+//! each request. The monitor itself calls only one thing unlawful: a cancel that its receiver must not heed
+//! ([`Verdict::Forbidden`](crate::link::Verdict)).
+//!
+//! Files: `pass` receives requests, answers and progress; `stop` is every cancel; `observed` is one request, `requests`
+//! those of one side; `view` shows them; `proof` holds the invariants.
 
 mod config;
 mod event;
 mod observed;
 mod pass;
 mod proof;
+mod requests;
 mod stop;
-mod table;
 mod view;
 
 use std::collections::VecDeque;
@@ -48,53 +48,53 @@ use crate::{
     time::Instant,
 };
 use observed::Observed;
-use table::Table;
+use requests::Requests;
 
 /// An observer of one link between a client and a server.
 ///
-/// Memory is bounded by its [`MonitorConfig`], whatever passes: about 300 bytes for each request in flight or remembered and
-/// what it may keep of their texts, and one message for each side that is fed as bytes. Events wait until they are
-/// polled; one message makes a few.
+/// Its [`MonitorConfig`] bounds its memory, whatever passes: about 300 bytes and some texts for each request in flight
+/// or remembered, and one message for each side that is fed as bytes. Events wait until they are polled; a message makes
+/// a few.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     config: MonitorConfig,
     negotiation: Negotiation,
     framing: Framing,
-    /// Absent only while its own bytes are being taken in.
+    /// Absent only while its own bytes are being read.
     decoders: Sides<Option<Decoder>>,
     ended: Sides<bool>,
     /// By who sent the requests.
-    tables: Sides<Table>,
+    requests: Sides<Requests>,
     methods: Methods,
-    /// What requests name: tools and prompts.
+    /// The tools and prompts that requests name.
     names: Methods,
     /// Cancels that may be ahead of their request (D9).
-    held: Sides<EarlyCancels>,
-    /// What each side calls itself.
+    early_cancels: Sides<EarlyCancels>,
+    /// As each side's handshake says.
     implementations: Sides<Option<Implementation>>,
-    /// The dialect that was last told of.
-    spoken: &'static Dialect,
+    /// The dialect that was last reported, or assumed at first.
+    reported: &'static Dialect,
     events: VecDeque<MonitorEvent>,
     counts: Sides<SideCounts>,
 }
 
 impl Monitor {
-    /// A monitor that has seen nothing.
+    /// Creates a monitor that has seen nothing.
     #[must_use]
     pub fn new(config: MonitorConfig) -> Self {
         let seed = Seed::new(config.seed);
         let framing = config.framing.unwrap_or(Framing::Line);
         let negotiation = Negotiation::new(Sides::from_fn(|_| config.dialect));
         Self {
-            spoken: negotiation.of(Side::Client, framing),
+            reported: negotiation.of(Side::Client, framing),
             negotiation,
             framing,
             decoders: Sides::from_fn(|_| Some(Decoder::new(config.framing, config.max_message))),
             ended: Sides::default(),
-            tables: Sides::from_fn(|_| Table::new(seed)),
+            requests: Sides::from_fn(|_| Requests::new(seed, config.remembered, config.remember)),
             methods: Methods::new(seed),
             names: Methods::new(seed),
-            held: Sides::from_fn(|_| {
+            early_cancels: Sides::from_fn(|_| {
                 EarlyCancels::new(
                     EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels },
                     seed,
@@ -107,10 +107,10 @@ impl Monitor {
         }
     }
 
-    /// A whole message from `from`, without its framing; white space around it is allowed.
+    /// Reads a whole message from `from`, without its framing; white space around it is allowed.
     ///
-    /// Whatever it holds is taken: what cannot be read is counted and becomes an event. `now` must not be earlier than
-    /// in any call before. Nothing is taken after [`handle_eof`](Self::handle_end).
+    /// A message that cannot be read is counted and becomes an event. `now` must not be earlier than in any call before.
+    /// Nothing is read after [`handle_eof`](Self::handle_eof).
     pub fn handle_frame(&mut self, now: Instant, from: Side, body: &[u8]) {
         if self.ended[from] {
             return;
@@ -120,9 +120,9 @@ impl Monitor {
         self.check();
     }
 
-    /// Bytes from `from`, as they stand on the wire: messages with their framing, cut anywhere.
+    /// Reads bytes from `from` as they stand on the wire: messages with their framing, cut anywhere.
     ///
-    /// As [`handle_frame`](Self::handle_frame) for each message.
+    /// Equals [`handle_frame`](Self::handle_frame) for each message.
     pub fn handle_input(&mut self, now: Instant, from: Side, mut bytes: &[u8]) {
         if self.ended[from] {
             return;
@@ -139,10 +139,10 @@ impl Monitor {
         self.check();
     }
 
-    /// `side` will send nothing more.
+    /// Notes that `side` will send nothing more.
     ///
-    /// Requests that it had to answer are lost. Its own may still be answered, unless it is the server, whose end is
-    /// the end of the session (D27, D35), or the other side has ended too.
+    /// The requests that it had to answer are lost. Its own may still be answered, unless it is the server, whose end
+    /// ends the session (D27, D35), or the other side has ended too.
     pub fn handle_eof(&mut self, now: Instant, side: Side) {
         if self.ended[side] {
             return;
@@ -158,20 +158,20 @@ impl Monitor {
         self.check();
     }
 
-    /// Tells what has become clear by time alone: that a cancel held for a request was for none (D9). Without this call
-    /// it is told with what arrives next.
+    /// Emits what time alone has made clear: that an early cancel was for no request (D9). Without this call, the next
+    /// input emits it.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.catch_up(now);
         self.check();
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to tell.
+    /// When [`handle_timeout`](Self::handle_timeout) has something to emit.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        Side::BOTH.into_iter().filter_map(|side| self.held[side].due()).min()
+        Side::BOTH.into_iter().filter_map(|side| self.early_cancels[side].due()).min()
     }
 
-    /// The next event.
+    /// Takes the next event.
     pub fn poll_event(&mut self) -> Option<MonitorEvent> {
         self.events.pop_front()
     }
@@ -193,7 +193,7 @@ impl Monitor {
         }
     }
 
-    /// A message that cannot be read as it is: read mended if it can be, as its receiver is presumed to read it (D43).
+    /// Reads a message mended that cannot be read as it is, since its receiver is presumed to do so (D43).
     fn handle_unread(&mut self, now: Instant, from: Side, body: &[u8], malformed: Malformed) {
         match frame::mend(body, self.config.max_message) {
             Mend::Mended(mended) => {
@@ -215,7 +215,7 @@ impl Monitor {
         }
     }
 
-    /// The last bytes of an input that ended in the middle of something.
+    /// Reads the last bytes of an input that ended inside a message.
     fn handle_leftover(&mut self, now: Instant, from: Side) {
         match self.decoders[from].as_mut().and_then(Decoder::finish) {
             None => {}
@@ -226,7 +226,7 @@ impl Monitor {
         }
     }
 
-    /// The first framing seen is the framing of both sides.
+    /// Reads both sides in the framing that was seen first.
     fn adopt_framing(&mut self, framing: Framing) {
         self.framing = framing;
         for side in Side::BOTH {
@@ -237,21 +237,21 @@ impl Monitor {
         }
     }
 
-    /// What time alone has done since the last call.
+    /// Does what was due by time since the last call.
     fn catch_up(&mut self, now: Instant) {
         for side in Side::BOTH {
-            while let Some(held) = self.held[side].expire(now) {
-                self.note_held_in_vain(side, held);
+            while let Some(held) = self.early_cancels[side].expire(now) {
+                self.emit_expired(side, held);
             }
-            self.tables[side].prune(now, self.config.remembered, self.config.remember);
+            self.requests[side].prune(now);
         }
     }
 
-    /// The requests of `from` in flight are over without an answer, and so is what could be learnt of their cancels.
+    /// Settles the requests of `from` in flight without an answer; nothing more can be learnt of their cancels.
     fn give_up(&mut self, now: Instant, from: Side, how: ObservedEnd) {
-        for key in self.tables[from].live_by_age() {
+        for key in self.requests[from].live_by_age() {
             let request = RequestKey { from, key };
-            let Some(observed) = self.tables[from].get_mut(key) else { continue };
+            let Some(observed) = self.requests[from].get_mut(key) else { continue };
             let confirms = !observed.dialect.is_silent();
             if let Some(cancel) = observed.cancel.as_deref_mut()
                 && cancel.outcome.is_cut_short(confirms)
@@ -264,17 +264,17 @@ impl Monitor {
     }
 
     fn settle(&mut self, now: Instant, request: RequestKey, how: ObservedEnd) {
-        if self.tables[request.from].settle(request.key, now, how) {
+        if self.requests[request.from].settle(request.key, now, how) {
             self.events.push_back(MonitorEvent::Settled { request, how });
         }
     }
 
     fn observed(&self, request: RequestKey) -> Option<&Observed> {
-        self.tables[request.from].get(request.key)
+        self.requests[request.from].get(request.key)
     }
 
     fn observed_mut(&mut self, request: RequestKey) -> Option<&mut Observed> {
-        self.tables[request.from].get_mut(request.key)
+        self.requests[request.from].get_mut(request.key)
     }
 
     fn note_unread(&mut self, from: Side, why: Rejected) {
@@ -282,11 +282,11 @@ impl Monitor {
         self.events.push_back(MonitorEvent::Rejected { from, why });
     }
 
-    /// Tells of the dialect, if something has just shown another one.
+    /// Reports the dialect, if a message has just shown another one.
     fn note_dialect(&mut self) {
         let dialect = self.dialect();
-        if *dialect != *self.spoken {
-            self.spoken = dialect;
+        if *dialect != *self.reported {
+            self.reported = dialect;
             self.events.push_back(MonitorEvent::Dialect { dialect });
         }
     }

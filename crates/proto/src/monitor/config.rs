@@ -1,4 +1,4 @@
-//! What a monitor can be told; every bound has a default (invariant 8).
+//! Settings of a monitor; every bound has a default (invariant 8).
 
 use core::time::Duration;
 
@@ -7,25 +7,26 @@ use crate::{dialect::Dialect, framing::Framing};
 /// Settings of a [`Monitor`](super::Monitor).
 #[derive(Clone, Debug)]
 pub struct MonitorConfig {
-    /// What both sides speak; `None` is detected from what passes (D2).
+    /// The dialect of both sides; `None` is detected from what passes (D2).
     pub dialect: Option<&'static Dialect>,
     /// The framing of both sides; `None` is detected from the first bytes.
     pub framing: Option<Framing>,
-    /// The longest message that is read, in bytes. Of a longer one only the envelope is learnt.
+    /// The longest message that is read, in bytes. Of a longer one only the envelope is read.
     pub max_message: usize,
     /// Requests of one side in flight that are followed; further ones are counted.
     pub max_in_flight: usize,
-    /// Requests of one side that are over and remembered, so that what comes late for them is recognised (D8). Sixteen
-    /// times as many are remembered while they may still be answered, for the shorter of the two times at least.
+    /// Requests of one side that are over and remembered, so that late messages for them are recognised (D8). They are
+    /// forgotten a few at a time: up to 32 more may be remembered. Requests that may still be answered are all
+    /// remembered for the shorter time, up to sixteen times as many.
     pub remembered: usize,
     /// How long a request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
-    /// How long a cancel for a request never seen is taken to be ahead of it (D9).
+    /// How long a cancel for an unknown request is held, as one that is ahead of it (D9).
     pub early_cancels: Duration,
     /// How many such cancels are held.
     pub max_early_cancels: usize,
-    /// The longest text that is kept of a request, in bytes: a session, a task, the words of its progress. Longer ones
-    /// are cut, or of no use and left out; a request with a longer id or progress token is not known by that.
+    /// The longest text that is kept of a request, in bytes. The words of its progress and the id of its task are cut
+    /// to that; a longer session or token is left out; a request with a longer id is not followed.
     pub max_text: usize,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,

@@ -1,7 +1,7 @@
-//! What a monitor tells: a closed list.
+//! Events of a monitor: a closed list.
 //!
-//! Events name requests by their keys; what is known of one stands in its [view](super::RequestView). So an event costs
-//! nothing to make, and whoever judges a link by rules has both: what happened, and to what.
+//! Events name requests by key, so they cost nothing to make. A request's [view](super::ObservedRequest) says what is
+//! known of it.
 
 use crate::{
     dialect::{CancelForm, Dialect},
@@ -24,7 +24,7 @@ pub enum MonitorEvent {
         /// The request.
         request: RequestKey,
     },
-    /// A cancel, or what became clear of one that was held.
+    /// A cancel, or news of an early cancel.
     Cancel(ObservedCancel),
     /// What is known of a cancel changed (D28).
     Receipt {
@@ -40,11 +40,11 @@ pub enum MonitorEvent {
         /// How.
         how: ObservedEnd,
     },
-    /// Something came for a request that is over for its requester (D8).
+    /// A message came for a request that is over for its requester (D8).
     Late {
         /// The request.
         request: RequestKey,
-        /// What it was.
+        /// The kind of message.
         what: LateKind,
         /// It is an answer, and not the first.
         again: bool,
@@ -81,7 +81,7 @@ pub enum MonitorEvent {
         /// Who sent it.
         from: Side,
     },
-    /// An array of messages passed; its members are told of on their own (MCP-B01).
+    /// An array of messages passed; each member has events of its own (MCP-B01).
     Batch {
         /// Who sent it.
         from: Side,
@@ -96,14 +96,14 @@ pub enum MonitorEvent {
         /// Why.
         why: Rejected,
     },
-    /// Something told what both sides speak (D2).
+    /// A message showed the dialect of both sides (D2).
     Dialect {
-        /// What.
+        /// The dialect.
         dialect: &'static Dialect,
     },
     /// A side will send nothing more.
     Ended {
-        /// Who.
+        /// The side.
         side: Side,
     },
 }
@@ -121,7 +121,7 @@ pub struct ObservedCancel {
     pub form: Option<CancelForm>,
     /// The reason in words, as received: untrusted, see [`sanitised`](crate::cause::sanitised).
     pub reason: Option<Box<str>>,
-    /// What it is. `Accepted` says that its receiver has to heed it, not that it did.
+    /// What its receiver has to do with it. `Accepted`: to heed it, which is not to say that it did.
     pub verdict: Verdict,
 }
 
@@ -134,7 +134,7 @@ pub enum ObservedEnd {
     Silent,
     /// The server ended its subscription with a cancel of its own (MCP-M02).
     Closed,
-    /// Whoever was to answer has ended.
+    /// The side that was to answer has ended.
     Lost,
     /// Its requester has ended.
     Gone,

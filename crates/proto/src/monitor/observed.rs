@@ -1,4 +1,4 @@
-//! One request, as far as a link has shown it.
+//! One request, as far as the link has shown it.
 
 use super::{ObservedAnswer, ObservedEnd};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
 };
 
-/// A request, from its passing until nothing of it is remembered.
+/// A request, from its passing until it is forgotten.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub(super) id: RequestId,
@@ -44,22 +44,22 @@ pub(super) struct Observed {
     pub(super) reuses: bool,
 }
 
-/// How far a request is, as the last message of its progress says. The updates of a turn are only counted.
+/// How far a request is, by its last progress. The updates of a turn are only counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedProgress {
     /// When the last of it passed.
     pub at: Instant,
     /// How many messages of it passed.
     pub count: u64,
-    /// What is done, in the server's own units.
+    /// How much is done, in units of the sender's own.
     pub done: Option<f64>,
     /// Of how much.
     pub total: Option<f64>,
-    /// In words: untrusted, cut at [`max_text`](super::Config::max_text).
+    /// In words: untrusted, cut at [`max_text`](super::MonitorConfig::max_text).
     pub message: Option<Box<str>>,
 }
 
-/// What came for a request that was over.
+/// Messages that came for a request that was over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObservedLate {
     /// When the last of it came.
@@ -71,7 +71,7 @@ pub struct ObservedLate {
 }
 
 impl Observed {
-    /// Whether its requester has something to wait for.
+    /// Whether its requester still waits.
     pub(super) const fn is_live(&self) -> bool {
         self.over.is_none()
     }
@@ -91,7 +91,7 @@ impl Observed {
         self.is_task && (self.dialect.asks_for_tasks() || !self.is_live())
     }
 
-    /// What an answer tells about the cancel, if that is news (D28).
+    /// Learns of the cancel from an answer, and returns the outcome if that is new (D28).
     pub(super) fn learn(&mut self, now: Instant, answered: ObservedAnswer) -> Option<Outcome> {
         let cancel = self.cancel.as_deref_mut()?;
         if cancel.outcome != Outcome::Sent {
@@ -106,8 +106,8 @@ impl Observed {
         Some(cancel.outcome)
     }
 
-    /// Takes in progress; only the last message of it counts.
-    pub(super) fn progressed(&mut self, now: Instant, reading: &Reading<'_>, max_text: usize) {
+    /// Notes progress; only the last message of it is kept.
+    pub(super) fn note_progress(&mut self, now: Instant, reading: &Reading<'_>, max_text: usize) {
         let progress = self.progress.get_or_insert_with(|| {
             Box::new(ObservedProgress { at: now, count: 0, done: None, total: None, message: None })
         });
@@ -130,7 +130,7 @@ impl Observed {
 }
 
 impl ObservedAnswer {
-    /// What it is when it comes late.
+    /// Its kind as a late message.
     pub(super) const fn late_kind(self) -> LateKind {
         match self.answer {
             Answer::Result => LateKind::Result,

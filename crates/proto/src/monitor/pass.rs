@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Monitor {
-    /// One message that is no batch.
+    /// Handles one message that is not a batch.
     pub(super) fn handle_message(&mut self, now: Instant, from: Side, message: Frame<'_>) {
         match message {
             Frame::Request(request) => self.handle_request(now, from, request),
@@ -48,24 +48,25 @@ impl Monitor {
             return self.note_unread(from, Rejected::NullId);
         }
         if self.is_long(&id) {
-            return self.leave_out(from, Rejected::LongId);
+            return self.note_untracked(from, Rejected::LongId);
         }
-        let namesake = self.tables[from].by_id(&id);
+        let requests = &mut self.requests[from];
+        let previous = requests.by_id(&id);
         let mut duplicates = 0;
-        if let Some(key) = namesake
-            && let Some(earlier) = self.tables[from].get_mut(key)
+        if let Some(key) = previous
+            && let Some(earlier) = requests.get_mut(key)
         {
             if earlier.is_live() {
                 earlier.duplicates = earlier.duplicates.saturating_add(1);
                 self.events.push_back(MonitorEvent::Duplicate { request: RequestKey { from, key } });
                 return;
             }
-            earlier.replaced = true;
             // A refusal that is still on its way to one of its duplicates is not for the new request.
             duplicates = core::mem::take(&mut earlier.duplicates);
+            requests.replace(key);
         }
-        if self.tables[from].live() >= self.config.max_in_flight {
-            return self.leave_out(from, Rejected::Overloaded);
+        if self.requests[from].live() >= self.config.max_in_flight {
+            return self.note_untracked(from, Rejected::Overloaded);
         }
         if from == Side::Client && dialect.last_request == Some(&*method) {
             self.negotiation.saw_last_request();
@@ -90,27 +91,27 @@ impl Monitor {
             late: ObservedLate::default(),
             duplicates,
             replaced: false,
-            reuses: namesake.is_some(),
+            reuses: previous.is_some(),
             id,
         };
-        let request = RequestKey { from, key: self.tables[from].insert(observed) };
+        let request = RequestKey { from, key: self.requests[from].insert(observed) };
         self.events.push_back(MonitorEvent::Opened { request });
-        if let Some(key) = namesake {
+        if let Some(key) = previous {
             self.events.push_back(MonitorEvent::Reused { request, earlier: RequestKey { from, key } });
         }
-        self.take_held(now, request);
+        self.claim_early_cancel(now, request);
         if self.ended[from.other()] {
             self.settle(now, request, ObservedEnd::Lost);
         }
     }
 
-    /// The request of the client during which the server makes one, where that is certain: the open turn of the session
-    /// that it names, or the only request in flight. A client's are made by people, not by the server's requests.
+    /// The client's request during which the server makes one, where that is certain: the open turn of the session that
+    /// it names, or the only request in flight. A client's requests have no parent: people make them.
     fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<RequestKey> {
         if from == Side::Client || method == "ping" {
             return None;
         }
-        let table = &self.tables[Side::Client];
+        let table = &self.requests[Side::Client];
         let turn = session.and_then(|session| table.open_turn(session));
         // What names a session is in no other session's turn.
         let may_hold = |key: &Key| session.is_none() || table.get(*key).is_some_and(|only| only.session.is_none());
@@ -118,7 +119,7 @@ impl Monitor {
         Some(RequestKey { from: Side::Client, key })
     }
 
-    fn leave_out(&mut self, from: Side, why: Rejected) {
+    fn note_untracked(&mut self, from: Side, why: Rejected) {
         self.counts[from].untracked += 1;
         self.events.push_back(MonitorEvent::Rejected { from, why });
     }
@@ -151,7 +152,7 @@ impl Monitor {
 
     fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8], reading: &Reading<'_>) {
         let Some(token) = RequestId::from_json(token) else { return };
-        let Some(key) = self.tables[from.other()].by_token(&token) else {
+        let Some(key) = self.requests[from.other()].by_token(&token) else {
             self.counts[from].stray_progress += 1;
             self.events.push_back(MonitorEvent::StrayProgress { from });
             return;
@@ -159,7 +160,7 @@ impl Monitor {
         let request = RequestKey { from: from.other(), key };
         let max_text = self.config.max_text;
         let Some(observed) = self.observed_mut(request) else { return };
-        observed.progressed(now, reading, max_text);
+        observed.note_progress(now, reading, max_text);
         // A cancelled request that still owes an answer may report until then (ACP-04, LSP-04).
         if observed.is_live() || observed.keeps_token() {
             self.events.push_back(MonitorEvent::Progress { request });
@@ -168,20 +169,20 @@ impl Monitor {
         }
     }
 
-    /// What an agent shows of its turn is the progress of the prompt.
+    /// Notes an update of a turn as progress of its prompt.
     fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) {
-        let open = session.and_then(|session| self.tables[Side::Client].open_turn(session));
+        let open = session.and_then(|session| self.requests[Side::Client].open_turn(session));
         let Some(request) = open.map(|key| RequestKey { from: Side::Client, key }) else { return };
         let Some(observed) = self.observed_mut(request) else { return };
-        observed.progressed(now, &Reading::default(), 0);
+        observed.note_progress(now, &Reading::default(), 0);
         self.events.push_back(MonitorEvent::Progress { request });
     }
 
-    /// A message of a subscription that is over is late (MCP-H04).
+    /// Notes a message of a subscription that is over: it is late (MCP-H04).
     fn handle_subscription(&mut self, now: Instant, dialect: &Dialect, params: &[u8]) {
         let Some(form) = dialect.subscription else { return };
         let Some(id) = json::lookup(params, form.path).and_then(RequestId::from_json) else { return };
-        let Some(key) = self.tables[Side::Client].by_id(&id) else { return };
+        let Some(key) = self.requests[Side::Client].by_id(&id) else { return };
         let request = RequestKey { from: Side::Client, key };
         if self.observed(request).is_some_and(|observed| !observed.is_live()) {
             self.note_late(now, request, LateKind::Subscription, false);
@@ -209,14 +210,14 @@ impl Monitor {
         };
         let Some(observed) = self.observed(request) else { return };
         let cancelled = observed.dialect.says_cancelled(self.methods.name(observed.method), &response.body);
-        let doubtful = observed.reuses && self.tables[request.from].abandoned(&observed.id).is_some();
+        let doubtful = observed.reuses && self.requests[request.from].abandoned(&observed.id).is_some();
         let answered = ObservedAnswer { answer, code: code_of(&response.body), cancelled, loose, doubtful };
         self.answered(now, request, answered, Some(&response.body));
     }
 
     /// The request of `origin` that a response answers, and whether its id matches only loosely (D10).
     fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> Option<(RequestKey, bool)> {
-        let table = &self.tables[origin];
+        let table = &self.requests[origin];
         let name = |key| RequestKey { from: origin, key };
         let value = match id? {
             ResponseId::Exact(id) => {
@@ -233,7 +234,7 @@ impl Monitor {
         table.by_loose_id(value).map(|key| (name(key), true))
     }
 
-    /// The other side has answered `request`; what it said is unknown of a message that could not be read.
+    /// Notes that the other side has answered `request`; without a response if that could not be read.
     fn answered(
         &mut self,
         now: Instant,
@@ -282,7 +283,7 @@ impl Monitor {
         self.events.push_back(MonitorEvent::Task { request });
     }
 
-    /// What can be told of a message that is none.
+    /// Notes a message that cannot be read, and the answer or duplicate that it may be.
     pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, malformed: Malformed) {
         let Malformed::Invalid { reason, kind, id } = malformed else {
             return self.note_unread(from, Rejected::NotJson);
@@ -293,8 +294,8 @@ impl Monitor {
             MessageKind::Response | MessageKind::Unknown => self.answered_unread(now, from, id, Answer::Error),
             // Its receiver may refuse it under the id of one in flight.
             MessageKind::Request => {
-                if let Some(key) = self.tables[from].by_id(&id)
-                    && let Some(observed) = self.tables[from].get_mut(key).filter(|observed| observed.is_live())
+                if let Some(key) = self.requests[from].by_id(&id)
+                    && let Some(observed) = self.requests[from].get_mut(key).filter(|observed| observed.is_live())
                 {
                     observed.duplicates = observed.duplicates.saturating_add(1);
                 }
@@ -303,7 +304,7 @@ impl Monitor {
         }
     }
 
-    /// A message over the limit has ended: the request that it is or answers is known by its envelope.
+    /// Notes the end of a message over the limit. Its envelope says which request it is or answers.
     pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
         self.counts[from].messages += 1;
         self.note_unread(from, Rejected::TooLarge);

@@ -1,4 +1,7 @@
-//! For those who check the machine.
+//! The invariants of a monitor.
+
+#[cfg(test)]
+mod tests;
 
 use super::{Monitor, ObservedEnd};
 use crate::{receipt::Outcome, side::Side};
@@ -9,15 +12,18 @@ impl Monitor {
     /// Costs time in proportion to everything in flight and remembered.
     pub fn check_invariants(&self) {
         for side in Side::BOTH {
-            let table = &self.tables[side];
-            table.check();
-            assert!(table.live() <= self.config.max_in_flight, "invariant 8: too many in flight");
-            assert!(self.held[side].len() <= self.config.max_early_cancels, "invariant 8: too many held cancels");
-            for (_, observed) in table.iter() {
+            let requests = &self.requests[side];
+            requests.check();
+            assert!(requests.live() <= self.config.max_in_flight, "invariant 8: too many in flight");
+            assert!(
+                self.early_cancels[side].len() <= self.config.max_early_cancels,
+                "invariant 8: too many early cancels"
+            );
+            for (_, observed) in requests.iter() {
                 let outcome = observed.cancel.as_ref().map(|cancel| cancel.outcome);
                 assert!(
                     !matches!(outcome, Some(Outcome::Asked | Outcome::NeverSent | Outcome::NotSendable)),
-                    "a receipt claims what no wire shows: {outcome:?}"
+                    "invariant 3: a receipt claims what no wire shows: {outcome:?}"
                 );
                 assert!(
                     !matches!(observed.over, Some((_, ObservedEnd::Answered(_)))) || observed.answer.is_some(),
@@ -28,17 +34,17 @@ impl Monitor {
         }
     }
 
-    /// In debug builds, after every input, while the tables are small enough for that to be quick.
+    /// Checks in debug builds, after every input, while few requests are known.
     pub(super) fn check(&self) {
-        let entries = |side| self.tables[side].live() + self.tables[side].remembered();
+        let entries = |side| self.requests[side].live() + self.requests[side].remembered();
         if cfg!(debug_assertions) && entries(Side::Client) + entries(Side::Server) < 64 {
             self.check_invariants();
         }
     }
 
-    /// How many entries all tables hold: requests in flight and remembered, their indexes, held cancels.
+    /// Counts the entries of all tables: requests in flight and remembered, their indexes, early cancels.
     #[must_use]
     pub fn residue(&self) -> usize {
-        Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.held[side].len()).sum()
+        Side::BOTH.into_iter().map(|side| self.requests[side].residue() + self.early_cancels[side].len()).sum()
     }
 }

@@ -1,4 +1,4 @@
-//! Every cancel that passes, and what it can mean.
+//! Every cancel that passes.
 
 use super::{Monitor, MonitorEvent, ObservedCancel, ObservedEnd};
 use crate::{
@@ -29,7 +29,7 @@ impl Monitor {
             self.reread_dialects(dialect);
         }
         self.note_dialect();
-        let request = self.tables[from].by_id(&cancel.id).map(|key| RequestKey { from, key });
+        let request = self.requests[from].by_id(&cancel.id).map(|key| RequestKey { from, key });
         if let Some(request) = request {
             return self.cancel_known(now, request, Some(&cancel), cancel.form);
         }
@@ -40,20 +40,21 @@ impl Monitor {
         self.note_cancel(from, None, Some(&cancel), verdict);
     }
 
-    /// The spelling of a cancel has told what was spoken all along (D2): by every request in flight that was read as
-    /// this guess.
+    /// Gives the dialect that the spelling of a cancel has shown to every request in flight that was read as a guess
+    /// (D2).
     fn reread_dialects(&mut self, guess: &'static Dialect) {
         let found = self.dialect();
         for from in Side::BOTH {
-            for key in self.tables[from].live_by_age() {
-                if let Some(observed) = self.tables[from].get_mut(key).filter(|observed| *observed.dialect == *guess) {
+            for key in self.requests[from].live_by_age() {
+                if let Some(observed) = self.requests[from].get_mut(key).filter(|observed| *observed.dialect == *guess)
+                {
                     observed.dialect = found;
                 }
             }
         }
     }
 
-    /// A cancel that names a request of its sender, or its turn.
+    /// Handles a cancel that names a request of its sender, or its turn.
     fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: Option<&Cancel<'_>>, form: CancelForm) {
         let Some(observed) = self.observed(request) else { return };
         let known = (self.methods.name(observed.method), observed.is_known_task());
@@ -81,7 +82,7 @@ impl Monitor {
             Verdict::Completed => {
                 let is_answered = self.observed(request).is_some_and(|observed| observed.answer.is_some());
                 let outcome = if is_answered { Outcome::CompletedFirst } else { Outcome::Unknown };
-                self.receive(now, request, reason, outcome);
+                self.begin_receipt(now, request, reason, outcome);
             }
             Verdict::Repeated
             | Verdict::Shielded
@@ -92,16 +93,16 @@ impl Monitor {
         }
     }
 
-    /// A cancel of a request in flight: it is out, and in a silent dialect nobody waits any more (MCP-C06).
+    /// Accepts a cancel of a request in flight. In a silent dialect that settles it (MCP-C06).
     fn accept(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) {
-        self.receive(now, request, reason, Outcome::Sent);
+        self.begin_receipt(now, request, reason, Outcome::Sent);
         if self.observed(request).is_some_and(|observed| observed.dialect.is_silent()) {
             self.settle(now, request, ObservedEnd::Silent);
         }
     }
 
     /// Begins the receipt of a request that has none (D28).
-    fn receive(&mut self, now: Instant, request: RequestKey, reason: Option<&str>, outcome: Outcome) {
+    fn begin_receipt(&mut self, now: Instant, request: RequestKey, reason: Option<&str>, outcome: Outcome) {
         let Some(observed) = self.observed_mut(request).filter(|observed| observed.cancel.is_none()) else { return };
         let cause = Cause::new(CauseCode::Caller);
         let cause = match reason {
@@ -112,12 +113,12 @@ impl Monitor {
         self.events.push_back(MonitorEvent::Receipt { request, outcome });
     }
 
-    /// The client cancels a session's turn, which cancels the prompt (D37). Without one there is nothing to cancel, and
-    /// that is lawful.
+    /// Handles the client's cancel of a session's turn, which cancels the prompt (D37). Without a turn it cancels
+    /// nothing, which is lawful.
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, turn: &TurnForm, session: Option<&[u8]>) {
         self.counts.client.cancels += 1;
         let form = CancelForm { method: turn.cancel, id: turn.session, reason: None };
-        match session.and_then(|session| self.tables[Side::Client].open_turn(session)) {
+        match session.and_then(|session| self.requests[Side::Client].open_turn(session)) {
             Some(key) => self.cancel_known(now, RequestKey { from: Side::Client, key }, None, form),
             None => self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
                 from: Side::Client,
@@ -137,21 +138,21 @@ impl Monitor {
         if !dialect.sticky || cancel.id.heap_bytes() > self.config.max_text {
             return Verdict::Unknown;
         }
-        match self.held[from].hold(now, cancel.id.clone(), cancel.reason.as_deref().map(Into::into)) {
+        match self.early_cancels[from].hold(now, cancel.id.clone(), cancel.reason.as_deref().map(Into::into)) {
             Hold::Held => Verdict::Held,
             Hold::Repeated | Hold::Full => Verdict::Unknown,
         }
     }
 
-    /// A cancel that was ahead of this request names it after all (D9).
-    pub(super) fn take_held(&mut self, now: Instant, request: RequestKey) {
-        if self.held[request.from].is_empty() {
+    /// Claims the cancel that was ahead of this request, if there is one (D9).
+    pub(super) fn claim_early_cancel(&mut self, now: Instant, request: RequestKey) {
+        if self.early_cancels[request.from].is_empty() {
             return;
         }
-        let Some(observed) = self.tables[request.from].get(request.key) else { return };
+        let Some(observed) = self.requests[request.from].get(request.key) else { return };
         let forbidden = observed.dialect.uncancellable(self.methods.name(observed.method));
         let forbidden = forbidden.or_else(|| observed.is_task.then_some(Rule::McpC13));
-        let Some(held) = self.held[request.from].claim(&observed.id) else { return };
+        let Some(held) = self.early_cancels[request.from].claim(&observed.id) else { return };
         self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from: request.from,
             request: Some(request),
@@ -165,8 +166,8 @@ impl Monitor {
         }
     }
 
-    /// No request came for this cancel.
-    pub(super) fn note_held_in_vain(&mut self, from: Side, held: EarlyCancel) {
+    /// Emits that no request came for an early cancel.
+    pub(super) fn emit_expired(&mut self, from: Side, held: EarlyCancel) {
         self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
             from,
             request: None,
@@ -177,11 +178,11 @@ impl Monitor {
         }));
     }
 
-    /// The client's subscription that a server's cancel names: the one cancel for a request of the receiver (MCP-M02).
+    /// The client's subscription that a server's cancel names: the only cancel for a request of its receiver (MCP-M02).
     fn subscription_of(&self, from: Side, dialect: &Dialect, cancel: &Cancel<'_>) -> Option<RequestKey> {
         let form = dialect.subscription.filter(|_| from == Side::Server)?;
-        let key = self.tables[Side::Client].by_id(&cancel.id)?;
-        let observed = self.tables[Side::Client].get(key)?;
+        let key = self.requests[Side::Client].by_id(&cancel.id)?;
+        let observed = self.requests[Side::Client].get(key)?;
         (self.methods.name(observed.method) == form.method).then_some(RequestKey { from: Side::Client, key })
     }
 

@@ -1,4 +1,4 @@
-//! What is known of requests, for whoever shows or judges them.
+//! Views: what is known of each request.
 
 use std::borrow::Cow;
 
@@ -27,13 +27,13 @@ pub struct ObservedRequest<'a> {
     pub name: Option<Cow<'a, str>>,
     /// The session whose turn it is, as JSON.
     pub session: Option<&'a [u8]>,
-    /// What it is spoken in (D2).
+    /// Its dialect (D2).
     pub dialect: &'static Dialect,
     /// The request during which it was made, where that is certain.
     pub parent: Option<RequestKey>,
-    /// When it passed.
+    /// When it passed the monitor.
     pub since: Instant,
-    /// The last that was told of its progress.
+    /// Its last progress.
     pub progress: Option<&'a ObservedProgress>,
     /// It is a task, or becomes one when it is answered (MCP-C13).
     pub is_task: bool,
@@ -41,15 +41,15 @@ pub struct ObservedRequest<'a> {
     pub task: Option<&'a str>,
     /// Its first cancel, and what is known of that.
     pub cancel: Option<&'a Receipt>,
-    /// Its answer, even one that came when nobody waited any more.
+    /// Its answer, even one that came late.
     pub answer: Option<ObservedAnswer>,
     /// When and how it ended for its requester; `None` while it is in flight.
     pub over: Option<(Instant, ObservedEnd)>,
-    /// What came after that.
+    /// Messages that came after that.
     pub late: ObservedLate,
 }
 
-/// What a side has sent, counted.
+/// Counts of what a side has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SideCounts {
     /// Messages, batches as one.
@@ -58,7 +58,7 @@ pub struct SideCounts {
     pub requests: u64,
     /// Results and errors.
     pub responses: u64,
-    /// Cancels, of whatever worth.
+    /// Cancels, lawful or not.
     pub cancels: u64,
     /// Messages that could not be read.
     pub unread: u64,
@@ -71,29 +71,29 @@ pub struct SideCounts {
 }
 
 impl Monitor {
-    /// A request that is in flight or remembered.
+    /// Returns a request that is in flight or remembered.
     #[must_use]
     pub fn request(&self, key: RequestKey) -> Option<ObservedRequest<'_>> {
         self.observed(key).map(|observed| self.view(key, observed))
     }
 
-    /// The requests of `side` in flight: the same order on every run, not that of their arrival.
+    /// Lists the requests of `side` in flight: in the same order on every run, which is not that of their arrival.
     pub fn requests(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
         self.all(side).filter(|view| view.over.is_none())
     }
 
-    /// The requests of `side` that are over and remembered, ordered as those in flight.
+    /// Lists the requests of `side` that are over and remembered, ordered as those in flight.
     pub fn remembered(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
         self.all(side).filter(|view| view.over.is_some())
     }
 
-    /// Requests of `side` in flight.
+    /// Counts the requests of `side` in flight.
     #[must_use]
     pub fn in_flight(&self, side: Side) -> usize {
-        self.tables[side].live()
+        self.requests[side].live()
     }
 
-    /// What `side` has sent, counted.
+    /// Returns the counts of what `side` has sent.
     #[must_use]
     pub const fn counts(&self, side: Side) -> &SideCounts {
         match side {
@@ -102,13 +102,13 @@ impl Monitor {
         }
     }
 
-    /// What both sides speak; a guess until something telling has passed.
+    /// Returns the dialect of both sides: a guess until a message has shown it.
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
         self.negotiation.of(Side::Client, self.framing)
     }
 
-    /// What `side` called itself in its handshake: untrusted.
+    /// Returns the name and version that `side` gave in its handshake: untrusted.
     #[must_use]
     pub const fn implementation(&self, side: Side) -> Option<&Implementation> {
         match side {
@@ -118,7 +118,7 @@ impl Monitor {
     }
 
     fn all(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
-        self.tables[side].iter().map(move |(key, observed)| self.view(RequestKey { from: side, key }, observed))
+        self.requests[side].iter().map(move |(key, observed)| self.view(RequestKey { from: side, key }, observed))
     }
 
     fn view<'a>(&'a self, key: RequestKey, observed: &'a Observed) -> ObservedRequest<'a> {
