@@ -74,7 +74,7 @@ pub struct Dialect {
     pub meta: bool,
 }
 
-/// A protocol, of which dialects are revisions.
+/// The protocol that a dialect is a revision of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Model Context Protocol.
@@ -247,9 +247,9 @@ pub struct TaskForm {
     /// Whether a `task` in the params asks for it, of a side that declared to take tasks (TASK-11). Otherwise the
     /// answer alone tells (TASK-20).
     pub asked: bool,
-    /// A member of the result, and its value, without which it is no handle.
+    /// A member of the result and its value, which every handle has.
     pub mark: Option<(&'static str, &'static str)>,
-    /// Where in the result that is a handle the task's id stands.
+    /// Where in a handle the task's id stands.
     pub id: &'static [&'static str],
     /// The request that cancels a task.
     pub cancel: &'static str,
@@ -261,7 +261,7 @@ impl TaskForm {
     /// The longest result that is looked at: a handle is small, and a large result is not read twice.
     const MAX_HANDLE: usize = 16 * 1024;
 
-    /// The id of the task whose handle this result is, as JSON.
+    /// Returns the id of the task whose handle this result is, as JSON.
     #[must_use]
     pub fn handle<'a>(&self, result: &'a [u8]) -> Option<&'a [u8]> {
         if result.len() > Self::MAX_HANDLE {
@@ -277,24 +277,24 @@ impl TaskForm {
 }
 
 impl Dialect {
-    /// Whether a `task` in the params of a request makes it one.
+    /// Whether a `task` in the params of a request makes it a task.
     #[must_use]
     pub const fn asks_for_tasks(&self) -> bool {
         matches!(self.tasks, Some(TaskForm { asked: true, .. }))
     }
 
-    /// The error or silence that ends a request its requester cancelled.
+    /// Whether a request that its requester cancelled is never answered.
     #[must_use]
     pub const fn is_silent(&self) -> bool {
         matches!(self.settlement, CancelReply::Silent)
     }
 
-    /// The forms we understand, ours first (D3).
+    /// Lists the forms we understand, ours first (D3).
     pub fn forms(&self) -> impl Iterator<Item = &CancelForm> {
         core::iter::once(&self.cancel).chain(self.aliases)
     }
 
-    /// The rule that forbids cancelling this method on the wire, if one does.
+    /// Finds the rule that forbids cancelling this method on the wire.
     #[must_use]
     pub fn uncancellable(&self, method: &str) -> Option<Rule> {
         self.uncancellable.iter().find(|(name, _)| *name == method).map(|(_, rule)| *rule)
@@ -302,10 +302,10 @@ impl Dialect {
 
     /// Whether an answer to a request of this method says "cancelled": this dialect's error, or the method's own result.
     #[must_use]
-    pub fn says_cancelled(&self, method: &str, said: &ResponseBody<'_>) -> bool {
-        match said {
+    pub fn says_cancelled(&self, method: &str, answer: &ResponseBody<'_>) -> bool {
+        match answer {
             ResponseBody::Error(_) => {
-                matches!(self.settlement, CancelReply::Answered(text) if said.error_code() == Some(i64::from(text.code)))
+                matches!(self.settlement, CancelReply::Answered(text) if answer.error_code() == Some(i64::from(text.code)))
             }
             ResponseBody::Result(result) => self
                 .cancel_result(method)
@@ -313,7 +313,7 @@ impl Dialect {
         }
     }
 
-    /// How a request of this method says that it was cancelled, where an answer says so at all.
+    /// Finds how an answer to a request of this method says "cancelled".
     #[must_use]
     pub fn cancelled(&self, method: &str) -> Option<Cancelled<'_>> {
         match (self.cancel_result(method), self.settlement) {
@@ -323,13 +323,13 @@ impl Dialect {
         }
     }
 
-    /// The method's own cancellation result.
+    /// Finds the method's own cancellation result.
     #[must_use]
     pub fn cancel_result(&self, method: &str) -> Option<&CancelResult> {
         self.cancel_results.iter().find(|own| own.method == method)
     }
 
-    /// Every dialect known by name.
+    /// All dialects known by name; the revisions of a family stand side by side, oldest first.
     pub const ALL: [&'static Self; 9] = [
         &mcp::REVISION_2024_11_05,
         &mcp::REVISION_2025_03_26,
@@ -342,7 +342,7 @@ impl Dialect {
         &lsp::LSP,
     ];
 
-    /// The dialect of this name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one.
+    /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         match name {

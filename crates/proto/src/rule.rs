@@ -30,9 +30,9 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level as specifications write it; `fact` for a [`Level::Fact`].
+    /// Returns the level as specifications write it; `fact` for a [`Level::Fact`].
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Must => "MUST",
             Self::MustNot => "MUST NOT",
@@ -52,7 +52,7 @@ impl Level {
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.as_str())
     }
 }
 
@@ -342,6 +342,14 @@ mod tests {
                 assert_ne!(rule.text(), earlier.text(), "{rule} and {earlier}");
             }
         }
+    }
+
+    #[test]
+    fn a_level_is_written_as_specifications_write_it() {
+        let levels = [Level::Must, Level::MustNot, Level::Should, Level::ShouldNot, Level::May, Level::Fact];
+        assert_eq!(levels.map(Level::as_str), ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "fact"]);
+        assert_eq!(levels.map(Level::is_binding), [true, true, false, false, false, false]);
+        assert_eq!(Rule::McpC06.level().to_string(), "SHOULD NOT");
     }
 
     #[test]

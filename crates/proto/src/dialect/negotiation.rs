@@ -38,7 +38,7 @@ enum Handshake {
 }
 
 impl Negotiation {
-    /// Nothing seen yet. A pinned side speaks that dialect whatever passes.
+    /// Begins with nothing seen. A pinned side speaks that dialect whatever passes.
     #[must_use]
     pub const fn new(pinned: Sides<Option<&'static Dialect>>) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Negotiation {
         }
     }
 
-    /// The dialect spoken with `side` now. Before anything telling has passed it is a guess by framing.
+    /// Returns the dialect spoken with `side` now: a guess by framing until a message has shown it.
     #[must_use]
     pub fn of(&self, side: Side, framing: Framing) -> &'static Dialect {
         self.pinned[side].or(self.settled).unwrap_or(match framing {
@@ -61,7 +61,7 @@ impl Negotiation {
         })
     }
 
-    /// The dialect of a request to or from `side` whose `_meta` is this: the request's own word beats the handshake.
+    /// Returns the dialect of a request to or from `side` with this `_meta`, which beats the handshake.
     #[must_use]
     pub fn of_request(&self, side: Side, framing: Framing, meta: Option<&[u8]>) -> &'static Dialect {
         if self.pinned[side].is_none()
@@ -91,7 +91,7 @@ impl Negotiation {
             }
     }
 
-    /// The client sent `initialize` with these params.
+    /// Notes that the client sent `initialize` with these params.
     pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
         self.handshake = Handshake::Asked;
         let Some(params) = params else { return };
@@ -105,7 +105,7 @@ impl Negotiation {
         self.choose_proposal();
     }
 
-    /// The server answered `initialize`. An error leaves the handshake open: the client may try again.
+    /// Notes that the server answered `initialize`. An error leaves the handshake open: the client may try again.
     pub fn saw_initialize_result(&mut self, result: &[u8]) {
         self.handshake = Handshake::Answered;
         self.declared.server = is_true(result, acp_gate().server);
@@ -116,8 +116,8 @@ impl Negotiation {
         self.choose_proposal();
     }
 
-    /// `from` sent a request of this method. The dialect that it is of, which is also what both sides speak if nothing
-    /// else has said so before.
+    /// Notes a request of this method from `from` and returns its dialect, which settles that of both sides if nothing
+    /// did before.
     #[inline]
     pub fn saw_request_from(
         &mut self,
@@ -143,19 +143,19 @@ impl Negotiation {
         from == Side::Client && self.of(from, framing).handshake == Some(method)
     }
 
-    /// A request named its revision while nothing else had been said.
+    /// Notes the revision that a request named, which counts if none was settled before.
     pub const fn saw_request(&mut self, dialect: &'static Dialect) {
         if self.settled.is_none() {
             self.settled = Some(dialect);
         }
     }
 
-    /// The client sent the last request of its session.
+    /// Notes that the client sent the last request of its session.
     pub const fn saw_last_request(&mut self) {
         self.closing = true;
     }
 
-    /// `side` sent a cancel in this form.
+    /// Notes that `side` sent a cancel in this form.
     pub fn saw_cancel(&mut self, side: Side, framing: Framing, form: CancelForm) {
         if !self.is_settled() && form.method != mcp::LATEST.cancel.method && framing == Framing::Line {
             self.settled = Some(&acp::V1);
@@ -163,13 +163,13 @@ impl Negotiation {
         self.spelling[side] = (form != self.of(side, framing).cancel).then_some(form);
     }
 
-    /// The form in which `side` is to be sent cancels.
+    /// Returns the form in which `side` is to be sent cancels.
     #[must_use]
     pub fn cancel_form(&self, side: Side, dialect: &'static Dialect) -> CancelForm {
         self.spelling[side].unwrap_or(dialect.cancel)
     }
 
-    /// The form of a cancel with this method, from a side that speaks `dialect`; `None` if it is no cancel.
+    /// Whether a notification of this method, from a side that speaks `dialect`, is a cancel.
     ///
     /// While the dialect is only a guess, every known spelling counts.
     #[must_use]
@@ -204,8 +204,8 @@ impl Negotiation {
         dialect.asks_for_tasks() && params.task.is_some() && self.takes_tasks(from.other(), method)
     }
 
-    /// The rule that a cancel breaks which `from` sends for a request of its own (D30): `request` is its method, and
-    /// whether its requester knows that it is a task; `None` where no such request is known.
+    /// Finds the rule that `from` breaks by cancelling a request of its own (D30). `request` is its method, and whether
+    /// its requester knows that it is a task; `None` if no such request is known.
     #[must_use]
     pub fn forbids_requester(
         &self,
@@ -221,7 +221,7 @@ impl Negotiation {
             .or_else(|| self.forbids_cancel(from, dialect))
     }
 
-    /// The rule that keeps a cancel from `from` off the wire to the other side at this moment.
+    /// Finds the rule that keeps a cancel from `from` off the wire to the other side now.
     #[must_use]
     pub fn forbids_cancel(&self, from: Side, dialect: &'static Dialect) -> Option<Rule> {
         if let Some(rule) = dialect.handshake_first
@@ -236,7 +236,7 @@ impl Negotiation {
         (!self.declared[from.other()]).then_some(gate.rule)
     }
 
-    /// The proposal is in force as soon as either side declares the capability it introduced.
+    /// Settles on the proposal as soon as either side declares the capability that it introduced.
     fn choose_proposal(&mut self) {
         let is_v1 = self.settled.is_some_and(|dialect| dialect.family == Family::Acp && dialect.name == acp::V1.name);
         if is_v1 && (self.declared.client || self.declared.server) {
@@ -252,7 +252,7 @@ impl Negotiation {
     }
 }
 
-/// The dialect of a `protocolVersion` member.
+/// Finds the dialect of a `protocolVersion` member.
 fn by_version(version: &[u8]) -> Option<&'static Dialect> {
     if let Some(date) = json::text(version) {
         return mcp::by_version(&date);
@@ -260,7 +260,7 @@ fn by_version(version: &[u8]) -> Option<&'static Dialect> {
     json::is_integer(version).then_some(if version == b"2" { &acp::V2_DRAFT } else { &acp::V1 })
 }
 
-/// What capabilities declare of tasks; a declaration of unreasonable size declares nothing.
+/// Reads what capabilities declare of tasks; one of unreasonable size declares nothing.
 fn tasks_of(params: &[u8]) -> Option<Box<[u8]>> {
     let declared = json::lookup(params, &["capabilities", "tasks"])?;
     (declared.len() <= MAX_DECLARATION).then(|| declared.into())

@@ -35,7 +35,7 @@ pub enum ReportForm {
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report<'a> {
-    /// What is done, in whatever unit; it must increase (MCP-P02).
+    /// How much is done, in any unit; it must increase (MCP-P02).
     pub done: f64,
     /// How much that will be in the end.
     pub total: Option<f64>,
@@ -43,10 +43,10 @@ pub struct Report<'a> {
     pub message: Option<&'a str>,
 }
 
-/// What a message of progress says, as it was received: no more than that is true of it.
+/// Progress as it was received: untrusted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading<'a> {
-    /// What is done, a finite number.
+    /// How much is done, a finite number.
     pub done: Option<f64>,
     /// Of how much, a finite number.
     pub total: Option<f64>,
@@ -67,7 +67,7 @@ impl ProgressForm {
         token(self.partial_at?, params)
     }
 
-    /// What the params of progress say beside the token. Partial results say nothing that can be read here.
+    /// Reads the params of progress beside the token. Nothing can be read here of partial results.
     #[must_use]
     pub fn read<'a>(&self, params: &'a [u8]) -> Reading<'a> {
         let number = |object, name| json::member(object, name).and_then(number);
