@@ -18,7 +18,6 @@ use crate::{
     method::Method,
     receipt::Answer,
     side::Side,
-    slab::Key,
     time::Instant,
 };
 
@@ -38,10 +37,11 @@ impl Monitor {
         let Request { id, method, params, .. } = request;
         self.counts[from].requests += 1;
         let dialect = self.negotiation.saw_request_from(from, self.framing, &method, &params);
-        if params.meta.is_some() || method == "initialize" {
+        let is_handshake = self.negotiation.is_handshake(from, self.framing, &method);
+        if params.meta.is_some() || is_handshake {
             self.note_dialect();
         }
-        if from == Side::Client && method == "initialize" {
+        if is_handshake {
             self.implementations.client = params.raw.and_then(Implementation::of);
         }
         if id.is_null() && !dialect.null_ids {
@@ -77,7 +77,7 @@ impl Monitor {
             token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
             partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
             session: turn.and(params.session_id).filter(|session| self.is_kept(session)).map(Into::into),
-            parent: self.parent_of(from, &method, params.session_id),
+            parent: self.parent_of(from, dialect, &method, params.session_id),
             dialect,
             since: now,
             is_task: self.negotiation.asks_for_task(from, dialect, &method, &params),
@@ -107,15 +107,11 @@ impl Monitor {
 
     /// The client's request during which the server makes one, where that is certain: the open turn of the session that
     /// it names, or the only request in flight. A client's requests have no parent: people make them.
-    fn parent_of(&self, from: Side, method: &str, session: Option<&[u8]>) -> Option<RequestKey> {
-        if from == Side::Client || method == "ping" {
+    fn parent_of(&self, from: Side, dialect: &Dialect, method: &str, session: Option<&[u8]>) -> Option<RequestKey> {
+        if from == Side::Client || dialect.ping == Some(method) {
             return None;
         }
-        let table = &self.requests[Side::Client];
-        let turn = session.and_then(|session| table.open_turn(session));
-        // What names a session is in no other session's turn.
-        let may_hold = |key: &Key| session.is_none() || table.get(*key).is_some_and(|only| only.session.is_none());
-        let key = turn.or_else(|| table.only_live().filter(may_hold))?;
+        let key = self.requests[Side::Client].parent(session)?;
         Some(RequestKey { from: Side::Client, key })
     }
 
@@ -256,7 +252,7 @@ impl Monitor {
         let task = observed.dialect.tasks.filter(|form| observed.is_task || !form.asked);
         let method = observed.method;
         if let Some(ResponseBody::Result(result)) = response {
-            if request.from == Side::Client && self.methods.name(method) == "initialize" {
+            if self.negotiation.is_handshake(request.from, self.framing, self.methods.name(method)) {
                 self.negotiation.saw_initialize_result(result);
                 self.implementations.server = Implementation::of(result);
                 self.note_dialect();

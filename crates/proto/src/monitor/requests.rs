@@ -58,10 +58,6 @@ impl Requests {
         self.table.retired()
     }
 
-    pub(super) fn only_live(&self) -> Option<Key> {
-        self.table.only_live()
-    }
-
     pub(super) fn get(&self, key: Key) -> Option<&Observed> {
         self.table.get(key)
     }
@@ -120,6 +116,12 @@ impl Requests {
     /// The newest turn of this session in flight.
     pub(super) fn open_turn(&self, session: &[u8]) -> Option<Key> {
         self.turns.of(session).next_back()
+    }
+
+    /// The request during which another is made that names this session, where that is certain.
+    pub(super) fn parent(&self, session: Option<&[u8]>) -> Option<Key> {
+        let has_session = |key| self.get(key).is_some_and(|request| request.session.is_some());
+        self.turns.parent(session, |_| true, self.table.only_live(), has_session)
     }
 
     /// Gives the id of a settled request to a later one.
