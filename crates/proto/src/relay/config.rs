@@ -1,4 +1,4 @@
-//! What a relay can be told; every bound has a default (invariant 8).
+//! The settings of a relay; every bound has a default (invariant 8).
 
 use core::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::{
     side::Sides,
 };
 
-/// What a request costs at most: its entry, its indexes, its last progress and the reason of its cancel.
+/// The most that a request costs: its entry, its indexes, its last progress and the reason of its cancel.
 const REQUEST: usize = 4 << 10;
 
-/// What the events of a read cost at most, for each of its bytes.
+/// The most that the events of a read cost, for each of its bytes.
 const EVENTS: usize = 256;
 
 /// Settings of a [`Relay`](super::Relay).
@@ -25,7 +25,7 @@ pub struct RelayConfig {
     pub dialects: Sides<Option<&'static Dialect>>,
     /// The framing of both sides; `None` is detected from the first bytes.
     pub framing: Option<Framing>,
-    /// How long a cancelled request may go unanswered before a requester that must be answered is (D34).
+    /// Time to wait for the other side's answer to a cancel before answering on its behalf (D34).
     pub grace: Duration,
     /// Clocks for requests, the most specific first match wins; none by default (D16).
     pub clocks: Vec<ClockRule>,
@@ -36,11 +36,11 @@ pub struct RelayConfig {
     /// Bytes of ids, progress tokens and sessions that are kept of one side's requests, in flight and remembered; past
     /// that, one more is refused (D12).
     pub max_kept: usize,
-    /// Unread bytes that a side may be owed before the other side's input is paused (D13).
+    /// The largest backlog of a side, in bytes, before the other side's input is paused (D13).
     pub max_backlog: usize,
-    /// How long a side may read nothing of a debt past that bound before it is given up (D13).
+    /// How long a side may read nothing of a backlog past that bound before it is given up (D13).
     pub stall_limit: Duration,
-    /// The cancels of each side that are held for a request never seen (D9).
+    /// The limits of each side's cancels that overtake their request (D9).
     pub early_cancels: Sides<EarlyCancelLimits>,
     /// Settled requests remembered per side, so that what comes late for them is recognised (D8). They are
     /// forgotten a few at a time: up to 32 more may be remembered.
@@ -98,11 +98,11 @@ impl RelayConfig {
 /// given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emit {
-    /// Cancels, receipts, and everything swallowed, dropped or unlawful; on by default.
+    /// Cancels, receipts, and everything swallowed, rejected or against a rule; on by default.
     pub notices: bool,
     /// The start and the end of every request.
     pub requests: bool,
-    /// Every frame ([`RelayEvent::Frame`](super::Event::Frame)), for recordings.
+    /// Every frame ([`RelayEvent::Frame`](super::RelayEvent::Frame)), for recordings.
     pub frames: bool,
 }
 
@@ -137,7 +137,7 @@ impl Default for RelayConfig {
 }
 
 /// How the relay's own errors name its settings, so that their reader knows whose limit it was and what to change. A
-/// driver that offers the settings by other names, such as flags of a command, says them here.
+/// driver that offers the settings under other names, such as flags of a command, gives them here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingNames {
     /// [`Clock::Response`].

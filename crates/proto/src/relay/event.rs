@@ -1,4 +1,4 @@
-//! What a relay tells whoever drives it: a closed list.
+//! What a relay reports to its driver: a closed list.
 
 use core::time::Duration;
 
@@ -44,13 +44,13 @@ pub enum RelayEvent {
         /// What is known now.
         receipt: Receipt,
     },
-    /// A request became a task, or what came of one whose handle nobody received (D38).
+    /// A request became a task, or this is what came of a task whose handle was received by nobody (D38).
     Task {
         /// The request.
         request: RequestKey,
         /// Its id, as that side knows it.
         id: RequestId,
-        /// The task's id, in the words of whoever runs it: untrusted.
+        /// The task's id, chosen by the other side: untrusted.
         task: Box<str>,
         /// What is new.
         news: TaskNews,
@@ -64,7 +64,7 @@ pub enum RelayEvent {
         /// After how long.
         after: Duration,
     },
-    /// A cancelled request showed, past its grace, that it is still being worked on.
+    /// A cancelled request is still being worked on after its grace.
     Stuck {
         /// The request.
         request: RequestKey,
@@ -94,7 +94,7 @@ pub enum RelayEvent {
         /// of a [`Rejected::TooLarge`] in words, and otherwise the beginning of the message, which may hold secrets.
         excerpt: Box<[u8]>,
     },
-    /// A side broke a rule of its protocol; what was done about it is in another event.
+    /// A side broke a rule of its protocol. What was done about it is in another event.
     Violation {
         /// Who.
         by: Side,
@@ -103,11 +103,11 @@ pub enum RelayEvent {
         /// The request concerned.
         id: Option<RequestId>,
     },
-    /// A side has read nothing of what it is owed for too long (D13). The driver should end that side.
+    /// A side has read nothing of its backlog for too long (D13). The driver should end that side.
     GivenUp {
         /// Who.
         side: Side,
-        /// Unread bytes.
+        /// Unwritten bytes.
         unsent: usize,
     },
     /// A frame passed a point (with [`Emit::frames`](super::Emit)).

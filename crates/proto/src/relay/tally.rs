@@ -1,4 +1,4 @@
-//! What has been, in numbers.
+//! Counts of what has happened.
 
 use core::time::Duration;
 
@@ -22,13 +22,13 @@ pub struct Tally {
     pub cancels: WordCounts,
     /// The same cancels by what is known of them now, by [`Outcome::as_str`](crate::receipt::Outcome::as_str).
     pub outcomes: WordCounts,
-    /// Cancels from the wire that cancelled nothing, by [`Verdict::as_str`](super::Verdict::as_str).
+    /// Cancels from the wire that cancelled nothing, by [`Verdict::as_str`](crate::link::Verdict::as_str).
     pub unheeded: WordCounts,
-    /// What came for requests that were over, by [`LateKind::as_str`](super::LateKind::as_str).
+    /// What came for requests that were over, by [`LateKind::as_str`](crate::link::LateKind::as_str).
     pub late: WordCounts,
-    /// Requests that a clock ended, by [`Clock::as_str`](super::Clock::as_str).
+    /// Requests that a clock ended, by [`Clock::as_str`](crate::link::Clock::as_str).
     pub timeouts: WordCounts,
-    /// Cancelled requests that showed, past their grace, that they were still worked on.
+    /// Cancelled requests that were still worked on after their grace.
     pub stuck: u64,
     /// Messages that were not passed on.
     pub dropped: u64,

@@ -49,8 +49,8 @@ pub struct RequestView<'a> {
     pub cancel: Option<&'a Receipt>,
     /// It was cancelled, and something of its work came late, no longer than a grace ago.
     pub works_on: bool,
-    /// It was cancelled, and past its grace it shows that it is still being worked on: by what comes late, or, where an
-    /// answer is owed, by there being none.
+    /// It was cancelled and is still being worked on after its grace: something of it came late, or an answer that is owed
+    /// did not come.
     pub is_stuck: bool,
     /// What the other side speaks: whether it would confirm a cancel, for one.
     pub upstream_dialect: &'static Dialect,
