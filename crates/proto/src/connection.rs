@@ -104,7 +104,7 @@ impl OutgoingKey {
 /// The driver feeds bytes ([`handle_input`](Self::handle_input)), times
 /// ([`handle_timeout`](Self::handle_timeout) when
 /// [`poll_timeout`](Self::poll_timeout) says so), and the end
-/// ([`handle_eof`](Self::handle_closed), [`handle_write_closed`](Self::handle_lost)).
+/// ([`handle_eof`](Self::handle_eof), [`handle_write_closed`](Self::handle_write_closed)).
 /// After every call it
 ///
 /// 1. drains [`poll_event`](Self::poll_event), and
@@ -125,7 +125,7 @@ impl OutgoingKey {
 /// An [`ConnectionEvent::Request`] asks for a handler; until it is polled the request
 /// counts as queued, and a cancel means that it is never seen. A handler has
 /// ended when the driver says so with [`ended`](Self::ended): only that frees
-/// its slot (D12). [`ConnectionEvent::Cancelled`] fires its token, [`ConnectionEvent::Drop`] ends
+/// its slot (D12). [`ConnectionEvent::Cancelled`] fires its token, [`ConnectionEvent::DropHandler`] ends
 /// it by force (D22).
 ///
 /// # Dropping it
@@ -291,7 +291,7 @@ impl Connection {
     /// Bytes arrived from the peer.
     ///
     /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer where
-    /// one is due. Nothing is taken after [`handle_eof`](Self::handle_closed).
+    /// one is due. Nothing is taken after [`handle_eof`](Self::handle_eof).
     pub fn handle_input(&mut self, now: Instant, mut bytes: &[u8]) {
         self.now = now;
         if self.phase.input_ended {

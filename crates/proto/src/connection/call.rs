@@ -39,7 +39,7 @@ pub struct CallOptions {
     pub deadline: Option<Instant>,
     /// When the caller made the request, if that was before now: its clocks run since then (D16).
     pub since: Option<Instant>,
-    /// Whether its receipts are told even where [`ConnectionConfig::reports_cancels`](super::Config::reports_cancels) is off.
+    /// Whether its receipts are told even where [`ConnectionConfig::reports_cancels`](super::ConnectionConfig::reports_cancels) is off.
     pub is_watched: bool,
 }
 
@@ -61,7 +61,7 @@ pub enum Limit {
 pub enum Misuse {
     /// The connection has ended or is shutting down.
     Closed,
-    /// [`ConnectionConfig::max_in_flight`](super::Config::max_in_flight) are in flight already.
+    /// [`ConnectionConfig::max_in_flight`](super::ConnectionConfig::max_in_flight) are in flight already.
     TooMany,
     /// The params carry the progress token of another request in flight (MCP-P00).
     TokenInUse,

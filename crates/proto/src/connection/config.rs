@@ -60,8 +60,8 @@ pub struct ConnectionConfig {
     pub deadline_travels: bool,
     /// At the end of input, how long requests may go on before they are cancelled; `None` cancels at once (D27).
     pub drain_on_eof: Option<Duration>,
-    /// Whether anybody hears of every cancel and of what came of it: [`ConnectionEvent::Cancel`](super::Event::Cancel),
-    /// [`ConnectionEvent::Stopped`](super::Event::Stopped) and [`ConnectionEvent::Receipt`](super::Event::Receipt), the last else only of
+    /// Whether anybody hears of every cancel and of what came of it: [`ConnectionEvent::Cancel`](super::ConnectionEvent::Cancel),
+    /// [`ConnectionEvent::Stopped`](super::ConnectionEvent::Stopped) and [`ConnectionEvent::Receipt`](super::ConnectionEvent::Receipt), the last else only of
     /// requests that are [watched](super::CallOptions::is_watched). What they describe happens all the same.
     pub reports_cancels: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.

@@ -66,7 +66,7 @@ fn literal(text: &str) -> Option<usize> {
     }
     let quote = body.chars().next().filter(|quote| prefix <= 1 && matches!(quote, '"' | '\''))?;
     let is_lifetime =
-        quote == '\'' && !body[1..].starts_with('\\') && !body[1..].chars().nth(1).is_some_and(|c| c == '\'');
+        quote == '\'' && !body[1..].starts_with('\\') && body[1..].chars().nth(1).is_none_or(|c| c != '\'');
     if is_lifetime {
         return None;
     }
