@@ -25,6 +25,8 @@ mod ring;
 
 use core::hint::black_box;
 
+use hashbrown::HashTable;
+
 pub(crate) use index::Index;
 pub(crate) use ring::Bounds;
 
@@ -82,8 +84,9 @@ pub(crate) enum Ring {
 #[derive(Clone, Debug)]
 pub(crate) struct Table<E> {
     slab: Slab<E>,
-    /// Entries by their id, but for those that were [unlisted](Table::unlist).
-    ids: Index,
+    /// Entries by their id, but for those that were [unlisted](Table::unlist). A million of them are in flight at once, so
+    /// it holds places and nothing else.
+    ids: HashTable<u32>,
     tokens: Index,
     rings: Rings,
     seed: Seed,
@@ -147,7 +150,7 @@ impl<E: Entry> Table<E> {
     pub(crate) const fn new(seed: Seed) -> Self {
         Self {
             slab: Slab::new(),
-            ids: Index::new(),
+            ids: HashTable::new(),
             tokens: Index::new(),
             rings: Rings { over: Tombstones::new(), abandoned: Tombstones::new(), live: 0, live_places: 0, seed },
             seed,
@@ -209,8 +212,9 @@ impl<E: Entry> Table<E> {
     /// Takes an entry in under the hash of its id.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u64, entry: E) -> Key {
-        let key = self.slab.insert(entry);
-        self.ids.insert(hash, key.index());
+        let Self { slab, ids, seed, .. } = self;
+        let key = slab.insert(entry);
+        ids.insert_unique(hash, key.index(), |at| slab.at(*at).map_or(0, |entry| entry.id().hash(*seed)));
         self.rings.note_live(key);
         for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
             self.tokens.insert(self.seed.id(token), key.index());
@@ -221,7 +225,7 @@ impl<E: Entry> Table<E> {
     /// The entry that `is` confirms among those whose id has this hash.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
-        self.look_up(&self.ids, hash, is)
+        self.slab.key_at(*self.ids.find(hash, |at| self.slab.at(*at).is_some_and(&is))?)
     }
 
     /// The entry that `is` confirms under a hash of an index of the caller's own.
@@ -250,7 +254,7 @@ impl<E: Entry> Table<E> {
     /// No id finds this entry any more.
     pub(crate) fn unlist(&mut self, key: Key) {
         let Some(entry) = self.slab.get(key) else { return };
-        self.ids.remove(entry.id().hash(self.seed), key.index());
+        unlist(&mut self.ids, entry.id().hash(self.seed), key);
     }
 
     /// No token finds this entry any more.
@@ -317,7 +321,7 @@ impl<E: Entry> Table<E> {
                 continue;
             };
             forget(key, entry);
-            self.ids.remove(hash, key.index());
+            unlist(&mut self.ids, hash, key);
             for token in entry.tokens() {
                 self.tokens.remove(self.seed.id(token), key.index());
             }
@@ -329,7 +333,7 @@ impl<E: Entry> Table<E> {
     /// Looks at everything that is touched when a tombstone is forgotten.
     fn is_listed(&self, tombstone: &Tombstone) -> bool {
         let is_there = self.slab.get(tombstone.key).is_some();
-        self.ids.find(tombstone.hash, |at| at == tombstone.key.index()).is_some() && is_there
+        self.ids.find(tombstone.hash, |at| *at == tombstone.key.index()).is_some() && is_there
     }
 
     /// The next of a ring that is too old or one too many. It has left the ring: the caller removes it, as one in flight.
@@ -367,7 +371,11 @@ impl<E: Entry> Table<E> {
 
     /// Bytes of memory held, capacities included, without what entries own.
     pub(crate) fn held(&self) -> usize {
-        self.slab.held() + self.ids.held() + self.tokens.held() + self.rings.over.held() + self.rings.abandoned.held()
+        self.slab.held()
+            + self.ids.allocation_size()
+            + self.tokens.held()
+            + self.rings.over.held()
+            + self.rings.abandoned.held()
     }
 
     /// Entries of every collection: zero once nothing is in flight or remembered (invariant 6).
@@ -395,6 +403,12 @@ impl<E: Entry> Table<E> {
         let known: usize = self.iter().map(|(_, entry)| entry.tokens().count()).sum();
         assert!(ids <= self.len(), "invariant 6: an entry is in the index twice");
         assert!(tokens <= known, "invariant 6: a token of nobody is in the index");
+    }
+}
+
+fn unlist(ids: &mut HashTable<u32>, hash: u64, key: Key) {
+    if let Ok(place) = ids.find_entry(hash, |at| *at == key.index()) {
+        place.remove();
     }
 }
 
