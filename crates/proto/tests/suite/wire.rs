@@ -189,6 +189,22 @@ fn a_written_header_is_read_back() {
 }
 
 #[test]
+fn a_decoder_knows_whether_it_stands_between_two_messages() {
+    for (mut decoder, framing) in [(lines(), Framing::Line), (headers(), Framing::Headers)] {
+        // The last is over the limit.
+        for words in [0, 0, 2000] {
+            let mut message = Vec::new();
+            framing.write(&mut message, format!(r#"{{"id":"{}"}}"#, "x".repeat(words)).as_bytes());
+            assert!(decoder.is_between_messages(), "{framing:?}");
+            for (at, byte) in message.iter().enumerate() {
+                decode(&mut decoder, &[*byte]);
+                assert_eq!(decoder.is_between_messages(), at + 1 == message.len(), "{framing:?} after {at}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_body_with_line_breaks_becomes_one_line() {
     let mut out = b"0\n".to_vec();
     Framing::Line.write(&mut out, b"{\r\n  \"a\": \"\\n\"\n}");
