@@ -538,7 +538,7 @@ mod tests {
                 ("the count is off", |table| _ = table.slab.insert(Numbered { id: 3, token: None, ring: None })),
                 ("the count is off", |table| table.rings.live_places = 0),
                 ("in no ring", |table| table.rings.over.queue[0].key = table.by_id(&2).expect("it is in flight")),
-                ("in the index twice", |table| (0..9).for_each(|_| table.ids.insert(0, 0))),
+                ("in the index twice", |table| (0..9).for_each(|_| _ = table.ids.insert_unique(0, 0, |_| 0))),
                 ("a token of nobody", |table| table.tokens.insert(0, 0)),
             ],
         );
