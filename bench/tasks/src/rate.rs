@@ -3,8 +3,8 @@
 use std::{error::Error, path::Path, rc::Rc, time::Instant};
 
 use rescind_tasks::{
-    Access, Cause, CauseCode, TaskDialect, Json, StoreLimits, MemoryStore, NewTask, Owner, TaskRequest, SqliteOptions, SqliteStore,
-    TaskStore,
+    Access, Cause, CauseCode, Json, MemoryStore, NewTask, Owner, SqliteOptions, SqliteStore, StoreLimits, TaskDialect,
+    TaskRequest, TaskStore,
 };
 use rusqlite::Connection;
 use tokio::task::LocalSet;

@@ -9,7 +9,9 @@ use std::{
     thread,
 };
 
-use rescind_tasks::{Access, Cause, CauseCode, Json, StoreLimits, TaskOutcome, SqliteOptions, SqliteStore, TaskId, TaskStore};
+use rescind_tasks::{
+    Access, Cause, CauseCode, Json, SqliteOptions, SqliteStore, StoreLimits, TaskId, TaskOutcome, TaskStore,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::rate::task;
