@@ -129,6 +129,8 @@ impl Drive {
             let mut moved = self.poll_signals(cx, now);
             moved |= self.admin.poll(now, &mut self.relay);
             if self.poll_sides(cx, now) {
+                // Events are of the time of the bytes that led to them.
+                self.handle_events(now);
                 // Mostly there is no more: then the rest is done once, and not once for each look.
                 now = self.now();
                 moved |= self.poll_sides(cx, now);
