@@ -24,7 +24,10 @@ mod call;
 mod config;
 mod counters;
 mod event;
+mod incoming;
+mod outgoing;
 mod params;
+mod payload;
 mod proof;
 mod receive;
 mod serve;
@@ -47,7 +50,8 @@ pub use trace_context::TraceContext;
 pub use veto::Taken;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
-pub use crate::{incoming::Grace, payload::Payload};
+pub use incoming::Grace;
+pub use payload::Payload;
 
 use crate::{
     bug::SeededBug,
@@ -56,12 +60,10 @@ use crate::{
     early_cancels::{EarlyCancelLimits, EarlyCancels},
     framing::{self, Chunk, Decoder, Framing, Leftover},
     hash::Seed,
-    incoming::Requests,
     link::Rejected,
     message,
     method::Methods,
     outbox::{Outbox, Ticket},
-    outgoing::Calls,
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
@@ -71,6 +73,8 @@ use crate::{
     tombstones::{Tombstones, YOUNG},
 };
 use batch::Batch;
+use incoming::Requests;
+use outgoing::Calls;
 use turn::Turns;
 
 /// Names one of the peer's requests; never reused while the connection lives.

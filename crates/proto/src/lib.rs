@@ -23,11 +23,8 @@ pub mod time;
 
 mod early_cancels;
 mod hash;
-mod incoming;
 mod method;
 mod outbox;
-mod outgoing;
-mod payload;
 mod slab;
 mod standstill;
 mod table;

@@ -5,11 +5,11 @@ use core::time::Duration;
 use super::{IncomingKey, OutgoingKey, TraceContext};
 use crate::{
     cause::Cause,
+    connection::payload::Payload,
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
     json,
     link::{CancelNotice, Clock, LateKind, Rejected},
-    payload::Payload,
     receipt::{Ending, Receipt},
     rule::Rule,
     time::Instant,

@@ -7,7 +7,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{Connection, Item, Singles, Timer};
 use crate::{
-    incoming::{Incoming, ResponseState, Suspension, Work},
+    connection::incoming::{Incoming, ResponseState, Suspension, Work},
     receipt::Outcome,
     time::Instant,
     timer_queue::NEVER,

@@ -4,10 +4,10 @@ use super::{Connection, ConnectionEvent, IncomingKey, IncomingRequest, Item, Pay
 use crate::{
     bug::SeededBug,
     cause::CauseCode,
+    connection::incoming::{Delivery, Incoming, Kind, Rare, ResponseState, Suspension, Work},
     dialect::{CancelReply, Dialect, IdReuse},
     error_code, frame,
     id::{IncomingId, RequestId},
-    incoming::{Delivery, Incoming, Kind, Rare, ResponseState, Suspension, Work},
     json,
     link::{Rejected, cancel},
     message,

@@ -2,12 +2,12 @@
 
 use super::{Connection, ConnectionEvent, OutgoingKey, Settlement, turn::What};
 use crate::{
+    connection::outgoing::Part,
     dialect::{CancelReply as Style, Dialect},
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
     link::{LateKind, Rejected, Verdict},
-    outgoing::Part,
     receipt::{Answer, Outcome},
     slab::Key,
     time::Instant,

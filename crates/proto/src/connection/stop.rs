@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::{Connection, ConnectionEvent, IncomingKey, Stopped, Timer};
 use crate::{
     cause::{Cause, CauseCode},
+    connection::incoming::{Grace, Incoming, ResponseState, Stop, Work},
     dialect::{CancelResult, Dialect, Disconnect, IdReuse},
     early_cancels::{EarlyCancel, Hold},
     id::RequestId,
-    incoming::{Grace, Incoming, ResponseState, Stop, Work},
     link::{CancelNotice, Verdict},
     method::Method,
     receipt::Ending,

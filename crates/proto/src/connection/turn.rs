@@ -8,9 +8,9 @@
 use super::{Connection, stop::By};
 use crate::{
     cause::{Cause, CauseCode},
+    connection::incoming::{ResponseState, Stop},
     dialect::Dialect,
     id::RequestId,
-    incoming::{ResponseState, Stop},
     json,
     link::Verdict,
     side::Side,

@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::{Connection, Counters, IncomingKey, OutgoingKey};
 use crate::{
     cause::CauseCode,
+    connection::incoming::Work,
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
-    incoming::Work,
     receipt::Receipt,
     time::Instant,
     timer_queue::NEVER,

@@ -11,12 +11,12 @@ use hashbrown::HashTable;
 
 use crate::{
     cause::Cause,
+    connection::payload::Payload,
     dialect::{CancelReply, CancelResult, Dialect},
     hash::Seed,
     id::{IncomingId, RequestId},
     method::Method,
     outbox::Ticket,
-    payload::Payload,
     rule::Rule,
     slab::{Key, Slab},
     standstill::Standstill,
