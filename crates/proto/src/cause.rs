@@ -92,10 +92,10 @@ impl Cause {
         }
     }
 
-    /// The cause of a child whose parent was cancelled because of `root`.
+    /// The cause of a child whose parent was cancelled because of `root`, or has ended by itself.
     #[must_use]
-    pub const fn parent(root: CauseCode) -> Self {
-        Self { code: CauseCode::Parent, root: Some(root), text: None }
+    pub fn parent(root: impl Into<Option<CauseCode>>) -> Self {
+        Self { code: CauseCode::Parent, root: root.into(), text: None }
     }
 
     /// Adds words that a person or caller chose; they go on the wire, cut at [`MAX_REASON`]. The phrase of the code

@@ -262,7 +262,7 @@ impl RunningRequest {
 
     /// The cause for a child that is made after the token has fired.
     pub(crate) fn cause_for_children(&self) -> Cause {
-        self.cause().map_or_else(|| Cause::new(CauseCode::Parent), |cause| Cause::parent(cause.code))
+        Cause::parent(self.cause().map(|cause| cause.code))
     }
 
     /// Links a task, thread or process that the handler started; refused once the handler has ended.
