@@ -206,6 +206,14 @@ pub struct CancelResult {
     pub json: &'static str,
 }
 
+impl CancelResult {
+    /// Whether a result says "cancelled" in this way.
+    #[must_use]
+    pub fn is_in(&self, result: &[u8]) -> bool {
+        json::lookup(result, self.path).and_then(json::text).as_deref() == Some(self.value)
+    }
+}
+
 /// An answer that says "cancelled".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled<'a> {
@@ -307,9 +315,7 @@ impl Dialect {
             ResponseBody::Error(_) => {
                 matches!(self.settlement, CancelReply::Answered(text) if answer.error_code() == Some(i64::from(text.code)))
             }
-            ResponseBody::Result(result) => self
-                .cancel_result(method)
-                .is_some_and(|own| json::lookup(result, own.path).and_then(json::text).as_deref() == Some(own.value)),
+            ResponseBody::Result(result) => self.cancel_result(method).is_some_and(|own| own.is_in(result)),
         }
     }
 
