@@ -279,9 +279,11 @@ impl<E: Entry> Table<E> {
 
     /// Removes an entry, in flight or from the `ring` in which it lies.
     pub(crate) fn remove(&mut self, key: Key, ring: Option<Ring>) -> Option<E> {
-        self.unlist(key);
-        self.unlist_tokens(key);
         let entry = self.slab.remove(key)?;
+        self.ids.remove(entry.id().hash(self.seed), key.index());
+        for token in entry.tokens() {
+            self.tokens.remove(self.seed.id(token), key.index());
+        }
         match ring {
             None => self.rings.forget_live(key),
             Some(ring) => self.rings.ring_mut(ring).note_gone(|key| self.slab.get(key).is_some()),
