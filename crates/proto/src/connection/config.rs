@@ -1,4 +1,4 @@
-//! What an endpoint can be told; every bound has a default (invariant 8).
+//! The settings of a connection; every bound has a default (invariant 8).
 
 use core::time::Duration;
 
@@ -21,11 +21,11 @@ const EVENTS: usize = 256;
 pub struct ConnectionConfig {
     /// Which side of the link this endpoint is.
     pub role: Side,
-    /// The dialect, whatever passes; `None` is detected (D2).
+    /// The dialect, whatever passes; `None` detects it (D2).
     pub dialect: Option<&'static Dialect>,
     /// How messages are told apart.
     pub framing: Framing,
-    /// The longest message taken in, in bytes.
+    /// Bytes of the longest message that is received.
     pub max_message: usize,
     /// Handlers that may be at work at once, those that were cancelled and have not ended included (D12). One that
     /// waits for a request of its own to be answered is not at work; all together they are no more than this and
@@ -37,10 +37,10 @@ pub struct ConnectionConfig {
     pub max_queued_bytes: usize,
     /// Requests of ours that may be in flight; one more is [`Misuse::TooMany`](super::Misuse::TooMany).
     pub max_in_flight: usize,
-    /// Unread bytes that the peer may be owed before its input is paused, and that may wait to be written before
-    /// [`has_room`](super::Connection::has_room) holds notifications back (D13).
+    /// Bytes that the peer may leave unread of what it has caused before its input is paused, and that may wait to be
+    /// written before [`has_room`](super::Connection::has_room) holds notifications back (D13).
     pub max_backlog: usize,
-    /// How long the peer may read nothing of a debt past that bound before it is given up (D13).
+    /// How long the peer may read nothing while its backlog is past that bound, before it is given up (D13).
     pub stall_limit: Duration,
     /// How long a handler may take to stop after the peer's cancel, a timeout or an operator (D22).
     pub grace: Duration,
@@ -60,9 +60,13 @@ pub struct ConnectionConfig {
     pub deadline_travels: bool,
     /// At the end of input, how long requests may go on before they are cancelled; `None` cancels at once (D27).
     pub drain_on_eof: Option<Duration>,
-    /// Whether anybody hears of every cancel and of what came of it: [`ConnectionEvent::Cancel`](super::ConnectionEvent::Cancel),
-    /// [`ConnectionEvent::Stopped`](super::ConnectionEvent::Stopped) and [`ConnectionEvent::Receipt`](super::ConnectionEvent::Receipt), the last else only of
-    /// requests that are [watched](super::CallOptions::is_watched). What they describe happens all the same.
+    /// Whether every cancel is reported, and what came of it: as [`Cancel`], [`Stopped`] and [`Receipt`], the last
+    /// otherwise only of requests that are [watched](super::CallOptions::is_watched). What they describe happens all the
+    /// same.
+    ///
+    /// [`Cancel`]: super::ConnectionEvent::Cancel
+    /// [`Stopped`]: super::ConnectionEvent::Stopped
+    /// [`Receipt`]: super::ConnectionEvent::Receipt
     pub reports_cancels: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,

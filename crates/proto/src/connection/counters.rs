@@ -1,20 +1,20 @@
-//! What an endpoint only counts.
+//! What a connection counts.
 
 use crate::rule::Violations;
 
-/// How often things happened that nobody need hear of one by one, since the connection began.
+/// How often things happened since the connection began; most of them are not worth an event each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counters {
     /// Messages that left, whole; a batch is one.
     pub sent: u64,
-    /// Messages that arrived, those that went nowhere among them; a batch is one.
+    /// Messages that arrived, rejected ones included; a batch is one.
     pub received: u64,
     /// Cancels that left.
     pub cancels_sent: u64,
     /// Cancels that arrived, whatever was done with them.
     pub cancels_received: u64,
-    /// Cancels of no request, now or in memory; a held one counts when its request never came (D9).
+    /// Cancels of unknown requests; an early cancel counts when its request never came (D9).
     pub unknown_cancels: u64,
     /// Cancels that named nothing (D29): log the first, then count.
     pub malformed_cancels: u64,
@@ -24,7 +24,7 @@ pub struct Counters {
     pub late: u64,
     /// Responses whose id matched only loosely: a defect of the peer (D10).
     pub loose_ids: u64,
-    /// Messages that went nowhere.
+    /// Messages that were rejected.
     pub refused: u64,
     /// Rules that the peer broke, by number.
     pub violations: Violations,

@@ -1,12 +1,12 @@
-//! What an endpoint tells whoever drives it: a closed list.
+//! What a connection emits to its driver: a closed list.
 
 use core::time::Duration;
 
 use super::{IncomingKey, OutgoingKey, TraceContext};
 use crate::{
     cause::Cause,
-    connection::payload::Payload,
     dialect::Dialect,
+    frame::Params,
     id::{IncomingId, OutgoingId, RequestId},
     json,
     link::{CancelNotice, Clock, LateKind, Rejected},
@@ -21,7 +21,7 @@ pub enum ConnectionEvent {
     /// Start the handler of this request; it counts as running from now on, until
     /// [`Connection::ended`](super::Connection::ended).
     Request(IncomingRequest),
-    /// A notification for the handlers above; cancels and the progress of our requests are none.
+    /// A notification for the handlers above; never a cancel or progress of our requests.
     Notification(Payload),
     /// One of our requests is over, exactly once (invariant 3).
     Settled {
@@ -62,20 +62,20 @@ pub enum ConnectionEvent {
     Receipt(Box<ReceiptNotice>),
     /// A cancel arrived; it was dealt with already (D31, case 8).
     Cancel(Box<CancelNotice>),
-    /// Something arrived for one of our requests that is over, and was swallowed (MCP-C08).
+    /// Something arrived for one of our requests that is over, and was ignored (MCP-C08).
     Late {
         /// The id or progress token that it named.
         id: RequestId,
         /// What it was.
         what: LateKind,
     },
-    /// A message that went nowhere, and why.
+    /// A message that is not acted on.
     Rejected {
         /// Why.
         why: Rejected,
         /// Its id, if it has one.
         id: Option<RequestId>,
-        /// The beginning of it, at most 256 bytes.
+        /// Its beginning, at most 256 bytes.
         excerpt: Box<[u8]>,
     },
     /// The peer broke a rule of its protocol; what was done about it is in another event.
@@ -85,9 +85,9 @@ pub enum ConnectionEvent {
         /// The request concerned.
         id: Option<RequestId>,
     },
-    /// The peer has read nothing of what it is owed for too long (D13). The driver should end the connection.
+    /// The peer has read nothing of its backlog for too long (D13). The driver should end the connection.
     GivenUp {
-        /// Unread bytes.
+        /// Unread bytes that the peer has caused.
         unsent: usize,
     },
     /// Nothing will happen any more: the input has ended, or [`shutdown`](super::Connection::shutdown) was
@@ -111,13 +111,13 @@ pub struct IncomingRequest {
 }
 
 impl IncomingRequest {
-    /// Under which the requester wants progress, as JSON.
+    /// The token under which the requester wants progress, as JSON.
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
         let params = self.payload.params()?;
         match self.dialect.progress.as_ref()?.asked_at {
             // Most requests have no metadata, and need not be searched for it again.
-            ["_meta", ..] if !self.payload.has_meta() => None,
+            ["_meta", ..] if !self.payload.has_meta => None,
             path => json::lookup(params, path),
         }
     }
@@ -125,10 +125,54 @@ impl IncomingRequest {
     /// The trace that it belongs to, where its dialect has a place for that.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        if !self.payload.has_meta() || !self.dialect.meta {
+        if !self.payload.has_meta || !self.dialect.meta {
             return None;
         }
         TraceContext::of(self.payload.params()?)
+    }
+}
+
+/// A method and its raw params, in one allocation.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Payload {
+    bytes: Box<[u8]>,
+    method: u32,
+    has_params: bool,
+    has_meta: bool,
+}
+
+impl Payload {
+    pub(super) fn new(method: &str, params: &Params<'_>) -> Self {
+        let has_meta = params.meta.is_some();
+        let params = params.raw;
+        let mut bytes = Vec::with_capacity(method.len() + params.map_or(0, <[u8]>::len));
+        bytes.extend_from_slice(method.as_bytes());
+        bytes.extend_from_slice(params.unwrap_or_default());
+        Self { bytes: bytes.into(), method: method.len() as u32, has_params: params.is_some(), has_meta }
+    }
+
+    /// Bytes that it holds.
+    pub(super) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.method as usize]).unwrap_or_default()
+    }
+
+    /// The raw params, if there are any.
+    #[must_use]
+    pub fn params(&self) -> Option<&[u8]> {
+        self.has_params.then(|| &self.bytes[self.method as usize..])
+    }
+}
+
+impl core::fmt::Debug for Payload {
+    /// Params may hold secrets: only their length is shown.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}({} bytes)", self.method(), self.bytes.len() - self.method as usize)
     }
 }
 

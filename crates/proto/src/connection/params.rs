@@ -18,7 +18,7 @@ const FARTHEST: u64 = 1 << 31;
 /// The params of a request of ours, walked once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ParamsScan<'a> {
-    raw: &'a [u8],
+    pub(super) raw: &'a [u8],
     /// Where its members start, if it is an object.
     open: Option<usize>,
     is_empty: bool,
@@ -27,30 +27,32 @@ pub(super) struct ParamsScan<'a> {
     pub(super) has_task: bool,
 }
 
-/// Bytes to be put into params, and where.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MetaInsert {
+/// A place for more members in raw params, and what stands around them there.
+#[derive(Clone, Copy, Debug)]
+struct Place {
     at: usize,
+    before: &'static str,
+    after: &'static str,
 }
 
 impl<'a> ParamsScan<'a> {
-    /// Looks at raw params; nothing if there are none.
-    pub(super) fn at(raw: &'a [u8], session: Option<&str>) -> Self {
-        let mut look = Self { raw, ..Self::default() };
-        let Some(members) = Members::of(raw) else { return look };
-        look.open = raw.iter().position(|&byte| byte == b'{').map(|at| at + 1);
-        look.is_empty = true;
+    /// Scans raw params; empty for none.
+    pub(super) fn new(raw: &'a [u8], session: Option<&str>) -> Self {
+        let mut scan = Self { raw, ..Self::default() };
+        let Some(members) = Members::of(raw) else { return scan };
+        scan.open = raw.iter().position(|&byte| byte == b'{').map(|at| at + 1);
+        scan.is_empty = true;
         for member in members.flatten() {
-            look.is_empty = false;
+            scan.is_empty = false;
             if member.key_is("_meta") {
-                look.meta = Some(member.value);
+                scan.meta = Some(member.value);
             } else if member.key_is("task") {
-                look.has_task = true;
+                scan.has_task = true;
             } else if session.is_some_and(|name| member.key_is(name)) {
-                look.session = Some(member.value);
+                scan.session = Some(member.value);
             }
         }
-        look
+        scan
     }
 
     /// The caller's own progress token.
@@ -61,75 +63,66 @@ impl<'a> ParamsScan<'a> {
         }
     }
 
-    /// Writes what is to be added to `out`, and says where it belongs; `None` if there is no place for it.
-    pub(super) fn add(
+    /// Writes what is to be added to `out`, and returns where it belongs; `None` if that is nothing, or has no place.
+    pub(super) fn insert(
         &self,
         dialect: &Dialect,
         left: Option<u128>,
         token: Option<&RequestId>,
         out: &mut Vec<u8>,
-    ) -> Option<MetaInsert> {
-        let path = dialect.progress.as_ref().map(|form| form.asked_at);
-        let beside = match (token, path) {
-            (Some(token), Some([name])) => Some((*name, token)),
-            (_, _) => None,
-        };
-        let within = match (token, path) {
-            (Some(token), Some(["_meta", name])) => Some((*name, token)),
-            (_, _) => None,
-        };
+    ) -> Option<usize> {
         let left = left.filter(|_| self.meta.is_none_or(|meta| json::member(meta, DEADLINE).is_none()));
-        let is_absent = self.raw.is_empty();
-        if !is_absent && self.open.is_none() {
+        let path = dialect.progress.as_ref().map(|form| form.asked_at);
+        let (name, is_beside) = match path {
+            Some([name]) if left.is_none() => (Some(name), true),
+            Some(["_meta", name]) => (Some(name), false),
+            Some(_) | None => (None, false),
+        };
+        let token = name.zip(token);
+        if left.is_none() && token.is_none() {
             return None;
         }
-        let meta_open = self.meta.filter(|meta| meta.first() == Some(&b'{'));
-        if left.is_some() || within.is_some() {
-            if self.meta.is_some() && meta_open.is_none() {
-                return None;
-            }
-            if meta_open.is_none() {
-                out.extend_from_slice(if is_absent { br#"{"_meta":{"# } else { br#""_meta":{"# });
-            }
-            if let Some(left) = left {
-                member(DEADLINE, out, |out| json::write_integer(out, i64::try_from(left).unwrap_or(i64::MAX)));
-            }
-            if let Some((name, token)) = within {
-                if left.is_some() {
-                    out.push(b',');
-                }
-                member(name, out, |out| token.write(out));
-            }
-            if let Some(meta) = meta_open {
-                if Members::of(meta)?.next().is_some() {
-                    out.push(b',');
-                }
-                return Some(MetaInsert { at: span_of(self.raw, meta)?.start + 1 });
-            }
-            out.push(b'}');
-        } else if let Some((name, token)) = beside {
-            if is_absent {
-                out.push(b'{');
+        let Place { at, before, after } = if is_beside { self.place_beside()? } else { self.place_in_meta()? };
+        out.extend_from_slice(before.as_bytes());
+        if let Some(left) = left {
+            member(DEADLINE, out, |out| json::write_integer(out, i64::try_from(left).unwrap_or(i64::MAX)));
+        }
+        if let Some((name, token)) = token {
+            if left.is_some() {
+                out.push(b',');
             }
             member(name, out, |out| token.write(out));
-        } else {
-            return None;
         }
-        if is_absent {
-            out.push(b'}');
-        } else if !self.is_empty {
-            out.push(b',');
-        }
-        Some(MetaInsert { at: self.open.unwrap_or(0) })
+        out.extend_from_slice(after.as_bytes());
+        Some(at)
     }
-}
 
-impl MetaInsert {
-    /// Appends `params` with the addition.
-    pub(super) fn write(self, params: &[u8], added: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(&params[..self.at]);
-        out.extend_from_slice(added);
-        out.extend_from_slice(&params[self.at..]);
+    /// Writes the params with more members in their `_meta`; `None` if they have no place for them.
+    pub(super) fn with_meta(&self, members: &[u8]) -> Option<Vec<u8>> {
+        let Place { at, before, after } = self.place_in_meta()?;
+        let (head, tail) = self.raw.split_at(at);
+        Some([head, before.as_bytes(), members, after.as_bytes(), tail].concat())
+    }
+
+    /// The place among the params themselves.
+    fn place_beside(&self) -> Option<Place> {
+        if self.raw.is_empty() {
+            return Some(Place { at: 0, before: "{", after: "}" });
+        }
+        Some(Place { at: self.open?, before: "", after: if self.is_empty { "" } else { "," } })
+    }
+
+    /// The place in their `_meta`.
+    fn place_in_meta(&self) -> Option<Place> {
+        if self.raw.is_empty() {
+            return Some(Place { at: 0, before: r#"{"_meta":{"#, after: "}}" });
+        }
+        let Some(meta) = self.meta else {
+            let after = if self.is_empty { "}" } else { "}," };
+            return Some(Place { at: self.open?, before: r#""_meta":{"#, after });
+        };
+        let is_empty = Members::of(meta)?.next().is_none();
+        Some(Place { at: span_of(self.raw, meta)?.start + 1, before: "", after: if is_empty { "" } else { "," } })
     }
 }
 
@@ -156,8 +149,8 @@ mod tests {
     fn added(dialect: &Dialect, params: &str, left: Option<u128>, token: Option<i64>) -> String {
         let (mut add, mut out) = (Vec::new(), Vec::new());
         let token = token.map(RequestId::integer);
-        match ParamsScan::at(params.as_bytes(), None).add(dialect, left, token.as_ref(), &mut add) {
-            Some(addition) => addition.write(params.as_bytes(), &add, &mut out),
+        match ParamsScan::new(params.as_bytes(), None).insert(dialect, left, token.as_ref(), &mut add) {
+            Some(at) => out.extend([&params.as_bytes()[..at], &add, &params.as_bytes()[at..]].concat()),
             None => out.extend_from_slice(params.as_bytes()),
         }
         String::from_utf8(out).unwrap()

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::json::{self, Members};
+use super::params::ParamsScan;
+use crate::json;
 
 /// What travels, in the order in which it is written.
 const NAMES: [&str; 3] = ["traceparent", "tracestate", "baggage"];
@@ -66,25 +67,9 @@ impl TraceContext {
     /// `params` with this context in their `_meta`; `None` where they name a trace themselves, or have no place.
     #[must_use]
     pub fn carried_by(&self, params: &[u8]) -> Option<Vec<u8>> {
-        let members = &*self.json();
-        let splice = |at: usize, parts: &[&[u8]]| [&params[..at], &parts.concat(), &params[at..]].concat();
-        if params.is_empty() {
-            return Some([br#"{"_meta":{"#, members, b"}}"].concat());
-        }
-        let open = params.iter().position(|byte| *byte == b'{')? + 1;
-        let comma: fn(bool) -> &'static [u8] = |is_needed| if is_needed { b"," } else { b"" };
-        match json::member(params, "_meta") {
-            None => {
-                let is_empty = Members::of(params)?.next().is_none();
-                Some(splice(open, &[br#""_meta":{"#, members, b"}", comma(!is_empty)]))
-            }
-            Some(meta) if NAMES.iter().any(|name| json::member(meta, name).is_some()) => None,
-            Some(meta) => {
-                let is_empty = Members::of(meta)?.next().is_none();
-                let at = crate::frame::span_of(params, meta)?.start + 1;
-                Some(splice(at, &[members, comma(!is_empty)]))
-            }
-        }
+        let scan = ParamsScan::new(params, None);
+        let names_one = |meta| NAMES.iter().any(|name| json::member(meta, name).is_some());
+        if scan.meta.is_some_and(names_one) { None } else { scan.with_meta(&self.json()) }
     }
 }
 

@@ -1,25 +1,25 @@
-//! What drivers need that look at messages before the engine, or the peer, does: filters.
+//! Filters: drivers that look at messages before the engine, or the peer, does.
 //!
-//! A message that a filter keeps back leaves nobody waiting: a request of the peer is answered with an error, one of
+//! A message that a filter keeps back leaves nothing waiting: a request of the peer is answered with an error, one of
 //! ours fails, as does one whose answer is kept back; a cancel of ours was not sendable.
 
-use super::{Connection, Tag};
+use super::{
+    Connection,
+    link::{Link, Tag},
+};
 use crate::{
     error_code,
-    frame::{self, Frame, ResponseId},
+    frame::{self, Frame, Response, ResponseId},
     framing::{Chunk, Decoder, Overlong},
     id::RequestId,
     link::Rejected,
-    outbox::Outbox,
-    receipt::Outcome,
-    slab::Key,
     time::Instant,
 };
 
-/// A frame that was taken out of what is pending; say what became of it with [`Connection::handle_taken`].
+/// A frame that was detached from what is pending; report what became of it with [`Connection::handle_detached`].
 #[derive(Debug)]
-#[must_use = "the connection must be told whether the frame was written or vetoed"]
-pub struct Taken {
+#[must_use = "the connection must learn whether the frame was written or vetoed"]
+pub struct DetachedFrame {
     tag: Tag,
     len: usize,
     /// The id of a request of ours.
@@ -27,102 +27,80 @@ pub struct Taken {
 }
 
 impl Connection {
-    /// The peer sent a message that a filter keeps back.
+    /// Handles a message of the peer that a filter keeps back.
     pub fn handle_vetoed(&mut self, now: Instant, body: &[u8]) {
-        self.now = now;
-        if self.phase.input_ended {
-            return;
-        }
-        self.counters.received += 1;
-        match frame::parse(body) {
-            Ok(Frame::Request(request)) if !self.is_in_flight(&request.id) => {
-                self.refuse(&request.id, error_code::INVALID_REQUEST, "refused by policy", None);
-            }
-            Ok(Frame::Response(response)) => {
-                if let Some(ResponseId::Exact(id)) = &response.id {
-                    self.fail_call(now, id, Rejected::Vetoed);
+        self.receive(now, |this| {
+            this.link.counters.received += 1;
+            match frame::parse(body) {
+                Ok(Frame::Request(request)) if !this.is_in_flight(&request.id) => {
+                    this.link.refuse(&request.id, error_code::INVALID_REQUEST, "refused by policy", None);
                 }
+                Ok(Frame::Response(Response { id: Some(ResponseId::Exact(id)), .. })) => {
+                    this.fail_call(&id, Rejected::Vetoed);
+                }
+                Ok(Frame::Request(_) | Frame::Response(_) | Frame::Notification(_) | Frame::Batch(_)) | Err(_) => {}
             }
-            Ok(Frame::Request(_) | Frame::Notification(_) | Frame::Batch(_)) | Err(_) => {}
-        }
-        self.refused(Rejected::Vetoed, None, body, None);
-        self.finish(now);
+            this.link.report_rejected(Rejected::Vetoed, None, body, None);
+        });
     }
 
-    /// A message longer than the limit has ended, as a driver's own decoder found.
+    /// Handles the end of a message longer than the limit, as a driver's own decoder found it.
     pub fn handle_overlong(&mut self, now: Instant, message: &Overlong) {
-        self.now = now;
-        if !self.phase.input_ended {
-            self.counters.received += 1;
-            self.take_overlong(message, now);
-            self.finish(now);
-        }
+        self.receive(now, |this| this.receive_overlong(message));
     }
 
-    /// Bytes arrived that belong to no message, as a driver's own decoder found.
+    /// Handles bytes that belong to no message, as a driver's own decoder found them.
     pub fn handle_garbage(&mut self, now: Instant, bytes: &[u8]) {
-        self.now = now;
-        if !self.phase.input_ended {
-            self.take_garbage(bytes);
-            self.finish(now);
-        }
+        self.receive(now, |this| this.receive_garbage(bytes));
     }
 
-    /// Takes the next whole frame out of what is [`pending`](Self::pending): from now on it cannot be withdrawn.
+    /// Detaches the next whole frame from what is [`pending`](Self::pending): from now on it cannot be withdrawn.
     /// `None` if nothing is pending, or the next frame has begun to leave.
-    pub fn take_frame(&mut self) -> Option<(Vec<u8>, Taken)> {
-        let mut pending = self.outbox.pending();
-        let len = match Decoder::new(Some(self.config.framing), usize::MAX).decode(&mut pending)? {
+    pub fn detach_frame(&mut self) -> Option<(Vec<u8>, DetachedFrame)> {
+        let link = &mut self.link;
+        let mut pending = link.outbox.pending();
+        let len = match Decoder::new(Some(link.config.framing), usize::MAX).decode(&mut pending)? {
             Chunk::Frame(framed) => framed.raw().len(),
             Chunk::Overlong(_) | Chunk::Broken(_) => return None,
         };
-        let mut taken = None;
-        self.outbox.written(len, |tag, frame| taken = Some((tag, frame.to_vec())));
-        let (tag, frame) = taken?;
-        let request = if tag == Tag::Plain { self.request_in(&frame) } else { None };
+        let mut detached = None;
+        link.outbox.written(len, |tag, frame| detached = Some((tag, frame.to_vec())));
+        let (tag, frame) = detached?;
+        link.detached += 1;
+        let request = if tag == Tag::Plain { link.request_in(&frame) } else { None };
         let len = frame.len();
-        Some((frame, Taken { tag, len, request }))
+        Some((frame, DetachedFrame { tag, len, request }))
     }
 
-    /// What became of a frame that was taken: written, or vetoed by a filter.
-    pub fn handle_taken(&mut self, now: Instant, taken: Taken, written: bool) {
-        self.now = now;
-        let Taken { tag, len, request } = taken;
-        self.counters.sent += u64::from(written);
+    /// Handles what became of a detached frame: written, or vetoed by a filter.
+    pub fn handle_detached(&mut self, now: Instant, frame: DetachedFrame, written: bool) {
+        self.link.now = now;
+        let DetachedFrame { tag, len, request } = frame;
+        self.link.detached -= 1;
+        self.link.counters.sent += u64::from(written);
         match tag {
-            Tag::Cancel(key) if !written => self.cancel_vetoed(now, key),
+            Tag::Cancel(key) if !written => self.cancel_vetoed(key),
             Tag::Answer(key) if !written => {
-                self.owed -= len + Outbox::<Tag>::RECORD;
-                self.answer_over(now, key, false);
+                self.link.reduce_backlog(len);
+                self.end_answer(key, false);
             }
-            Tag::Plain | Tag::Owed | Tag::Answer(_) | Tag::Cancel(_) => self.frame_left(now, tag, len),
+            Tag::Plain | Tag::Caused | Tag::Answer(_) | Tag::Cancel(_) => self.frame_written(tag, len),
         }
         if let (Some(id), false) = (request, written) {
-            self.fail_call(now, &id, Rejected::Vetoed);
+            self.fail_call(&id, Rejected::Vetoed);
         }
-        self.finish(now);
+        self.finish();
     }
+}
 
-    fn request_in(&self, frame: &[u8]) -> Option<RequestId> {
-        let mut frame = frame;
+impl Link {
+    /// The id of the request that a frame is.
+    fn request_in(&self, mut frame: &[u8]) -> Option<RequestId> {
         let mut decoder = Decoder::new(Some(self.config.framing), usize::MAX);
         let Some(Chunk::Frame(framed)) = decoder.decode(&mut frame) else { return None };
         match frame::parse(framed.body()).ok()? {
             Frame::Request(request) => Some(request.id),
             Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => None,
-        }
-    }
-
-    /// A cancel that a filter kept back: the request goes on, as far as the peer knows.
-    fn cancel_vetoed(&mut self, now: Instant, key: Key) {
-        let Some(call) = self.outgoing.get_mut(key) else { return };
-        let settled = call.is_settled();
-        let Some(cancel) = &mut call.cancel else { return };
-        cancel.frame = None;
-        cancel.receipt.outcome = Outcome::NotSendable;
-        self.report_receipt(key);
-        if settled {
-            self.rest(now, key);
         }
     }
 }

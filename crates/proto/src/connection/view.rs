@@ -1,11 +1,13 @@
-//! What is in flight, for whoever shows it.
+//! What is in flight, for display.
 
 use core::time::Duration;
 
-use super::{Connection, Counters, IncomingKey, OutgoingKey};
+use super::{
+    Connection, Counters, IncomingKey, OutgoingKey,
+    incoming::{Incoming, Work},
+};
 use crate::{
     cause::CauseCode,
-    connection::incoming::Work,
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
     receipt::Receipt,
@@ -78,38 +80,41 @@ pub enum IncomingState {
 }
 
 impl Connection {
-    /// Our requests in flight, ghosts included: the same order on every run, not that of their making.
+    /// Our requests in flight, and those that are kept while their receipt is open: the same order on every run, not that
+    /// of their making.
     pub fn outgoing(&self) -> impl Iterator<Item = OutgoingView<'_>> {
+        let link = &self.link;
         self.outgoing.iter().map(|(key, call)| OutgoingView {
             key: OutgoingKey(key),
             id: OutgoingId(RequestId::integer(call.id)),
-            method: self.methods.name(call.method),
+            method: link.methods.name(call.method),
             since: call.started,
             state: match &call.cancel {
                 Some(_) => OutgoingState::Cancelling,
-                None if self.outbox.has_begun(call.frame) => OutgoingState::Sent,
+                None if link.outbox.has_begun(call.frame) => OutgoingState::Sent,
                 None => OutgoingState::Queued,
             },
-            deadline: Some(call.earliest(self.now, &self.asked)).filter(|due| *due != NEVER),
-            parent: call.parent().map(IncomingKey),
+            deadline: Some(call.earliest(link.now, &link.asked)).filter(|due| *due != NEVER),
+            parent: call.parent_link().map(|link| IncomingKey(link.parent)),
             cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
         })
     }
 
     /// The peer's requests in flight: the same order on every run, not that of their arrival.
     pub fn incoming(&self) -> impl Iterator<Item = IncomingView<'_>> {
+        let link = &self.link;
         self.incoming.iter().map(|(key, request)| IncomingView {
             key: IncomingKey(key),
             id: &request.id,
-            method: self.methods.name(request.method),
+            method: link.methods.name(request.method),
             since: request.arrived,
             state: match request.work {
-                Work::Waiting(_) | Work::Offered(_) => IncomingState::Queued,
+                Work::Waiting | Work::Offered => IncomingState::Queued,
                 Work::Running => IncomingState::Running,
-                Work::Stopping(_) | Work::Dropping => IncomingState::Stopping,
+                Work::Stopping | Work::Dropping => IncomingState::Stopping,
                 Work::Ended => IncomingState::Answering,
             },
-            deadline: request.remaining(self.now, &self.asking).map(|left| self.now + left),
+            deadline: request.remaining(link.now, &link.asking).map(|left| link.now + left),
             cause: request.stop.as_ref().map(|stop| stop.cause.code),
         })
     }
@@ -117,25 +122,25 @@ impl Connection {
     /// Whether requests can still be made, the peer's and ours: until the end of input, or a shutdown.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        self.phase.is_open()
+        self.link.phase.is_open()
     }
 
     /// Whether this handler's token has fired, and the handler has not ended.
     #[must_use]
     pub fn is_stopping(&self, key: IncomingKey) -> bool {
-        self.incoming.get(key.0).is_some_and(|request| matches!(request.work, Work::Stopping(_) | Work::Dropping))
+        self.incoming.get(key.0).is_some_and(Incoming::is_stopping)
     }
 
     /// Handlers that have started and not ended.
     #[must_use]
     pub const fn running(&self) -> usize {
-        self.incoming.running()
+        self.incoming.counts().running()
     }
 
     /// Requests of the peer whose handler has not started.
     #[must_use]
     pub const fn queued(&self) -> usize {
-        self.incoming.queued()
+        self.incoming.counts().queued()
     }
 
     /// Requests of ours whose caller waits.
@@ -144,49 +149,50 @@ impl Connection {
         self.outgoing.waiting()
     }
 
-    /// Everything that is kept of requests that are over: tombstones, spent tokens, held cancels, and
+    /// Everything that is kept of requests that are over: tombstones, spent tokens, early cancels, and
     /// cancelled requests whose receipt is open (D8).
     #[must_use]
     pub fn remembered(&self) -> usize {
-        self.remembered.len() + self.spent_tokens.len() + self.early_cancels.len() + self.outgoing.tombstones()
+        let link = &self.link;
+        link.tombstones.len() + link.spent_tokens.len() + link.early_cancels.len() + self.outgoing.retired()
     }
 
     /// Bytes that wait to be written.
     #[must_use]
     pub const fn unsent(&self) -> usize {
-        self.outbox.unsent()
+        self.link.outbox.unsent()
     }
 
     /// Bytes that wait to be written, and the records of their frames: what the bounds are compared with (D13).
     #[must_use]
     pub fn backlog(&self) -> usize {
-        self.outbox.backlog()
+        self.link.outbox.backlog()
     }
 
     /// How often things happened, whether or not each was an event.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
-        &self.counters
+        &self.link.counters
     }
 
     /// The dialect spoken on this link; a guess until something telling has passed.
     #[must_use]
     pub fn dialect(&self) -> &'static Dialect {
-        self.spoken()
+        self.link.dialect()
     }
 
     /// Whether the other side declared this member of its `tasks` capability, `requests/tools/call` or `cancel`
     /// (TASK-11).
     #[must_use]
     pub fn peer_task_capability(&self, path: &str) -> bool {
-        self.negotiation.task_capability(self.peer(), path.split('/'))
+        self.link.negotiation.task_capability(self.link.peer(), path.split('/'))
     }
 
     /// How much time this request's requester, or our own limit, still gives it (D17); `None` if neither set one.
     /// It stays the same while a question of ours is open on this connection (D49).
     #[must_use]
     pub fn remaining(&self, now: Instant, key: IncomingKey) -> Option<Duration> {
-        self.incoming.get(key.0)?.remaining(now, &self.asking)
+        self.incoming.get(key.0)?.remaining(now, &self.link.asking)
     }
 
     /// The id of one of our requests, as long as anything is known of it.

@@ -376,8 +376,8 @@ fn an_answer_that_a_filter_kept_back_has_not_left() {
     let key = rig.serve("1", "work");
     assert!(rig.conn.watch_answer(key));
     rig.end(key, OK);
-    let (_, taken) = rig.conn.take_frame().unwrap();
-    rig.conn.handle_taken(rig.now, taken, false);
+    let (_, detached) = rig.conn.detach_frame().unwrap();
+    rig.conn.handle_detached(rig.now, detached, false);
     let told =
         rig.take(|event| if let ConnectionEvent::Delivered { answered, .. } = event { Some(*answered) } else { None });
     assert_eq!(told, [false]);

@@ -42,8 +42,8 @@ fn what_was_withdrawn_or_vetoed_does_not_count_as_sent() {
     assert_eq!((rig.conn.counters().sent, rig.conn.counters().cancels_sent), (0, 0));
     for passes in [false, true] {
         rig.ask("filtered", "");
-        let (_, taken) = rig.conn.take_frame().expect("a request waits");
-        rig.conn.handle_taken(rig.now, taken, passes);
+        let (_, detached) = rig.conn.detach_frame().expect("a request waits");
+        rig.conn.handle_detached(rig.now, detached, passes);
         assert_eq!(rig.conn.counters().sent, u64::from(passes));
     }
 }

@@ -13,10 +13,10 @@ use crate::endpoint_rig::*;
 /// Takes every frame, and lets those pass that `passes` lets.
 fn filter(rig: &mut Rig, passes: impl Fn(&str) -> bool) -> Vec<String> {
     let mut passed = Vec::new();
-    while let Some((frame, taken)) = rig.conn.take_frame() {
+    while let Some((frame, detached)) = rig.conn.detach_frame() {
         let frame = String::from_utf8(frame).expect("frames are text");
         let passes = passes(&frame);
-        rig.conn.handle_taken(rig.now, taken, passes);
+        rig.conn.handle_detached(rig.now, detached, passes);
         rig.check();
         if passes {
             passed.push(frame);
@@ -88,12 +88,25 @@ fn a_vetoed_cancel_was_not_sendable() {
 }
 
 #[test]
-fn a_frame_that_was_taken_cannot_be_withdrawn() {
+fn a_detached_answer_whose_link_breaks_leaves_nothing() {
+    for written in [false, true] {
+        let mut rig = server(&mcp::LATEST);
+        let key = rig.serve("1", "work");
+        rig.end(key, OK);
+        let (_frame, detached) = rig.conn.detach_frame().expect("an answer waits");
+        rig.conn.handle_write_closed(rig.now);
+        rig.conn.handle_detached(rig.now, detached, written);
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn a_detached_frame_cannot_be_withdrawn() {
     let mut rig = client(&mcp::LATEST);
     let key = rig.ask("work", "");
-    let (_frame, taken) = rig.conn.take_frame().expect("a request waits");
+    let (_frame, detached) = rig.conn.detach_frame().expect("a request waits");
     rig.cancel(key);
-    rig.conn.handle_taken(rig.now, taken, true);
+    rig.conn.handle_detached(rig.now, detached, true);
     let said = rig.say();
     assert!(matches!(&said[..], [cancel] if cancel.contains("notifications/cancelled")), "{said:?}");
     assert_eq!(rig.outcome(key), Some(Outcome::Sent));

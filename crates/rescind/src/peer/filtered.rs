@@ -82,7 +82,7 @@ impl Filtered {
             }
             self.output.clear();
             self.written = 0;
-            let Some((frame, taken)) = shared.lock().conn.take_frame() else { return Ok((wrote, false)) };
+            let Some((frame, detached)) = shared.lock().conn.detach_frame() else { return Ok((wrote, false)) };
             let passes = match filter::apply(&shared.service.outgoing, filter::body(&frame, self.framing)) {
                 FilteredMessage::Message(body) => {
                     self.framing.write(&mut self.output, &body);
@@ -90,7 +90,7 @@ impl Filtered {
                 }
                 FilteredMessage::Vetoed(_) | FilteredMessage::Overlong(_) | FilteredMessage::Garbage(_) => false,
             };
-            shared.lock().conn.handle_taken(shared.now(), taken, passes);
+            shared.lock().conn.handle_detached(shared.now(), detached, passes);
             wrote = true;
         }
     }

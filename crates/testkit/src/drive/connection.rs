@@ -184,8 +184,8 @@ impl Held {
     /// … and instead of `handle_written`.
     fn filtered_out(&mut self, chooser: &mut ByteChooser<'_>) -> Option<()> {
         let passes = chooser.choose(2)? == 0;
-        if let Some((_, taken)) = self.conn.take_frame() {
-            self.conn.handle_taken(self.now, taken, passes);
+        if let Some((_, detached)) = self.conn.detach_frame() {
+            self.conn.handle_detached(self.now, detached, passes);
         }
         Some(())
     }

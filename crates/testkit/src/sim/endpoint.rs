@@ -253,11 +253,11 @@ impl Endpoint {
     /// Whole frames are taken out, and pass the filter.
     fn write_whole(&mut self, now: Instant, cut: Cut) -> Result<(Vec<u8>, Vec<String>), Broken> {
         let (mut bytes, mut frames) = (Vec::new(), Vec::new());
-        while let Some((frame, taken)) = self.conn.take_frame() {
+        while let Some((frame, detached)) = self.conn.detach_frame() {
             bytes.extend_from_slice(&frame);
             let frame = String::from_utf8_lossy(&frame).trim_end().to_owned();
             self.model.sent(now, &frame)?;
-            self.conn.handle_taken(now, taken, true);
+            self.conn.handle_detached(now, detached, true);
             frames.push(frame);
             if cut != Cut::All {
                 break;
@@ -273,9 +273,9 @@ impl Endpoint {
     ///
     /// The rule that is broken by it.
     pub fn keep_back(&mut self, now: Instant) -> Result<(), Broken> {
-        let Some((frame, taken)) = self.conn.take_frame() else { return Ok(()) };
+        let Some((frame, detached)) = self.conn.detach_frame() else { return Ok(()) };
         self.model.vetoed_out(now, String::from_utf8_lossy(&frame).trim_end())?;
-        self.conn.handle_taken(now, taken, false);
+        self.conn.handle_detached(now, detached, false);
         self.poll(now)
     }
 

@@ -7,18 +7,22 @@ use crate::{
     bug::SeededBug,
     cause::{Cause, CauseCode},
     connection::{
-        CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply, Tag,
-        turn::{Turns, What},
+        CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply,
+        batch::Batches,
+        incoming::{Delivery, Stop},
+        link::Tag,
+        outgoing::Standing,
+        part::Part,
+        turn::Sessions,
     },
-    dialect::{lsp, mcp},
+    dialect::{acp, lsp, mcp},
     frame::Params,
     framing::Framing,
-    id::{IncomingId, RequestId},
-    incoming::{Delivery, Grace, Stop},
+    hash::Seed,
+    id::IncomingId,
     outbox::{Outbox, Ticket},
-    outgoing::{Cancelling, Outgoing, ParentLink, Part, Standing},
+    rule::Rule,
     side::Side,
-    slab::{Key, Slab},
     timer_queue::TimerKey,
     tombstones::SettledAs,
 };
@@ -78,9 +82,8 @@ fn at_work() -> Connection {
     let batch = format!("[{{\"jsonrpc\":\"2.0\",\"id\":{BATCHED},\"method\":\"work\"}}]\n");
     machine.handle_input(now(), batch.as_bytes());
     ask(machine, b"", None);
-    theirs(machine, SERVED).rare();
-    turn(machine, b"0", What::Prompt);
-    machine.events.push_back(Item::Start(incoming(machine, SERVED)));
+    turn(machine, b"0", Part::Prompt);
+    machine.link.offer(incoming(machine, SERVED));
     connection
 }
 
@@ -115,7 +118,7 @@ fn outgoing(machine: &Connection, id: i64) -> Key {
 /// The request of the client with this id.
 fn theirs(machine: &mut Connection, id: i64) -> &mut Incoming {
     let key = incoming(machine, id);
-    machine.incoming.get_mut(key).expect("it is in flight")
+    machine.incoming.get_mut(key).expect("it is in flight").request
 }
 
 /// The request of ours with this id.
@@ -130,7 +133,7 @@ fn cancel(machine: &mut Connection, id: i64) -> &mut Cancelling {
 
 /// A ticket of no frame that waits.
 fn void(machine: &Connection) -> Ticket {
-    machine.outbox.upcoming(false)
+    machine.link.outbox.upcoming(false)
 }
 
 #[test]
@@ -138,9 +141,9 @@ fn every_check_of_a_connection_can_fail() {
     every_check_can_fail(
         &at_work(),
         Connection::check_invariants,
-        include_str!("../proof.rs"),
+        concat!(include_str!("../proof.rs"), include_str!("../incoming/table.rs"), include_str!("../outgoing.rs")),
         &[
-            ("was broken", |machine| machine.note(3, true)),
+            ("was broken", |machine| machine.link.note_broken(3, true)),
             ("is ahead of the request", |machine| {
                 ours(machine, CANCELLED).frame = void(machine);
             }),
@@ -153,107 +156,116 @@ fn every_check_of_a_connection_can_fail() {
             ("which was withdrawn", |machine| cancel(machine, CANCELLED).receipt.outcome = Outcome::NeverSent),
             ("its receipt is final", |machine| cancel(machine, CANCELLED).receipt.outcome = Outcome::Unknown),
             ("is settled and still there", |machine| ours(machine, CANCELLED).cancel = None),
-            ("which is settled", |machine| ours(machine, CANCELLED).armed = ours(machine, OPEN).armed),
-            ("nothing is armed for", |machine| ours(machine, OPEN).armed = TimerKey::NOT),
+            ("which is settled", |machine| ours(machine, CANCELLED).timer = ours(machine, OPEN).timer),
+            ("nothing is armed for", |machine| ours(machine, OPEN).timer = TimerKey::NOT),
             ("our request", |machine| ours(machine, OPEN).id = 77),
             ("outlives the request it serves", |machine| {
                 let key = incoming(machine, SERVED);
-                machine.incoming.set_work(key, Work::Dropping);
+                machine.incoming.get_mut(key).expect("it is in flight").set_work(Work::Dropping);
             }),
             ("the count of waiting callers", |machine| {
                 let patient = ours(machine, PATIENT);
-                (patient.standing, patient.armed) = (Standing::Settled, TimerKey::NOT);
+                (patient.standing, patient.timer) = (Standing::Settled, TimerKey::NOT);
             }),
             ("the count of tombstones", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
-            ("a tombstone is in no queue", |machine| _ = machine.outgoing.expired(now() + 10_000 * SECOND)),
             ("a token leads nowhere", |machine| ours(machine, OPEN).token = None),
-            ("too many in flight", |machine| machine.config.max_in_flight = 0),
-            ("the peer's deadlines stand still", |machine| machine.asking.hold(now())),
+            ("too many in flight", |machine| machine.link.config.max_in_flight = 0),
+            ("the peer's deadlines stand still", |machine| machine.link.asking.hold(now())),
             ("the peer's deadlines stand still", |machine| ours(machine, OPEN).is_question = true),
             ("of the peer cannot be found", |machine| theirs(machine, SERVED).id = IncomingId(RequestId::integer(77))),
             ("is to be answered", |machine| theirs(machine, STOPPING).response = ResponseState::Nothing),
-            ("is over and still there", |machine| theirs(machine, STOPPING).work = Work::Ended),
-            ("no timer ends the grace", |machine| theirs(machine, STOPPING).armed = TimerKey::NOT),
+            ("is over and still there", |machine| {
+                let key = incoming(machine, STOPPING);
+                machine.incoming.get_mut(key).expect("it is in flight").set_work(Work::Ended);
+            }),
+            ("no timer ends the grace", |machine| theirs(machine, STOPPING).timer = TimerKey::NOT),
             ("nobody knows who stopped", |machine| theirs(machine, STOPPING).stop = None),
             ("no timer for the deadline", |machine| theirs(machine, SERVED).limit = now()),
             ("waits for an answer that is not queued", |machine| {
                 theirs(machine, ANSWERING).response = ResponseState::Answering(void(machine));
             }),
             ("the count of handlers is off", |machine| theirs(machine, QUESTION).work = Work::Ended),
-            ("an id leads nowhere", |machine| theirs(machine, SERVED).replaced = true),
-            ("our clocks stand still", |machine| machine.asked.hold(now())),
+            ("the count of bytes", |machine| theirs(machine, WAITING).payload = None),
+            ("an id leads nowhere", |machine| theirs(machine, SERVED).is_replaced = true),
+            ("our clocks stand still", |machine| machine.link.asked.hold(now())),
             ("our clocks stand still", |machine| theirs(machine, QUESTION).is_open_question = false),
             ("the count of handlers that wait", |machine| theirs(machine, SERVED).child = None),
             ("the count of handlers that wait", |machine| theirs(machine, QUESTION).suspension = Suspension::Waits),
-            ("too many requests wait", |machine| (machine.config.max_running, machine.config.max_queued) = (1, 0)),
-            ("too much is remembered", |machine| machine.config.remembered = 0),
-            ("too much is remembered", |machine| {
-                core::mem::swap(&mut machine.remembered, &mut machine.spent_tokens);
-                machine.config.remembered = 0;
+            ("too many requests wait", |machine| {
+                (machine.link.config.max_running, machine.link.config.max_queued) = (1, 0)
             }),
-            ("a tombstone is never forgotten", |machine| machine.armed.tombstones = TimerKey::NOT),
+            ("too much is remembered", |machine| machine.link.config.remembered = 0),
+            ("too much is remembered", |machine| {
+                core::mem::swap(&mut machine.link.tombstones, &mut machine.link.spent_tokens);
+                machine.link.config.remembered = 0;
+            }),
+            ("a tombstone is never forgotten", |machine| machine.link.alarms.tombstones = TimerKey::NOT),
             ("a tombstone is never forgotten", |machine| {
-                core::mem::swap(&mut machine.remembered, &mut machine.spent_tokens);
-                machine.armed.tombstones = TimerKey::NOT;
+                core::mem::swap(&mut machine.link.tombstones, &mut machine.link.spent_tokens);
+                machine.link.alarms.tombstones = TimerKey::NOT;
             }),
             ("a cancelled request of ours is never forgotten", |machine| {
-                machine.remembered = machine.spent_tokens.clone();
-                machine.armed.tombstones = TimerKey::NOT;
+                machine.link.tombstones = machine.link.spent_tokens.clone();
+                machine.link.alarms.tombstones = TimerKey::NOT;
             }),
-            ("too many early cancels", |machine| machine.config.max_early_cancels = 0),
+            ("too many early cancels", |machine| machine.link.config.max_early_cancels = 0),
             ("bytes are held for a backlog", |machine| {
-                machine.config.bug = Some(SeededBug::KeptWithdrawn);
-                let mut outbox = Outbox::new(machine.config.seeded());
+                machine.link.config.bug = Some(SeededBug::KeptWithdrawn);
+                let mut outbox = Outbox::new(machine.link.config.seeded());
                 let ticket = outbox.push(Tag::Plain, |out| out.resize(4 << 20, 0));
                 outbox.withdraw(ticket);
                 let key = incoming(machine, ANSWERING);
                 machine.incoming.remove(key);
                 [UNSENT, OPEN, CHILD, PATIENT, CANCELLED].into_iter().for_each(|id| forget(machine, id));
-                machine.outbox = outbox;
+                machine.link.outbox = outbox;
             }),
-            ("a cancel is held for ever", |machine| machine.armed.early_cancels = TimerKey::NOT),
+            ("a cancel is held for ever", |machine| machine.link.alarms.early_cancels = TimerKey::NOT),
             ("a turn outlives its request", |machine| {
                 let key = incoming(machine, SERVED);
-                (0..100).for_each(|_| machine.turns.add(b"\"s\"".as_slice().into(), What::Prompt, key));
+                (0..100).for_each(|session: i32| {
+                    machine.sessions.insert(Part::Prompt, session.to_string().as_bytes(), key);
+                });
             }),
-            ("a debt is left of nothing", |machine| {
+            ("a backlog is left of nothing", |machine| {
                 let key = incoming(machine, ANSWERING);
                 machine.incoming.remove(key);
                 forget(machine, UNSENT);
-                machine.batches = Slab::new();
-                machine.outbox.clear(|_| ());
+                machine.link.batches = Batches::new();
+                machine.link.outbox.clear(|_| ());
             }),
-            ("a timer is armed for nothing", |machine| _ = machine.timers.arm(now(), Timer::Drain)),
+            ("a timer is armed for nothing", |machine| _ = machine.link.timers.arm(now(), Timer::Drain)),
             ("is due at another time", |machine| {
-                let (key, armed) = (outgoing(machine, OPEN), ours(machine, OPEN).armed);
-                machine.timers.disarm(armed);
-                machine.timers.arm(now(), Timer::Call(key));
-            }),
-            ("is due at another time", |machine| {
-                let (key, armed) = (incoming(machine, STOPPING), theirs(machine, STOPPING).armed);
-                machine.timers.disarm(armed);
-                machine.timers.arm(now(), Timer::Work(key));
-            }),
-            ("is due at another time", |machine| move_timer(machine, |armed| armed.early_cancels, Timer::EarlyCancels)),
-            ("is due at another time", |machine| move_timer(machine, |armed| armed.tombstones, Timer::Tombstones)),
-            ("is due at another time", |machine| {
-                machine.armed.debt = machine.timers.arm(now(), Timer::Debt);
-                move_timer(machine, |armed| armed.debt, Timer::Debt);
+                let (key, armed) = (outgoing(machine, OPEN), ours(machine, OPEN).timer);
+                machine.link.timers.disarm(armed);
+                machine.link.timers.arm(now(), Timer::Call(key));
             }),
             ("is due at another time", |machine| {
-                machine.armed.drain = machine.timers.arm(now(), Timer::Drain);
-                move_timer(machine, |armed| armed.drain, Timer::Drain);
+                let (key, armed) = (incoming(machine, STOPPING), theirs(machine, STOPPING).timer);
+                machine.link.timers.disarm(armed);
+                machine.link.timers.arm(now(), Timer::Request(key));
+            }),
+            ("is due at another time", |machine| {
+                move_timer(machine, |alarms| alarms.early_cancels, Timer::EarlyCancels)
+            }),
+            ("is due at another time", |machine| move_timer(machine, |alarms| alarms.tombstones, Timer::Tombstones)),
+            ("is due at another time", |machine| {
+                machine.link.alarms.stall = machine.link.timers.arm(now(), Timer::Stall);
+                move_timer(machine, |alarms| alarms.stall, Timer::Stall);
+            }),
+            ("is due at another time", |machine| {
+                machine.link.alarms.drain = machine.link.timers.arm(now(), Timer::Drain);
+                move_timer(machine, |alarms| alarms.drain, Timer::Drain);
             }),
         ],
     );
 }
 
 /// Arms a timer of which there is one a second later than the machine believes.
-fn move_timer(machine: &mut Connection, which: fn(&Singles) -> TimerKey, timer: Timer) {
-    let armed = which(&machine.armed);
+fn move_timer(machine: &mut Connection, which: fn(&Alarms) -> TimerKey, timer: Timer) {
+    let armed = which(&machine.link.alarms);
     assert!(armed.is_armed(), "there is one to move");
-    machine.timers.disarm(armed);
-    machine.timers.arm(armed.at + SECOND, timer);
+    machine.link.timers.disarm(armed);
+    machine.link.timers.arm(armed.at + SECOND, timer);
 }
 
 /// Takes a request of ours out of the table.
@@ -269,62 +281,76 @@ fn every_change_of_a_connection_shows_in_its_hash() {
         &at_work(),
         |machine, digest| machine.hash_state(now(), digest),
         &[
-            ("how far the handshake is", |machine| machine.negotiation.saw_initialize(Framing::Line, None)),
-            ("the end of the input", |machine| machine.phase.input_ended = true),
-            ("that nothing can be written", |machine| machine.phase.write_closed = true),
-            ("that it shuts down", |machine| machine.phase.shutting_down = true),
-            ("that it has closed", |machine| machine.phase.closed = true),
-            ("what the peer is owed", |machine| machine.owed += 1),
-            ("the next id", |machine| _ = machine.outgoing.take_id()),
-            ("events that wait", |machine| machine.tell(ConnectionEvent::Closed)),
+            ("how far the handshake is", |machine| machine.link.negotiation.saw_initialize(Framing::Line, None)),
+            ("the end of the input", |machine| machine.link.phase.input_ended = true),
+            ("that nothing can be written", |machine| machine.link.phase.write_closed = true),
+            ("that it shuts down", |machine| machine.link.phase.shutting_down = true),
+            ("that it has closed", |machine| machine.link.phase.closed = true),
+            ("frames that are detached", |machine| machine.link.detached += 1),
+            ("what the peer has caused", |machine| machine.link.backlog += 1),
+            ("the next id", |machine| _ = machine.outgoing.allocate_id()),
+            ("events that wait", |machine| machine.link.emit(ConnectionEvent::Closed)),
             ("half a message", |machine| {
                 assert!(machine.decoder.as_mut().is_some_and(|decoder| decoder.decode(&mut &b"{"[..]).is_none()));
             }),
-            ("what waits to be written", |machine| _ = machine.outbox.push(Tag::Plain, |out| out.push(0))),
-            ("that a frame has begun to leave", |machine| machine.outbox.written(1, |_, _| ())),
-            ("when the peer is given up", |machine| machine.armed.debt = ours(machine, OPEN).armed),
-            ("when the time to finish ends", |machine| machine.armed.drain = ours(machine, OPEN).armed),
+            ("what waits to be written", |machine| _ = machine.link.outbox.push(Tag::Plain, |out| out.push(0))),
+            ("that a frame has begun to leave", |machine| machine.link.outbox.written(1, |_, _| ())),
+            ("when the peer is given up", |machine| machine.link.alarms.stall = ours(machine, OPEN).timer),
+            ("when the time to finish ends", |machine| machine.link.alarms.drain = ours(machine, OPEN).timer),
             ("what is remembered", |machine| {
-                machine.remembered.remember(now(), RequestId::integer(77), SettledAs::Answered);
+                machine.link.tombstones.remember(now(), RequestId::integer(77), SettledAs::Answered);
             }),
             ("how it was settled", |machine| {
-                machine.remembered.remember(now(), RequestId::integer(OVER), SettledAs::Silenced);
+                machine.link.tombstones.remember(now(), RequestId::integer(OVER), SettledAs::Silenced);
             }),
             ("since when it is remembered", |machine| {
-                machine.remembered = machine.spent_tokens.clone();
-                machine.remembered.remember(Instant::ORIGIN, RequestId::integer(OVER), SettledAs::Answered);
+                machine.link.tombstones = machine.link.spent_tokens.clone();
+                machine.link.tombstones.remember(Instant::ORIGIN, RequestId::integer(OVER), SettledAs::Answered);
             }),
             ("a token that is spent", |machine| {
-                machine.spent_tokens.remember(now(), RequestId::integer(77), SettledAs::Answered);
+                machine.link.spent_tokens.remember(now(), RequestId::integer(77), SettledAs::Answered);
             }),
             ("which cancel is held", |machine| {
-                machine.early_cancels.claim(&RequestId::integer(99));
-                machine.early_cancels.hold(now(), RequestId::integer(98), None);
+                machine.link.early_cancels.claim(&RequestId::integer(99));
+                machine.link.early_cancels.hold(now(), RequestId::integer(98), None);
             }),
             ("how long it is held", |machine| {
-                machine.early_cancels.claim(&RequestId::integer(99));
-                machine.early_cancels.hold(now() + SECOND, RequestId::integer(99), None);
+                machine.link.early_cancels.claim(&RequestId::integer(99));
+                machine.link.early_cancels.hold(now() + SECOND, RequestId::integer(99), None);
             }),
-            ("that our clocks stand still", |machine| machine.asked.hold(now())),
-            ("that the peer's deadlines stand still", |machine| machine.asking.hold(now())),
+            ("that our clocks stand still", |machine| machine.link.asked.hold(now())),
+            ("that the peer's deadlines stand still", |machine| machine.link.asking.hold(now())),
             ("the id of ours", |machine| ours(machine, UNSENT).id = 77),
             ("the dialect of ours", |machine| ours(machine, OPEN).dialect = &lsp::LSP),
-            ("the method of ours", |machine| ours(machine, OPEN).method = machine.methods.intern("other")),
+            ("the method of ours", |machine| ours(machine, OPEN).method = machine.link.methods.intern("other")),
             ("what ours is to the machine", |machine| ours(machine, OPEN).part = Part::Handshake),
             ("that ours is settled", |machine| ours(machine, OPEN).standing = Standing::Settled),
-            ("that ours cannot be cancelled", |machine| ours(machine, OPEN).uncancellable = true),
+            ("that ours cannot be cancelled", |machine| ours(machine, OPEN).is_uncancellable = true),
             ("that ours has begun to leave", |machine| ours(machine, OPEN).frame = void(machine)),
             ("the token of ours", |machine| ours(machine, OPEN).token = Some(Box::new(RequestId::integer(77)))),
             ("that ours has a token", |machine| ours(machine, OPEN).token = None),
             ("which request ours serves", |machine| {
                 let parent = incoming(machine, STOPPING);
-                ours(machine, CHILD).kin = Some(Box::new(ParentLink { parent, older: None, newer: None }));
+                parent_of_child(machine).parent = parent;
             }),
-            ("that ours serves a request", |machine| ours(machine, CHILD).kin = None),
+            ("that ours serves a request", |machine| {
+                ours(machine, CHILD).rare.as_mut().expect("it serves one").parent = None;
+            }),
+            ("which of ours serves it, too", |machine| {
+                parent_of_child(machine).older = Some(outgoing(machine, OPEN));
+            }),
             ("the response clock of ours", |machine| ours(machine, OPEN).clocks.response = now()),
             ("whether ours has a response clock", |machine| ours(machine, OPEN).clocks.response = NEVER),
             ("the total clock of ours", |machine| ours(machine, OPEN).clocks.total = now()),
             ("whether ours has a total clock", |machine| ours(machine, OPEN).clocks.total = NEVER),
+            ("the limit of its response clock", |machine| ours(machine, OPEN).clocks.limit = None),
+            ("that progress restarts it", |machine| ours(machine, OPEN).clocks.is_reset = true),
+            ("that ours is a task", |machine| ours(machine, OPEN).is_task = true),
+            ("that a person answers ours", |machine| ours(machine, OPEN).is_question = true),
+            ("the session of ours", |machine| {
+                ours(machine, OPEN).rare.get_or_insert_default().session = Some(b"1".as_slice().into());
+            }),
+            ("that the cancel of ours was written", |machine| cancel(machine, PATIENT).receipt.written = None),
             ("who cancelled ours", |machine| cancel(machine, PATIENT).receipt.cause.code = CauseCode::Policy),
             ("what came of the cancel of ours", |machine| cancel(machine, PATIENT).receipt.outcome = Outcome::Unknown),
             ("that the cancel of ours waits", |machine| cancel(machine, PATIENT).frame = Some(void(machine))),
@@ -333,9 +359,9 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("that ours was cancelled", |machine| ours(machine, PATIENT).cancel = None),
             ("that ours is over", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
             ("since when ours is over", |machine| {
-                let key = outgoing(machine, CANCELLED);
-                machine.outgoing.expired(now() + 10_000 * SECOND);
-                ours(machine, CANCELLED).standing = Standing::Settled;
+                let (_, mut call) = machine.outgoing.expire(now() + 10_000 * SECOND).expect("it is over");
+                call.standing = Standing::Settled;
+                let key = machine.outgoing.insert(call);
                 machine.outgoing.retire(Instant::ORIGIN, key);
             }),
             ("the id of theirs", |machine| theirs(machine, ANSWERING).id = IncomingId(RequestId::integer(55))),
@@ -343,9 +369,17 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 theirs(machine, SERVED).id = IncomingId(RequestId::string("1"))
             }),
             ("the dialect of theirs", |machine| theirs(machine, SERVED).dialect = &lsp::LSP),
-            ("the method of theirs", |machine| theirs(machine, SERVED).method = machine.methods.intern("other")),
-            ("that the id of theirs was used again", |machine| theirs(machine, SERVED).replaced = true),
-            ("that theirs is shielded", |machine| theirs(machine, SERVED).shielded = true),
+            ("the method of theirs", |machine| theirs(machine, SERVED).method = machine.link.methods.intern("other")),
+            ("that the id of theirs was used again", |machine| theirs(machine, SERVED).is_replaced = true),
+            ("the rule that forbids cancelling theirs", |machine| {
+                theirs(machine, SERVED).uncancellable = Some(Rule::McpC03);
+            }),
+            ("that a person answers theirs", |machine| theirs(machine, SERVED).is_open_question = true),
+            ("how theirs says that it was cancelled", |machine| {
+                theirs(machine, SERVED).rare().cancel_result = acp::V1.cancel_results.first();
+            }),
+            ("the batch of theirs", |machine| theirs(machine, SERVED).rare().batch = Some(batch(machine))),
+            ("that theirs is shielded", |machine| theirs(machine, SERVED).is_shielded = true),
             ("that theirs is suspended", |machine| theirs(machine, SERVED).suspension = Suspension::Waits),
             ("what its handler does", |machine| theirs(machine, SERVED).work = Work::Dropping),
             ("what theirs was told", |machine| theirs(machine, SERVED).response = ResponseState::Silence),
@@ -357,38 +391,45 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 theirs(machine, SERVED).rare().frames.push_back(ticket);
             }),
             ("who wants to know of its answer", |machine| theirs(machine, SERVED).rare().delivery = Delivery::Watched),
-            ("when its handler is dropped", |machine| theirs(machine, STOPPING).work = Work::Stopping(now())),
-            ("whether its handler is dropped", |machine| theirs(machine, STOPPING).work = Work::Stopping(NEVER)),
+            ("when its handler is dropped", |machine| theirs(machine, STOPPING).timer.at = now()),
+            ("whether its handler is dropped", |machine| theirs(machine, STOPPING).timer = TimerKey::NOT),
             ("the deadline of theirs", |machine| theirs(machine, SERVED).deadline = now()),
             ("our limit for theirs", |machine| theirs(machine, SERVED).limit = now()),
             ("who stopped theirs", |machine| stop(machine).cause.code = CauseCode::Policy),
             ("that the peer stopped it", |machine| stop(machine).by_peer = false),
-            ("that its handler was shielded", |machine| stop(machine).refused = true),
+            ("that its handler was shielded", |machine| stop(machine).is_refused = true),
             ("that theirs was stopped", |machine| theirs(machine, STOPPING).stop = None),
             ("the params of one that waits", |machine| {
-                let key = incoming(machine, WAITING);
                 let params = Params { raw: Some(b"{}"), ..Params::default() };
-                machine.incoming.set_work(key, Work::Waiting(Payload::new("work", &params)));
+                theirs(machine, WAITING).payload = Some(Payload::new("work", &params));
             }),
             ("the order of those that wait", |machine| {
                 let (first, second) = (incoming(machine, WAITING), incoming(machine, NEXT));
                 for (key, id) in [(first, NEXT), (second, WAITING)] {
-                    machine.incoming.get_mut(key).expect("it waits").id = IncomingId(RequestId::integer(id));
+                    machine.incoming.get_mut(key).expect("it waits").request.id = IncomingId(RequestId::integer(id));
                 }
             }),
-            ("the session of a turn", |machine| turn(machine, b"1", What::Prompt)),
-            ("what is in a turn", |machine| turn(machine, b"0", What::Permission)),
+            ("the session of a turn", |machine| turn(machine, b"1", Part::Prompt)),
+            ("what is in a turn", |machine| turn(machine, b"0", Part::Permission)),
             ("how many of a batch are open", |machine| {
                 let key = batch(machine);
-                machine.join_batch(key);
+                machine.link.batches.join(key);
             }),
             ("what a batch was answered", |machine| {
                 let key = batch(machine);
-                machine.batches.get_mut(key).expect("it is being answered").answers.push(0);
+                machine.link.batches.add(key, |out| out.push(0));
+            }),
+            ("how many refusals a batch may have", |machine| {
+                let key = batch(machine);
+                machine.link.batches.use_refusals(key, 1);
+            }),
+            ("how many of a batch are reported", |machine| {
+                let key = batch(machine);
+                machine.link.batches.may_report(key);
             }),
             ("which request is to be offered", |machine| {
-                machine.events.clear();
-                machine.events.push_back(Item::Start(incoming(machine, WAITING)));
+                machine.link.events.clear();
+                machine.link.offer(incoming(machine, WAITING));
             }),
         ],
     );
@@ -398,13 +439,21 @@ fn stop(machine: &mut Connection) -> &mut Stop {
     theirs(machine, STOPPING).stop.as_mut().expect("it was stopped")
 }
 
-/// One turn, of this session, whose request is this.
-fn turn(machine: &mut Connection, session: &[u8], what: What) {
+/// Makes a request of the client play this part in a session.
+fn turn(machine: &mut Connection, session: &[u8], part: Part) {
     let key = incoming(machine, SERVED);
-    machine.turns = Turns::new();
-    machine.turns.add(session.into(), what, key);
+    machine.sessions = Sessions::new(Seed::new(0));
+    machine.sessions.insert(part, session, key);
+    let request = theirs(machine, SERVED);
+    request.part = part;
+    request.rare().session = Some(session.into());
 }
 
-fn batch(machine: &Connection) -> Key {
-    machine.batches.iter().next().expect("it is being answered").0
+fn parent_of_child(machine: &mut Connection) -> &mut ParentLink {
+    let key = outgoing(machine, CHILD);
+    machine.outgoing.parent_link_mut(key).expect("it serves a request")
+}
+
+fn batch(machine: &mut Connection) -> Key {
+    theirs(machine, BATCHED).rare().batch.expect("it is in a batch")
 }

@@ -1,0 +1,186 @@
+//! The peer's requests: taken in or refused, offered, started (D7, D8, D12).
+
+use super::{
+    Connection, ConnectionEvent, IncomingKey, IncomingRequest, Payload,
+    incoming::{Incoming, Rare, Requests, ResponseState, Suspension, Work},
+    link::Link,
+    params,
+    part::Part,
+};
+use crate::{
+    dialect::{Dialect, IdReuse},
+    error_code, frame,
+    id::{IncomingId, RequestId},
+    link::Rejected,
+    rule::Rule,
+    side::Side,
+    slab::Key,
+    timer_queue::{NEVER, TimerKey},
+    tombstones::SettledAs,
+};
+
+/// An earlier request with the same id, and what its requester was sent.
+type Earlier = (Key, ResponseState);
+
+impl Connection {
+    /// Receives a request: takes it in, or refuses it.
+    pub(super) fn receive_request(&mut self, request: frame::Request<'_>, batch: Option<Key>) {
+        let Self { incoming, sessions, link, .. } = self;
+        let frame::Request { id, method, params, .. } = request;
+        let dialect = link.dialect_of(params.meta);
+        link.observe_meta(dialect, params.meta);
+        let part = Part::of(dialect, link.peer(), &method, params.session_id.is_some());
+        let earlier = incoming.by_id(&id).and_then(|key| Some((key, incoming.get(key)?.response)));
+        if let Some((why, code, text)) = link.objection(incoming, &id, earlier, part, dialect, batch) {
+            link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
+            return link.refuse(&id, code, text, batch);
+        }
+        link.check_reuse(&id, earlier, dialect);
+        if let Some((earlier, _)) = earlier {
+            incoming.replace(earlier);
+        }
+        let dialect = link.observe_session(link.peer(), part, &method, params.raw, dialect);
+        if let (Side::Client, Some(rule)) = (link.role(), dialect.no_server_requests) {
+            link.report_violation(rule, Some(id.clone()));
+        }
+        let early = link.early_cancels.claim(&id);
+        let may_start = early.is_none() && incoming.may_offer();
+        let session = params.session_id.filter(|_| part.has_session());
+        let mut request = link.admit(id, dialect, part, &method, &params, may_start);
+        if let Some(batch) = batch {
+            link.batches.join(batch);
+            request.rare().batch = Some(batch);
+        }
+        let key = incoming.insert(request);
+        if may_start {
+            link.offer(key);
+        }
+        link.arm_deadline(incoming, key);
+        if let Some(session) = session {
+            sessions.insert(part, session, key);
+            if part == Part::Permission && self.stop_if_turn_is_over(key, session) {
+                return;
+            }
+        }
+        if let Some(early) = early {
+            self.apply_early_cancel(key, early);
+        }
+    }
+
+    /// Starts the handler of a request that was offered, if it still stands.
+    pub(super) fn start(&mut self, key: Key) -> Option<ConnectionEvent> {
+        let mut request = self.incoming.get_mut(key).filter(|request| request.work == Work::Offered)?;
+        request.set_work(Work::Running);
+        let payload = request.remove_payload()?;
+        let now = self.link.now;
+        let deadline = request.remaining(now, &self.link.asking).map(|left| now + left);
+        let (id, dialect) = (request.id.clone(), request.dialect);
+        Some(ConnectionEvent::Request(IncomingRequest { key: IncomingKey(key), id, payload, dialect, deadline }))
+    }
+
+    /// Offers what waits, as far as slots are free.
+    pub(super) fn offer_next(&mut self) {
+        while let Some(key) = self.incoming.offer_next() {
+            self.link.offer(key);
+        }
+    }
+}
+
+impl Link {
+    /// Why a request is not taken in: what to report, and what to answer.
+    fn objection(
+        &self,
+        incoming: &Requests,
+        id: &RequestId,
+        earlier: Option<Earlier>,
+        part: Part,
+        dialect: &Dialect,
+        batch: Option<Key>,
+    ) -> Option<(Rejected, i32, &'static str)> {
+        const INVALID: i32 = error_code::INVALID_REQUEST;
+        if id.is_null() && !dialect.null_ids {
+            return Some((Rejected::NullId, INVALID, "a request id must not be null"));
+        }
+        // D7: the first request keeps the id until it is answered.
+        if earlier.is_some_and(|(_, response)| response.is_live()) {
+            return Some((Rejected::DuplicateId, INVALID, "a request with this id is in flight"));
+        }
+        if batch.is_some() && part == Part::Handshake {
+            return Some((Rejected::Batch, INVALID, "initialize must not be in a batch")); // MCP-B01
+        }
+        if self.phase.shutting_down {
+            return Some((Rejected::ShuttingDown, dialect.gave_up.code, "shutting down"));
+        }
+        if !incoming.has_room() {
+            return Some((Rejected::Overloaded, error_code::OVERLOADED, "too many requests in flight"));
+        }
+        if incoming.counts().bytes > self.config.max_queued_bytes {
+            return Some((Rejected::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight"));
+        }
+        None
+    }
+
+    /// Reports an id that was used before and must not be again; the request is served nevertheless (D8).
+    fn check_reuse(&mut self, id: &RequestId, earlier: Option<Earlier>, dialect: &Dialect) {
+        let settled_as = match earlier {
+            Some((_, ResponseState::Silence)) => Some(SettledAs::Silenced),
+            Some((_, ResponseState::Nothing | ResponseState::Answering(_) | ResponseState::Answered)) => {
+                Some(SettledAs::Answered)
+            }
+            None => self.tombstones.settled_as(id),
+        };
+        match (dialect.reuse, settled_as) {
+            (_, None) | (IdReuse::AfterAnswer, Some(SettledAs::Answered)) => {}
+            (IdReuse::Never, Some(_)) => self.report_violation(Rule::McpI02, Some(id.clone())),
+            (IdReuse::AfterAnswer, Some(SettledAs::Silenced)) => self.report_violation(Rule::McpI03, Some(id.clone())),
+        }
+    }
+
+    /// Makes the entry of a request that is taken in.
+    fn admit(
+        &mut self,
+        id: RequestId,
+        dialect: &'static Dialect,
+        part: Part,
+        method: &str,
+        params: &frame::Params<'_>,
+        may_start: bool,
+    ) -> Incoming {
+        let is_task = self.negotiation.asks_for_task(self.peer(), dialect, method, params);
+        let uncancellable = dialect.uncancellable(method).or_else(|| is_task.then_some(Rule::McpC13));
+        let deadline = match params.meta {
+            Some(meta) if dialect.meta && uncancellable.is_none() => {
+                params::deadline(self.asking.reading(self.now), meta)
+            }
+            Some(_) | None => NEVER,
+        };
+        let is_open_question = self.is_question(dialect, method);
+        if is_open_question {
+            self.asked.hold(self.now);
+        }
+        let cancel_result = dialect.cancel_result(method);
+        let session = params.session_id.filter(|_| part.has_session());
+        let rare = || Box::new(Rare { cancel_result, session: session.map(Into::into), ..Rare::default() });
+        Incoming {
+            id: IncomingId(id),
+            dialect,
+            work: if may_start { Work::Offered } else { Work::Waiting },
+            payload: Some(Payload::new(method, params)),
+            response: ResponseState::Nothing,
+            stop: None,
+            arrived: self.now,
+            deadline,
+            limit: NEVER,
+            timer: TimerKey::NOT,
+            rare: (cancel_result.is_some() || session.is_some()).then(rare),
+            child: None,
+            method: self.methods.intern(method),
+            uncancellable,
+            is_shielded: false,
+            part,
+            is_replaced: false,
+            suspension: Suspension::Never,
+            is_open_question,
+        }
+    }
+}

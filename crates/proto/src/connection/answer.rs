@@ -1,0 +1,335 @@
+//! Answers to the peer's requests, and the end of their handlers (D12, D23, D24).
+
+use super::{
+    Connection, ConnectionEvent, IncomingKey,
+    incoming::{Delivery, Incoming, IncomingMut, ResponseState, Work},
+    link::{Link, Tag},
+    part::Part,
+};
+use crate::{
+    bug::SeededBug,
+    cause::CauseCode,
+    dialect::{CancelReply, ErrorText},
+    error_code,
+    link::cancel,
+    message,
+    receipt::Ending,
+    side::Side,
+    slab::Key,
+    time::Instant,
+    timer_queue::NEVER,
+    tombstones::SettledAs,
+};
+
+/// What a handler answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// A result, as JSON.
+    Result(&'a [u8]),
+    /// An error.
+    Error {
+        /// Its code.
+        code: i32,
+        /// Its message.
+        message: &'a str,
+        /// Its data, as JSON.
+        data: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> Reply<'a> {
+    /// An error without data.
+    #[must_use]
+    pub const fn error(code: i32, message: &'a str) -> Self {
+        Self::Error { code, message, data: None }
+    }
+}
+
+/// How a handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerEnd<'a> {
+    /// With an answer. After a cancel that its dialect wants answered, this is the answer (partial results
+    /// included); where silence is wanted it is withheld (D23).
+    Returned(Reply<'a>),
+    /// With nothing more to send: it answered through [`Connection::respond`].
+    Answered,
+    /// By its token.
+    Cancelled,
+    /// It cancelled itself: its own timeout, a leaked cancellation (D24).
+    GaveUp,
+    /// It was dropped before it ended.
+    Dropped,
+    /// It panicked; the panic was contained.
+    Panicked,
+}
+
+impl Connection {
+    /// Answers a request whose handler goes on: it still has to [end](Self::ended).
+    ///
+    /// `false` if nothing is sent: it was answered before, cancelled where that demands silence, or the link is dead.
+    pub fn respond(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
+        self.link.now = now;
+        let Some(mut request) = self.incoming.get_mut(key.0).filter(|request| request.may_answer()) else {
+            return false;
+        };
+        self.link.reply(&mut request, reply);
+        self.finish();
+        !self.link.phase.write_closed
+    }
+
+    /// Answers a request whose handler waits for another request of the peer to go on (D48).
+    ///
+    /// Its requester does not wait any more, so its deadline is void, and its slot is free until its token fires or it is
+    /// [resumed](Self::resume). The handler still has to [end](Self::ended), and its driver bounds how many wait, and how
+    /// long.
+    ///
+    /// `false` if nothing is sent, as with [`respond`](Self::respond), or if its token has fired or no other request can
+    /// come; then nothing else changes either.
+    pub fn suspend(&mut self, now: Instant, key: IncomingKey, reply: Reply<'_>) -> bool {
+        if self.is_stopping(key) || !self.is_open() || !self.respond(now, key, reply) {
+            return false;
+        }
+        if let Some(mut request) = self.incoming.get_mut(key.0) {
+            request.deadline = NEVER;
+            request.suspend();
+        }
+        self.offer_next();
+        self.finish();
+        true
+    }
+
+    /// Puts a suspended handler to work again: it waits for no other request any more.
+    pub fn resume(&mut self, key: IncomingKey) {
+        if let Some(mut request) = self.incoming.get_mut(key.0) {
+            request.resume();
+        }
+    }
+
+    /// Has [`ConnectionEvent::Delivered`] say whether the answer to this request leaves: for work that outlives its
+    /// request, and is an orphan if its requester never learns of it (D38). `false` if the request is over.
+    pub fn watch_answer(&mut self, key: IncomingKey) -> bool {
+        let is_unanswered = |request: &IncomingMut<'_>| request.runs() && request.response != ResponseState::Answered;
+        let Some(mut request) = self.incoming.get_mut(key.0).filter(is_unanswered) else { return false };
+        request.rare().delivery = Delivery::Watched;
+        true
+    }
+
+    /// Sends a notification that belongs to a request: progress, a log line, an update.
+    ///
+    /// `false` if it is withheld: the request was answered, or cancelled where that demands silence
+    /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none. It is queued
+    /// however much the peer leaves unread: hold the handler back unless the connection [has room](Self::has_room).
+    pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
+        let Self { incoming, link, .. } = self;
+        link.now = now;
+        let Some(mut request) = incoming.get_mut(key.0).filter(|request| request.may_answer()) else { return false };
+        if link.phase.write_closed {
+            return false;
+        }
+        let frame = link.queue(Tag::Caused, |out| message::raw_notification(method, params, out));
+        let frames = &mut request.rare().frames;
+        while frames.pop_front_if(|frame| link.outbox.has_begun(*frame)).is_some() {}
+        frames.push_back(frame);
+        self.finish();
+        true
+    }
+
+    /// Ends a handler, with everything it owned released: its slot is free, its children are cancelled, and the request
+    /// is answered if it still is to be (D12, D23, D24).
+    pub fn ended(&mut self, now: Instant, key: IncomingKey, end: HandlerEnd<'_>) {
+        self.link.now = now;
+        let key = key.0;
+        let Some(request) = self.incoming.get(key).filter(|request| request.runs()) else { return };
+        if request.child.is_some() {
+            let root = request.stop.as_ref().map(|stop| stop.cause.code);
+            self.cancel_children(key, root);
+        }
+        let Self { incoming, link, .. } = self;
+        let Some(mut request) = incoming.get_mut(key) else { return };
+        link.disarm(&mut request);
+        request.resume();
+        request.set_work(Work::Ended);
+        let ending = request.stop.as_ref().map(|stop| ending(now, &request, stop.asked, stop.is_refused, &end));
+        let is_answered_now = match request.response {
+            ResponseState::Nothing => true,
+            ResponseState::Silence => {
+                link.has(SeededBug::AnsweredSilentDialect)
+                    || (request.is_replaced && link.has(SeededBug::ReuseGetsOldAnswer))
+            }
+            ResponseState::Answering(_) | ResponseState::Answered => link.has(SeededBug::DoubleAnswer),
+        };
+        if is_answered_now {
+            link.answer_end(&mut request, &end);
+            link.end_served_subscription(&mut request);
+        }
+        if let Some(ending) = ending {
+            link.report_stopped(&request, ending);
+        }
+        if !request.response.is_live() {
+            self.conclude(key);
+        }
+        self.offer_next();
+        self.finish();
+    }
+
+    /// Notes that the answer of a request has left, or never will.
+    pub(super) fn end_answer(&mut self, key: Key, has_left: bool) {
+        let Some(mut request) = self.incoming.get_mut(key) else {
+            return debug_assert!(false, "a request was gone before its answer");
+        };
+        if matches!(request.response, ResponseState::Answering(_)) {
+            request.response = ResponseState::Answered;
+            if has_left {
+                request.note_delivery();
+            }
+        }
+        self.conclude(key);
+    }
+
+    /// Removes a request whose handler has ended and for which nothing more is to be sent.
+    pub(super) fn conclude(&mut self, key: Key) {
+        let Self { incoming, sessions, link, .. } = self;
+        let is_over = |request: &Incoming| request.work == Work::Ended && !request.response.is_live();
+        if !incoming.get(key).is_some_and(is_over) {
+            return;
+        }
+        let removed = incoming.remove(key);
+        let Some(request) = &removed else { return };
+        if let Some(rare) = &request.rare {
+            if let Some(batch) = rare.batch {
+                link.leave_batch(batch);
+            }
+            if let Some(session) = &rare.session {
+                sessions.remove(request.part, session, key);
+            }
+            if rare.delivery != Delivery::Unwatched {
+                let answered = rare.delivery == Delivery::Made;
+                link.emit(ConnectionEvent::Delivered { request: IncomingKey(key), answered });
+            }
+        }
+        // An id that was taken over belongs to its new request.
+        if !request.is_replaced {
+            let is_silenced = request.response == ResponseState::Silence;
+            let settled_as = if is_silenced { SettledAs::Silenced } else { SettledAs::Answered };
+            link.tombstones.remember(link.now, request.id.0.clone(), settled_as);
+        }
+    }
+}
+
+impl Link {
+    /// Queues the answer of a request, or adds it to its batch.
+    pub(super) fn reply(&mut self, request: &mut IncomingMut<'_>, reply: Reply<'_>) {
+        self.note_broken(4, request.response != ResponseState::Nothing);
+        request.response = ResponseState::Answered;
+        self.close_question(request);
+        if let (Part::Handshake, Reply::Result(result)) = (request.part, reply) {
+            self.negotiation.saw_initialize_result(result);
+        }
+        let batch = request.leave_batch();
+        let id = &request.id.0;
+        let write = |out: &mut Vec<u8>| match reply {
+            Reply::Result(result) => message::result(id, result, out),
+            Reply::Error { code, message, data } => message::error(Some(id), code, message, data, out),
+        };
+        if let Some(batch) = batch {
+            self.add_to_batch(batch, write);
+            request.note_delivery();
+            self.leave_batch(batch);
+        } else if !self.phase.write_closed {
+            let frame = self.queue(Tag::Answer(request.key), write);
+            request.response = ResponseState::Answering(frame);
+        }
+    }
+
+    /// Ends a question of the peer, which is answered or waits for no answer any more: with the last, our calls' clocks
+    /// go on (D49).
+    pub(super) fn close_question(&mut self, request: &mut Incoming) {
+        if core::mem::take(&mut request.is_open_question) {
+            self.resumed.extend(self.asked.release(self.now));
+        }
+    }
+
+    /// Answers for a handler that has ended, where nothing was sent before (D23, D24).
+    fn answer_end(&mut self, request: &mut IncomingMut<'_>, end: &HandlerEnd<'_>) {
+        // A method with a cancellation result of its own ends in that and in no error (ACP-08).
+        let has_own = request.cancelled_by_peer() && !request.is_silent() && request.cancel_result().is_some();
+        let reply = match *end {
+            HandlerEnd::Returned(reply) if !has_own || matches!(reply, Reply::Result(_)) => reply,
+            HandlerEnd::Panicked if !has_own => Reply::error(error_code::INTERNAL_ERROR, "the handler failed"),
+            HandlerEnd::Returned(_)
+            | HandlerEnd::Answered
+            | HandlerEnd::Cancelled
+            | HandlerEnd::GaveUp
+            | HandlerEnd::Dropped
+            | HandlerEnd::Panicked => return self.answer_cancelled(request),
+        };
+        self.reply(request, reply);
+    }
+
+    /// Answers a request that ended without an answer of its own, as its dialect says for the one who stopped it.
+    pub(super) fn answer_cancelled(&mut self, request: &mut IncomingMut<'_>) {
+        let stop = request.stop.as_ref().map(|stop| (stop.by_peer, stop.cause.code));
+        if let (Some((true, _)), Some(own)) = (stop, request.cancel_result())
+            && !request.is_silent()
+        {
+            return self.reply(request, Reply::Result(own.json.as_bytes()));
+        }
+        let gave_up = request.dialect.gave_up;
+        let ErrorText { code, message } = match (request.dialect.settlement, stop) {
+            (CancelReply::Answered(error), Some((true, _))) => error,
+            (CancelReply::Silent, Some((_, CauseCode::Operator))) => {
+                ErrorText { code: error_code::STOPPED_BY_OPERATOR, message: CauseCode::Operator.phrase() }
+            }
+            (CancelReply::Silent | CancelReply::Answered(_), _) => gave_up,
+        };
+        match stop {
+            // D24: an answer that was not asked for says who stopped the request.
+            Some((false, cause)) if (ErrorText { code, message }) == gave_up => {
+                let message = format!("{message}: {}", cause.phrase());
+                self.reply(request, Reply::error(code, &message));
+            }
+            Some(_) | None => self.reply(request, Reply::error(code, message)),
+        }
+    }
+
+    /// Ends a subscription that the server ends with a cancel, too, after its answer (MCP-M02).
+    fn end_served_subscription(&mut self, request: &mut IncomingMut<'_>) {
+        if request.part != Part::Subscription || self.role() == Side::Client || self.phase.write_closed {
+            return;
+        }
+        let form = self.negotiation.cancel_form(self.peer(), request.dialect);
+        let frame = self.queue(Tag::Caused, |out| cancel::write(form, &request.id.0, None, out));
+        request.rare().frames.push_back(frame);
+    }
+}
+
+impl Incoming {
+    /// Notes that the answer has left; one within a batch is as good as that, for it is never withdrawn.
+    fn note_delivery(&mut self) {
+        if let Some(rare) = self.rare.as_mut().filter(|rare| rare.delivery == Delivery::Watched) {
+            rare.delivery = Delivery::Made;
+        }
+    }
+
+    /// Whether a handler's own answer says that it was cancelled.
+    fn is_cancelled_by(&self, reply: &Reply<'_>) -> bool {
+        match reply {
+            Reply::Error { code, .. } => {
+                matches!(self.dialect.settlement, CancelReply::Answered(error) if error.code == *code)
+            }
+            Reply::Result(result) => self.cancel_result().is_some_and(|own| own.is_in(result)),
+        }
+    }
+}
+
+/// What a cancel came to, now that the handler has ended (D28).
+fn ending(now: Instant, request: &Incoming, asked: Instant, is_refused: bool, end: &HandlerEnd<'_>) -> Ending {
+    let after = now.since(asked);
+    match end {
+        _ if is_refused => Ending::Refused,
+        HandlerEnd::Dropped => Ending::Dropped { after },
+        HandlerEnd::Cancelled | HandlerEnd::GaveUp | HandlerEnd::Panicked => Ending::Stopped { after },
+        HandlerEnd::Returned(reply) if request.is_cancelled_by(reply) => Ending::Stopped { after },
+        HandlerEnd::Returned(_) | HandlerEnd::Answered => Ending::RanOn,
+    }
+}

@@ -1,0 +1,112 @@
+//! The clocks of requests: those of ours, the deadlines of the peer's, and what of them travels (D16, D17, D49).
+
+use core::{num::NonZeroU64, time::Duration};
+
+use super::{
+    call::{CallOptions, Limit},
+    incoming::{Incoming, IncomingMut, Requests, Work},
+    link::{Link, Timer},
+    outgoing::{CallClocks, Calls},
+};
+use crate::{
+    dialect::Dialect,
+    slab::Key,
+    time::Instant,
+    timer_queue::{NEVER, TimerKey},
+};
+
+impl Link {
+    /// The clocks of a request of ours: those that its caller named, and else the defaults.
+    pub(super) fn clocks_for(&self, method: &str, dialect: &Dialect, options: &CallOptions) -> CallClocks {
+        let defaults = self.config.clocks.unwrap_or(dialect.clocks);
+        let is_clocked = defaults.run_for(method);
+        let limit = |limit: Limit, default: Option<Duration>| match limit {
+            Limit::Default => default.filter(|_| is_clocked),
+            Limit::Never => None,
+            Limit::After(limit) => Some(limit),
+        };
+        let response = limit(options.response_timeout, defaults.response);
+        let total = limit(options.total_timeout, defaults.total);
+        let since = options.since.unwrap_or(self.now).min(self.now);
+        let waited = self.now.since(since);
+        CallClocks {
+            response: response.map_or(NEVER, |limit| self.asked.reading(self.now) + limit.saturating_sub(waited)),
+            limit: response.map(|limit| {
+                let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+                NonZeroU64::new(nanoseconds).unwrap_or(NonZeroU64::MIN)
+            }),
+            is_reset: options.reset_on_progress,
+            total: total.map_or(NEVER, |limit| since + limit),
+        }
+    }
+
+    /// How long a request of ours will be waited for whatever progress it makes, which is what travels (D17): by its own
+    /// clocks, and by those of the `parent` that it serves.
+    ///
+    /// A question inherits none of that: while it is open they stand still, and the end of what it serves is its end, too
+    /// (D26, D49).
+    pub(super) fn time_left(
+        &self,
+        clocks: &CallClocks,
+        options: &CallOptions,
+        parent: Option<&Incoming>,
+        is_question: bool,
+    ) -> Option<Duration> {
+        let mut left = Duration::MAX;
+        if clocks.response != NEVER && !clocks.is_reset {
+            left = clocks.response.since(self.asked.reading(self.now));
+        }
+        if clocks.total != NEVER {
+            left = left.min(clocks.total.since(self.now));
+        }
+        if !is_question {
+            let here = parent.and_then(|parent| parent.remaining(self.now, &self.asking));
+            let elsewhere = options.deadline.map(|deadline| deadline.since(self.now));
+            left = left.min(here.unwrap_or(Duration::MAX)).min(elsewhere.unwrap_or(Duration::MAX));
+        }
+        (left != Duration::MAX).then_some(left)
+    }
+
+    /// Arms the timer of a request of ours whose caller waits.
+    pub(super) fn arm_call(&mut self, outgoing: &mut Calls, key: Key) {
+        let waiting = outgoing.waiting();
+        let Some(call) = outgoing.open(key) else { return };
+        let due = call.due(&self.asked);
+        if due < call.timer.at {
+            self.timers.disarm(call.timer);
+            call.timer = self.timers.arm(due, Timer::Call(key));
+        }
+        // While the peer has a question open, this clock is not due at all, and looked at again afterwards (D49).
+        if call.clocks.response != NEVER && self.asked.is_held() {
+            self.asked.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.is_settled()));
+        }
+    }
+
+    /// Arms the timer of a request of the peer that has not been stopped. While we have a question open its requester's
+    /// deadline is not due at all, and looked at again afterwards (D49).
+    pub(super) fn arm_deadline(&mut self, incoming: &mut Requests, key: Key) {
+        let Some(mut request) = incoming.get_mut(key) else { return };
+        if request.stop.is_some() || request.work == Work::Ended {
+            return;
+        }
+        let due = request.due(&self.asking);
+        if due < request.timer.at {
+            self.arm_request(&mut request, due);
+        }
+        if request.deadline != NEVER && self.asking.is_held() {
+            self.asking.park(key, incoming.len(), |key| incoming.get(key).is_some());
+        }
+    }
+
+    /// Arms the timer of a request of the peer for `due`, in place of what was armed.
+    pub(super) fn arm_request(&mut self, request: &mut IncomingMut<'_>, due: Instant) {
+        self.disarm(request);
+        if due != NEVER {
+            request.timer = self.timers.arm(due, Timer::Request(request.key));
+        }
+    }
+
+    pub(super) fn disarm(&mut self, request: &mut Incoming) {
+        self.timers.disarm(core::mem::replace(&mut request.timer, TimerKey::NOT));
+    }
+}

@@ -1,0 +1,240 @@
+//! The table of the peer's requests, and how many stand where.
+
+use core::ops::{Deref, DerefMut};
+use std::collections::VecDeque;
+
+use super::{Incoming, Suspension, Work};
+use crate::{connection::event::Payload, hash::Seed, id::RequestId, slab::Key, table::Table};
+
+/// The table of the peer's requests.
+#[derive(Clone, Debug)]
+pub(in crate::connection) struct Requests {
+    table: Table<Incoming>,
+    /// Those that wait for a slot, oldest first, with some that are gone.
+    line: VecDeque<Key>,
+    counts: Counts,
+    max_running: usize,
+    max_queued: usize,
+}
+
+/// How many requests stand where.
+#[derive(Clone, Debug, Default)]
+pub(in crate::connection) struct Counts {
+    by_work: [usize; 6],
+    /// Those whose handler [waits for the peer](Incoming::waits_for_peer).
+    asking: usize,
+    /// Of those, the suspended ones.
+    suspended: usize,
+    /// Bytes kept of requests whose handler has not started, and of all ids.
+    pub(in crate::connection) bytes: usize,
+}
+
+impl Counts {
+    const fn of(&self, work: Work) -> usize {
+        self.by_work[work as usize]
+    }
+
+    /// Handlers that have started and not ended.
+    pub(in crate::connection) const fn running(&self) -> usize {
+        self.of(Work::Running) + self.of(Work::Stopping) + self.of(Work::Dropping)
+    }
+
+    /// Requests whose handler has not started.
+    pub(in crate::connection) const fn queued(&self) -> usize {
+        self.of(Work::Waiting) + self.of(Work::Offered)
+    }
+}
+
+/// A request in its table, to be changed: the counts follow.
+pub(in crate::connection) struct IncomingMut<'a> {
+    pub(in crate::connection) key: Key,
+    pub(in crate::connection) request: &'a mut Incoming,
+    counts: &'a mut Counts,
+}
+
+impl Deref for IncomingMut<'_> {
+    type Target = Incoming;
+
+    fn deref(&self) -> &Incoming {
+        self.request
+    }
+}
+
+impl DerefMut for IncomingMut<'_> {
+    fn deref_mut(&mut self) -> &mut Incoming {
+        self.request
+    }
+}
+
+impl IncomingMut<'_> {
+    /// Moves the handler to another state.
+    pub(in crate::connection) fn set_work(&mut self, work: Work) {
+        self.counts.by_work[self.work as usize] -= 1;
+        self.counts.by_work[work as usize] += 1;
+        self.work = work;
+    }
+
+    /// Removes what the handler is given: it starts, or never will.
+    pub(in crate::connection) fn remove_payload(&mut self) -> Option<Payload> {
+        let payload = self.payload.take();
+        self.counts.bytes -= payload.as_ref().map_or(0, Payload::len);
+        payload
+    }
+
+    /// Changes which request of ours is the newest that serves this one, and returns the one before.
+    pub(in crate::connection) fn set_child(&mut self, child: Option<Key>) -> Option<Key> {
+        self.change_wait(|request| core::mem::replace(&mut request.child, child))
+    }
+
+    /// Lets the handler wait for another request of the peer, which has a slot of its own.
+    pub(in crate::connection) fn suspend(&mut self) {
+        self.change_wait(|request| request.suspension = Suspension::Waits);
+    }
+
+    /// Ends the wait for another request of the peer: the handler is at work again, or has ended.
+    pub(in crate::connection) fn resume(&mut self) {
+        if self.is_suspended() {
+            self.change_wait(|request| request.suspension = Suspension::Over);
+        }
+    }
+
+    fn change_wait<T>(&mut self, change: impl FnOnce(&mut Incoming) -> T) -> T {
+        let Self { request, counts, .. } = self;
+        counts.asking -= usize::from(request.waits_for_peer());
+        counts.suspended -= usize::from(request.is_suspended());
+        let changed = change(request);
+        counts.asking += usize::from(request.waits_for_peer());
+        counts.suspended += usize::from(request.is_suspended());
+        changed
+    }
+}
+
+impl Requests {
+    pub(in crate::connection) fn new(max_running: usize, max_queued: usize, seed: Seed) -> Self {
+        Self { table: Table::new(seed), line: VecDeque::new(), counts: Counts::default(), max_running, max_queued }
+    }
+
+    /// Everything in the table.
+    pub(in crate::connection) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(in crate::connection) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whether one more can be taken in (D12). Suspended handlers keep nobody out: it may be what they wait for.
+    pub(in crate::connection) const fn has_room(&self) -> bool {
+        let counts = &self.counts;
+        counts.running() - counts.suspended + counts.queued() < self.max_running.saturating_add(self.max_queued)
+    }
+
+    /// Whether one more may be offered. A handler that waits for its peer holds no slot: the peer may need one to
+    /// answer it, and both would wait for ever.
+    pub(in crate::connection) const fn may_offer(&self) -> bool {
+        self.counts.running() - self.counts.asking + self.counts.of(Work::Offered) < self.max_running
+    }
+
+    pub(in crate::connection) fn get(&self, key: Key) -> Option<&Incoming> {
+        self.table.get(key)
+    }
+
+    pub(in crate::connection) fn get_mut(&mut self, key: Key) -> Option<IncomingMut<'_>> {
+        let request = self.table.get_mut(key)?;
+        Some(IncomingMut { key, request, counts: &mut self.counts })
+    }
+
+    /// All of them in the order of their places.
+    pub(in crate::connection) fn iter(&self) -> impl Iterator<Item = (Key, &Incoming)> {
+        self.table.iter()
+    }
+
+    /// Keys of those that are `wanted`: the same order on every run.
+    pub(in crate::connection) fn keys(&self, wanted: impl Fn(&Incoming) -> bool) -> Vec<Key> {
+        self.iter().filter(|(_, request)| wanted(request)).map(|(key, _)| key).collect()
+    }
+
+    /// The newest request of this id.
+    pub(in crate::connection) fn by_id(&self, id: &RequestId) -> Option<Key> {
+        self.table.by_id(id)
+    }
+
+    /// Takes a request in; one with the same id must have been [replaced](Self::replace).
+    pub(in crate::connection) fn insert(&mut self, request: Incoming) -> Key {
+        self.counts.by_work[request.work as usize] += 1;
+        self.counts.bytes += request.bytes();
+        let waits = request.work == Work::Waiting;
+        let key = self.table.insert(self.table.hash(&request.id.0), request);
+        if waits {
+            self.line.push_back(key);
+        }
+        key
+    }
+
+    /// Gives the id to a later request: the peer cannot name this one any more (D8).
+    pub(in crate::connection) fn replace(&mut self, key: Key) {
+        self.table.unlist(key);
+        if let Some(request) = self.table.get_mut(key) {
+            request.is_replaced = true;
+        }
+    }
+
+    pub(in crate::connection) fn remove(&mut self, key: Key) -> Option<Incoming> {
+        let removed = self.table.remove(key, None);
+        if let Some(request) = &removed {
+            self.counts.by_work[request.work as usize] -= 1;
+            self.counts.bytes -= request.bytes();
+        }
+        removed
+    }
+
+    /// Offers the next request in line, if it may start.
+    pub(in crate::connection) fn offer_next(&mut self) -> Option<Key> {
+        while !self.line.is_empty() && self.may_offer() {
+            let key = self.line.pop_front()?;
+            if let Some(mut request) = self.get_mut(key).filter(|request| request.work == Work::Waiting) {
+                request.set_work(Work::Offered);
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// Drops what is gone from the line, so that a flood of requests and cancels cannot lengthen it.
+    pub(in crate::connection) fn tidy_line(&mut self) {
+        if self.line.len() > 2 * self.counts.of(Work::Waiting) + 32 {
+            let table = &self.table;
+            self.line.retain(|key| table.get(*key).is_some_and(|request| request.work == Work::Waiting));
+        }
+    }
+
+    /// Those that wait for a slot, oldest first.
+    pub(in crate::connection) fn line(&self) -> impl Iterator<Item = &Incoming> {
+        self.line.iter().filter_map(|key| self.get(*key)).filter(|request| request.work == Work::Waiting)
+    }
+
+    /// Bytes of memory held, capacities included.
+    pub(in crate::connection) fn held(&self) -> usize {
+        self.table.held() + self.line.capacity() * size_of::<Key>() + self.counts.bytes
+    }
+
+    /// Panics where the counts or the index do not agree with the entries.
+    pub(in crate::connection) fn check(&self) {
+        let mut counts = Counts::default();
+        let mut listed = 0;
+        for (_, request) in self.iter() {
+            counts.by_work[request.work as usize] += 1;
+            counts.asking += usize::from(request.waits_for_peer());
+            counts.suspended += usize::from(request.is_suspended());
+            counts.bytes += request.bytes();
+            listed += usize::from(!request.is_replaced);
+        }
+        let Counts { by_work, asking, suspended, bytes } = &self.counts;
+        assert_eq!(counts.by_work, *by_work, "invariant 8: the count of handlers is off");
+        let waiting = (counts.asking, counts.suspended);
+        assert_eq!(waiting, (*asking, *suspended), "invariant 8: the count of handlers that wait for the peer is off");
+        assert_eq!(counts.bytes, *bytes, "invariant 8: the count of bytes is off");
+        assert_eq!(listed, self.table.listed().0, "invariant 6: an id leads nowhere");
+        self.table.check(|_| true);
+    }
+}

@@ -1,0 +1,325 @@
+//! The link: what all requests of a connection share.
+//!
+//! A step works on one request and on this, so that it looks its request up once.
+
+use core::hash::{Hash, Hasher};
+use std::collections::VecDeque;
+
+use super::{batch::Batches, config::ConnectionConfig, counters::Counters, event::ConnectionEvent, part::Part};
+use crate::{
+    bug::SeededBug,
+    dialect::{Dialect, negotiation::Negotiation},
+    early_cancels::{EarlyCancelLimits, EarlyCancels},
+    framing::{self, Framing},
+    hash::Seed,
+    message,
+    method::Methods,
+    outbox::{Outbox, Ticket},
+    side::{Side, Sides},
+    slab::Key,
+    standstill::Standstill,
+    table::Bounds,
+    time::Instant,
+    timer_queue::{NEVER, TimerKey, TimerQueue},
+    tombstones::Tombstones,
+};
+
+/// Everything of a connection but its requests.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) config: ConnectionConfig,
+    pub(super) negotiation: Negotiation,
+    pub(super) outbox: Outbox<Tag>,
+    /// What the peer's own messages caused of all that waits to be written (D13).
+    pub(super) backlog: usize,
+    /// Frames of which the driver has still to report what became of them.
+    pub(super) detached: usize,
+    pub(super) batches: Batches,
+    /// Ids of the peer's requests that are over (D8).
+    pub(super) tombstones: Tombstones,
+    /// Progress tokens of ours that are no longer active.
+    pub(super) spent_tokens: Tombstones,
+    pub(super) early_cancels: EarlyCancels,
+    pub(super) methods: Methods,
+    /// The clock of our calls' response limits: it stands while the peer has a question open (D49).
+    pub(super) asked: Standstill,
+    /// The clock of the peer's deadlines: it stands while we have a question open (D49).
+    pub(super) asking: Standstill,
+    /// Calls whose response clock goes on: their timers are to be armed again.
+    pub(super) resumed: Vec<Key>,
+    pub(super) timers: TimerQueue<Timer>,
+    pub(super) alarms: Alarms,
+    pub(super) events: VecDeque<Item>,
+    pub(super) counters: Counters,
+    pub(super) phase: Phase,
+    /// The latest time seen.
+    pub(super) now: Instant,
+    /// Invariants that were broken in passing, one bit each; shown by `check_invariants`.
+    pub(super) broken: u16,
+    /// Frames that were just written. Kept for its capacity.
+    pub(super) written: Vec<(Tag, usize)>,
+    /// Kept for its capacity.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// Something for the driver, or a request to offer to it if it still stands by then.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    Emitted(ConnectionEvent),
+    Start(Key),
+}
+
+/// What a frame in the outbox is to us once it has left.
+///
+/// Its hash is its kind: which request it is for shows in its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// A request or notification of ours.
+    Plain,
+    /// A cancel of our request.
+    Cancel(Key),
+    /// The answer of the peer's request.
+    Answer(Key),
+    /// Something else that the peer caused: a refusal, a batch of answers, progress.
+    Caused,
+}
+
+impl Hash for Tag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        core::mem::discriminant(self).hash(state);
+    }
+}
+
+/// Something that becomes due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// A clock of one of our requests, or the end of the time that its caller waits after a cancel.
+    Call(Key),
+    /// The deadline of one of the peer's requests, or the grace of its handler.
+    Request(Key),
+    /// The end of the oldest early cancel (D9).
+    EarlyCancels,
+    /// The end of the oldest tombstone (D8).
+    Tombstones,
+    /// The end of the time that the peer may read nothing (D13).
+    Stall,
+    /// The end of the time to finish after the end of input (D27).
+    Drain,
+}
+
+/// The timers of which there is one each; they may be armed earlier than they are due.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alarms {
+    pub(super) early_cancels: TimerKey,
+    pub(super) tombstones: TimerKey,
+    pub(super) stall: TimerKey,
+    pub(super) drain: TimerKey,
+}
+
+impl Alarms {
+    /// No timer is armed.
+    pub(super) const NONE: Self =
+        Self { early_cancels: TimerKey::NOT, tombstones: TimerKey::NOT, stall: TimerKey::NOT, drain: TimerKey::NOT };
+}
+
+/// How far the connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Phase {
+    /// The peer will send nothing more.
+    pub(super) input_ended: bool,
+    /// Nothing can be written any more.
+    pub(super) write_closed: bool,
+    pub(super) shutting_down: bool,
+    /// [`ConnectionEvent::Closed`] was emitted.
+    pub(super) closed: bool,
+}
+
+impl Phase {
+    pub(super) const fn is_open(self) -> bool {
+        !self.input_ended && !self.write_closed && !self.shutting_down
+    }
+}
+
+impl Link {
+    pub(super) fn new(config: ConnectionConfig, seed: Seed, bounds: Bounds) -> Self {
+        let early_cancels = EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels };
+        Self {
+            negotiation: Negotiation::new(Sides { client: config.dialect, server: config.dialect }),
+            outbox: Outbox::new(config.seeded()),
+            backlog: 0,
+            detached: 0,
+            batches: Batches::new(),
+            tombstones: Tombstones::new(bounds, seed),
+            spent_tokens: Tombstones::new(bounds, seed),
+            early_cancels: EarlyCancels::new(early_cancels, seed),
+            methods: Methods::new(seed),
+            asked: Standstill::new(),
+            asking: Standstill::new(),
+            resumed: Vec::new(),
+            timers: TimerQueue::new(),
+            alarms: Alarms::NONE,
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            phase: Phase { input_ended: false, write_closed: false, shutting_down: false, closed: false },
+            now: Instant::ORIGIN,
+            broken: 0,
+            written: Vec::new(),
+            scratch: Vec::new(),
+            config,
+        }
+    }
+
+    pub(super) const fn role(&self) -> Side {
+        self.config.role
+    }
+
+    pub(super) const fn peer(&self) -> Side {
+        self.config.role.other()
+    }
+
+    pub(super) fn has(&self, bug: SeededBug) -> bool {
+        self.config.has(bug)
+    }
+
+    /// The dialect the peer speaks, as far as it is known.
+    pub(super) fn dialect(&self) -> &'static Dialect {
+        self.negotiation.of(self.peer(), self.config.framing)
+    }
+
+    /// The dialect of a request, ours or the peer's, whose `_meta` is this.
+    pub(super) fn dialect_of(&self, meta: Option<&[u8]>) -> &'static Dialect {
+        self.negotiation.of_request(self.peer(), self.config.framing, meta)
+    }
+
+    /// Learns the dialect from a request whose `_meta` tells it while nothing else has.
+    pub(super) fn observe_meta(&mut self, dialect: &'static Dialect, meta: Option<&[u8]>) {
+        if meta.is_some() && !self.negotiation.is_settled() && dialect != self.dialect() {
+            self.negotiation.saw_request(dialect);
+        }
+    }
+
+    /// Learns from the requests that open and close a session, and returns the dialect of this one, which may be the one
+    /// that it tells.
+    pub(super) fn observe_session(
+        &mut self,
+        from: Side,
+        part: Part,
+        method: &str,
+        params: Option<&[u8]>,
+        dialect: &'static Dialect,
+    ) -> &'static Dialect {
+        if part == Part::Handshake {
+            self.negotiation.saw_initialize(self.config.framing, params);
+            return self.dialect();
+        }
+        if from == Side::Client && dialect.last_request == Some(method) {
+            self.negotiation.saw_last_request();
+        }
+        dialect
+    }
+
+    /// Whether a person answers requests of this method (D49).
+    pub(super) fn is_question(&self, dialect: &Dialect, method: &str) -> bool {
+        self.config.clocks.unwrap_or(dialect.clocks).is_question(method)
+    }
+
+    pub(super) fn emit(&mut self, event: ConnectionEvent) {
+        self.events.push_back(Item::Emitted(event));
+    }
+
+    /// Offers the handler of a request to the driver.
+    pub(super) fn offer(&mut self, key: Key) {
+        self.events.push_back(Item::Start(key));
+    }
+
+    /// Queues a message; `write` appends its JSON.
+    pub(super) fn queue(&mut self, tag: Tag, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+        let before = self.outbox.unsent();
+        let framing = self.config.framing;
+        let frame = |out: &mut Vec<u8>| {
+            let start = out.len();
+            message::frame(framing, out, write);
+            if framing == Framing::Line {
+                framing::join_lines(&mut out[start..]);
+            }
+        };
+        let ticket = match tag {
+            Tag::Cancel(_) => self.outbox.push_urgent(tag, frame),
+            Tag::Plain | Tag::Answer(_) | Tag::Caused => self.outbox.push(tag, frame),
+        };
+        if matches!(tag, Tag::Answer(_) | Tag::Caused) {
+            self.backlog += self.outbox.unsent() - before + Outbox::<Tag>::RECORD;
+        }
+        ticket
+    }
+
+    /// Takes a frame of this length, which the peer caused, out of the backlog. That is empty already if the link broke
+    /// while the frame was detached.
+    pub(super) const fn reduce_backlog(&mut self, len: usize) {
+        self.backlog = self.backlog.saturating_sub(len + Outbox::<Tag>::RECORD);
+    }
+
+    /// Withdraws a frame that the peer caused. `false` if some of it has left.
+    pub(super) fn withdraw(&mut self, ticket: Ticket) -> bool {
+        let len = self.outbox.withdraw(ticket);
+        if let Some(len) = len {
+            self.reduce_backlog(len);
+        }
+        len.is_some()
+    }
+
+    /// Adds an answer to a batch.
+    pub(super) fn add_to_batch(&mut self, batch: Key, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        let added = self.batches.add(batch, write);
+        self.backlog += added;
+        added
+    }
+
+    /// Takes a member out of a batch; the last one to leave sends the answers.
+    pub(super) fn leave_batch(&mut self, batch: Key) {
+        let Some(answers) = self.batches.leave(batch) else { return };
+        self.backlog = self.backlog.saturating_sub(answers.len());
+        if !answers.is_empty() && !self.phase.write_closed {
+            self.queue(Tag::Caused, |out| {
+                out.push(b'[');
+                out.extend_from_slice(&answers);
+                out.push(b']');
+            });
+        }
+    }
+
+    /// Whether the peer leaves more unread of what it has caused than it may (D13).
+    pub(super) const fn is_behind(&self) -> bool {
+        self.backlog > self.config.max_backlog
+    }
+
+    /// Arms what is due earlier than its alarm; `tombstones` of our requests may be forgotten then.
+    #[inline]
+    pub(super) fn arm_alarms(&mut self, tombstones: Option<Instant>) {
+        let Self { alarms, timers, .. } = self;
+        let oldest = |due: Option<Instant>| due.unwrap_or(NEVER);
+        let due = oldest(self.tombstones.due()).min(oldest(self.spent_tokens.due())).min(oldest(tombstones));
+        if due < alarms.tombstones.at {
+            timers.disarm(alarms.tombstones);
+            alarms.tombstones = timers.arm(due, Timer::Tombstones);
+        }
+        if !alarms.early_cancels.is_armed()
+            && let Some(due) = self.early_cancels.due()
+        {
+            alarms.early_cancels = timers.arm(due, Timer::EarlyCancels);
+        }
+        if self.backlog > self.config.max_backlog && !alarms.stall.is_armed() {
+            alarms.stall = timers.arm(self.now + self.config.stall_limit, Timer::Stall);
+        }
+    }
+
+    /// Notes that an invariant was broken, where only the moment shows it.
+    pub(super) fn note_broken(&mut self, invariant: u8, is_broken: bool) {
+        self.broken |= u16::from(is_broken) << invariant;
+    }
+}
+
+/// Feeds how long it is until `due` into a hasher.
+pub(super) fn hash_due(due: Instant, now: Instant, state: &mut impl Hasher) {
+    (due != NEVER).then(|| due.since(now)).hash(state);
+}

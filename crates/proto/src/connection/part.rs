@@ -1,0 +1,38 @@
+//! What a request means to the machine beyond its dialect's answers.
+
+use crate::{dialect::Dialect, side::Side};
+
+/// The part that a request plays, found once by its method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    /// None of those below.
+    Plain,
+    /// The handshake, whose result says what the server speaks (D2).
+    Handshake,
+    /// The turn of a session (D37).
+    Prompt,
+    /// A permission request within a turn (ACP-08).
+    Permission,
+    /// A request that the server may end with a cancel of its own (MCP-M02).
+    Subscription,
+}
+
+impl Part {
+    /// Finds the part of a request that `from` makes; one of a turn names its session.
+    #[inline]
+    pub(super) fn of(dialect: &Dialect, from: Side, method: &str, names_session: bool) -> Self {
+        let turn = dialect.turn.filter(|_| names_session);
+        match from {
+            Side::Client if turn.is_some_and(|turn| turn.prompt == method) => Self::Prompt,
+            Side::Server if turn.is_some_and(|turn| turn.permission == method) => Self::Permission,
+            Side::Client if dialect.handshake == Some(method) => Self::Handshake,
+            Side::Client if dialect.subscription.is_some_and(|form| form.method == method) => Self::Subscription,
+            Side::Client | Side::Server => Self::Plain,
+        }
+    }
+
+    /// Whether it belongs to a session's turn.
+    pub(super) const fn has_session(self) -> bool {
+        matches!(self, Self::Prompt | Self::Permission)
+    }
+}
