@@ -280,7 +280,7 @@ impl<E: Entry> Table<E> {
     /// Removes an entry, in flight or from the `ring` in which it lies.
     pub(crate) fn remove(&mut self, key: Key, ring: Option<Ring>) -> Option<E> {
         let entry = self.slab.remove(key)?;
-        self.ids.remove(entry.id().hash(self.seed), key.index());
+        unlist(&mut self.ids, entry.id().hash(self.seed), key);
         for token in entry.tokens() {
             self.tokens.remove(self.seed.id(token), key.index());
         }
