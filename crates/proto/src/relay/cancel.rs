@@ -112,27 +112,29 @@ impl Relay {
         let Some(form) = dialect.subscription.filter(|_| from == Side::Server) else { return false };
         let Some(key) = self.tables[Side::Client].by_upstream(&cancel.id) else { return false };
         let request = RequestKey { from: Side::Client, key };
-        let verdict = self.with(now, request, |step| {
+        let ended = self.with(now, request, |step| {
             if step.exchange.up != Up::Sent || step.method() != form.method {
-                return Verdict::Unknown;
+                return None;
             }
             step.exchange.up = Up::Answered;
             if !step.exchange.is_waiting() {
                 step.report_late(cancel.id.clone(), LateKind::Subscription);
-                return Verdict::Completed;
+                return Some(None);
             }
             let to_client = step.core.negotiation.cancel_form(Side::Client, step.exchange.dialect);
-            let id = &step.exchange.id;
-            step.core
-                .write(Side::Client, Tag::Plain, |out| cancel::write(to_client, id, cancel.reason.as_deref(), out));
+            let id = step.exchange.id.clone();
+            step.core.write(Side::Client, Tag::Plain, |out| {
+                cancel::write(to_client, &id, cancel.reason.as_deref(), out);
+            });
             step.settle(Settled::Answered);
-            Verdict::Accepted
+            Some(Some(id))
         });
-        if verdict == Some(Verdict::Accepted) {
-            let id = self.exchange(request).map(|exchange| exchange.id.clone());
-            self.report_cancel(from, Some(request), id, cancel.reason.as_deref().map(Into::into), Verdict::Accepted);
+        let Some(id) = ended.flatten() else { return false };
+        if id.is_some() {
+            let reason = cancel.reason.as_deref().map(Into::into);
+            self.report_cancel(from, Some(request), id, reason, Verdict::Accepted);
         }
-        verdict.is_some_and(|verdict| verdict != Verdict::Unknown)
+        true
     }
 }
 
