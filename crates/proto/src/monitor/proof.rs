@@ -1,8 +1,5 @@
 //! The invariants of a monitor.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Monitor, ObservedEnd};
 use crate::{receipt::Outcome, side::Side};
 
@@ -48,3 +45,6 @@ impl Monitor {
         Side::BOTH.into_iter().map(|side| self.requests[side].residue() + self.early_cancels[side].len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

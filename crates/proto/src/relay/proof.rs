@@ -1,8 +1,5 @@
 //! For those who check the machine: its invariants, and a canonical hash of its state.
 
-#[cfg(test)]
-mod tests;
-
 use core::hash::{Hash, Hasher};
 
 use super::{
@@ -171,3 +168,6 @@ impl Relay {
         tables + self.core.turns.len() + self.core.muted.len() + self.core.timers.len() + self.bundles.len()
     }
 }
+
+#[cfg(test)]
+mod tests;
