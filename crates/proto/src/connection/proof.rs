@@ -3,9 +3,6 @@
 //! The hash takes every struct apart by all its fields, so that one added later is hashed or left out on purpose: states
 //! that differ in a field left out by mistake would count as one.
 
-#[cfg(test)]
-mod tests;
-
 use core::hash::{Hash, Hasher};
 
 use super::{
@@ -337,3 +334,6 @@ fn text_of(id: &RequestId) -> Vec<u8> {
     id.write(&mut text);
     text
 }
+
+#[cfg(test)]
+mod tests;
