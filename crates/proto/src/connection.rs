@@ -60,12 +60,11 @@ pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
 use crate::{
     bug::SeededBug, cause::CauseCode, framing::Decoder, hash::Seed, slab::Key, table::Bounds, time::Instant,
-    timer_queue::TimerKey, tombstones::YOUNG,
+    timer_queue::TimerKey, tombstones::YOUNG, turns::Turns,
 };
 use incoming::Requests;
 use link::{Item, Link, Tag, Timer};
 use outgoing::Calls;
-use turn::Sessions;
 
 /// Names one of the peer's requests; never reused while the connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -145,7 +144,8 @@ pub struct Connection {
     incoming: Requests,
     /// Our requests.
     outgoing: Calls,
-    sessions: Sessions,
+    /// Prompts and permission requests, by part and session (D37).
+    turns: Turns,
     link: Link,
     /// Absent only while its own bytes are received.
     decoder: Option<Box<Decoder>>,
@@ -165,7 +165,7 @@ impl Connection {
         Self {
             incoming: Requests::new(config.max_running, config.max_queued, seed),
             outgoing: Calls::new(bounds, seed),
-            sessions: Sessions::new(seed),
+            turns: Turns::new(seed),
             decoder: Some(Box::new(Decoder::new(Some(config.framing), config.max_message))),
             link: Link::new(config, seed, bounds),
         }
@@ -305,13 +305,7 @@ impl Connection {
     /// (D13, invariant 7).
     #[must_use]
     pub const fn wants_input(&self) -> bool {
-        !self.link.phase.input_ended && !self.link.is_behind()
-    }
-
-    /// Whether the peer leaves more unread of what it has caused than it may (D13).
-    #[must_use]
-    pub const fn is_behind(&self) -> bool {
-        self.link.is_behind()
+        !self.link.phase.input_ended && self.link.backlog <= self.link.config.max_backlog
     }
 
     /// Whether the driver should queue more that the peer did not ask for: false while more waits to be written than

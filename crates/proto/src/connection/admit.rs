@@ -6,6 +6,7 @@ use super::{
     link::Link,
     params,
     part::Part,
+    turn,
 };
 use crate::{
     dialect::{Dialect, IdReuse},
@@ -25,7 +26,7 @@ type Earlier = (Key, ResponseState);
 impl Connection {
     /// Receives a request: takes it in, or refuses it.
     pub(super) fn receive_request(&mut self, request: frame::Request<'_>, batch: Option<Key>) {
-        let Self { incoming, sessions, link, .. } = self;
+        let Self { incoming, turns, link, .. } = self;
         let frame::Request { id, method, params, .. } = request;
         let dialect = link.dialect_of(params.meta);
         link.observe_meta(dialect, params.meta);
@@ -57,7 +58,7 @@ impl Connection {
         }
         link.arm_deadline(incoming, key);
         if let Some(session) = session {
-            sessions.insert(part, session, key);
+            turns.insert(&turn::name(part, session), key);
             if part == Part::Permission && self.stop_if_turn_is_over(key, session) {
                 return;
             }

@@ -5,6 +5,7 @@ use super::{
     incoming::{Delivery, Incoming, IncomingMut, ResponseState, Work},
     link::{Link, Tag},
     part::Part,
+    turn,
 };
 use crate::{
     bug::SeededBug,
@@ -188,7 +189,7 @@ impl Connection {
 
     /// Removes a request whose handler has ended and for which nothing more is to be sent.
     pub(super) fn conclude(&mut self, key: Key) {
-        let Self { incoming, sessions, link, .. } = self;
+        let Self { incoming, turns, link, .. } = self;
         let is_over = |request: &Incoming| request.work == Work::Ended && !request.response.is_live();
         if !incoming.get(key).is_some_and(is_over) {
             return;
@@ -200,7 +201,7 @@ impl Connection {
                 link.leave_batch(batch);
             }
             if let Some(session) = &rare.session {
-                sessions.remove(request.part, session, key);
+                turns.remove(&turn::name(request.part, session), key);
             }
             if rare.delivery != Delivery::Unwatched {
                 let answered = rare.delivery == Delivery::Made;

@@ -8,6 +8,7 @@ use super::{
     outgoing::{Calls, Outgoing, Rare, Standing},
     params::ParamsScan,
     part::Part,
+    turn,
 };
 use crate::{
     dialect::Dialect, id::RequestId, json, message, outbox::Ticket, side::Side, time::Instant, timer_queue::TimerKey,
@@ -92,7 +93,7 @@ impl Connection {
         params: &[u8],
         options: &CallOptions,
     ) -> Result<OutgoingKey, Misuse> {
-        let Self { incoming, outgoing, sessions, link, .. } = self;
+        let Self { incoming, outgoing, turns, link, .. } = self;
         link.now = now;
         if !link.phase.is_open() {
             return Err(Misuse::Closed);
@@ -105,17 +106,17 @@ impl Connection {
         if link.role() == Side::Server && dialect.no_server_requests.is_some() {
             return Err(Misuse::NoServerRequests);
         }
-        let token = Token::of(&scan, dialect, options, outgoing)?;
+        let token = scan.token(dialect).map(|raw| RequestId::from_json(raw).filter(|token| !token.is_null()));
+        if token.iter().flatten().any(|token| outgoing.by_token(token).is_some()) {
+            return Err(Misuse::TokenInUse);
+        }
         link.observe_meta(dialect, scan.meta);
         let part = Part::of(dialect, link.role(), method, scan.session.is_some());
         let dialect = link.observe_session(link.role(), part, method, Some(params), dialect);
 
         let id = outgoing.allocate_id();
-        let (added, own) = match token {
-            Token::Absent => (None, None),
-            Token::Own(token) => (None, Some(token)),
-            Token::Wanted => (Some(unused_token(outgoing, id)), None),
-        };
+        let wants_token = options.reset_on_progress && dialect.progress.is_some() && token.is_none();
+        let added = wants_token.then(|| unused_token(outgoing, id));
         // Only `tasks/cancel` may cancel a task, which is not ours to send (MCP-C13, D38).
         let is_task = dialect.asks_for_tasks() && scan.has_task && link.negotiation.takes_tasks(link.peer(), method);
         let is_uncancellable = dialect.uncancellable(method).is_some();
@@ -137,7 +138,7 @@ impl Connection {
             started: options.since.unwrap_or(now).min(now),
             clocks,
             timer: TimerKey::NOT,
-            token: own.or_else(|| added.filter(|_| is_added)).map(Box::new),
+            token: token.flatten().or_else(|| added.filter(|_| is_added)).map(Box::new),
             rare: session.map(|session| Box::new(Rare { parent: None, session: Some(session.into()) })),
             cancel: None,
             method: link.methods.intern(method),
@@ -149,7 +150,7 @@ impl Connection {
             is_question,
         });
         if let Some(session) = session {
-            sessions.insert(part, session, key);
+            turns.insert(&turn::name(part, session), key);
         }
         let has_expired = outgoing.get(key).is_some_and(|call| call.due(&link.asked) <= now);
         if !has_expired {
@@ -236,29 +237,6 @@ impl Link {
         added.clear();
         self.scratch = added;
         (frame, place.is_some())
-    }
-}
-
-/// The progress token of a request that is being made.
-enum Token {
-    Absent,
-    /// The caller's.
-    Own(RequestId),
-    /// One of ours is to be added.
-    Wanted,
-}
-
-impl Token {
-    fn of(scan: &ParamsScan<'_>, dialect: &Dialect, options: &CallOptions, outgoing: &Calls) -> Result<Self, Misuse> {
-        let Some(raw) = scan.token(dialect) else {
-            let is_wanted = options.reset_on_progress && dialect.progress.is_some();
-            return Ok(if is_wanted { Self::Wanted } else { Self::Absent });
-        };
-        match RequestId::from_json(raw).filter(|token| !token.is_null()) {
-            Some(token) if outgoing.by_token(&token).is_some() => Err(Misuse::TokenInUse),
-            Some(token) => Ok(Self::Own(token)),
-            None => Ok(Self::Absent),
-        }
     }
 }
 

@@ -288,11 +288,6 @@ impl Link {
         }
     }
 
-    /// Whether the peer leaves more unread of what it has caused than it may (D13).
-    pub(super) const fn is_behind(&self) -> bool {
-        self.backlog > self.config.max_backlog
-    }
-
     /// Arms what is due earlier than its alarm; `tombstones` of our requests may be forgotten then.
     #[inline]
     pub(super) fn arm_alarms(&mut self, tombstones: Option<Instant>) {

@@ -11,6 +11,8 @@ use super::{
     incoming::{Incoming, ResponseState, Suspension, Work},
     link::{Alarms, Item, Link, Timer, hash_due},
     outgoing::{self, CallClocks, Cancelling, Outgoing, ParentLink},
+    part::Part,
+    turn,
 };
 use crate::{
     framing::Decoder,
@@ -165,7 +167,7 @@ impl Connection {
         let is_timed = early_cancels.due().is_none_or(|due| alarms.early_cancels.at <= due);
         assert!(is_timed, "invariant 6: a cancel is held for ever");
         let in_sessions = self.incoming.len() + self.outgoing.len();
-        assert!(self.sessions.len() <= in_sessions, "invariant 6: a turn outlives its request");
+        assert!(self.turns.len() <= in_sessions, "invariant 6: a turn outlives its request");
         // A frame counts as a whole until its last byte has left.
         let is_waiting = !outbox.is_empty() || *detached > 0 || batches.iter().next().is_some();
         assert!(*backlog == 0 || is_waiting, "invariant 7: a backlog is left of nothing");
@@ -200,7 +202,7 @@ impl Connection {
         let Self {
             incoming,
             outgoing,
-            sessions: _, // each request tells its session, and its place in it
+            turns: _, // each request tells its session, and its place in it
             link,
             decoder,
         } = self;
@@ -228,7 +230,7 @@ impl Connection {
     }
 
     fn hash_call(&self, key: Key, call: &Outgoing, now: Instant, state: &mut impl Hasher) {
-        let Self { incoming, outgoing, sessions, link, .. } = self;
+        let Self { incoming, outgoing, link, .. } = self;
         let Outgoing {
             id,
             dialect,
@@ -261,7 +263,7 @@ impl Connection {
             let older = older.and_then(|older| outgoing.get(older)).map(|older| older.id);
             (incoming.get(*parent).map(|parent| &parent.id), older).hash(state);
         }
-        session.as_ref().map(|session| (session, place(key, &sessions.of(*part, session)))).hash(state);
+        session.as_ref().map(|session| (session, self.place(key, *part, session))).hash(state);
         if let Some(cancel) = cancel {
             let Cancelling { receipt: Receipt { cause, asked: _, written, outcome }, frame, wait } = &**cancel;
             // When it was asked for and written is only reported.
@@ -274,10 +276,15 @@ impl Connection {
         }
     }
 
+    /// How many requests of the same part and session are older.
+    fn place(&self, key: Key, part: Part, session: &[u8]) -> Option<usize> {
+        self.turns.of(&turn::name(part, session)).position(|known| known == key)
+    }
+
     fn hash_request(&self, key: Key, request: &Incoming, now: Instant, state: &mut impl Hasher) {
         request.hash_state(now, &self.link, state);
         let session = request.rare.as_ref().and_then(|rare| rare.session.as_ref());
-        session.map(|session| (session, place(key, &self.sessions.of(request.part, session)))).hash(state);
+        session.map(|session| (session, self.place(key, request.part, session))).hash(state);
     }
 }
 
@@ -322,11 +329,6 @@ impl Link {
             (open, answers, refusals, reports).hash(state);
         }
     }
-}
-
-/// How many are older.
-fn place(key: Key, keys: &[Key]) -> Option<usize> {
-    keys.iter().position(|known| *known == key)
 }
 
 fn text_of(id: &RequestId) -> Vec<u8> {

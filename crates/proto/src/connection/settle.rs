@@ -1,6 +1,6 @@
 //! What ends our requests: an answer, the peer's own cancel of a subscription, the end of the connection.
 
-use super::{Connection, ConnectionEvent, OutgoingKey, Settlement, link::Link, outgoing::Outgoing, part::Part};
+use super::{Connection, ConnectionEvent, OutgoingKey, Settlement, link::Link, outgoing::Outgoing, part::Part, turn};
 use crate::{
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
@@ -171,7 +171,7 @@ impl Connection {
 
     fn leave_session(&mut self, key: Key, call: &Outgoing) {
         if let Some(session) = call.session() {
-            self.sessions.remove(call.part, session, key);
+            self.turns.remove(&turn::name(call.part, session), key);
         }
     }
 }

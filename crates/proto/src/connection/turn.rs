@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     cause::{Cause, CauseCode},
-    hash::Seed,
     id::RequestId,
     json,
     link::Verdict,
@@ -20,42 +19,11 @@ use crate::{
     slab::Key,
     time::Instant,
     timer_queue::NEVER,
-    turns::Turns,
 };
 
-/// The prompts and the permission requests in flight, by their session.
-#[derive(Clone, Debug)]
-pub(super) struct Sessions {
-    turns: Turns,
-}
-
-impl Sessions {
-    pub(super) const fn new(seed: Seed) -> Self {
-        Self { turns: Turns::new(seed) }
-    }
-
-    /// Adds a request of a session, given as JSON.
-    pub(super) fn insert(&mut self, part: Part, session: &[u8], key: Key) {
-        self.turns.insert(&name(part, session), key);
-    }
-
-    pub(super) fn remove(&mut self, part: Part, session: &[u8], key: Key) {
-        self.turns.remove(&name(part, session), key);
-    }
-
-    /// The requests that play this part in a session, oldest first.
-    pub(super) fn of(&self, part: Part, session: &[u8]) -> Vec<Key> {
-        self.turns.of(&name(part, session)).collect()
-    }
-
-    /// Sessions with a prompt, and sessions with a permission request.
-    pub(super) fn len(&self) -> usize {
-        self.turns.len()
-    }
-}
-
-/// The part that a request plays, and the one spelling of its session's id.
-fn name(part: Part, session: &[u8]) -> Vec<u8> {
+/// The name under which [`Turns`](crate::turns::Turns) find the requests that play a part in a session: the part, and the
+/// one spelling of the session's id, which is given as JSON.
+pub(super) fn name(part: Part, session: &[u8]) -> Vec<u8> {
     let mut name = vec![part as u8];
     match RequestId::from_json(session) {
         Some(id) => id.write(&mut name),
@@ -69,6 +37,11 @@ impl Connection {
     /// for methods that end a session (ACP-10).
     pub fn stop_turn(&mut self, now: Instant, session: &[u8]) {
         self.step(now, |this| this.link.role() == Side::Server && this.end_turn(session));
+    }
+
+    /// The requests that play a part in a session, oldest first.
+    fn requests_of(&self, part: Part, session: &[u8]) -> Vec<Key> {
+        self.turns.of(&name(part, session)).collect()
     }
 
     /// Receives the client's cancel of a turn.
@@ -89,14 +62,14 @@ impl Connection {
 
     /// Cancels the prompt of a session, and what we asked the client for it; `false` if there is no prompt.
     fn end_turn(&mut self, session: &[u8]) -> bool {
-        let prompts = self.sessions.of(Part::Prompt, session);
+        let prompts = self.requests_of(Part::Prompt, session);
         for key in &prompts {
             let Some(request) = self.incoming.get(*key) else { continue };
             let (id, method) = (request.id.0.clone(), request.method);
             let verdict = self.stop_request(*key, Cause::new(CauseCode::Caller), By::Peer);
             self.report_cancel(Some(id), Some(method), None, verdict);
         }
-        for key in self.sessions.of(Part::Permission, session) {
+        for key in self.requests_of(Part::Permission, session) {
             self.cancel_call(key, Cause::parent(CauseCode::Caller), None);
         }
         !prompts.is_empty()
@@ -104,7 +77,7 @@ impl Connection {
 
     /// Answers the agent's pending permission requests of a session whose turn we have cancelled (ACP-08).
     pub(super) fn cancel_permissions(&mut self, session: &[u8], root: CauseCode) {
-        for key in self.sessions.of(Part::Permission, session) {
+        for key in self.requests_of(Part::Permission, session) {
             self.cancel_permission(key, root);
         }
     }
@@ -129,7 +102,7 @@ impl Connection {
     /// Answers a permission request at once that crossed our cancel of its turn: the turn is over. `false` if it is not.
     pub(super) fn stop_if_turn_is_over(&mut self, key: Key, session: &[u8]) -> bool {
         let mut root = None;
-        for prompt in self.sessions.of(Part::Prompt, session) {
+        for prompt in self.requests_of(Part::Prompt, session) {
             let Some(cancel) = self.outgoing.get(prompt).and_then(|call| call.cancel.as_ref()) else { return false };
             root = Some(cancel.receipt.cause.code);
         }
@@ -149,7 +122,7 @@ impl Connection {
             return false;
         }
         let mut is_written = false;
-        for key in self.sessions.of(Part::Prompt, session) {
+        for key in self.requests_of(Part::Prompt, session) {
             let is_pending = self.outgoing.open(key).is_some_and(|call| call.cancel.is_none());
             if is_pending && !is_written {
                 is_written = self.cancel_call(key, Cause::new(CauseCode::Caller), Some(NEVER));

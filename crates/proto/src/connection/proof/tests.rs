@@ -12,8 +12,6 @@ use crate::{
         incoming::{Delivery, Stop},
         link::Tag,
         outgoing::Standing,
-        part::Part,
-        turn::Sessions,
     },
     dialect::{acp, lsp, mcp},
     frame::Params,
@@ -25,6 +23,7 @@ use crate::{
     side::Side,
     timer_queue::TimerKey,
     tombstones::SettledAs,
+    turns::Turns,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -82,7 +81,7 @@ fn at_work() -> Connection {
     let batch = format!("[{{\"jsonrpc\":\"2.0\",\"id\":{BATCHED},\"method\":\"work\"}}]\n");
     machine.handle_input(now(), batch.as_bytes());
     ask(machine, b"", None);
-    turn(machine, b"0", Part::Prompt);
+    take_part(machine, b"0", Part::Prompt);
     machine.link.offer(incoming(machine, SERVED));
     connection
 }
@@ -223,7 +222,7 @@ fn every_check_of_a_connection_can_fail() {
             ("a turn outlives its request", |machine| {
                 let key = incoming(machine, SERVED);
                 (0..100).for_each(|session: i32| {
-                    machine.sessions.insert(Part::Prompt, session.to_string().as_bytes(), key);
+                    machine.turns.insert(session.to_string().as_bytes(), key);
                 });
             }),
             ("a backlog is left of nothing", |machine| {
@@ -409,8 +408,8 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                     machine.incoming.get_mut(key).expect("it waits").request.id = IncomingId(RequestId::integer(id));
                 }
             }),
-            ("the session of a turn", |machine| turn(machine, b"1", Part::Prompt)),
-            ("what is in a turn", |machine| turn(machine, b"0", Part::Permission)),
+            ("the session of a turn", |machine| take_part(machine, b"1", Part::Prompt)),
+            ("what is in a turn", |machine| take_part(machine, b"0", Part::Permission)),
             ("how many of a batch are open", |machine| {
                 let key = batch(machine);
                 machine.link.batches.join(key);
@@ -440,10 +439,10 @@ fn stop(machine: &mut Connection) -> &mut Stop {
 }
 
 /// Makes a request of the client play this part in a session.
-fn turn(machine: &mut Connection, session: &[u8], part: Part) {
+fn take_part(machine: &mut Connection, session: &[u8], part: Part) {
     let key = incoming(machine, SERVED);
-    machine.sessions = Sessions::new(Seed::new(0));
-    machine.sessions.insert(part, session, key);
+    machine.turns = Turns::new(Seed::new(0));
+    machine.turns.insert(&turn::name(part, session), key);
     let request = theirs(machine, SERVED);
     request.part = part;
     request.rare().session = Some(session.into());
