@@ -32,7 +32,11 @@ fuzz NAME SECONDS="60":
 
 # Every reachable state of a small world, and how many there are.
 explore:
-    cargo test --release -p rescind-proto --test suite explore:: -- --nocapture
+    cargo test --profile explore -p rescind-proto --test suite explore:: -- --nocapture
+
+# Ten bugs, seeded into a copy of the engine: that the explorer, storms and floods find each.
+seeded-bugs:
+    scripts/seeded-bugs
 
 # Mutants of the engine that no test notices, of one shard of all; needs cargo-mutants. Missed by the tests that take seconds, they meet all tests.
 mutants SHARD="0/100":
@@ -45,7 +49,7 @@ loom:
 
 # A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
 floods SECONDS="60":
-    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --release -p rescind-proto --test suite floods:: -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --profile explore -p rescind-proto --test suite floods:: -- --ignored --nocapture
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test suite floods:: -- --ignored --nocapture
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.

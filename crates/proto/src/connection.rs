@@ -59,8 +59,8 @@ pub use veto::DetachedFrame;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
 use crate::{
-    bug::SeededBug, cause::CauseCode, framing::Decoder, hash::Seed, slab::Key, table::Bounds, time::Instant,
-    timer_queue::TimerKey, tombstones::YOUNG, turns::Turns,
+    cause::CauseCode, framing::Decoder, hash::Seed, slab::Key, table::Bounds, time::Instant, timer_queue::TimerKey,
+    tombstones::YOUNG, turns::Turns,
 };
 use incoming::Requests;
 use link::{Item, Link, Tag, Timer};
@@ -161,7 +161,6 @@ impl Connection {
         let seed = Seed::new(config.seed);
         let (least, longest) = config.remember;
         let bounds = Bounds { most: config.remembered, hard: config.remembered.saturating_mul(YOUNG), least, longest };
-        let bounds = if config.has(SeededBug::LeakedTombstone) { Bounds::ENDLESS } else { bounds };
         Self {
             incoming: Requests::new(config.max_running, config.max_queued, seed),
             outgoing: Calls::new(bounds, seed),

@@ -7,7 +7,6 @@
 
 pub use rescind_wire::{frame, framing, json, kind, message};
 
-pub mod bug;
 pub mod cause;
 pub mod connection;
 pub mod dialect;

@@ -8,7 +8,6 @@ use super::{
     turn,
 };
 use crate::{
-    bug::SeededBug,
     cause::CauseCode,
     dialect::{CancelReply, ErrorText},
     error_code,
@@ -151,15 +150,7 @@ impl Connection {
         request.resume();
         request.set_work(Work::Ended);
         let ending = request.stop.as_ref().map(|stop| ending(now, &request, stop.asked, stop.is_refused, &end));
-        let is_answered_now = match request.response {
-            ResponseState::Nothing => true,
-            ResponseState::Silence => {
-                link.has(SeededBug::AnsweredSilentDialect)
-                    || (request.is_replaced && link.has(SeededBug::ReuseGetsOldAnswer))
-            }
-            ResponseState::Answering(_) | ResponseState::Answered => link.has(SeededBug::DoubleAnswer),
-        };
-        if is_answered_now {
+        if request.response == ResponseState::Nothing {
             link.answer_end(&mut request, &end);
             link.end_served_subscription(&mut request);
         }

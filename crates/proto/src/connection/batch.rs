@@ -37,9 +37,8 @@ impl Batches {
     }
 
     /// Opens a batch: it is not answered before its opener [leaves](Self::leave) it, too.
-    pub(super) fn open(&mut self, is_bounded: bool) -> Key {
-        let (refusals, reports) = if is_bounded { (MAX_REFUSALS, MAX_REPORTS) } else { (usize::MAX, usize::MAX) };
-        self.slab.insert(Batch { open: 1, answers: Vec::new(), refusals, reports })
+    pub(super) fn open(&mut self) -> Key {
+        self.slab.insert(Batch { open: 1, answers: Vec::new(), refusals: MAX_REFUSALS, reports: MAX_REPORTS })
     }
 
     /// Lets one more member answer.

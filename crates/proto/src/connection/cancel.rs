@@ -11,7 +11,6 @@ use super::{
     part::Part,
 };
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::Cancellers,
     id::{OutgoingId, RequestId},
@@ -69,7 +68,7 @@ impl Connection {
             }
             return true;
         }
-        let is_withdrawn = !link.has(SeededBug::CancelBeforeRequest) && link.outbox.withdraw(call.frame).is_some();
+        let is_withdrawn = link.outbox.withdraw(call.frame).is_some();
         let outcome = if is_withdrawn {
             Outcome::NeverSent
         } else if link.is_sendable(call) {

@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use crate::{
-    bug::{Seeded, SeededBug},
     dialect::{DefaultClocks, Dialect},
     framing::{Framing, MAX_BLOCK},
     outbox,
@@ -70,9 +69,6 @@ pub struct ConnectionConfig {
     pub reports_cancels: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
-    /// A deliberate bug, to prove that it is found.
-    #[cfg(feature = "seeded-bugs")]
-    pub bug: Option<crate::bug::SeededBug>,
 }
 
 impl ConnectionConfig {
@@ -101,8 +97,6 @@ impl ConnectionConfig {
             drain_on_eof: None,
             reports_cancels: true,
             seed: 0,
-            #[cfg(feature = "seeded-bugs")]
-            bug: None,
         }
     }
 
@@ -116,23 +110,5 @@ impl ConnectionConfig {
         // Gathered by the decoder, kept of requests, answered to a batch.
         let messages = 6 * self.max_message + self.max_queued_bytes + MAX_BLOCK;
         queue + messages + requests * REQUEST + EVENTS * read
-    }
-
-    /// Whether this deliberate bug is in force.
-    pub(crate) fn has(&self, bug: SeededBug) -> bool {
-        self.seeded().has(bug)
-    }
-
-    /// The deliberate bug, for the parts that know no configuration.
-    #[cfg(feature = "seeded-bugs")]
-    pub(crate) const fn seeded(&self) -> Seeded {
-        Seeded::new(self.bug)
-    }
-
-    /// No deliberate bug is ever in force.
-    #[cfg(not(feature = "seeded-bugs"))]
-    #[expect(clippy::unused_self, reason = "the same question as with the feature")]
-    pub(crate) fn seeded(&self) -> Seeded {
-        Seeded::default()
     }
 }

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 use super::{batch::Batches, config::ConnectionConfig, counters::Counters, event::ConnectionEvent, part::Part};
 use crate::{
-    bug::SeededBug,
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::{EarlyCancelLimits, EarlyCancels},
     framing::{self, Framing},
@@ -145,7 +144,7 @@ impl Link {
         let early_cancels = EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels };
         Self {
             negotiation: Negotiation::new(Sides { client: config.dialect, server: config.dialect }),
-            outbox: Outbox::new(config.seeded()),
+            outbox: Outbox::new(),
             backlog: 0,
             detached: 0,
             batches: Batches::new(),
@@ -175,10 +174,6 @@ impl Link {
 
     pub(super) const fn peer(&self) -> Side {
         self.config.role.other()
-    }
-
-    pub(super) fn has(&self, bug: SeededBug) -> bool {
-        self.config.has(bug)
     }
 
     /// The dialect the peer speaks, as far as it is known.

@@ -6,7 +6,6 @@ use super::{
     link::{Link, Tag},
 };
 use crate::{
-    bug::SeededBug,
     dialect::{ProgressForm, StrayError},
     error_code,
     frame::{self, Batch, Frame, Malformed, Mend, Notification, Params},
@@ -75,12 +74,11 @@ impl Connection {
     }
 
     fn receive_batch(&mut self, body: &[u8], batch: Batch<'_>) {
-        let is_bounded = !self.link.has(SeededBug::AnswerToEachMember);
-        if is_bounded && !batch.has_message() {
+        if !batch.has_message() {
             return self.link.refuse_garbage(body, "a batch without a message");
         }
         // Open until every member was looked at, so that none ends the batch before the next.
-        let key = self.link.batches.open(is_bounded);
+        let key = self.link.batches.open();
         for member in batch.members() {
             match frame::parse_member(member) {
                 Ok(message) => self.receive_message(message, Some(key)),
@@ -145,9 +143,6 @@ impl Connection {
 
     /// Receives a message that cannot be read as it is: mended if it can be (D43).
     fn receive_unreadable(&mut self, body: &[u8], malformed: Malformed, batch: Option<Key>) {
-        if self.link.has(SeededBug::UnreadableAnswerLost) {
-            return self.link.refuse_garbage(body, "not JSON");
-        }
         match frame::mend(body, self.link.config.max_message) {
             Mend::Mended(mended) => {
                 if let Ok(message) = frame::parse_member(&mended) {

@@ -2,7 +2,6 @@
 
 use super::{Connection, ConnectionEvent, link::Link, part::Part, stop::By};
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect},
     early_cancels::{EarlyCancel, Hold},
@@ -101,10 +100,9 @@ impl Connection {
         };
         let call = outgoing.get(key)?;
         let is_subscription = is_server && call.part == Part::Subscription;
-        if !is_subscription && !link.has(SeededBug::CrossDirectionLookup) {
+        if !is_subscription {
             return None;
         }
-        link.note_broken(5, !is_subscription);
         let method = Some(call.method);
         Some((method, self.end_subscription(key, reason)))
     }

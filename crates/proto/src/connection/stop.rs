@@ -8,7 +8,6 @@ use super::{
     link::Link,
 };
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{CancelResult, Dialect, Disconnect, IdReuse},
     link::Verdict,
@@ -257,9 +256,6 @@ impl Link {
     /// the answer stands.
     fn withdraw_answer(&mut self, request: &mut IncomingMut<'_>) -> bool {
         if !request.is_silent() {
-            if self.has(SeededBug::DoubleAnswer) {
-                self.answer_cancelled(request);
-            }
             return false;
         }
         let ResponseState::Answering(frame) = request.response else { return false };

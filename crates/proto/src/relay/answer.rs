@@ -8,7 +8,6 @@ use super::{
     tag::{Part, Tag},
 };
 use crate::{
-    bug::SeededBug,
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
     link::{Implementation, RequestKey},
@@ -113,7 +112,7 @@ impl Step<'_> {
         self.stop_clocks();
         self.core.unmute(self.request);
         self.note_task(body);
-        if self.exchange.is_waiting() || self.core.config.has(SeededBug::DoubleAnswer) {
+        if self.exchange.is_waiting() {
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();
             return Answered::Passes(is_known_otherwise.then(|| self.exchange.id.clone()));
         }

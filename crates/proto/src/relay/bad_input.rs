@@ -2,7 +2,6 @@
 
 use super::{Core, Relay, batch::Allowance, exchange::Exchange, link::Passed, tag::Tag};
 use crate::{
-    bug::SeededBug,
     dialect::StrayError,
     error_code,
     frame::{self, Malformed, Mend, Response, ResponseBody, ResponseId},
@@ -36,10 +35,6 @@ impl Relay {
         body: &[u8],
         malformed: Malformed,
     ) -> Option<(Vec<u8>, Passed)> {
-        if self.core.config.has(SeededBug::UnreadableAnswerLost) {
-            self.core.refuse_garbage(from, Rejected::NotJson, body, "not JSON");
-            return None;
-        }
         match frame::mend(body, self.core.config.max_message) {
             Mend::Mended(mended) => {
                 let passed = self.handle_message(now, from, &mended, frame::parse_member(&mended).ok()?)?;

@@ -11,7 +11,6 @@ use super::{
     tag::{Part, Tag},
 };
 use crate::{
-    bug::SeededBug,
     frame::{self, Batch},
     link::Rejected,
     message,
@@ -37,7 +36,6 @@ pub(super) struct Allowance {
 
 impl Allowance {
     const FULL: Self = Self { refusals: MAX_REFUSALS, remarks: MAX_REMARKS, unmade: 0 };
-    const UNLIMITED: Self = Self { refusals: usize::MAX, remarks: usize::MAX, unmade: 0 };
 
     /// Whether nothing more of the batch is refused in words.
     pub(super) const fn is_spent(&self) -> bool {
@@ -103,8 +101,7 @@ impl Relay {
     /// A client's array is refused as a whole, with one error, if its revision has no batches or no member can be
     /// read. What is said of single members is bounded.
     pub(super) fn handle_batch(&mut self, now: Instant, from: Side, body: &[u8], batch: Batch<'_>) {
-        let is_bounded = !self.core.config.has(SeededBug::AnswerToEachMember);
-        if from == Side::Client && is_bounded {
+        if from == Side::Client {
             let fault = if !self.may_batch(from) {
                 Some("an array, and this revision has no batches")
             } else if !batch.has_message() {
@@ -116,7 +113,7 @@ impl Relay {
                 return self.core.refuse_garbage(from, Rejected::Batch, body, text);
             }
         }
-        self.core.reports.allowance = Some(if is_bounded { Allowance::FULL } else { Allowance::UNLIMITED });
+        self.core.reports.allowance = Some(Allowance::FULL);
         let to = from.other();
         let joins = self.core.spoken(to).batches;
         let mut array = Array::default();

@@ -8,7 +8,6 @@ use super::{
     tag::Tag,
 };
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::Dialect,
     early_cancels::Hold,
@@ -37,12 +36,6 @@ impl Relay {
         let verdict = match request {
             Some(request) => self.cancel_known(now, request, &cancel),
             None if self.ends_subscription(now, from, dialect, &cancel) => return,
-            None if self.core.config.has(SeededBug::CrossDirectionLookup) => {
-                let key = self.tables[from.other()].by_upstream(&cancel.id);
-                key.map_or(Verdict::Unknown, |key| {
-                    self.cancel_known(now, RequestKey { from: from.other(), key }, &cancel)
-                })
-            }
             None => self.cancel_unknown(now, from, dialect, &cancel),
         };
         if let Verdict::Forbidden(rule) = verdict {

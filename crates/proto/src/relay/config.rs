@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use crate::{
-    bug::{Seeded, SeededBug},
     dialect::Dialect,
     early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
@@ -53,9 +52,6 @@ pub struct RelayConfig {
     pub setting_names: SettingNames,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
-    /// A deliberate bug, to prove that it is found.
-    #[cfg(feature = "seeded-bugs")]
-    pub bug: Option<crate::bug::SeededBug>,
 }
 
 impl RelayConfig {
@@ -73,24 +69,6 @@ impl RelayConfig {
         let decoder = 2 * self.max_message + MAX_BLOCK;
         let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read
-    }
-
-    /// Whether this deliberate bug is in force.
-    pub(super) fn has(&self, bug: SeededBug) -> bool {
-        self.seeded().has(bug)
-    }
-
-    /// The deliberate bug, for the parts that know no configuration.
-    #[cfg(feature = "seeded-bugs")]
-    pub(super) const fn seeded(&self) -> Seeded {
-        Seeded::new(self.bug)
-    }
-
-    /// No deliberate bug is ever in force.
-    #[cfg(not(feature = "seeded-bugs"))]
-    #[expect(clippy::unused_self, reason = "the same question as with the feature")]
-    pub(super) fn seeded(&self) -> Seeded {
-        Seeded::default()
     }
 }
 
@@ -130,8 +108,6 @@ impl Default for RelayConfig {
             emit: Emit::default(),
             setting_names: SettingNames::default(),
             seed: 0,
-            #[cfg(feature = "seeded-bugs")]
-            bug: None,
         }
     }
 }

@@ -53,7 +53,7 @@ impl Link {
     pub(super) fn new(config: &RelayConfig) -> Self {
         Self {
             decoder: Some(Box::new(Decoder::new(config.framing, config.max_message))),
-            outbox: Outbox::new(config.seeded()),
+            outbox: Outbox::new(),
             own_backlog: 0,
             ended: false,
             write_closed: false,

@@ -11,7 +11,6 @@ use super::{
     tag::{Part, Tag},
 };
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{Dialect, IdReuse},
     early_cancels::EarlyCancel,
@@ -74,9 +73,9 @@ impl Relay {
         }
 
         let table = &mut self.tables[from];
-        let taken = probe.taken_upstream && !self.core.config.has(SeededBug::ReuseGetsOldAnswer);
         let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
-        let renamed = (dialect.reuse != upstream_dialect.reuse || taken || ambiguous).then(|| table.own_id(&id));
+        let renamed =
+            (dialect.reuse != upstream_dialect.reuse || probe.taken_upstream || ambiguous).then(|| table.own_id(&id));
         let parent = self.parent_of(from, dialect, method, params.session_id);
         let partial = dialect.progress.and_then(|form| form.asked_partial(params));
         let is_question = dialect.clocks.is_question(method);
@@ -142,11 +141,6 @@ impl Relay {
             self.core.report_violation(from, Rule::McpI02, Some(id.clone()));
         }
         self.tables[from].replace(previous);
-        if self.core.config.has(SeededBug::ReuseGetsOldAnswer)
-            && let Some(previous) = self.tables[from].get_mut(previous)
-        {
-            previous.up = Up::Answered;
-        }
         Ok(())
     }
 

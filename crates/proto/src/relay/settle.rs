@@ -10,7 +10,6 @@ use super::{
     tag::{Part, Tag},
 };
 use crate::{
-    bug::SeededBug,
     cause::CauseCode,
     dialect::Cancelled,
     error_code,
@@ -32,7 +31,7 @@ impl Step<'_> {
     /// Ends a request that its requester cancelled, as its dialect wants it: with silence, with an answer now if the other
     /// side never received it, or with the answer that the other side owes.
     pub(super) fn settle_cancelled(&mut self) {
-        if self.exchange.dialect.is_silent() && !self.core.config.has(SeededBug::AnsweredSilentDialect) {
+        if self.exchange.dialect.is_silent() {
             return self.settle(Settled::Silent);
         }
         if matches!(self.exchange.up, Up::Never | Up::Lost) {
@@ -183,9 +182,6 @@ impl Relay {
 
     #[inline(never)]
     fn forget(&mut self, now: Instant, side: Side) {
-        if self.core.config.has(SeededBug::LeakedTombstone) {
-            return;
-        }
         self.tables[side].prune(now);
         // One timer for both sides: the older of the two must not wait for the younger.
         if !self.tombstones_due.is_armed()

@@ -7,7 +7,6 @@ use super::{
     tag::{Part, Tag},
 };
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::Cancellers,
     error_code, json,
@@ -60,7 +59,6 @@ impl Step<'_> {
         let to = self.request.from.other();
         let withdrawn = match self.exchange.up {
             Up::Assembling => true,
-            Up::Queued(_) if self.core.config.has(SeededBug::CancelBeforeRequest) => false,
             Up::Queued(ticket) => self.core.links[to].outbox.withdraw(ticket).is_some(),
             Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
         };

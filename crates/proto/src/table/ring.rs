@@ -20,10 +20,6 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// What a leak amounts to; only for [`SeededBug::LeakedTombstone`](crate::bug::SeededBug).
-    pub(crate) const ENDLESS: Self =
-        Self { most: usize::MAX, hard: usize::MAX, least: Duration::MAX, longest: Duration::MAX };
-
     /// Tombstones beyond `most` that may stay until a batch is full.
     const fn slack(&self) -> usize {
         if self.most / 64 < BATCH { self.most / 64 } else { BATCH }

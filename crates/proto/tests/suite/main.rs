@@ -1,11 +1,10 @@
-//! What the engine does: named cases, everything reachable from a small world, walks, floods and seeded bugs.
+//! What the engine does: named cases, everything reachable from a small world, walks and floods.
 
 mod corpus;
 mod dialect_tables;
 mod endpoint_admission;
 mod endpoint_adversarial;
 mod endpoint_bad_input;
-mod endpoint_bugs;
 mod endpoint_call;
 mod endpoint_cancel_in;
 mod endpoint_cascade;
@@ -23,7 +22,6 @@ mod endpoint_veto;
 mod envelope;
 mod envelope_property;
 mod explore;
-mod explore_seeded;
 mod floods;
 mod json_text;
 mod monitor_bounds;

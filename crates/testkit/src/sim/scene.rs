@@ -73,9 +73,6 @@ pub struct Scene {
     pub wire_only: bool,
     /// Settings of the relay.
     pub config: RelayConfig,
-    /// A deliberate bug of an endpoint.
-    #[cfg(feature = "seeded-bugs")]
-    pub bug: Option<rescind_proto::bug::SeededBug>,
 }
 
 /// A method without anything special.
@@ -118,8 +115,6 @@ impl Scene {
             filtered: false,
             wire_only: false,
             config: RelayConfig::default(),
-            #[cfg(feature = "seeded-bugs")]
-            bug: None,
         }
     }
 
@@ -175,8 +170,6 @@ impl Scene {
             remembered: self.config.remembered,
             remember: self.config.remember,
             deadline_travels: false,
-            #[cfg(feature = "seeded-bugs")]
-            bug: self.bug,
             ..connection::ConnectionConfig::new(role)
         }
     }

@@ -2,13 +2,12 @@ use rescind_testkit::tamper::{every_change_shows, every_check_can_fail};
 
 use super::*;
 use crate::{
-    bug::SeededBug,
     cause::{Cause, CauseCode},
     dialect::{CancelForm, acp, lsp, mcp},
     framing::Framing,
     id::RequestId,
     link::Clock,
-    outbox::{Outbox, Ticket},
+    outbox::Ticket,
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
         exchange::{Cancelling, Exchange, Rare, RequestClocks, Running},
@@ -146,11 +145,9 @@ fn every_check_of_the_relay_can_fail() {
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
             ("too many early cancels", |relay| relay.core.config.early_cancels[Side::Client].most = 0),
             ("bytes are held for a backlog", |relay| {
-                relay.core.config.bug = Some(SeededBug::KeptWithdrawn);
-                let mut outbox = Outbox::new(relay.core.config.seeded());
-                let ticket = outbox.push(Tag::Plain.into(), |out| out.resize(4 << 20, 0));
-                outbox.withdraw(ticket);
-                relay.core.links[Side::Server].outbox = outbox;
+                let outbox = &mut relay.core.links[Side::Server].outbox;
+                outbox.push(Tag::Plain.into(), |out| out.resize(4 << 20, 0));
+                outbox.leak();
             }),
         ],
     );

@@ -1,6 +1,9 @@
-//! The explorer finds deliberate bugs: so what it says of the engine without them is worth something.
+//! The explorer finds each bug where it first shows.
 
-use rescind_proto::{bug::SeededBug, relay, side::Side};
+use rescind_proto::{
+    bug::{self, SeededBug},
+    side::Side,
+};
 use rescind_testkit::sim::{
     explore::explore, relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld, world::World,
 };
@@ -30,8 +33,8 @@ const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 7] = [
 #[test]
 fn every_bug_seeded_in_a_relay_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_A_RELAY {
-        for scene in both_ways(&relay_scene(name, Some(bug))) {
-            find(bug, depth, &RelayWorld::new(scene));
+        for scene in both_ways(&relay_scene(name)) {
+            find(bug, depth, || RelayWorld::new(scene));
         }
     }
 }
@@ -39,8 +42,8 @@ fn every_bug_seeded_in_a_relay_is_found_where_it_first_shows() {
 #[test]
 fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_AN_ENDPOINT {
-        for scene in both_ways(&endpoint_scene(name, Some(bug))) {
-            find(bug, depth, &SoloWorld::new(scene, Side::Server));
+        for scene in both_ways(&endpoint_scene(name)) {
+            find(bug, depth, || SoloWorld::new(scene, Side::Server));
         }
     }
 }
@@ -48,10 +51,10 @@ fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
 #[test]
 fn without_a_bug_the_same_scenes_are_clean() {
     for (_, name, depth) in IN_A_RELAY {
-        explore(&RelayWorld::new(relay_scene(name, None)), depth.min(3)).expect("no rule is broken");
+        explore(&RelayWorld::new(relay_scene(name)), depth.min(3)).expect("no rule is broken");
     }
     for (_, name, depth) in IN_AN_ENDPOINT {
-        explore(&SoloWorld::new(endpoint_scene(name, None), Side::Server), depth).expect("no rule is broken");
+        explore(&SoloWorld::new(endpoint_scene(name), Side::Server), depth).expect("no rule is broken");
     }
 }
 
@@ -60,20 +63,18 @@ fn both_ways(scene: &Scene) -> [Scene; 2] {
     [false, true].map(|wire_only| Scene { wire_only, ..scene.clone() })
 }
 
-fn find<W: World>(bug: SeededBug, depth: usize, world: &W) {
-    let found = explore(world, depth).expect_err("the bug is not found");
+fn find<W: World>(bug: SeededBug, depth: usize, world: impl FnOnce() -> W) {
+    let found = bug::with(bug, || explore(&world(), depth)).expect_err("the bug is not found");
     report(bug, &found.to_text());
     assert!(found.actions.len() == depth, "{bug:?} shows after {} events", found.actions.len());
 }
 
-fn relay_scene(name: &str, bug: Option<SeededBug>) -> Scene {
-    let scene = scenes::relay().into_iter().find(|scene| scene.name == name).expect("there is such a scene");
-    Scene { config: relay::RelayConfig { bug, ..scene.config.clone() }, ..scene }
+fn relay_scene(name: &str) -> Scene {
+    scenes::relay().into_iter().find(|scene| scene.name == name).expect("there is such a scene")
 }
 
-fn endpoint_scene(name: &str, bug: Option<SeededBug>) -> Scene {
-    let scene = scenes::endpoint().into_iter().find(|scene| scene.name == name).expect("there is such a scene");
-    Scene { bug, ..scene }
+fn endpoint_scene(name: &str) -> Scene {
+    scenes::endpoint().into_iter().find(|scene| scene.name == name).expect("there is such a scene")
 }
 
 #[expect(clippy::print_stdout, reason = "the shortest way to each bug is what this test is read for")]

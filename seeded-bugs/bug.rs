@@ -1,0 +1,50 @@
+//! Deliberate bugs, one of which a thread can seed in all machines that run on it.
+
+use std::cell::Cell;
+
+/// A deliberate bug: one deviation at the place where the real rule lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeededBug {
+    /// A cancel goes out for a request that was not sent (invariants 1 and 2).
+    CancelBeforeRequest,
+    /// A request that was answered is answered again when its handler ends (invariant 4).
+    DoubleAnswer,
+    /// A settled id is never forgotten (invariant 6).
+    LeakedTombstone,
+    /// A cancel from the peer finds one of our own requests (invariant 5).
+    CrossDirectionLookup,
+    /// A cancelled request is answered although its dialect demands silence (invariant 4).
+    AnsweredSilentDialect,
+    /// The answer of a cancelled request reaches the request that took over its id (D8).
+    ReuseGetsOldAnswer,
+    /// Bytes that were written are kept as long as writes end inside a frame (invariant 8).
+    KeptWritten,
+    /// Frames that were withdrawn are kept until those before them have left (invariant 8).
+    KeptWithdrawn,
+    /// Each member of a batch that is no message is answered by itself, however many there are (D36, invariant 8).
+    AnswerToEachMember,
+    /// An answer with a byte that is not UTF-8 is dropped, and its requester waits for ever (D43).
+    UnreadableAnswerLost,
+}
+
+thread_local! {
+    static SEEDED: Cell<Option<SeededBug>> = const { Cell::new(None) };
+}
+
+/// Runs `test` with this bug in every machine of this thread.
+pub fn with<R>(bug: SeededBug, test: impl FnOnce() -> R) -> R {
+    struct Weed;
+    impl Drop for Weed {
+        fn drop(&mut self) {
+            SEEDED.set(None);
+        }
+    }
+    SEEDED.set(Some(bug));
+    let _weed = Weed;
+    test()
+}
+
+/// Whether this bug is in force.
+pub(crate) fn has(bug: SeededBug) -> bool {
+    SEEDED.get() == Some(bug)
+}
