@@ -33,15 +33,19 @@ use rescind_proto::{
 
 use node::{Node, Object};
 
+/// The shape of a file, for errors.
+const SHAPE: &str =
+    r#"a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new one), and perhaps other members"#;
+
 /// Why a file is not a dialect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialectFileError {
     /// It is not JSON.
-    #[error("not valid JSON: {0}")]
+    #[error("not valid JSON: {0}; the file must be {SHAPE}")]
     Syntax(#[from] serde_json::Error),
     /// It is JSON, but not an object.
-    #[error("not a JSON object")]
+    #[error("the file must be {SHAPE}")]
     NotAnObject,
     /// A member is unknown, missing, given twice, or has a value that is not allowed.
     #[error("\"{member}\": {problem}")]
@@ -127,7 +131,7 @@ impl Table {
     ];
 
     fn read(json: &str) -> Result<Self, DialectFileError> {
-        let file = Node::read(json)?.object(&Self::MEMBERS, "an object")?;
+        let file = Node::read(json)?.object(&Self::MEMBERS, SHAPE)?;
         Ok(Self {
             base: file.required("base", base)?,
             name: file.required("name", name)?,
@@ -333,7 +337,10 @@ mod tests {
                 r#"{"base":"lsp","name":"lsp"}"#.into(),
                 r#""name": must be a new name, not that of a known dialect; is "lsp""#,
             ),
-            (r#"{"base":"lsp"}"#.into(), r#""name": missing"#),
+            (
+                r#"{"base":"lsp"}"#.into(),
+                r#""name": missing; the file must be a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new one), and perhaps other members"#,
+            ),
             (r#"{"base":"lsp","name":7}"#.into(), r#""name": must be a string; is 7"#),
             (with(r#""base":"lsp""#), r#""base": given twice"#),
             (
@@ -344,7 +351,10 @@ mod tests {
                 with(r#""settlement":{"code":1.5,"message":""}"#),
                 r#""settlement.code": must be an integer of 32 bits; is 1.5"#,
             ),
-            (with(r#""settlement":{"code":1}"#), r#""settlement.message": missing"#),
+            (
+                with(r#""settlement":{"code":1}"#),
+                r#""settlement.message": missing; "settlement" must be "silent", or an object with "code" and "message""#,
+            ),
             (with(r#""idReuse":"always""#), r#""idReuse": must be "never" or "afterAnswer"; is "always""#),
             (with(r#""strayError":1"#), r#""strayError": must be "nullId", "noId" or "invalid"; is 1"#),
             (with(r#""batches":"yes""#), r#""batches": must be true or false; is "yes""#),
@@ -370,12 +380,12 @@ mod tests {
 
     #[test]
     fn text_that_is_not_an_object_is_refused() {
-        for (json, message) in [
-            ("", "not valid JSON: EOF while parsing a value at line 1 column 0"),
-            (r#"{"base":"lsp""#, "not valid JSON: EOF while parsing an object at line 1 column 13"),
-            ("[]", "not a JSON object"),
+        for (json, problem) in [
+            ("", "not valid JSON: EOF while parsing a value at line 1 column 0; "),
+            (r#"{"base":"lsp""#, "not valid JSON: EOF while parsing an object at line 1 column 13; "),
+            ("[]", ""),
         ] {
-            assert_eq!(read(json).unwrap_err().to_string(), message, "{json}");
+            assert_eq!(read(json).unwrap_err().to_string(), format!("{problem}the file must be {SHAPE}"), "{json}");
         }
     }
 

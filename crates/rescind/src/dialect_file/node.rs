@@ -25,6 +25,7 @@ pub(super) struct Node<'a> {
 #[derive(Debug)]
 pub(super) struct Object<'a> {
     path: String,
+    shape: &'static str,
     members: Vec<(Cow<'a, str>, &'a str)>,
 }
 
@@ -73,9 +74,9 @@ impl<'a> Node<'a> {
     }
 
     /// An object with only these members; `shape` describes it.
-    pub(super) fn object(&self, known: &[&str], shape: &str) -> Result<Object<'a>, DialectFileError> {
+    pub(super) fn object(&self, known: &[&str], shape: &'static str) -> Result<Object<'a>, DialectFileError> {
         let Members(members) = serde_json::from_str(self.json).map_err(|_| self.must_be(shape))?;
-        let object = Object { path: self.path.clone(), members };
+        let object = Object { path: self.path.clone(), shape, members };
         for (place, (name, _)) in object.members.iter().enumerate() {
             if !known.contains(&&**name) {
                 return Err(object.error(name, format!("unknown member; known are {}", either(known, "and"))));
@@ -102,7 +103,10 @@ impl<'a> Object<'a> {
         name: &str,
         read: impl FnOnce(&Node<'a>) -> Result<T, DialectFileError>,
     ) -> Result<T, DialectFileError> {
-        self.optional(name, read)?.ok_or_else(|| self.error(name, "missing".into()))
+        self.optional(name, read)?.ok_or_else(|| {
+            let whole = if self.path.is_empty() { "the file".into() } else { format!("\"{}\"", self.path) };
+            self.error(name, format!("missing; {whole} must be {}", self.shape))
+        })
     }
 
     pub(super) fn optional<T>(
