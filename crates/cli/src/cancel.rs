@@ -15,6 +15,7 @@ use clap::Args;
 use rescind_proto::cause::{MAX_REASON, cut};
 
 use crate::{
+    duration,
     failure::Failure,
     fleet::{self, Selection, report},
 };
@@ -52,7 +53,7 @@ pub(crate) struct Arguments {
     yes: bool,
 
     /// How long to wait for the outcome
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Duration,
 
     /// Print only whether the cancel was accepted

@@ -8,12 +8,13 @@ use std::{
 };
 
 use clap::Args;
-use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, RecordingError, shims::Directories};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     failure::Failure,
     fleet::{self, report},
+    number,
     screen::clean,
 };
 
@@ -28,7 +29,14 @@ pub(crate) struct Arguments {
     recordings: Vec<PathBuf>,
 
     /// The port to listen on; by default any free port
-    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        hide_default_value = true,
+        value_parser = number::port,
+        allow_hyphen_values = true
+    )]
     port: u16,
 
     /// Do not open a browser
@@ -96,7 +104,13 @@ fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
         let names = std::iter::once(stem.clone()).chain((2..).map(|n| format!("{stem}-{n}")));
         let Some(name) = names.into_iter().find(|name| taken.insert(name.clone())) else { continue };
         let recording = Recording::open(file, &name).map_err(|error| {
-            Failure::new(file.display(), error, "name a file that `rescind run --record` has written")
+            let hint = match &error {
+                RecordingError::Version(_) => "open it with the rescind that wrote it, or a newer one",
+                RecordingError::Io(_) | RecordingError::NotARecording | _ => {
+                    "name a file that `rescind run --record` has written"
+                }
+            };
+            Failure::new(file.display(), &error, hint)
         })?;
         for remark in recording.remarks() {
             report(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));

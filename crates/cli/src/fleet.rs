@@ -6,7 +6,7 @@ use clap::Args;
 use rescind_console::shims::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use rescind_feed::{DIRECTORY_VARIABLE, Request, Session};
 
-use crate::{failure::Failure, screen::clean};
+use crate::{duration, failure::Failure, screen::clean, selector::Selector};
 
 /// Which requests are selected.
 #[derive(Clone, Debug, Default, Args)]
@@ -16,11 +16,11 @@ pub(crate) struct Selection {
     pub(crate) session: Option<String>,
 
     /// Only requests of this method, or of this method and tool: `tools/call:index`
-    #[arg(long, value_name = "METHOD[:TOOL]")]
+    #[arg(long, value_name = "METHOD[:TOOL]", value_parser = |text: &str| Selector::parse(text).map(|one| one.to_string()))]
     pub(crate) method: Option<String>,
 
     /// Only requests older than this, such as 10m
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) older_than: Option<Duration>,
 }
 

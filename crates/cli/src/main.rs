@@ -9,13 +9,16 @@
 mod cancel;
 mod console;
 mod demo;
+mod duration;
 mod exec;
 mod failure;
 mod fleet;
 mod guard;
+mod number;
 mod ps;
 mod run;
 mod screen;
+mod selector;
 
 use std::process::ExitCode;
 
@@ -50,7 +53,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(error),
     };
     match cli.command {
         Command::Run(arguments) => run::main(arguments),
@@ -66,12 +69,11 @@ fn main() -> ExitCode {
 }
 
 /// Exits after a usage error. That of `run` must not look like an exit code of its command.
-fn refused(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+fn refused(error: clap::Error) -> ExitCode {
     let of_run = std::env::args_os().nth(1).is_some_and(|name| name == "run");
-    match error.exit_code() {
-        0 => ExitCode::SUCCESS,
-        _ if of_run => ExitCode::from(run::OWN_FAILURE),
-        _ => ExitCode::from(2),
+    if of_run {
+        return run::refused(error);
     }
+    let _ = error.print();
+    if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }

@@ -2,13 +2,13 @@
 
 mod end;
 mod limits;
+mod path;
 mod protocol;
 
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
     io,
-    num::NonZeroUsize,
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::OpenOptionsExt,
@@ -18,7 +18,10 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    error::{ContextKind, ContextValue},
+};
 use rescind::relay::{self, Link, LinkEnd, LogLevel, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
     link::Clock,
@@ -30,7 +33,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::failure::Failure;
+use crate::{duration, failure::Failure, number};
 use limits::{FinishArg, LimitArg};
 use protocol::Protocol;
 
@@ -62,21 +65,21 @@ pub(crate) struct Arguments {
     /// Cancel a request that has no answer after this long, and answer it with an error. Progress that the client asked
     /// for restarts the time. May be repeated, and the most specific one applies: DURATION, METHOD=DURATION or
     /// METHOD:TOOL=DURATION. Set it below the client's own timeout
-    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse)]
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     timeout: Vec<LimitArg>,
 
     /// The same, but progress does not restart the time
-    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse)]
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     total_timeout: Vec<LimitArg>,
 
     /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
     /// requires an answer
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = limits::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Duration,
 
     /// How long the server may live on after the client's input has ended and nothing is in flight: a DURATION, or
     /// `never` to let it run
-    #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse)]
+    #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse, allow_hyphen_values = true)]
     finish: FinishArg,
 
     /// What to do if a cancelled request is still worked on after the grace, or still owed its answer: report it on
@@ -102,12 +105,12 @@ pub(crate) struct Arguments {
     unlisted: bool,
 
     /// The longest message to pass on
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = limits::size)]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = number::size, allow_hyphen_values = true)]
     max_message: usize,
 
     /// The most requests of one side in flight; further ones are refused
-    #[arg(long, value_name = "N", default_value = "65536")]
-    max_in_flight: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = number::count, allow_hyphen_values = true)]
+    max_in_flight: usize,
 
     /// The server's command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -129,6 +132,20 @@ enum LogLevelArg {
     Trace,
 }
 
+/// Reports a usage error of `rescind run`.
+pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
+    let missing = error.get(ContextKind::InvalidArg);
+    if matches!(missing, Some(ContextValue::Strings(missing)) if missing.iter().any(|one| one == "<COMMAND>...")) {
+        let hint = "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
+        Failure::new("rescind run", "no command was given", hint).report();
+        return ExitCode::from(OWN_FAILURE);
+    }
+    // Says to put `--` before the flag, which would make it the command.
+    error.remove(ContextKind::Suggested);
+    let _ = error.print();
+    if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) }
+}
+
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match run(arguments) {
         Ok(end) => end::as_the_server(&end),
@@ -140,6 +157,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
+    check(&arguments)?;
     let launcher = std::env::current_exe().map_err(|error| {
         Failure::new("rescind", format_args!("cannot find its own program: {error}"), "check that /proc is mounted")
     })?;
@@ -163,18 +181,33 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
 }
 
+/// Refuses flags that exclude each other, before anything is opened.
+fn check(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { protocol: client, server_protocol, record, log_file, .. } = arguments;
+    if let Some(server) = server_protocol.filter(|server| client.excludes(*server)) {
+        let cause = format_args!("cannot be joined with --protocol {client}: LSP frames its messages in another way");
+        let hint = "leave out --server-protocol, or name a revision of the same protocol";
+        return Err(Failure::new(format_args!("--server-protocol {server}"), cause, hint));
+    }
+    match (record, log_file) {
+        (Some(record), Some(log)) if path::is_same_file(record, log) => {
+            Err(Failure::new(record.display(), "named by --record and by --log-file", "name two files"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn config(arguments: &Arguments) -> RelayConfig {
     let client = arguments.protocol.dialect();
-    let server = arguments.server_protocol.as_ref().map_or(client, Protocol::dialect);
-    let on = |limits: &[LimitArg], clock| limits.iter().map(move |limit| limit.clone().on(clock)).collect::<Vec<_>>();
-    let mut clocks = on(&arguments.timeout, Clock::Response);
-    clocks.extend(on(&arguments.total_timeout, Clock::Total));
+    let server = arguments.server_protocol.map_or(client, Protocol::dialect);
+    let response = LimitArg::rules(&arguments.timeout, Clock::Response);
+    let total = LimitArg::rules(&arguments.total_timeout, Clock::Total);
     RelayConfig {
         dialects: Sides { client, server },
         grace: arguments.grace,
-        clocks,
+        clocks: response.chain(total).collect(),
         max_message: arguments.max_message,
-        max_in_flight: arguments.max_in_flight.get(),
+        max_in_flight: arguments.max_in_flight,
         setting_names: SettingNames {
             response_timeout: "set by rescind run --timeout",
             total_timeout: "set by rescind run --total-timeout",
@@ -189,10 +222,11 @@ fn config(arguments: &Arguments) -> RelayConfig {
 fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
     RecordingFile::open(&path).map_err(|error| {
         let hint = match &error {
-            RecordError::Link => "give the path of the file itself",
-            RecordError::NotARecording => "name a new file, or remove this one",
-            RecordError::InUse => "give each server a recording of its own",
-            RecordError::Open(_) | _ => "name a file in a directory that you may write to",
+            RecordError::Link => "give the path of the file itself".into(),
+            RecordError::NotARecording => "name a new file, or remove this one".into(),
+            RecordError::InUse => "give each server a recording of its own".into(),
+            RecordError::Open(error) => path::remedy(&path, error),
+            _ => String::from("name a new file"),
         };
         Failure::new(path.display(), error, hint)
     })
@@ -224,9 +258,7 @@ fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
                     "is a pipe without a reader",
                     "start its reader first, or name a file",
                 )),
-                Err(error) => {
-                    Err(Failure::new(path.display(), error, "name a file in a directory that you may write to"))
-                }
+                Err(error) => Err(Failure::new(path.display(), &error, path::remedy(&path, &error))),
             }
         }
     }

@@ -1,40 +1,47 @@
-//! Values of flags that set limits: durations and sizes.
+//! The values of `--timeout`, `--total-timeout` and `--finish`.
 
 use std::time::Duration;
 
 use rescind_proto::{link::Clock, relay::ClockRule};
 
+use crate::{duration, selector::Selector};
+
 /// `10s`, `tools/call=2m` or `tools/call:slow_tool=10m`, for either clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LimitArg {
-    method: Option<Box<str>>,
-    name: Option<Box<str>>,
+    selector: Option<Selector>,
     limit: Duration,
 }
 
 impl LimitArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         // A tool's name may contain `=`, so the duration follows the last one.
-        let (request, limit) = match text.rsplit_once('=') {
-            Some((request, limit)) => (Some(request), limit),
+        let (selector, limit) = match text.rsplit_once('=') {
+            Some((selector, limit)) => (Some(Selector::parse(selector)?), limit),
             None => (None, text),
         };
-        let limit = duration(limit)?;
-        if limit.is_zero() {
-            return Err("must be longer than zero".into());
+        if selector.as_ref().is_some_and(|selector| selector.method.contains('=')) {
+            return Err("has two `=`; write METHOD=DURATION or METHOD:TOOL=DURATION".into());
         }
-        let (method, name) = match request.map(|request| request.split_once(':').unwrap_or((request, ""))) {
-            None => (None, None),
-            Some(("", _)) => return Err("has no method before the `=`; write METHOD=DURATION".into()),
-            Some((method, "")) => (Some(method.into()), None),
-            Some((method, name)) => (Some(method.into()), Some(name.into())),
-        };
-        Ok(Self { method, name, limit })
+        let limit = duration::parse(limit)?;
+        if limit.is_zero() {
+            return Err("must be longer than zero; for no limit, leave the flag out".into());
+        }
+        Ok(Self { selector, limit })
     }
 
-    pub(super) fn on(self, clock: Clock) -> ClockRule {
-        let Self { method, name, limit } = self;
-        ClockRule { clock, method, name, limit }
+    /// The rules of one clock. Of several for the same requests the last one counts, as users of other flags expect.
+    pub(super) fn rules(limits: &[Self], clock: Clock) -> impl Iterator<Item = ClockRule> {
+        let later = |place: usize| &limits[place + 1..];
+        let last = limits
+            .iter()
+            .enumerate()
+            .filter(move |(place, limit)| later(*place).iter().all(|other| other.selector != limit.selector));
+        last.map(move |(_, limit)| {
+            let Self { selector, limit } = limit.clone();
+            let (method, name) = selector.map_or((None, None), |selector| (Some(selector.method), selector.name));
+            ClockRule { clock, method, name, limit }
+        })
     }
 }
 
@@ -44,54 +51,56 @@ pub(super) struct FinishArg(pub(super) Option<Duration>);
 
 impl FinishArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text == "never" { Ok(Self(None)) } else { duration(text).map(|limit| Self(Some(limit))) }
+        duration::parse_or_never(text).map(Self)
     }
-}
-
-/// `500ms`, `5s`, `2m`, `1h30m`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 10s, 2m or 1h"))
-}
-
-/// `67108864`, `64MiB`, `64MB`.
-pub(super) fn size(text: &str) -> Result<usize, String> {
-    const UNITS: [(&str, usize); 8] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("kB", 1_000),
-        ("KB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("B", 1),
-    ];
-    let (number, unit) =
-        UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes))).unwrap_or((text, 1));
-    let size = number.trim().parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
-    size.filter(|size| *size > 0).ok_or_else(|| "write a number of bytes, or one with KiB, MiB or GiB".into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn rules(texts: &[&str]) -> Vec<ClockRule> {
+        let limits: Vec<LimitArg> = texts.iter().map(|text| LimitArg::parse(text).unwrap()).collect();
+        LimitArg::rules(&limits, Clock::Total).collect()
+    }
+
+    fn rule(method: Option<&str>, name: Option<&str>, secs: u64) -> ClockRule {
+        let (method, name) = (method.map(Into::into), name.map(Into::into));
+        ClockRule { clock: Clock::Total, method, name, limit: Duration::from_secs(secs) }
+    }
+
     #[test]
     fn a_limit_may_name_a_method_and_a_tool() {
-        let parsed = |text| LimitArg::parse(text).map(|limit| limit.on(Clock::Total));
-        let rule = |method: Option<&str>, name: Option<&str>, secs| {
-            let (method, name) = (method.map(Into::into), name.map(Into::into));
-            Ok(ClockRule { clock: Clock::Total, method, name, limit: Duration::from_secs(secs) })
-        };
-        assert_eq!(parsed("10s"), rule(None, None, 10));
-        assert_eq!(parsed("tools/call=2m"), rule(Some("tools/call"), None, 120));
-        assert_eq!(parsed("tools/call:slow_tool=10m"), rule(Some("tools/call"), Some("slow_tool"), 600));
-        assert_eq!(parsed("tools/call:a=b:c=1h 30m"), rule(Some("tools/call"), Some("a=b:c"), 5400));
+        assert_eq!(rules(&["10s"]), [rule(None, None, 10)]);
+        assert_eq!(rules(&["tools/call=2m"]), [rule(Some("tools/call"), None, 120)]);
+        assert_eq!(rules(&["tools/call:slow_tool=10m"]), [rule(Some("tools/call"), Some("slow_tool"), 600)]);
+        assert_eq!(rules(&["tools/call:a=b:c=1h 30m"]), [rule(Some("tools/call"), Some("a=b:c"), 5400)]);
+    }
+
+    #[test]
+    fn of_two_limits_for_the_same_requests_the_last_one_counts() {
+        let both = rules(&["1s", "tools/call=2s", "3s", "tools/call:a=4s", "tools/call=5s"]);
+        let last = [rule(None, None, 3), rule(Some("tools/call"), Some("a"), 4), rule(Some("tools/call"), None, 5)];
+        assert_eq!(both, last);
     }
 
     #[test]
     fn an_invalid_limit_is_refused() {
-        for text in ["", "10", "s", "0s", "=10s", ":x=10s", "tools/call=", "-1s"] {
-            assert!(LimitArg::parse(text).is_err(), "{text:?}");
+        for (text, problem) in [
+            ("", "not a duration"),
+            ("10", "has no unit"),
+            ("s", "not a duration"),
+            ("0s", "must be longer than zero; for no limit, leave the flag out"),
+            ("=10s", "has no method"),
+            (":x=10s", "has no method"),
+            ("tools/call=", "not a duration"),
+            ("tools/call:=5s", "has no tool after the `:`"),
+            ("a=b=2s", "has two `=`"),
+            ("-1s", "must not be negative"),
+            ("tools/call=-1s", "must not be negative"),
+        ] {
+            let error = LimitArg::parse(text).unwrap_err();
+            assert!(error.starts_with(problem), "{text:?}: {error}");
         }
     }
 
@@ -100,15 +109,5 @@ mod tests {
         assert_eq!(FinishArg::parse("never"), Ok(FinishArg(None)));
         assert_eq!(FinishArg::parse("2m"), Ok(FinishArg(Some(Duration::from_secs(120)))));
         assert!(FinishArg::parse("ever").is_err());
-    }
-
-    #[test]
-    fn a_size_has_a_unit_or_is_in_bytes() {
-        assert_eq!(size("64MiB"), Ok(64 << 20));
-        assert_eq!(size("1000"), Ok(1000));
-        assert_eq!(size("2 kB"), Ok(2000));
-        for text in ["", "0", "MiB", "1.5MiB", "99999999999GiB", "-1"] {
-            assert!(size(text).is_err(), "{text:?}");
-        }
     }
 }

@@ -295,16 +295,17 @@ fn whatever_is_no_recording_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");
     let path = file.to_str().unwrap();
-    let hint = "hint: name a file that `rescind run --record` has written\n";
-    for (text, why) in [
-        ("", "is not a recording"),
-        ("shopping list\n", "is not a recording"),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, "is not a recording"),
-        (r#"{"rescind":"recording","version":7}"#, "is a recording of version 7; this program reads version 1"),
+    let not_one = ("is not a recording", "name a file that `rescind run --record` has written");
+    let newer = "is a recording of version 7; this program reads version 1";
+    for (text, (why, hint)) in [
+        ("", not_one),
+        ("shopping list\n", not_one),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, not_one),
+        (r#"{"rescind":"recording","version":7}"#, (newer, "open it with the rescind that wrote it, or a newer one")),
     ] {
         std::fs::write(&file, text).unwrap();
         let (said, code) = shim::run_to_end(&["console", "--no-open", path]);
-        assert_eq!((said, code), (format!("error: {path}: {why}\n{hint}"), 2));
+        assert_eq!((said, code), (format!("error: {path}: {why}\nhint: {hint}\n"), 2));
     }
     let gone = folder.path().join("gone");
     let (said, code) = shim::run_to_end(&["console", "--no-open", gone.to_str().unwrap()]);

@@ -342,23 +342,83 @@ fn max_in_flight_refuses_one_more() {
 }
 
 #[test]
-fn values_that_make_no_sense_are_usage_errors() {
-    for flags in [
-        ["--protocol", "smtp"],
-        ["--timeout", "10"],
-        ["--timeout", "=10s"],
-        ["--total-timeout", "soon"],
-        ["--grace", "forever"],
-        ["--finish", "sometime"],
-        ["--on-stuck", "ignore"],
-        ["--log", "loud"],
-        ["--max-message", "0"],
-        ["--max-in-flight", "0"],
+fn values_that_make_no_sense_are_usage_errors_that_say_what_does() {
+    const DURATION: &str = "write 500ms, 10s, 2m or 1h";
+    let (no_unit, not_one) = (format!("has no unit; {DURATION}"), format!("not a duration; {DURATION}"));
+    let or_never = format!("{not_one}, or never");
+    for (flag, value, problem) in [
+        ("--protocol", "smtp", "unknown protocol; use auto, mcp, acp, a FILE.json, or one of "),
+        ("--timeout", "10", &*no_unit),
+        ("--timeout", "0s", "must be longer than zero; for no limit, leave the flag out"),
+        ("--timeout", "-1s", "must not be negative"),
+        ("--timeout", "=10s", "has no method; write METHOD or METHOD:TOOL"),
+        ("--timeout", "tools/call:=5s", "has no tool after the `:`; write METHOD or METHOD:TOOL"),
+        ("--timeout", "a=b=2s", "has two `=`; write METHOD=DURATION or METHOD:TOOL=DURATION"),
+        ("--total-timeout", "soon", &*not_one),
+        ("--grace", "forever", &*not_one),
+        ("--grace", "-1s", "must not be negative"),
+        ("--finish", "sometime", &*or_never),
+        ("--finish", "-1", "must not be negative"),
+        ("--on-stuck", "ignore", ""),
+        ("--log", "loud", ""),
+        ("--max-message", "0", "must be from 256B to 4GiB"),
+        ("--max-message", "1B", "must be from 256B to 4GiB"),
+        ("--max-message", "99999999999GiB", "must be from 256B to 4GiB"),
+        ("--max-message", "much", "not a size; write a whole number of bytes, or one with KiB, MiB or GiB"),
+        ("--max-in-flight", "0", "must be a whole number from 1 to 4294967295"),
+        ("--max-in-flight", "x", "must be a whole number from 1 to 4294967295"),
     ] {
-        let (said, code) = shim::run_to_end(&["run", flags[0], flags[1], "--", "true"]);
-        assert_eq!(code, 125, "{flags:?}: {said}");
-        assert!(said.starts_with("error: ") && said.contains(flags[0]), "{flags:?}: {said}");
+        let (said, code) = shim::run_to_end(&["run", flag, value, "--", "true"]);
+        assert_eq!(code, 125, "{flag} {value}: {said}");
+        let named = said.starts_with(&format!("error: invalid value '{value}' for '{flag} <"));
+        assert!(named && said.contains(&format!(">': {problem}")) | problem.is_empty(), "{flag} {value}: {said}");
+        assert!(!said.contains("tip: to pass"), "no advice to make the command of it: {said}");
     }
+}
+
+#[test]
+fn of_two_timeouts_for_the_same_requests_the_last_one_counts() {
+    let flags = ["--timeout", "tools/call=1h", "--timeout", "1h", "--timeout", "tools/call=10ms"];
+    let mut rig = rig(&flags);
+    greet_mcp(&mut rig, "2025-11-25");
+    pass_to_server(&mut rig, &request("1", "tools/call"));
+    assert_eq!(error_of(&rig.client.receive(), "1")["code"], -31001);
+}
+
+#[test]
+fn a_protocol_that_is_no_dialect_says_what_is_amiss() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let missing = folder.path().join("missing.json").to_str().unwrap().to_owned();
+    for (value, problem) in [
+        (missing, "; docs/dialects.md says what to write into a dialect file"),
+        (file("mine.txt", "{}"), ">': the name of a dialect file must end in .json"),
+        (
+            file("broken.json", "{"),
+            ">': not valid JSON: EOF while parsing an object at line 1 column 1; the file must be ",
+        ),
+        (
+            file("empty.json", "{}"),
+            ">': \"base\": missing; the file must be a JSON object with \"base\" (a known dialect",
+        ),
+    ] {
+        let (said, code) = shim::run_to_end(&["run", "--protocol", &value, "--", "true"]);
+        assert_eq!(code, 125, "{said}");
+        assert!(said.starts_with("error: invalid value '") && said.contains(problem), "{said}");
+    }
+}
+
+#[test]
+fn protocols_with_two_framings_cannot_be_joined() {
+    let said = shim::run_to_end(&["run", "--protocol", "mcp", "--server-protocol", "lsp", "true"]);
+    let cause =
+        "error: --server-protocol lsp: cannot be joined with --protocol mcp: LSP frames its messages in another way";
+    let hint = "hint: leave out --server-protocol, or name a revision of the same protocol";
+    assert_eq!(said, (format!("{cause}\n{hint}\n"), 125));
 }
 
 /// D46: launchers drop the `--`.
@@ -392,10 +452,32 @@ fn a_mistyped_flag_is_not_the_command() {
     let (said, code) = shim::run_to_end(&["run", "--timout", "2m", "true"]);
     assert_eq!(code, 125, "{said}");
     assert!(said.starts_with("error: unexpected argument '--timout'"), "{said}");
-    assert!(said.contains("'--timeout'"), "it is named: {said}");
-    let (said, code) = shim::run_to_end(&["run", "--timeout", "2m"]);
-    assert_eq!(code, 125, "{said}");
-    assert!(said.starts_with("error: ") && said.contains("<COMMAND>"), "{said}");
+    assert!(said.contains("tip: a similar argument exists: '--timeout'"), "{said}");
+    assert!(!said.contains("-- --timout"), "that would run a program of this name: {said}");
+}
+
+#[test]
+fn without_a_command_there_is_an_example_of_one() {
+    for flags in [&[][..], &["--timeout", "2m"], &["--unlisted", "--"]] {
+        let said = shim::run_to_end(&[&["run"], flags].concat());
+        let hint = "hint: name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
+        assert_eq!(said, (format!("error: rescind run: no command was given\n{hint}\n"), 125), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_named_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let words = "give the command and its arguments as separate words: rescind run npx -y some-mcp-server";
+    for (command, cause, hint, code) in [
+        ("", "\"\": command not found", "name the command; if a variable stands for it, the variable is empty", 127),
+        ("npx -y server", "\"npx -y server\": command not found", words, 127),
+        (folder, &format!("{folder}: is a directory"), "name a program in it", 126),
+    ] {
+        let said = shim::run_to_end(&["run", command]);
+        assert_eq!(said, (format!("error: {cause}\nhint: {hint}\n"), code));
+    }
 }
 
 /// D46: what looks like a flag can be a command behind `--`.

@@ -122,6 +122,34 @@ fn record_refuses_a_file_to_which_another_shim_records() {
 }
 
 #[test]
+fn a_place_where_no_file_can_be_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (missing, here) = (folder.path().join("missing"), folder.path().display());
+    let file = missing.join("file");
+    let said = |flags: &[&str]| shim::run_to_end(&[&["run"], flags, &["true"]].concat());
+    for flags in [&["--record"][..], &["--log", "info", "--log-file"]] {
+        let of = |path: &str| said(&[flags, &[path]].concat());
+        let cause = format!("error: {}: No such file or directory (os error 2)\n", file.display());
+        let hint = format!("hint: create its directory first: mkdir -p {}\n", missing.display());
+        assert_eq!(of(file.to_str().unwrap()), (cause + &hint, 125));
+        let cause = format!("error: {here}: Is a directory (os error 21)\n");
+        assert_eq!(of(&here.to_string()), (cause + "hint: this is a directory: name a file in it\n", 125));
+    }
+}
+
+#[test]
+fn the_log_and_the_recording_do_not_share_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("both");
+    let path = file.to_str().unwrap();
+    let said = shim::run_to_end(&["run", "--record", path, "--log", "info", "--log-file", path, "true"]);
+    assert_eq!(said, (format!("error: {path}: named by --record and by --log-file\nhint: name two files\n"), 125));
+    assert!(!file.exists());
+    let said = shim::run_to_end(&["run", "--record", "/dev/null", "--log", "info", "--log-file", "/dev/null", "true"]);
+    assert_eq!(said, (String::new(), 0));
+}
+
+#[test]
 fn a_recording_that_cannot_be_written_any_more_does_not_end_the_link() {
     let mut rig = rig(&["--record", "/dev/full"]);
     greet_mcp(&mut rig, "2025-11-25");
