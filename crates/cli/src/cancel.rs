@@ -24,23 +24,25 @@ use target::Target;
 
 /// Cancel requests behind `rescind run`, and print the outcome.
 ///
-/// The side that works on a request gets a cancel, and the side that waits for it gets the answer that its protocol
-/// prescribes. Then each change of the outcome is printed, until nothing more can be learnt or the time of --wait is
-/// over. The words claim no more than was seen.
+/// The side that works on a request gets a cancel. The side that waits for it gets the answer that its protocol prescribes
+/// for a cancelled request; MCP prescribes none, so there it gets error -31003. Then each change of the outcome is
+/// printed, until nothing more can be learnt or the time of --wait is over. It reports only what was observed; `sent`
+/// does not mean that the work stopped.
 ///
-/// Exit code: 0 if every request was cancelled; 1 if one was not in flight, if an ID matches several requests, or if you
-/// answered no; 2 if something failed, or a session that may have the request did not answer.
+/// Exit code: 0 if every request was cancelled; 1 if one was not: it is not in flight, its session does not exist, its
+/// protocol does not allow it, its ID matches several requests, or you declined the confirmation; 2 if something failed,
+/// or a session that may have the request did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A request as `rescind ps` lists it: 4711/17, 4711/server:3, '4711/"a b"'. The session may be left out if only one
-    /// has such a request
-    #[arg(value_name = "SESSION/ID", conflicts_with_all = ["method", "older_than", "all"])]
-    targets: Vec<String>,
+    /// A request as `rescind ps` lists it: 4711/17, '4711/"a b"', or 4711/server:3 for one that the server sent to its
+    /// client. The session may be left out if only one has such a request
+    #[arg(value_name = "SESSION/ID", value_parser = Target::parse, conflicts_with_all = ["method", "older_than", "all"])]
+    targets: Vec<Target>,
 
     #[command(flatten)]
     selection: Selection,
 
-    /// Every request in flight, in all sessions or that of --session
+    /// Every request in flight, in all sessions or that of --session, which alone selects nothing
     #[arg(long)]
     all: bool,
 
@@ -78,7 +80,7 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     }
     if chosen.len() > 1 && !arguments.yes && !agreed(&chosen)? {
         report("nothing was cancelled");
-        return Ok(Completion::NotInFlight);
+        return Ok(Completion::NotCancelled);
     }
     let reason = arguments.reason.as_deref().map(|reason| {
         if reason.len() > MAX_REASON {
@@ -99,11 +101,13 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
 async fn choose(arguments: &Arguments) -> Result<(Vec<Chosen>, Completion), Failure> {
     let Arguments { targets, selection, all, .. } = arguments;
     if !targets.is_empty() {
-        let targets: Vec<Target> = targets.iter().map(|text| Target::parse(text)).collect();
-        return choice::by_name(&targets, selection.session.as_deref()).await;
+        return choice::by_name(targets, selection.session.as_deref()).await;
     }
     if !all && selection.method.is_none() && selection.older_than.is_none() {
-        let hint = "name them as `rescind ps` lists them (SESSION/ID), or use --method, --older-than or --all";
+        let hint = match &selection.session {
+            None => "name them as `rescind ps` lists them (SESSION/ID), or use --method, --older-than or --all",
+            Some(_) => "add --all for every request of the session, or --method or --older-than for some of them",
+        };
         return Err(Failure::new("rescind cancel", "no request was named", hint));
     }
     choice::by_selection(selection).await

@@ -44,7 +44,7 @@ pub enum Outcome {
     Asked,
     /// The request was withdrawn before any of it was written.
     NeverSent,
-    /// The protocol has no cancel for this request.
+    /// The protocol does not allow this request to be cancelled, or not now.
     NotSendable,
     /// Written, and nothing is known since.
     Sent,
@@ -96,8 +96,8 @@ impl Cancel {
         let after = self.after.map(duration).unwrap_or_default();
         match self.outcome {
             Outcome::Asked => "cancelling…".into(),
-            Outcome::NeverSent => "never sent; the server has not heard of the request".into(),
-            Outcome::NotSendable => format!("cannot be sent; {} has no way to say it here", self.protocol),
+            Outcome::NeverSent => "never sent; the request was withdrawn first".into(),
+            Outcome::NotSendable => format!("not sent: {} does not allow this request to be cancelled", self.protocol),
             Outcome::Sent if self.works_on => "progress still arriving".into(),
             Outcome::Sent if self.confirms => "sent; not confirmed yet".into(),
             Outcome::Sent => match work {
@@ -165,6 +165,8 @@ mod tests {
         assert_eq!(words(Outcome::Confirmed, true, Some(12_400), None), "confirmed after 12 ms");
         assert_eq!(words(Outcome::AnsweredAfter, false, Some(3_200_000), None), "answered after 3.2 s");
         assert_eq!(words(Outcome::Unknown, true, None, None), "connection ended");
+        let forbidden = "not sent: MCP does not allow this request to be cancelled";
+        assert_eq!(words(Outcome::NotSendable, false, None, None), forbidden);
         let late = Late { at: 1, answers: 0, notices: 1 };
         assert_eq!(words(Outcome::Sent, false, None, Some(late)), "progress still arriving");
         assert_eq!(long_ago(Outcome::Sent, late), "progress went on for 1 µs");

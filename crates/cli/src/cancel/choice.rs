@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Completion {
     Cancelled = 0,
-    NotInFlight = 1,
+    NotCancelled = 1,
     Failed = 2,
 }
 
@@ -46,17 +46,20 @@ impl Chosen {
 
 /// Finds the named requests. Reports names that match none or several.
 pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Completion), Failure> {
-    let shims = fleet::shims(session)?;
+    let Some(shims) = shims(session)? else { return Ok((Vec::new(), Completion::NotCancelled)) };
     let (mut chosen, mut completion) = (Vec::<Chosen>::new(), Completion::Cancelled);
     let mut silent_reported = BTreeSet::new();
-    for target in targets {
+    for (place, target) in targets.iter().enumerate() {
+        if targets[..place].contains(target) {
+            continue;
+        }
         let meant: Vec<Shim> = match &target.session {
             None => shims.clone(),
             Some(session) => shims.iter().filter(|shim| shim.name() == session).cloned().collect(),
         };
         if let (Some(session), true) = (&target.session, meant.is_empty()) {
             no_such_session(session).report();
-            completion = completion.max(Completion::NotInFlight);
+            completion = completion.max(Completion::NotCancelled);
             continue;
         }
         let Fitting { requests: mut open, silent } = fitting(target, &meant, None).await;
@@ -79,13 +82,13 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
             (Some(one), false) => {
                 open.push(one);
                 report_ambiguous(target, &open);
-                completion = completion.max(Completion::NotInFlight);
+                completion = completion.max(Completion::NotCancelled);
             }
             (None, _) if !silent.is_empty() => report_unsure(target, None, &silent),
             (None, _) => {
                 let ended = fitting(target, &meant, Some("recent")).await.requests;
                 report_missing(target, ended.last());
-                completion = completion.max(Completion::NotInFlight);
+                completion = completion.max(Completion::NotCancelled);
             }
         }
     }
@@ -96,10 +99,10 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
 pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Completion), Failure> {
     let (mut chosen, mut completion) = (Vec::new(), Completion::Cancelled);
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
-    let shims = fleet::shims(selection.session.as_deref())?;
+    let Some(shims) = shims(selection.session.as_deref())? else { return Ok((chosen, Completion::NotCancelled)) };
     if shims.is_empty() {
         report(&fleet::no_sessions());
-        return Ok((chosen, Completion::NotInFlight));
+        return Ok((chosen, Completion::NotCancelled));
     }
     let (answered, silent) = partition(fleet::ask_shims(shims, &query, Pages::All).await);
     for one in &silent {
@@ -119,10 +122,21 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
-        report(&format!("no such request is in flight{of_those}, or it is cancelled already"));
-        completion = completion.max(Completion::NotInFlight);
+        report(&format!("no request matches{of_those}, or all are cancelled already"));
+        completion = completion.max(Completion::NotCancelled);
     }
     Ok((chosen, completion))
+}
+
+/// Finds the shims to ask. Reports a session that does not exist, and returns `None`: nothing of it is in flight.
+fn shims(session: Option<&str>) -> Result<Option<Vec<Shim>>, Failure> {
+    let shims = fleet::shims(None)?;
+    let Some(session) = session else { return Ok(Some(shims)) };
+    let found: Vec<Shim> = shims.into_iter().filter(|shim| shim.name() == session).collect();
+    if found.is_empty() {
+        no_such_session(session).report();
+    }
+    Ok((!found.is_empty()).then_some(found))
 }
 
 /// What matches a name.

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, io::Write, time::Duration};
 
 use rescind_console::shims::{Shim, ShimError, ShimEvents};
-use rescind_feed::{CancelOrder, Event, OrderOutcome, Request};
+use rescind_feed::{Cancel, CancelOrder, Event, OrderOutcome, Outcome, Request, SettledHow, State};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
@@ -89,7 +89,7 @@ impl Receipts {
             (true, Some(request)) => self.report_receipt(shim, &request, true),
             (true, None) => {}
             (false, request) => {
-                self.completion = self.completion.max(Completion::NotInFlight);
+                self.completion = self.completion.max(Completion::NotCancelled);
                 let Some(request) = request.as_ref().or(before) else { return };
                 let why = match (&request.settled, &request.cancel) {
                     (Some(settled), None) => format!("no longer in flight: {}", settled.how.as_str()),
@@ -130,13 +130,31 @@ impl Receipts {
         }
         let (words, is_final) = (cancel.words.clone(), cancel.outcome.is_final());
         self.receipts.insert(request.key.clone(), LastReceipt { words, is_final });
-        print_receipt(shim, request, &clean(&cancel.words));
+        if cancel.outcome == Outcome::NotSendable {
+            self.completion = self.completion.max(Completion::NotCancelled);
+        }
+        print_receipt(shim, request, &format!("{}{}", clean(&cancel.words), unsent(request, cancel)));
     }
 
     fn fail(&mut self, shim: &Shim, words: &str) {
         self.completion = Completion::Failed;
         report(&format!("error: {}: {}", shim.name(), clean(words)));
     }
+}
+
+/// Adds who knows of a cancel that cannot be sent.
+fn unsent(request: &Request, cancel: &Cancel) -> String {
+    if cancel.outcome != Outcome::NotSendable {
+        return String::new();
+    }
+    let (requester, worker) = (request.from.as_str(), request.from.other().as_str());
+    // Its protocol may have the requester wait for the work all the same.
+    let is_answered = match &request.settled {
+        Some(settled) => settled.how == SettledHow::AnsweredHere,
+        None => request.state == State::Answering,
+    };
+    let answered = if is_answered { format!(", and the {requester} gets an error") } else { String::new() };
+    format!("; the {worker} was not told{answered}")
 }
 
 /// Prints one line of a receipt.

@@ -15,7 +15,7 @@ pub(super) struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     /// Its id is a string of those characters: the shell has removed the quotes.
-    OpenToOthers,
+    Unquoted,
     /// Its id is exactly this.
     Exact,
     /// Exactly what lists show, including the session.
@@ -23,7 +23,7 @@ pub(super) enum Fit {
 }
 
 impl Target {
-    pub(super) fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let (session, id) = match text.split_once('/') {
             Some((session, id)) if session.chars().all(plain) => (Some(session), id),
@@ -31,7 +31,15 @@ impl Target {
         };
         let sided = |side: Side| id.strip_prefix(side.as_str())?.strip_prefix(':').map(|id| (Some(side), id));
         let (side, id) = sided(Side::Server).or_else(|| sided(Side::Client)).unwrap_or((None, id));
-        Self { text: text.into(), session: session.map(str::to_owned), side, id: id.into() }
+        let problem = match (session, id) {
+            (Some(""), _) => "has no session before the `/`; write SESSION/ID as `rescind ps` lists it",
+            (_, "") => "has no id; write SESSION/ID as `rescind ps` lists it",
+            (_, id) if id.starts_with('"') && serde_json::from_str::<String>(id).is_err() => {
+                "the id is not a whole JSON string; quote it for the shell, as in '4711/\"a b\"'"
+            }
+            _ => return Ok(Self { text: text.into(), session: session.map(str::to_owned), side, id: id.into() }),
+        };
+        Err(problem.into())
     }
 
     /// How well it matches `request`, if at all.
@@ -48,7 +56,7 @@ impl Target {
             return Some(Fit::Exact);
         }
         let string = serde_json::from_str::<String>(&request.id).ok();
-        (string.as_ref() == Some(&self.id)).then_some(Fit::OpenToOthers)
+        (string.as_ref() == Some(&self.id)).then_some(Fit::Unquoted)
     }
 }
 
@@ -65,7 +73,7 @@ mod tests {
     #[test]
     fn a_name_is_read_as_lists_show_it() {
         let parsed = |text: &str| {
-            let target = Target::parse(text);
+            let target = Target::parse(text).unwrap();
             (target.session, target.side, target.id)
         };
         assert_eq!(parsed("17"), (None, None, "17".into()));
@@ -77,20 +85,37 @@ mod tests {
     }
 
     #[test]
+    fn a_malformed_name_is_refused() {
+        for (text, problem) in [
+            ("", "has no id"),
+            ("/17", "has no session"),
+            ("/", "has no session"),
+            ("4711/", "has no id"),
+            ("server:", "has no id"),
+            ("4711/client:", "has no id"),
+            ("4711/\"a", "the id is not a whole JSON string"),
+            ("\"a\"b\"", "the id is not a whole JSON string"),
+        ] {
+            let error = Target::parse(text).unwrap_err();
+            assert!(error.starts_with(problem), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
     fn every_request_can_be_named_so_that_no_other_fits_as_well() {
         let ids = [(Side::Client, "17"), (Side::Server, "17"), (Side::Client, "\"17\""), (Side::Client, "\"req-1\"")];
         let requests = ids.map(|(from, id)| request(from, id));
         for (place, one) in requests.iter().enumerate() {
             let label = one.label();
             let label = label.strip_prefix("server:").unwrap_or(&label);
-            let target = Target::parse(&format!("{}:{label}", one.from.as_str()));
+            let target = Target::parse(&format!("{}:{label}", one.from.as_str())).unwrap();
             let exact = requests.iter().map(|other| target.fit(other) == Some(Fit::Exact)).collect::<Vec<_>>();
             assert_eq!(exact, std::array::from_fn::<bool, 4, _>(|n| n == place), "{target:?}");
         }
-        let loose = Target::parse("17");
+        let loose = Target::parse("17").unwrap();
         let fits = requests.map(|request| loose.fit(&request));
-        assert_eq!(fits, [Some(Fit::Exact), Some(Fit::Exact), Some(Fit::OpenToOthers), None]);
-        assert_eq!(Target::parse("4711/17").fit(&request(Side::Client, "17")), Some(Fit::Listed));
-        assert_eq!(Target::parse("4711/17").fit(&request(Side::Server, "17")), Some(Fit::Exact));
+        assert_eq!(fits, [Some(Fit::Exact), Some(Fit::Exact), Some(Fit::Unquoted), None]);
+        assert_eq!(Target::parse("4711/17").unwrap().fit(&request(Side::Client, "17")), Some(Fit::Listed));
+        assert_eq!(Target::parse("4711/17").unwrap().fit(&request(Side::Server, "17")), Some(Fit::Exact));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 
-use rescind_feed::{Answer, CancelOrder, Outcome, Request, Settled, SettledHow, Side, State};
+use rescind_feed::{Answer, Cancel, CancelOrder, Outcome, Request, Settled, SettledHow, Side, State};
 use rescind_testkit::fake_shim::{FakeShim, asked, request};
 
 use crate::{operator::Sockets, shim::terminal::Terminal};
@@ -120,9 +120,14 @@ fn what_is_over_is_not_cancelled_and_it_says_why() {
     let said = sockets.say(&["cancel", "1/99"]);
     assert_eq!(said.code, 1);
     assert!(said.stderr.starts_with("error: 1/99: no such request\nhint: "), "{}", said.stderr);
-    let said = sockets.say(&["cancel", "7/1"]);
-    assert_eq!(said.code, 1);
-    assert!(said.stderr.starts_with("error: 7: no such session\nhint: "), "{}", said.stderr);
+    // However the session is named.
+    for unknown in [&["7/1"][..], &["1", "--session", "7"], &["--all", "--session", "7"]] {
+        let said = sockets.say(&[&["cancel"], unknown].concat());
+        let words = "error: 7: no such session\nhint: `rescind ps --sessions` lists all sessions\n";
+        assert_eq!((said.code, said.stderr.as_str()), (1, words), "{unknown:?}");
+    }
+    let said = sockets.say(&["cancel", "1/99", "1/99", "1/1", "1/1"]);
+    assert_eq!((said.code, said.stderr.lines().count()), (1, 3), "each is said once: {said:?}");
     // It ends between the look and the order.
     shim.put([request(2, "m", None, 0)]);
     shim.on_cancel(|request, reason| request.cancel = Some(asked(0, reason)));
@@ -162,7 +167,7 @@ fn more_than_one_is_asked_about_first() {
         (vec!["c2".into()], vec!["c3".into()])
     );
     let said = sockets.say(&["cancel", "--all", "--yes"]);
-    let words = "no such request is in flight, or it is cancelled already\n";
+    let words = "no request matches, or all are cancelled already\n";
     assert_eq!((said.code, said.stderr.as_str()), (1, words), "all are cancelled");
 }
 
@@ -171,13 +176,45 @@ fn an_order_names_what_it_means() {
     let sockets = Sockets::new();
     let shim = sockets.shim("1");
     shim.put([request(1, "m", None, 0), request(2, "m", None, 0)]);
-    for wrong in [&["cancel"][..], &["cancel", "--session", "1"], &["cancel", "1/1", "--all"]] {
-        assert_eq!(sockets.say(wrong).code, 2, "{wrong:?}");
+    for (wrong, problem) in [
+        (&["cancel"][..], "error: rescind cancel: no request was named\nhint: name them as `rescind ps` lists them"),
+        (
+            &["cancel", "--session", "1"],
+            "error: rescind cancel: no request was named\nhint: add --all for every request",
+        ),
+        (&["cancel", "1/1", "--all"], "error: the argument '[SESSION/ID]...' cannot be used with '--all'"),
+        (&["cancel", "/17"], "error: invalid value '/17' for '[SESSION/ID]...': has no session before the `/`; "),
+        (&["cancel", "1/"], "error: invalid value '1/' for '[SESSION/ID]...': has no id; "),
+        (
+            &["cancel", "1/\"a"],
+            "error: invalid value '1/\"a' for '[SESSION/ID]...': the id is not a whole JSON string; ",
+        ),
+        (&["cancel", "1/1", "--wait", "5"], "error: invalid value '5' for '--wait <DURATION>': has no unit; "),
+    ] {
+        let said = sockets.say(wrong);
+        assert_eq!(said.code, 2, "{wrong:?}");
+        assert!(said.stderr.starts_with(problem), "{wrong:?}: {}", said.stderr);
     }
     // The same request twice is one.
     let said = sockets.say(&["cancel", "1/1", "1", "client:1", "--no-wait"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "1/1: cancelling…\n"));
     assert_eq!(orders(&shim).len(), 1);
+}
+
+/// MCP-C03. The client is answered all the same.
+#[test]
+fn a_cancel_that_cannot_be_sent_is_not_a_success() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("1");
+    shim.put([request(0, "initialize", None, 0)]);
+    shim.on_cancel(|request, reason| {
+        let cancel = Cancel { outcome: Outcome::NotSendable, ..asked(0, reason) };
+        (request.state, request.cancel) = (State::Answering, Some(cancel.in_words(None)));
+    });
+    let said = sockets.say(&["cancel", "1/0"]);
+    let words = "1/0: not sent: MCP does not allow this request to be cancelled; the server was not told, and the client \
+                 gets an error\n";
+    assert_eq!((said.code, said.stdout.as_str()), (1, words));
 }
 
 #[test]
