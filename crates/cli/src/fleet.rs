@@ -1,6 +1,6 @@
 //! Asks all shims of the user at once.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, path::Path, time::Duration};
 
 use clap::Args;
 use rescind_console::shims::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
@@ -95,18 +95,12 @@ pub(crate) fn scan(directories: &Directories) -> Result<ShimScan, Failure> {
 
 /// The message for no sessions. It claims no more than was searched.
 pub(crate) fn no_sessions() -> String {
-    match std::env::var_os(DIRECTORY_VARIABLE).filter(|chosen| !chosen.is_empty()) {
-        None => format!(
-            "no sessions: none of your `rescind run` processes was found; those with --unlisted or {DIRECTORY_VARIABLE} \
-             cannot be seen from here"
-        ),
-        Some(chosen) => {
-            let chosen = clean(&chosen.to_string_lossy());
-            format!(
-                "no sessions in {chosen} ({DIRECTORY_VARIABLE}); a `rescind run` without this variable uses another directory"
-            )
-        }
-    }
+    let others = format!("sessions started with --unlisted, or with another {DIRECTORY_VARIABLE}, are not listed");
+    let Some(chosen) = std::env::var_os(DIRECTORY_VARIABLE).filter(|chosen| !chosen.is_empty()) else {
+        return format!("no sessions; {others}");
+    };
+    let state = if Path::new(&chosen).exists() { "" } else { ", which does not exist" };
+    format!("no sessions in {} ({DIRECTORY_VARIABLE}){state}; {others}", clean(&chosen.to_string_lossy()))
 }
 
 pub(crate) fn no_such_session(session: &str) -> Failure {

@@ -29,7 +29,7 @@ fn rig(sockets: &Path) -> Rig {
     rig
 }
 
-/// A shim that has no socket there works all the same, and says why in its log and nowhere else.
+/// A shim that has no socket there works all the same, and says why once on stderr and in its log.
 fn expect_unlisted(sockets: &Path, why: &str) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -38,7 +38,10 @@ fn expect_unlisted(sockets: &Path, why: &str) {
     expect_alive(&mut rig);
     rig.server.exit(0);
     rig.shim.expect_exit(0);
-    rig.shim.expect_said_nothing();
+    let said = String::from_utf8(rig.shim.stderr.rest()).unwrap();
+    let named = format!("warning: {} (RESCIND_RUNTIME_DIR): ", sockets.display());
+    let is_said = said.starts_with(&named) && said.contains("; this session is not listed\nhint: ");
+    assert!(is_said && said.lines().count() == 2, "{said}");
     let log = fs::read_to_string(log).unwrap();
     assert!(log.contains("WARN  no admin socket") && log.contains(why), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");

@@ -409,7 +409,7 @@ fn as_process_1_which_no_signal_ends_the_shim_exits_with_128_and_the_signal() {
     for signal in [Signal::TERM, Signal::KILL] {
         let mut command = Command::new("unshare");
         command.args(ONE).args([PROGRAM, "run", "sh", "-c", &format!("kill -{} $$", signal.as_raw())]);
-        command.env("RESCIND_RUNTIME_DIR", sockets.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command.env("RESCIND_RUNTIME_DIR", sockets.path().join("own")).stdin(Stdio::null()).stdout(Stdio::null());
         let mut shim = Shim::start(command, &Transcript::default());
         shim.expect_exit(128 + signal.as_raw());
     }

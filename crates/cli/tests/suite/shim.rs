@@ -17,7 +17,11 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rescind");
 pub(crate) fn run_to_end(arguments: &[&str]) -> (String, i32) {
     let sockets = tempfile::tempdir().unwrap();
     let mut command = Command::new(PROGRAM);
-    command.args(arguments).env("RESCIND_RUNTIME_DIR", sockets.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .args(arguments)
+        .env("RESCIND_RUNTIME_DIR", sockets.path().join("own"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     let mut shim = Shim::start(command, &Transcript::default());
     let said = String::from_utf8(shim.stderr.rest()).unwrap();
     (said, shim.wait().code().unwrap())

@@ -58,10 +58,9 @@ impl DirectoryError {
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::NotADirectory | Self::Foreign { .. } => {
-                "set RESCIND_RUNTIME_DIR to a directory of your own, for the shims too"
+            Self::NotADirectory | Self::Foreign { .. } | Self::OpenToOthers(_) => {
+                "set RESCIND_RUNTIME_DIR to a directory of your own with mode 700, for `rescind run` too"
             }
-            Self::OpenToOthers(_) => "if you know who opened it, close it with chmod 700",
             Self::Unreadable(_) => "check that you may read it",
         }
     }

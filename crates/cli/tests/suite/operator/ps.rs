@@ -103,17 +103,30 @@ fn filters_leave_out_what_does_not_fit() {
     assert!(said.stderr.starts_with("error: 3: no such session\nhint: "), "{}", said.stderr);
     let said = sockets.say(&["ps", "--from", "server"]);
     assert_eq!(said.stderr, "no such request is in flight in 2 sessions\n");
-    assert_eq!(sockets.say(&["ps", "--older-than", "soon"]).code, 2);
+    for (flag, value, problem) in [
+        ("--older-than", "soon", "not a duration; write 500ms, 10s, 2m or 1h"),
+        ("--older-than", "-1s", "must not be negative"),
+        ("--method", "", "has no method; write METHOD or METHOD:TOOL"),
+        ("--method", ":x", "has no method; write METHOD or METHOD:TOOL"),
+    ] {
+        let said = sockets.say(&["ps", flag, value]);
+        let is_said = said.stderr.starts_with(&format!("error: invalid value '{value}' for '{flag} <"));
+        assert!(said.code == 2 && is_said && said.stderr.contains(&format!(">': {problem}\n")), "{said:?}");
+    }
 }
 
 #[test]
 fn where_nothing_is_in_flight_it_says_in_how_many_sessions() {
     let sockets = Sockets::new();
-    let nowhere = format!("no sessions in {} (RESCIND_RUNTIME_DIR)", sockets.path.display());
+    let others = "sessions started with --unlisted, or with another RESCIND_RUNTIME_DIR, are not listed";
     let said = sockets.say(&["ps"]).stderr;
-    assert!(said.starts_with(&nowhere), "{said}");
-    let said = say(&sockets.path.join("nothing"), &["ps"]);
+    assert_eq!(said, format!("no sessions in {} (RESCIND_RUNTIME_DIR); {others}\n", sockets.path.display()));
+    let missing = sockets.path.join("nothing");
+    let said = say(&missing, &["ps"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, ""));
+    let nowhere =
+        format!("no sessions in {} (RESCIND_RUNTIME_DIR), which does not exist; {others}\n", missing.display());
+    assert_eq!(said.stderr, nowhere);
     let _shims = (sockets.shim("1"), sockets.shim("2"));
     let said = sockets.say(&["ps"]);
     assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "nothing is in flight in 2 sessions\n"));
@@ -231,7 +244,7 @@ fn a_shim_that_turns_everybody_away_is_not_answering() {
         assert!(!said.stderr.contains("no such request"), "{said:?}");
     }
     let said = sockets.say(&["cancel", "--method", "tools/call"]);
-    assert!(said.code == 2 && said.stderr.contains("in flight in the sessions that answered"), "{said:?}");
+    assert!(said.code == 2 && said.stderr.contains("no request matches in the sessions that answered"), "{said:?}");
 }
 
 #[test]
@@ -401,11 +414,9 @@ fn a_directory_that_is_open_to_others_is_not_used() {
     for arguments in [&["ps"][..], &["ps", "--watch"], &["cancel", "1/1"], &["console", "--no-open"]] {
         let said = sockets.say(arguments);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{arguments:?}");
-        assert!(
-            said.stderr.contains("is open to other users (mode 755)\nhint: if you know who opened it, close it"),
-            "{}",
-            said.stderr
-        );
+        let hint = "set RESCIND_RUNTIME_DIR to a directory of your own with mode 700, for `rescind run` too";
+        let problem = format!("is open to other users (mode 755)\nhint: {hint}\n");
+        assert!(said.stderr.contains(&problem), "{}", said.stderr);
     }
     fs::set_permissions(&sockets.path, fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(sockets.path.join("1.sock"), fs::Permissions::from_mode(0o666)).unwrap();

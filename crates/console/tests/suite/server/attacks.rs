@@ -212,6 +212,11 @@ fn the_directory_is_judged_at_every_look() {
     std::fs::set_permissions(rig.sockets(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let answer = rig.post("sessions/4711/cancel", br#"{"requests":["c1"]}"#);
     assert_eq!(answer.status, 502);
-    assert!(answer.body.contains("open to other users") && answer.body.contains("chmod 700"), "{}", answer.body);
+    assert!(
+        answer.body.contains("open to other users")
+            && answer.body.contains("set RESCIND_RUNTIME_DIR to a directory of your own"),
+        "{}",
+        answer.body
+    );
     assert!(shim.request("c1").is_some_and(|request| request.cancel.is_none()));
 }
