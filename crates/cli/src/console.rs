@@ -21,7 +21,7 @@ use crate::{
 /// Show all requests in flight on one page, with a button to cancel each.
 ///
 /// Prints a link and, on a terminal, opens it in the browser. The link works once; the page works until this command
-/// ends. It listens on 127.0.0.1 only, and shows nothing without the link or the key.
+/// ends. It listens on 127.0.0.1 only, and shows nothing without the link or the key (--key-file).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recordings (`rescind run --record`) to show instead of running sessions
@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_open: bool,
 
-    /// Keep the key in FILE (mode 0600, created if missing), so that a scraper of /metrics can use it across restarts: it
-    /// sends `Authorization: Bearer KEY`
+    /// Keep the key in FILE (mode 0600, created if missing), so that it survives a restart. A scraper of /metrics sends it
+    /// as `Authorization: Bearer KEY`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
@@ -77,7 +77,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         Failure::new(format_args!("--port {port}"), error, "choose another port, or omit --port for any free one")
     })?;
     let link = console.link();
-    // Serve even if nobody reads stdout.
+    // The page is of use without a reader of stdout, too: a scraper has the key.
     let _ = writeln!(io::stdout(), "{link}");
     if !no_open && io::stdout().is_terminal() {
         open_browser(&link);

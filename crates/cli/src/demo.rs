@@ -26,7 +26,9 @@ use crate::{failure::Failure, screen::Screen};
 #[derive(Debug, Args)]
 #[command(after_long_help = JSON_FORMAT)]
 pub(crate) struct Arguments {
-    /// Print one JSON object instead of the picture (--help describes it).
+    /// Print one JSON object instead of the picture
+    ///
+    /// It is described below.
     #[arg(long)]
     json: bool,
 }

@@ -3,7 +3,7 @@
 //! One file a subcommand. Exit codes: `rescind run` exits with its command's code
 //! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
-//! partial success: in `cancel` a request was not in flight, in `ps` a session did
+//! partial success: in `cancel` a request was not cancelled, in `ps` a session did
 //! not answer, in `demo` something did not go as expected.
 
 mod cancel;

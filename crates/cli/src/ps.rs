@@ -25,11 +25,11 @@ use row::{Row, is_from};
 /// List the requests in flight behind every `rescind run` of yours, except those with --unlisted.
 ///
 /// The first column is the name for `rescind cancel`. Stdout has a heading and one line for each request, or nothing if
-/// there is none. A session whose shim does not answer within two seconds is listed as `not answering`. With --state,
-/// --from, --method or --older-than it is reported on stderr only.
+/// there is none. A session that does not answer within two seconds is listed as `not answering`; with --state, --from,
+/// --method or --older-than, such a session is reported on stderr only.
 ///
 /// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, so that requests may be
-/// missing; 2 if no session could be asked.
+/// missing; 2 if the session of --session does not exist, or if the directory of the sessions cannot be used.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIDE", value_enum)]
     from: Option<SideArg>,
 
-    /// Also list ended requests that are still remembered
+    /// Also list ended requests that their `rescind run` still remembers
     #[arg(long)]
     recent: bool,
 
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     watch: bool,
 
-    /// Print one JSON document; with --watch, one line of JSON for each event of a session, which only --session filters
+    /// Print one JSON document; with --watch, one line for each event (of the filters only --session applies)
     #[arg(long)]
     json: bool,
 }
@@ -183,7 +183,7 @@ impl Arguments {
         empty.then(|| self.nothing_in(answers.len(), answered)).flatten()
     }
 
-    /// The same, for `sessions` of which `answered` have answered.
+    /// The message if no request of `sessions` is listed. `answered` is how many of them have answered.
     fn nothing_in(&self, sessions: usize, answered: usize) -> Option<String> {
         let what = match (self.is_unfiltered(), self.recent) {
             (true, false) => "nothing is in flight",

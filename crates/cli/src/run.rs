@@ -44,53 +44,59 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 
 /// Run a server with correct cancellation between it and its client.
 ///
-/// The client talks to the server through this command's stdin and stdout. Cancels reach the server in its own dialect,
-/// late answers are dropped, and a server that is silent or dead leaves no client waiting. By default the protocol is
-/// detected. Nothing is printed unless output is lost, or the server is stopped for using its client's terminal.
+/// The client talks to the server through this command's stdin and stdout. Cancels reach the server in its own protocol,
+/// late answers are dropped, and if the server ends, the client gets an error for every request in flight. A server that
+/// is alive and never answers leaves its client waiting, unless --timeout is given. By default the protocol is detected.
+///
+/// Without --log and --on-stuck, stderr has only what the server writes to it and errors of rescind: a flag or file that
+/// cannot be used, output that was lost, a session that cannot be listed, a server that the terminal suspended.
 ///
 /// The first word that is not a flag begins COMMAND, and everything after it belongs to COMMAND. `--` before it is
 /// allowed and never needed.
 ///
-/// Exit code: that of the server, or its signal; 125 if rescind itself failed, or if the server succeeded but its client
-/// did not read all of its output; 126 if COMMAND cannot be run; 127 if it does not exist.
+/// Exit code: that of the server, or death by the same signal; 125 if rescind itself failed, or if the server succeeded
+/// and its client did not read all of its output; 126 if COMMAND cannot be run; 127 if it does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
-    /// revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13; or FILE.json, a dialect of your own
+    /// revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13 (ACP's cancellation proposal); or FILE.json, a
+    /// dialect of your own
     #[arg(long, value_name = "PROTOCOL", default_value = "auto", value_parser = Protocol::parse)]
     protocol: Protocol,
 
-    /// The protocol of the server, if it differs from the client's in revision or in how it spells cancels
+    /// The protocol of the server, if its revision or its cancel messages differ from the client's
     #[arg(long, value_name = "PROTOCOL", value_parser = Protocol::parse)]
     server_protocol: Option<Protocol>,
 
-    /// Cancel a request that has no answer after this long, and answer it with an error. Progress that the client asked
-    /// for restarts the time. May be repeated, and the most specific one applies: DURATION, METHOD=DURATION or
-    /// METHOD:TOOL=DURATION. Set it below the client's own timeout
+    /// Cancel a request that has no answer after this time, and answer it with an error. DURATION is for all requests of
+    /// the client; METHOD=DURATION and METHOD:TOOL=DURATION take precedence. May be repeated; of two for the same
+    /// requests the last one counts. Progress restarts the time if the client asked for progress. Set it below the
+    /// client's own timeout
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     timeout: Vec<LimitArg>,
 
-    /// The same, but progress does not restart the time
+    /// Like --timeout, but progress does not restart the time
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     total_timeout: Vec<LimitArg>,
 
     /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
-    /// requires an answer
+    /// requires an answer. --on-stuck waits for the same time
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Duration,
 
-    /// How long the server may live on after the client's input has ended and nothing is in flight: a DURATION, or
-    /// `never` to let it run
+    /// How long the server may live on after the client's input has ended and nothing is in flight, counted from the
+    /// later of the two: a DURATION, or `never` to let it run
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse, allow_hyphen_values = true)]
     finish: FinishArg,
 
-    /// What to do if a cancelled request is still worked on after the grace, or still owed its answer: report it on
-    /// stderr, or, for a request of the client, end the server with all its work
+    /// What to do if a cancelled request still reports progress after the grace, or has no answer then although its
+    /// protocol requires one (ACP, LSP). By default nothing is done. An MCP server that ignores a cancel in silence is
+    /// never seen to be stuck: end it yourself
     #[arg(long, value_name = "WHAT", value_enum)]
     on_stuck: Option<OnStuckArg>,
 
     /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
-    /// recording is overwritten; any other file is not
+    /// recording is overwritten; any other existing file is refused
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -121,7 +127,9 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OnStuckArg {
+    /// Report it on stderr
     Report,
+    /// End the server with all its work, if the request is one of the client; report it in any case
     Kill,
 }
 

@@ -84,7 +84,7 @@ null stands for what was not observed.
       receipt   what its requester knows of the cancel: outcome, afterMs
       exit      of the process: code, signal
     wentOnMs    how long another prompt took afterwards
-    end         exitCode of the agent, leftBehind
+    end         exitCode of the agent, leftBehind (true if a process of the act was left running)
     unexpected  sentences; empty if the act went as expected
 
   shim          a client, the shim and a sample server
@@ -101,7 +101,7 @@ null stands for what was not observed.
       receipt   the last receipt that the shim recorded (docs/recording.md): cause, outcome,
                 askedMs, writtenMs, afterMs, answer
     pingMs      how long a ping took after the late answers
-    end         exitCode of the shim, leftBehind
+    end         exitCode of the shim, leftBehind (true if a process of the act was left running)
     unexpected  sentences; empty if the act went as expected";
 
 /// Writes the last lines of an act that did not go as expected.
