@@ -61,6 +61,17 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_came_before_a_cancel_says_who_gave_it() {
+        let mut story = example::story();
+        let permission = story.rows.iter_mut().find(|row| row.name() == "permission").unwrap();
+        permission.cancels.clear();
+        permission.receipt.as_mut().unwrap().outcome = "completed_first".to_owned();
+        let text = picture(&story, Paint::PLAIN);
+        let line = "  permission   answered by the editor with outcome \"cancelled\" before a cancel was sent.\n";
+        assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
     fn no_line_is_wider_than_the_screen() {
         for width in [80, 88, 96] {
             let text = picture(&example::story(), Paint { width, ..Paint::PLAIN });

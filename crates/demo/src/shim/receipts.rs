@@ -13,7 +13,7 @@ pub(super) fn write(story: &Story, paint: Paint) -> String {
     if story.calls.iter().all(|call| call.cancel.is_none()) {
         return paint.text(Ink::Faint, "  no receipts: nothing was cancelled") + "\n";
     }
-    let heading = "receipts: what the wire showed of each cancel (MCP confirms none), and what the work marked";
+    let heading = "receipts: what the wire showed (MCP confirms no cancel), and what the tool itself noted";
     let mut text = paint.text(Ink::Faint, format!("  {}", wrapped(heading, 2, paint.width))) + "\n";
     for call in &story.calls {
         let Some(cancel) = &call.cancel else { continue };
@@ -40,32 +40,31 @@ fn cancelled(Cancel { by, at_ms: Ms(at) }: &Cancel) -> String {
 fn outcome(call: &Call) -> String {
     let Some(receipt) = &call.receipt else { return "no receipt".to_owned() };
     let word = receipt.outcome.replace('_', " ");
-    let mut text = match (receipt.outcome.as_str(), receipt.written_ms) {
-        ("sent", _) => "sent, not confirmed".to_owned(),
-        ("unknown", Some(_)) => "sent, outcome unknown".to_owned(),
-        _ => word,
+    let mut text = match (receipt.outcome.as_str(), receipt.written_ms, receipt.after_ms) {
+        ("sent", ..) => "sent, not confirmed".to_owned(),
+        ("unknown", Some(_), _) => "sent, outcome unknown".to_owned(),
+        ("answered_after", _, Some(Ms(after))) => format!("answered {} after the cancel", lapse(after)),
+        (_, _, Some(Ms(after))) => format!("{word} after {}", lapse(after)),
+        (_, _, None) => word,
     };
-    if let Some(Ms(after)) = receipt.after_ms {
-        text += &format!(" {}", lapse(after));
-    }
     if let Some(answer) = &receipt.answer {
         text += &format!(", with {} {answer}", if answer == "error" { "an" } else { "a" });
     }
     text
 }
 
-/// Writes what the work marked, and what the shim swallowed.
+/// Writes what the tool noted, and what the shim swallowed.
 fn work(call: &Call) -> String {
     let swallowed = swallowed(call);
     match (call.work.end, call.ended_after_cancel()) {
         (Some(WorkEnd::Stopped), Some(after)) => format!("The work stopped after {}", lapse(after)),
         (Some(WorkEnd::Finished), Some(after)) if after < 0.0 => {
-            let answer = if call.work.answering_ms.is_some() { ", and half its answer written" } else { "" };
-            format!("The work was done before{answer}. Swallowed: {swallowed}")
+            let answer = if call.work.answering_ms.is_some() { ", and half of its answer was written" } else { "" };
+            format!("The work was already done when the cancel came{answer}. Swallowed: {swallowed}")
         }
         (Some(WorkEnd::Finished), _) => format!("The work ran to its end. Swallowed: {swallowed}"),
         (Some(WorkEnd::Exited), _) => "The server exited while it ran".to_owned(),
-        (Some(WorkEnd::Stopped), None) | (None, _) => "The work marked no end".to_owned(),
+        (Some(WorkEnd::Stopped), None) | (None, _) => "The tool noted no end".to_owned(),
     }
 }
 

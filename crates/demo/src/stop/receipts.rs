@@ -35,7 +35,13 @@ pub(super) fn write(story: &Story, paint: Paint) -> String {
 fn request(row: &Row) -> String {
     let written: Vec<&str> = row.cancels.iter().map(|cancel| &*cancel.method).collect();
     let written = if written.is_empty() { String::new() } else { format!("{}: ", written.join(", ")) };
-    let known = row.receipt.as_ref().map_or_else(|| "no receipt".to_owned(), outcome);
+    let known = match &row.receipt {
+        None => "no receipt".to_owned(),
+        Some(receipt) if receipt.outcome == "completed_first" && !row.answers.is_empty() => {
+            return format!("{written}answered by the {} with {} before a cancel was sent.", row.place(), answers(row));
+        }
+        Some(receipt) => outcome(receipt),
+    };
     format!("{written}{known}. {}.", answer(row))
 }
 
@@ -43,19 +49,22 @@ fn outcome(receipt: &Receipt) -> String {
     let after = receipt.after_ms.map_or_else(String::new, |Ms(after)| format!(" after {}", lapse(after)));
     match receipt.outcome.as_str() {
         "sent" => "sent, not confirmed".to_owned(),
-        "completed_first" => "completed first, before a cancel was sent".to_owned(),
+        "completed_first" => "completed before a cancel was sent".to_owned(),
         "answered_after" => format!("answered{after}"),
         word => word.replace('_', " ") + &after,
     }
 }
 
 fn answer(row: &Row) -> String {
-    let answers: Vec<String> = row.answers.iter().map(|answer| words(&answer.answer)).collect();
-    match (answers.is_empty(), row.piece) {
-        (false, _) => format!("Answer: {}", answers.join(", then ")),
+    match (row.answers.is_empty(), row.piece) {
+        (false, _) => format!("Answer: {}", answers(row)),
         (true, Piece::Build | Piece::Search) => "No answer: MCP expects none".to_owned(),
         (true, Piece::Prompt | Piece::Make | Piece::Compiler | Piece::Permission) => "No answer".to_owned(),
     }
+}
+
+fn answers(row: &Row) -> String {
+    row.answers.iter().map(|answer| words(&answer.answer)).collect::<Vec<_>>().join(", then ")
 }
 
 /// Picks from an answer what it says about the end of its request.

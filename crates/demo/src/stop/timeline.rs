@@ -142,6 +142,6 @@ fn explain_signs(paint: Paint) -> String {
         (glyphs.told, Ink::Cancel, "told to stop"),
         (glyphs.stopped, Ink::Answer, "stopped"),
     ];
-    let units = "times in milliseconds: began, since the prompt; told and stopped, since Stop";
+    let units = "Times are in milliseconds. Those of \"began\" count from the prompt, the others from Stop.";
     legend(&signs, paint) + &format!("  {}\n", wrapped(units, 2, paint.width))
 }
