@@ -86,8 +86,8 @@ fn a_last_line_without_a_line_break_is_still_sent() {
     rig.server.expect_end();
 }
 
-/// D44, point by point in `relay/lifecycle.rs`. The work takes longer than `--finish`, which counts from its end, and the
-/// ladder together.
+/// D44; the tests of `process/shutdown.rs` go through it point by point. The work takes longer than `--finish` and the
+/// ladder together: `--finish` counts from the end of the work.
 #[test]
 fn after_the_end_of_input_a_server_may_finish_what_is_in_flight_and_save() {
     let folder = tempfile::tempdir().unwrap();
