@@ -41,7 +41,7 @@ impl Refusal {
 
 /// Refuses a second request with an id in flight. Most who meet it share a server without knowing.
 const DUPLICATE_ID: &str =
-    "a request with this id is in flight: do two clients share this server? see docs/gateways.md";
+    "a request with this id is in flight; if clients share this server, start one server for each client";
 
 impl Relay {
     pub(super) fn handle_request(

@@ -28,7 +28,7 @@ fn of_two_clients_whose_calls_have_one_id_both_fail_and_are_told_why() {
             shim.stdout.iter().filter(|line| line.contains(&format!(r#""call":"{call}","#))).collect();
         let [_, refused] = &refused[..] else { panic!("{call} settled once: {shim}") };
         assert!(refused.contains("-32600") && refused.contains("a request with this id is in flight"), "{refused}");
-        assert!(refused.contains("see docs/gateways.md"), "it says where to look: {refused}");
+        assert!(refused.contains("start one server for each client"), "it says what to do: {refused}");
     }
     // The first call's work is done all the same, and the session goes on.
     assert_eq!(shim.marks, ["A started", "A answered"]);
