@@ -112,7 +112,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     unlisted: bool,
 
-    /// The longest message to pass on
+    /// The longest message to pass on, from 256B to 4GiB
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = number::size, allow_hyphen_values = true)]
     max_message: usize,
 
