@@ -4,16 +4,17 @@ mod end;
 mod limits;
 mod path;
 mod protocol;
+mod sockets;
 
 use std::{
     ffi::OsString,
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{DirBuilderExt, OpenOptionsExt},
+        unix::fs::OpenOptionsExt,
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
@@ -23,8 +24,6 @@ use clap::{
     error::{ContextKind, ContextValue},
 };
 use rescind::relay::{self, Link, LinkEnd, LogLevel, OnStuck, RecordError, RecordingFile};
-use rescind_console::shims::Directories;
-use rescind_feed::DIRECTORY_VARIABLE;
 use rescind_proto::{
     link::Clock,
     relay::{RelayConfig, SettingNames},
@@ -35,7 +34,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{duration, failure::Failure, fleet::report, number, screen::clean};
+use crate::{duration, failure::Failure, number};
 use limits::{FinishArg, LimitArg};
 use protocol::Protocol;
 
@@ -185,7 +184,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
         recording: record.map(open_recording).transpose()?,
         log: log.map(|level| Ok((open_log(log_file)?, level.into()))).transpose()?,
         on_stuck: on_stuck.map(Into::into),
-        admin: if unlisted { Vec::new() } else { sockets() },
+        admin: if unlisted { Vec::new() } else { sockets::directories() },
     };
     relay::run(link)
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
@@ -286,33 +285,6 @@ fn make_private(file: &File) -> rustix::io::Result<bool> {
     }
     rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR)?;
     Ok(true)
-}
-
-/// The directories for the socket, the best one first. Warns about one that was chosen and cannot be used: no other one
-/// takes its place, and `rescind ps` would only find nothing.
-fn sockets() -> Vec<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let all = rescind_feed::directories(variable, rustix::process::geteuid().as_raw());
-    if let (Some(_), [chosen]) = (variable(DIRECTORY_VARIABLE), &*all)
-        && let Err((error, hint)) = is_usable(chosen)
-    {
-        let path = clean(&chosen.display().to_string());
-        report(&format!("warning: {path} ({DIRECTORY_VARIABLE}): {error}; this session is not listed\nhint: {hint}"));
-    }
-    all
-}
-
-/// Whether readers would use this directory, which is created if missing.
-fn is_usable(path: &Path) -> Result<(), (String, &'static str)> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err((error.to_string(), "name a directory that can be created, or one of your own with mode 700"))
-        }
-        Ok(()) | Err(_) => {
-            let scan = Directories::at(path.into()).scan();
-            scan.map(drop).map_err(|unusable| (unusable.error.to_string(), unusable.error.hint()))
-        }
-    }
 }
 
 /// Moves stdin and stdout out of this process's standard streams, so that the client sees the end when the link closes

@@ -1,0 +1,40 @@
+//! The directories for the admin socket.
+
+use std::{
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use rescind_console::shims::Directories;
+use rescind_feed::DIRECTORY_VARIABLE;
+
+use crate::{fleet::report, screen::clean};
+
+/// Returns the directories, the best one first. Warns if one was chosen that cannot be used: no other takes its place, and
+/// `rescind ps` would say only that there are no sessions.
+pub(super) fn directories() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let all = rescind_feed::directories(variable, rustix::process::geteuid().as_raw());
+    if let (Some(_), [chosen]) = (variable(DIRECTORY_VARIABLE), &*all)
+        && let Err((error, hint)) = check(chosen)
+    {
+        let path = clean(&chosen.display().to_string());
+        report(&format!("warning: {path} ({DIRECTORY_VARIABLE}): {error}; this session is not listed\nhint: {hint}"));
+    }
+    all
+}
+
+/// Creates the directory if it is missing, and checks that readers would use it.
+fn check(path: &Path) -> Result<(), (String, &'static str)> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err((error.to_string(), "name a directory that can be created, or one of your own with mode 700"))
+        }
+        Ok(()) | Err(_) => {
+            let scan = Directories::at(path.into()).scan();
+            scan.map(drop).map_err(|unusable| (unusable.error.to_string(), unusable.error.hint()))
+        }
+    }
+}
