@@ -3,8 +3,8 @@
 //! What is learnt is enough to answer the one request that is lost with it
 //! (D36): its id, its method, what it is. The same is learnt from a message that
 //! cannot be read (D43). Strings and nesting are followed;
-//! that brackets are of the right kind, UTF-8 and the grammar inside payloads
-//! are not checked.
+//! that brackets are of the right kind, UTF-8, the grammar inside payloads and
+//! what follows the first kibibyte of a member are not checked.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,8 @@ const MAX_ID: usize = 1024;
 /// A method is learnt if its text has at most this many bytes, quotes not counted.
 const MAX_METHOD: usize = 256;
 
-/// The longest way to write the name of an envelope member, and some.
-const MAX_KEY: usize = 64;
+/// Bytes kept of a member: more than the longest id takes with its key, however that is written.
+const MAX_MEMBER: usize = MAX_ID + 128;
 
 /// What could be learnt from a message that was too long to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,23 +38,10 @@ pub struct Overlong {
 pub fn learn(body: &[u8]) -> Overlong {
     let mut scan = OverlongScan::default();
     scan.feed(body);
-    match scan.place {
-        Place::Before | Place::Array => scan.finish(),
-        Place::FirstKey
-        | Place::Key
-        | Place::InKey
-        | Place::Colon
-        | Place::Value
-        | Place::InString
-        | Place::InScalar
-        | Place::InContainer
-        | Place::AfterValue
-        | Place::After
-        | Place::Lost => {
-            scan.break_off();
-            scan.learnt()
-        }
+    if scan.place == Place::Object {
+        scan.read_member(false);
     }
+    scan.learnt()
 }
 
 /// The state between two pieces of the message.
@@ -62,79 +49,33 @@ pub fn learn(body: &[u8]) -> Overlong {
 pub(super) struct OverlongScan {
     len: u64,
     place: Place,
-    /// Inside a value: containers open.
-    depth: u64,
     in_string: bool,
     escaped: bool,
-    /// The key or value being read, as far as it is wanted.
-    text: Vec<u8>,
-    /// Bytes of it wanted; one more is kept, to tell that it was longer.
-    wanted: usize,
-    member: Name,
+    /// Containers open inside the member.
+    depth: u64,
+    /// What there is of the member: its start without white space before it, and of a container only the bracket.
+    member: Vec<u8>,
+    has_members: bool,
     id: Seen,
     method: Seen,
     result: Seen,
     error: Seen,
 }
 
-/// Where in the outermost object the scan is.
+/// The text of a member's value, if the member is there; empty if that is too long, broken off or repeated.
+type Seen = Option<Vec<u8>>;
+
+/// Where the scan is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Place {
     #[default]
     Before,
-    /// After `{`.
-    FirstKey,
-    /// After a comma.
-    Key,
-    InKey,
-    Colon,
-    Value,
-    InString,
-    InScalar,
-    InContainer,
-    AfterValue,
+    Object,
     /// After the last bracket.
     After,
     Array,
     /// Not an object, or not JSON.
     Lost,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Name {
-    Id,
-    Method,
-    Result,
-    Error,
-    #[default]
-    Other,
-}
-
-/// What is known of a member.
-#[derive(Debug, Default, Clone)]
-enum Seen {
-    #[default]
-    Absent,
-    Text(Vec<u8>),
-    /// It is there, but too long, repeated or (the id only) behind a key with escapes.
-    Unclear,
-}
-
-impl Seen {
-    fn is_null_or_absent(&self) -> bool {
-        match self {
-            Self::Absent => true,
-            Self::Text(text) => text == b"null",
-            Self::Unclear => false,
-        }
-    }
-
-    fn text(&self) -> Option<&[u8]> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Absent | Self::Unclear => None,
-        }
-    }
 }
 
 impl OverlongScan {
@@ -144,32 +85,19 @@ impl OverlongScan {
         let mut rest = piece;
         while let Some((&byte, after)) = rest.split_first() {
             rest = match self.place {
-                Place::Lost | Place::Array => return,
-                Place::InString | Place::InKey | Place::InContainer if self.in_string => self.string(rest),
-                Place::InContainer => {
-                    self.container(byte);
+                Place::Array | Place::Lost => return,
+                Place::Object if self.in_string => self.string(rest),
+                Place::Object => {
+                    self.token(byte);
                     after
                 }
-                Place::InScalar if !is_delimiter(byte) => {
-                    self.keep(&[byte]);
-                    after
-                }
-                Place::InScalar => {
-                    self.settle();
-                    rest
-                }
-                Place::Before
-                | Place::FirstKey
-                | Place::Key
-                | Place::InKey
-                | Place::Colon
-                | Place::Value
-                | Place::InString
-                | Place::AfterValue
-                | Place::After => {
-                    if !is_space(byte) {
-                        self.token(byte);
-                    }
+                Place::Before | Place::After => {
+                    self.place = match byte {
+                        _ if is_space(byte) => self.place,
+                        b'{' if self.place == Place::Before => Place::Object,
+                        b'[' if self.place == Place::Before => Place::Array,
+                        _ => Place::Lost,
+                    };
                     after
                 }
             };
@@ -178,76 +106,26 @@ impl OverlongScan {
 
     /// The message has ended.
     pub(super) fn finish(self) -> Overlong {
-        if self.place != Place::After {
-            let kind = if self.place == Place::Array { MessageKind::Batch } else { MessageKind::Unknown };
-            return Overlong { id: None, method: None, kind, len: self.len };
+        match self.place {
+            Place::After | Place::Array => self.learnt(),
+            Place::Before | Place::Object | Place::Lost => Self { len: self.len, ..Self::default() }.learnt(),
         }
-        self.learnt()
     }
 
     /// What the members say that could be told apart before it broke off.
     fn learnt(self) -> Overlong {
-        let has_outcome = !matches!(self.result, Seen::Absent) || !self.error.is_null_or_absent();
-        let has_method = match &self.method {
-            Seen::Absent => false,
-            Seen::Text(text) => text != b"null" || !has_outcome,
-            Seen::Unclear => true,
-        };
+        let is_null = |seen: &Seen| seen.as_deref() == Some(b"null");
+        let has_outcome = self.result.is_some() || (self.error.is_some() && !is_null(&self.error));
+        let has_method = self.method.is_some() && !(has_outcome && is_null(&self.method));
         let kind = match (has_method, &self.id) {
-            (true, Seen::Absent) => MessageKind::Notification,
-            (true, Seen::Text(_) | Seen::Unclear) => MessageKind::Request,
+            (true, None) => MessageKind::Notification,
+            (true, Some(_)) => MessageKind::Request,
             (false, _) if has_outcome => MessageKind::Response,
+            (false, _) if self.place == Place::Array => MessageKind::Batch,
             (false, _) => MessageKind::Unknown,
         };
-        let method = self.method.text().and_then(json::text).map(Cow::into_owned);
-        Overlong { id: self.id.text().and_then(RequestId::from_json), method, kind, len: self.len }
-    }
-
-    /// The place at which reading broke off: the member that it lies in is there, if not whole.
-    fn break_off(&mut self) {
-        let is_in_value = matches!(self.place, Place::Value | Place::InString | Place::InScalar | Place::InContainer);
-        let member = if is_in_value { self.member } else { Name::Other };
-        if let Some(seen @ Seen::Absent) = self.seen(member) {
-            *seen = Seen::Unclear;
-        }
-    }
-
-    /// A byte between the values of the outermost object.
-    fn token(&mut self, byte: u8) {
-        self.place = match (self.place, byte) {
-            (Place::Before, b'{') => Place::FirstKey,
-            (Place::Before, b'[') => Place::Array,
-            (Place::FirstKey | Place::Key, b'"') => {
-                self.start(MAX_KEY, byte);
-                self.in_string = true;
-                Place::InKey
-            }
-            (Place::FirstKey | Place::AfterValue, b'}') => Place::After,
-            (Place::Colon, b':') => Place::Value,
-            (Place::Value, _) => {
-                self.start(self.member.wanted(), byte);
-                match byte {
-                    b'"' => {
-                        self.in_string = true;
-                        Place::InString
-                    }
-                    b'{' | b'[' => {
-                        self.depth = 1;
-                        Place::InContainer
-                    }
-                    _ if is_delimiter(byte) => {
-                        self.break_off();
-                        Place::Lost
-                    }
-                    _ => Place::InScalar,
-                }
-            }
-            (Place::AfterValue, b',') => Place::Key,
-            _ => {
-                self.break_off();
-                Place::Lost
-            }
-        };
+        let method = self.method.as_deref().and_then(json::text).map(Cow::into_owned);
+        Overlong { id: self.id.as_deref().and_then(RequestId::from_json), method, kind, len: self.len }
     }
 
     /// Bytes inside a string; gives what follows the part it has dealt with.
@@ -256,111 +134,99 @@ impl OverlongScan {
             self.keep(&rest[..1]);
             return &rest[1..];
         }
-        let Some(end) = memchr::memchr2(b'"', b'\\', rest) else {
-            self.keep(rest);
-            return &[];
-        };
-        let (text, after) = rest.split_at(end + 1);
+        let end = memchr::memchr2(b'"', b'\\', rest).map_or(rest.len(), |end| end + 1);
+        let (text, after) = rest.split_at(end);
         self.keep(text);
-        if text.ends_with(b"\\") {
-            self.escaped = true;
-        } else {
-            self.in_string = false;
-            if self.place == Place::InKey {
-                self.name();
-            } else if self.place == Place::InString {
-                self.settle();
-            }
-        }
+        self.escaped = text.ends_with(b"\\");
+        self.in_string = !text.ends_with(b"\"");
         after
     }
 
-    fn container(&mut self, byte: u8) {
-        self.keep(&[byte]);
+    /// A byte of the object outside its strings.
+    fn token(&mut self, byte: u8) {
+        match byte {
+            b',' | b'}' if self.depth == 0 => return self.end_member(byte),
+            b'}' | b']' if self.depth > 0 => self.depth -= 1,
+            _ if is_space(byte) && self.member.last().is_none_or(|last| is_space(*last)) => {}
+            _ => self.keep(&[byte]),
+        }
         match byte {
             b'"' => self.in_string = true,
             b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
-                self.depth -= 1;
-                if self.depth == 0 {
-                    self.settle();
-                }
-            }
             _ => {}
         }
     }
 
-    fn start(&mut self, wanted: usize, first: u8) {
-        self.text.clear();
-        self.wanted = wanted;
-        self.keep(&[first]);
-    }
-
     fn keep(&mut self, bytes: &[u8]) {
-        let room = (self.wanted + 1).saturating_sub(self.text.len());
-        self.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    /// The key has ended.
-    fn name(&mut self) {
-        self.place = Place::Colon;
-        self.member = Name::Other;
-        if self.text.len() > self.wanted {
-            return;
-        }
-        let escaped = self.text.contains(&b'\\');
-        let Some(key) = json::unescape(&self.text) else { return };
-        let member = Name::of(&key);
-        if !escaped {
-            self.member = member;
-        } else if member == Name::Id {
-            self.id = Seen::Unclear;
+        if self.depth == 0 {
+            let room = MAX_MEMBER - self.member.len();
+            self.member.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
-    /// The value has ended.
-    fn settle(&mut self) {
-        self.place = Place::AfterValue;
-        let whole = self.text.len() <= self.wanted;
-        let text = core::mem::take(&mut self.text);
-        if let Some(seen) = self.seen(self.member) {
-            *seen = match seen {
-                Seen::Absent if whole => Seen::Text(text),
-                Seen::Absent | Seen::Text(_) | Seen::Unclear => Seen::Unclear,
-            };
-        }
+    fn end_member(&mut self, byte: u8) {
+        let is_empty_object = byte == b'}' && self.member.is_empty() && !self.has_members;
+        let is_sound = is_empty_object || self.read_member(true);
+        self.has_members = true;
+        self.place = match byte {
+            _ if !is_sound => Place::Lost,
+            b'}' => Place::After,
+            _ => Place::Object,
+        };
     }
 
-    fn seen(&mut self, member: Name) -> Option<&mut Seen> {
-        match member {
-            Name::Id => Some(&mut self.id),
-            Name::Method => Some(&mut self.method),
-            Name::Result => Some(&mut self.result),
-            Name::Error => Some(&mut self.error),
-            Name::Other => None,
+    /// Notes the member; false if it is not one. Its text may break off: with the message, or because no more was kept.
+    fn read_member(&mut self, has_ended: bool) -> bool {
+        let text = core::mem::take(&mut self.member);
+        let is_cut = text.len() == MAX_MEMBER;
+        // What breaks off may have gone on as it should.
+        let is_whole = has_ended && !is_cut;
+        let Some((key, rest)) = split_string(&text) else { return !is_whole && text.starts_with(b"\"") };
+        let (name, is_escaped) = (json::unescape(key).unwrap_or_default(), key.contains(&b'\\'));
+        if is_escaped && *name == *b"id" {
+            self.id = Some(Vec::new());
         }
+        let Some(value) = rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start) else {
+            return !is_whole && rest.trim_ascii().is_empty();
+        };
+        // The value and what stands behind it; `None` if the value breaks off.
+        let split = match value.first() {
+            Some(b'"') => split_string(value),
+            Some(b'{' | b'[') => (self.depth == 0 || value.len() > 1).then(|| value.split_at(1)),
+            _ => {
+                let end = value.iter().position(|byte| is_delimiter(*byte)).unwrap_or(value.len());
+                (is_whole || end < value.len()).then(|| value.split_at(end))
+            }
+        };
+        let is_sound = split.is_none_or(|(value, garbage)| !value.is_empty() && garbage.trim_ascii().is_empty());
+        let is_missing = split.map_or(!is_cut, |(value, _)| value.is_empty());
+        let (value, _) = split.unwrap_or_default();
+        let (seen, wanted) = match &*name {
+            _ if is_escaped => return is_sound,
+            b"id" => (&mut self.id, MAX_ID),
+            b"method" => (&mut self.method, MAX_METHOD + 2),
+            b"result" => (&mut self.result, b"null".len()),
+            b"error" => (&mut self.error, b"null".len()),
+            _ => return is_sound,
+        };
+        // One that never came does not make an earlier one unclear.
+        if seen.is_none() || !is_missing {
+            let is_clear = seen.is_none() && value.len() <= wanted;
+            *seen = Some(if is_clear { value.to_vec() } else { Vec::new() });
+        }
+        is_sound
     }
 }
 
-impl Name {
-    fn of(key: &[u8]) -> Self {
-        match key {
-            b"id" => Self::Id,
-            b"method" => Self::Method,
-            b"result" => Self::Result,
-            b"error" => Self::Error,
-            _ => Self::Other,
-        }
-    }
-
-    /// How much of the value is of interest.
-    fn wanted(self) -> usize {
-        match self {
-            Self::Id => MAX_ID,
-            Self::Method => MAX_METHOD + 2,
-            Self::Result | Self::Error => b"null".len(),
-            Self::Other => 0,
-        }
+/// The string that `text` starts with, and what follows it.
+fn split_string(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut end = text.starts_with(b"\"").then_some(1)?;
+    loop {
+        end += match text.get(end)? {
+            b'"' => return Some(text.split_at(end + 1)),
+            b'\\' => 2,
+            _ => 1,
+        };
     }
 }
 
