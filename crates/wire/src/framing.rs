@@ -14,6 +14,7 @@ use core::{mem, ops::Range};
 pub use headers::{Fault, MAX_BLOCK, MAX_LENGTH, write_header};
 pub use overlong::{Overlong, learn};
 
+use buffer::Buffer;
 use headers::Headers;
 use line::Line;
 
@@ -136,14 +137,15 @@ pub enum Leftover {
 /// grows by doubling and is given back after a large message.
 #[derive(Debug, Clone)]
 pub struct Decoder {
+    /// The start of a message that has not ended. While the framing is not known: the bytes that may yet become
+    /// `content-`, white space before them dropped.
+    buffer: Buffer,
     codec: Codec,
-    max_message: usize,
 }
 
 #[derive(Debug, Clone)]
 enum Codec {
-    /// The bytes that may yet become `content-`, white space before them dropped.
-    Unknown(Vec<u8>),
+    Unknown,
     Line(Line),
     Headers(Headers),
 }
@@ -158,18 +160,14 @@ impl Decoder {
     /// `max_message` counts the bytes of a message without its framing, but with the `\r` of a `\r\n`.
     #[must_use]
     pub fn new(framing: Option<Framing>, max_message: usize) -> Self {
-        let codec = match framing {
-            None => Codec::Unknown(Vec::new()),
-            Some(framing) => Codec::of(framing, max_message),
-        };
-        Self { codec, max_message }
+        Self { buffer: Buffer::new(max_message), codec: framing.map_or(Codec::Unknown, Codec::of) }
     }
 
     /// The framing, once known.
     #[must_use]
-    pub fn framing(&self) -> Option<Framing> {
+    pub const fn framing(&self) -> Option<Framing> {
         match &self.codec {
-            Codec::Unknown(_) => None,
+            Codec::Unknown => None,
             Codec::Line(_) => Some(Framing::Line),
             Codec::Headers(_) => Some(Framing::Headers),
         }
@@ -178,31 +176,24 @@ impl Decoder {
     /// Bytes held for a message that has not ended.
     #[must_use]
     pub fn buffered(&self) -> usize {
-        match &self.codec {
-            Codec::Unknown(held) => held.len(),
-            Codec::Line(line) => line.buffered(),
-            Codec::Headers(headers) => headers.buffered(),
-        }
+        self.buffer.held().len()
     }
 
     /// Bytes of memory held, capacities included.
     #[must_use]
     pub fn held(&self) -> usize {
-        match &self.codec {
-            Codec::Unknown(held) => held.capacity(),
-            Codec::Line(line) => line.held(),
-            Codec::Headers(headers) => headers.held(),
-        }
+        self.buffer.capacity()
     }
 
     /// Whether the next byte begins a message.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
-        match &self.codec {
-            Codec::Unknown(held) => held.is_empty(),
-            Codec::Line(line) => line.is_between_messages(),
-            Codec::Headers(headers) => headers.is_between_messages(),
-        }
+        let is_at_start = match &self.codec {
+            Codec::Unknown => true,
+            Codec::Line(line) => line.overlong.is_none(),
+            Codec::Headers(headers) => matches!(headers, Headers::Block(_)),
+        };
+        is_at_start && self.buffered() == 0
     }
 
     /// The next chunk of `input`, which loses the bytes that were used; `None` when all of it is.
@@ -210,71 +201,61 @@ impl Decoder {
     /// Call until `None`. Dropping a chunk loses nothing else.
     pub fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
         self.detect(input);
+        self.buffer.recycle();
         match &mut self.codec {
-            Codec::Unknown(_) => None,
-            Codec::Line(line) => line.decode(input),
-            Codec::Headers(headers) => headers.decode(input),
+            Codec::Unknown => None,
+            Codec::Line(line) => line.decode(&mut self.buffer, input),
+            Codec::Headers(headers) => headers.decode(&mut self.buffer, input),
         }
     }
 
     /// Gives back the memory that is kept for more, if no message has begun.
     pub fn shrink(&mut self) {
-        match &mut self.codec {
-            Codec::Unknown(_) => {}
-            Codec::Line(line) => line.shrink(),
-            Codec::Headers(headers) => headers.shrink(),
-        }
+        self.buffer.shrink();
     }
 
     /// What the end of input leaves unfinished; the decoder is then as new, its framing kept.
     pub fn finish(&mut self) -> Option<Leftover> {
+        self.buffer.recycle();
+        let held = self.buffer.take();
         match &mut self.codec {
-            Codec::Unknown(held) => Some(mem::take(held)).filter(|held| !held.is_empty()).map(Leftover::Line),
-            Codec::Line(line) => line.finish(),
-            Codec::Headers(headers) => headers.finish(),
+            Codec::Unknown => (!held.is_empty()).then_some(Leftover::Line(held)),
+            Codec::Line(line) => line.finish(held),
+            Codec::Headers(headers) => headers.finish(held),
         }
     }
 
     /// Takes as much of `input` as tells the framing; `None` if it was known already, or is not yet.
     #[inline]
     pub fn detect(&mut self, input: &mut &[u8]) -> Option<Framing> {
-        if let Codec::Unknown(_) = &self.codec { self.detect_first(input) } else { None }
+        if let Codec::Unknown = &self.codec { self.detect_first(input) } else { None }
     }
 
     #[cold]
     fn detect_first(&mut self, input: &mut &[u8]) -> Option<Framing> {
-        let Codec::Unknown(held) = &mut self.codec else { return None };
-        if held.is_empty() {
+        if self.buffered() == 0 {
             *input = input.trim_ascii_start();
         }
-        let wanted = &FIRST_HEADER[held.len()..];
+        let wanted = &FIRST_HEADER[self.buffered()..];
         let seen = wanted.iter().zip(*input).take_while(|(wanted, byte)| byte.eq_ignore_ascii_case(wanted)).count();
         let framing = if seen == wanted.len() {
             Framing::Headers
         } else if seen == input.len() {
-            held.extend_from_slice(input);
-            *input = &[];
+            self.buffer.append(mem::take(input));
             return None;
         } else {
             Framing::Line
         };
-        let mut codec = Codec::of(framing, self.max_message);
-        let mut held: &[u8] = held;
-        match &mut codec {
-            Codec::Line(line) => drop(line.decode(&mut held)),
-            Codec::Headers(headers) => drop(headers.decode(&mut held)),
-            Codec::Unknown(_) => {}
-        }
-        self.codec = codec;
+        self.codec = Codec::of(framing);
         Some(framing)
     }
 }
 
 impl Codec {
-    fn of(framing: Framing, max_message: usize) -> Self {
+    fn of(framing: Framing) -> Self {
         match framing {
-            Framing::Line => Self::Line(Line::new(max_message)),
-            Framing::Headers => Self::Headers(Headers::new(max_message)),
+            Framing::Line => Self::Line(Line::default()),
+            Framing::Headers => Self::Headers(Headers::START),
         }
     }
 }

@@ -6,13 +6,19 @@ use core::mem;
 const KEPT_CAPACITY: usize = 64 * 1024;
 
 /// Gathered bytes, of which the first ones may already be given away.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     given: usize,
+    /// The longest message that is gathered.
+    pub(super) max_message: usize,
 }
 
 impl Buffer {
+    pub(super) const fn new(max_message: usize) -> Self {
+        Self { bytes: Vec::new(), given: 0, max_message }
+    }
+
     /// Forgets what was given away: the caller of the codec is done with it.
     #[inline]
     pub(super) fn recycle(&mut self) {
@@ -72,7 +78,7 @@ impl Buffer {
     /// Gives back the memory that is kept for more, if nothing is gathered.
     pub(super) fn shrink(&mut self) {
         if self.held().is_empty() {
-            *self = Self::default();
+            *self = Self::new(self.max_message);
         }
     }
 }

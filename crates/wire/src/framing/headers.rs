@@ -50,16 +50,9 @@ pub fn write_header(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(b"\r\n\r\n");
 }
 
+/// Where in a block or its body the stream is; what there is of them is in the buffer.
 #[derive(Debug, Clone)]
-pub(super) struct Headers {
-    max_message: usize,
-    /// What there is of the current block and its body.
-    buffer: Buffer,
-    state: State,
-}
-
-#[derive(Debug, Clone)]
-enum State {
+pub(super) enum Headers {
     Block(Block),
     /// In a body, which lies at these bytes of the buffer once they are there.
     Body(Range<usize>),
@@ -73,64 +66,40 @@ enum State {
 }
 
 impl Headers {
-    pub(super) fn new(max_message: usize) -> Self {
-        Self { max_message, buffer: Buffer::default(), state: State::START }
-    }
+    pub(super) const START: Self = Self::Block(Block { read: 0, length: None });
 
-    pub(super) fn buffered(&self) -> usize {
-        self.buffer.held().len()
-    }
-
-    pub(super) fn held(&self) -> usize {
-        self.buffer.capacity()
-    }
-
-    pub(super) fn shrink(&mut self) {
-        self.buffer.shrink();
-    }
-
-    pub(super) fn is_between_messages(&self) -> bool {
-        matches!(self.state, State::Block(_)) && self.buffered() == 0
-    }
-
-    pub(super) fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
-        self.buffer.recycle();
+    pub(super) fn decode<'d, 'i: 'd>(&mut self, buffer: &'d mut Buffer, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
         loop {
-            match &mut self.state {
-                State::Block(_) if self.buffer.held().is_empty() => {
-                    if let Some(chunk) = self.block_in_input(input)? {
-                        return Some(chunk);
+            match self {
+                Self::Block(block) => {
+                    if buffer.held().is_empty()
+                        && let Some(framed) = whole_message(input, buffer.max_message)
+                    {
+                        return Some(Chunk::Frame(framed));
+                    }
+                    match block.read_on(buffer.held()) {
+                        Step::More => buffer.append(take_line(input, MAX_BLOCK - buffer.held().len())?),
+                        Step::Blank => {
+                            buffer.clear();
+                            *self = Self::START;
+                        }
+                        Step::End { length, block } => *self = Self::body(length, block, buffer),
+                        Step::Broken { fault, end } => {
+                            *self = if fault == Fault::TooLong { Self::Skip } else { Self::START };
+                            return Some(Chunk::Broken(Broken { fault, raw: buffer.give(end) }));
+                        }
                     }
                 }
-                State::Block(block) => match block.read_on(self.buffer.held()) {
-                    Step::More => {
-                        let room = MAX_BLOCK - self.buffer.held().len();
-                        let part = take_line(input, room)?;
-                        self.buffer.append(part);
-                    }
-                    Step::Blank => {
-                        self.buffer.clear();
-                        self.state = State::START;
-                    }
-                    Step::End { length, block } => {
-                        self.state = State::body(length, block, self.max_message, &mut self.buffer)
-                    }
-                    Step::Broken { fault, end } => {
-                        self.state = State::after(fault);
-                        return Some(Chunk::Broken(Broken { fault, raw: self.buffer.give(end) }));
-                    }
-                },
-                State::Body(body) => {
+                Self::Body(body) => {
                     let body = body.clone();
-                    let missing = body.end - self.buffer.held().len();
-                    self.buffer.append(take(input, missing));
-                    if self.buffer.held().len() < body.end {
+                    buffer.append(take(input, body.end - buffer.held().len()));
+                    if buffer.held().len() < body.end {
                         return None;
                     }
-                    self.state = State::START;
-                    return Some(Chunk::Frame(Framed { bytes: Bytes::Buffer(self.buffer.give_all()), body }));
+                    *self = Self::START;
+                    return Some(Chunk::Frame(Framed { bytes: Bytes::Buffer(buffer.give_all()), body }));
                 }
-                State::Overlong { left, scan } => {
+                Self::Overlong { left, scan } => {
                     let part = take(input, usize::try_from(*left).unwrap_or(usize::MAX));
                     scan.feed(part);
                     *left -= part.len() as u64;
@@ -138,83 +107,30 @@ impl Headers {
                         return None;
                     }
                     let overlong = core::mem::take(&mut **scan).finish();
-                    self.state = State::START;
+                    *self = Self::START;
                     return Some(Chunk::Overlong(overlong));
                 }
-                State::Skip => self.skip(input)?,
-            }
-        }
-    }
-
-    pub(super) fn finish(&mut self) -> Option<Leftover> {
-        self.buffer.recycle();
-        let held = self.buffer.take();
-        match core::mem::replace(&mut self.state, State::START) {
-            State::Overlong { scan, .. } => Some(Leftover::Overlong(scan.finish())),
-            State::Block(_) | State::Body(_) => (!held.trim_ascii().is_empty()).then_some(Leftover::Half(held)),
-            State::Skip => None,
-        }
-    }
-
-    /// Reads a block that starts with the input: without a copy, if all of it and its body are there.
-    ///
-    /// `None` when the input is used up, `Some(None)` when there is more to do.
-    fn block_in_input<'d, 'i: 'd>(&mut self, input: &mut &'i [u8]) -> Option<Option<Chunk<'d>>> {
-        let mut block = Block::default();
-        let found = block.read_on(&input[..input.len().min(MAX_BLOCK)]);
-        match found {
-            Step::More => {
-                self.buffer.append(take(input, usize::MAX));
-                self.state = State::Block(block);
-                return None;
-            }
-            Step::Blank => {
-                take(input, block.read);
-            }
-            Step::End { length, block } => {
-                let whole = usize::try_from(length).ok().and_then(|length| block.checked_add(length));
-                if let Some(whole) = whole
-                    && length <= self.max_message as u64
-                    && whole <= input.len()
-                {
-                    let bytes = Bytes::Input(take(input, whole));
-                    return Some(Some(Chunk::Frame(Framed { bytes, body: block..whole })));
+                Self::Skip => {
+                    if skip_line(buffer, input)? {
+                        *self = Self::START;
+                    }
                 }
-                self.buffer.append(take(input, block));
-                self.state = State::body(length, block, self.max_message, &mut self.buffer);
-            }
-            Step::Broken { fault, end } => {
-                self.state = State::after(fault);
-                return Some(Some(Chunk::Broken(Broken { fault, raw: take(input, end) })));
             }
         }
-        Some(None)
     }
 
-    /// Drops the rest of a line, unless it ends with a length.
-    fn skip(&mut self, input: &mut &[u8]) -> Option<()> {
-        let part = take_line(input, usize::MAX)?;
-        // The end of the line so far is all that counts.
-        let mut tail = self.buffer.take();
-        tail.extend_from_slice(&part[part.len().saturating_sub(GLUED)..]);
-        let surplus = tail.len().saturating_sub(GLUED);
-        if part.ends_with(b"\n") {
-            self.buffer.append(&tail[tail.len() - glued_length(&tail[surplus..])..]);
-            self.state = State::START;
-        } else {
-            self.buffer.append(&tail[surplus..]);
+    pub(super) fn finish(&mut self, held: Vec<u8>) -> Option<Leftover> {
+        match core::mem::replace(self, Self::START) {
+            Self::Overlong { scan, .. } => Some(Leftover::Overlong(scan.finish())),
+            Self::Block(_) | Self::Body(_) => (!held.trim_ascii().is_empty()).then_some(Leftover::Half(held)),
+            Self::Skip => None,
         }
-        Some(())
     }
-}
-
-impl State {
-    const START: Self = Self::Block(Block { read: 0, length: None });
 
     /// What follows a block of `block` bytes, which are all that the buffer holds.
-    fn body(length: u64, block: usize, max_message: usize, buffer: &mut Buffer) -> Self {
+    fn body(length: u64, block: usize, buffer: &mut Buffer) -> Self {
         match usize::try_from(length) {
-            Ok(length) if length <= max_message => {
+            Ok(length) if length <= buffer.max_message => {
                 buffer.reserve(length.min(BELIEVED_LENGTH));
                 Self::Body(block..block.saturating_add(length))
             }
@@ -224,18 +140,34 @@ impl State {
             }
         }
     }
+}
 
-    fn after(fault: Fault) -> Self {
-        match fault {
-            Fault::TooLong => Self::Skip,
-            Fault::NoHeader | Fault::NoLength | Fault::BadLength | Fault::TwoLengths => Self::START,
-        }
-    }
+/// The message with which the input starts, if all of it is there.
+fn whole_message<'i>(input: &mut &'i [u8], max_message: usize) -> Option<Framed<'i>> {
+    let step = Block::default().read_on(&input[..input.len().min(MAX_BLOCK)]);
+    let Step::End { length, block } = step else { return None };
+    let length = usize::try_from(length).ok().filter(|length| *length <= max_message)?;
+    let whole = block.checked_add(length).filter(|whole| *whole <= input.len())?;
+    Some(Framed { bytes: Bytes::Input(take(input, whole)), body: block..whole })
+}
+
+/// Drops a line but for its last bytes, and all of it once it has ended, unless it ends with a length. Returns whether it
+/// has ended; `None` if the input is used up.
+fn skip_line(buffer: &mut Buffer, input: &mut &[u8]) -> Option<bool> {
+    let part = take_line(input, usize::MAX)?;
+    // The end of the line so far is all that counts.
+    let mut tail = buffer.take();
+    tail.extend_from_slice(&part[part.len().saturating_sub(GLUED)..]);
+    tail.drain(..tail.len().saturating_sub(GLUED));
+    let has_ended = part.ends_with(b"\n");
+    let kept = if has_ended { glued_length(&tail) } else { tail.len() };
+    buffer.append(&tail[tail.len() - kept..]);
+    Some(has_ended)
 }
 
 /// What the lines of a block have said so far.
 #[derive(Debug, Default, Clone, Copy)]
-struct Block {
+pub(super) struct Block {
     /// Bytes read, in whole lines.
     read: usize,
     length: Option<u64>,
@@ -310,13 +242,8 @@ fn glued_length(line: &[u8]) -> usize {
 }
 
 fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |value, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        value.checked_mul(10)?.checked_add(digit)
-    })
+    let text = core::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok()
 }
 
 /// The token characters of HTTP.

@@ -7,49 +7,26 @@ use core::{mem, ops::Range};
 
 use super::{Bytes, Chunk, Framed, Leftover, Overlong, buffer::Buffer, overlong::OverlongScan};
 
-#[derive(Debug, Clone)]
+/// A line that has not ended.
+#[derive(Debug, Default, Clone)]
 pub(super) struct Line {
-    max_message: usize,
-    /// The start of a line that has not ended.
-    buffer: Buffer,
     /// In place of the buffer, once the line is too long.
-    overlong: Option<Box<OverlongScan>>,
+    pub(super) overlong: Option<Box<OverlongScan>>,
 }
 
 impl Line {
-    pub(super) fn new(max_message: usize) -> Self {
-        Self { max_message, buffer: Buffer::default(), overlong: None }
-    }
-
-    pub(super) fn buffered(&self) -> usize {
-        self.buffer.held().len()
-    }
-
-    pub(super) fn held(&self) -> usize {
-        self.buffer.capacity()
-    }
-
-    pub(super) fn shrink(&mut self) {
-        self.buffer.shrink();
-    }
-
-    pub(super) fn is_between_messages(&self) -> bool {
-        self.overlong.is_none() && self.buffered() == 0
-    }
-
     #[inline(always)]
-    pub(super) fn decode<'d, 'i: 'd>(&'d mut self, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
-        self.buffer.recycle();
+    pub(super) fn decode<'d, 'i: 'd>(&mut self, buffer: &'d mut Buffer, input: &mut &'i [u8]) -> Option<Chunk<'d>> {
         loop {
             let Some(end) = memchr::memchr(b'\n', input) else {
-                self.keep(mem::take(input));
+                self.keep(buffer, mem::take(input));
                 return None;
             };
             let (line, rest) = input.split_at(end + 1);
             *input = rest;
-            let buffered = self.buffered();
-            if self.overlong.is_some() || buffered + end > self.max_message {
-                return Some(Chunk::Overlong(self.end_overlong(&line[..end])));
+            let buffered = buffer.held().len();
+            if self.overlong.is_some() || buffered + end > buffer.max_message {
+                return Some(Chunk::Overlong(self.end_overlong(buffer, &line[..end])));
             }
             if buffered == 0 {
                 if let Some(body) = body_of(line) {
@@ -57,38 +34,34 @@ impl Line {
                 }
                 continue;
             }
-            self.buffer.append(line);
-            if let Some(body) = body_of(self.buffer.held()) {
-                return Some(Chunk::Frame(Framed { bytes: Bytes::Buffer(self.buffer.give_all()), body }));
+            buffer.append(line);
+            if let Some(body) = body_of(buffer.held()) {
+                return Some(Chunk::Frame(Framed { bytes: Bytes::Buffer(buffer.give_all()), body }));
             }
-            self.buffer.clear();
+            buffer.clear();
         }
     }
 
-    pub(super) fn finish(&mut self) -> Option<Leftover> {
-        self.buffer.recycle();
-        if self.overlong.is_some() {
-            return Some(Leftover::Overlong(self.end_overlong(&[])));
+    pub(super) fn finish(&mut self, line: Vec<u8>) -> Option<Leftover> {
+        match self.overlong.take() {
+            Some(scan) => Some(Leftover::Overlong(scan.finish())),
+            None => body_of(&line).is_some().then_some(Leftover::Line(line)),
         }
-        let line = self.buffer.take();
-        body_of(&line).is_some().then_some(Leftover::Line(line))
     }
 
-    fn keep(&mut self, part: &[u8]) {
-        if self.overlong.is_none() && self.buffered() + part.len() > self.max_message {
-            let mut scan = Box::<OverlongScan>::default();
-            scan.feed(&self.buffer.take());
-            self.overlong = Some(scan);
+    fn keep(&mut self, buffer: &mut Buffer, part: &[u8]) {
+        if self.overlong.is_none() && buffer.held().len() + part.len() > buffer.max_message {
+            self.overlong.get_or_insert_default().feed(&buffer.take());
         }
         match &mut self.overlong {
             Some(scan) => scan.feed(part),
-            None => self.buffer.append(part),
+            None => buffer.append(part),
         }
     }
 
-    fn end_overlong(&mut self, rest: &[u8]) -> Overlong {
+    fn end_overlong(&mut self, buffer: &mut Buffer, rest: &[u8]) -> Overlong {
         let mut scan = self.overlong.take().unwrap_or_default();
-        scan.feed(&self.buffer.take());
+        scan.feed(&buffer.take());
         scan.feed(rest);
         scan.finish()
     }
