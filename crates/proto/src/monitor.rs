@@ -41,7 +41,7 @@ use crate::{
     frame::{self, Batch, Frame, Malformed, Mend},
     framing::{Chunk, Decoder, Framing, Leftover},
     hash::Seed,
-    link::{Implementation, Rejected, RequestKey},
+    link::{Implementation, Rejected, RequestKey, Verdict},
     method::Methods,
     receipt::Outcome,
     side::{Side, Sides},
@@ -133,7 +133,11 @@ impl Monitor {
             self.adopt_framing(framing);
         }
         while let Some(chunk) = decoder.decode(&mut bytes) {
-            self.handle_chunk(now, from, chunk);
+            match chunk {
+                Chunk::Frame(framed) => self.read(now, from, framed.body()),
+                Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
+                Chunk::Broken(_) => self.note_unread(from, Rejected::Broken),
+            }
         }
         self.decoders[from] = Some(decoder);
         self.check();
@@ -174,14 +178,6 @@ impl Monitor {
     /// Takes the next event.
     pub fn poll_event(&mut self) -> Option<MonitorEvent> {
         self.events.pop_front()
-    }
-
-    fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
-        match chunk {
-            Chunk::Frame(framed) => self.read(now, from, framed.body()),
-            Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
-            Chunk::Broken(_) => self.note_unread(from, Rejected::Broken),
-        }
     }
 
     fn read(&mut self, now: Instant, from: Side, body: &[u8]) {
@@ -241,7 +237,7 @@ impl Monitor {
     fn catch_up(&mut self, now: Instant) {
         for side in Side::BOTH {
             while let Some(held) = self.early_cancels[side].expire(now) {
-                self.emit_expired(side, held);
+                self.note_early_cancel(side, None, &held, Verdict::Unknown);
             }
             self.requests[side].prune(now);
         }
@@ -251,7 +247,7 @@ impl Monitor {
     fn give_up(&mut self, now: Instant, from: Side, how: ObservedEnd) {
         for key in self.requests[from].live_by_age() {
             let request = RequestKey { from, key };
-            let Some(observed) = self.requests[from].get_mut(key) else { continue };
+            let Some(observed) = self.requests[from].table.get_mut(key) else { continue };
             let confirms = !observed.dialect.is_silent();
             if let Some(cancel) = observed.cancel.as_deref_mut()
                 && cancel.outcome.is_cut_short(confirms)
@@ -270,11 +266,16 @@ impl Monitor {
     }
 
     fn observed(&self, request: RequestKey) -> Option<&Observed> {
-        self.requests[request.from].get(request.key)
+        self.requests[request.from].table.get(request.key)
     }
 
     fn observed_mut(&mut self, request: RequestKey) -> Option<&mut Observed> {
-        self.requests[request.from].get_mut(request.key)
+        self.requests[request.from].table.get_mut(request.key)
+    }
+
+    /// The turn of a session in flight.
+    fn open_turn(&self, session: Option<&[u8]>) -> Option<RequestKey> {
+        Some(RequestKey { from: Side::Client, key: self.requests.client.open_turn(session?)? })
     }
 
     fn note_unread(&mut self, from: Side, why: Rejected) {

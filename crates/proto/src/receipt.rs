@@ -17,6 +17,25 @@ pub struct Receipt {
     pub outcome: Outcome,
 }
 
+impl Receipt {
+    /// Learns from the answer, which says "cancelled" or does not, and returns whether that is new.
+    pub(crate) fn learn(&mut self, now: Instant, answer: Answer, says_cancelled: bool) -> bool {
+        let after = now.since(self.asked);
+        self.outcome = match self.outcome {
+            Outcome::Asked => Outcome::CompletedFirst,
+            Outcome::Sent if says_cancelled => Outcome::Confirmed { after },
+            Outcome::Sent => Outcome::AnsweredAfter { after, answer },
+            Outcome::NeverSent
+            | Outcome::NotSendable
+            | Outcome::Confirmed { .. }
+            | Outcome::CompletedFirst
+            | Outcome::AnsweredAfter { .. }
+            | Outcome::Unknown => return false,
+        };
+        true
+    }
+}
+
 /// What is known of a cancel that we sent or meant to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {

@@ -7,7 +7,7 @@ use crate::{
     id::RequestId,
     link::{LateKind, RequestKey},
     method::Method,
-    receipt::{Answer, Outcome, Receipt},
+    receipt::{Outcome, Receipt},
     time::Instant,
 };
 
@@ -94,16 +94,7 @@ impl Observed {
     /// Learns of the cancel from an answer, and returns the outcome if that is new (D28).
     pub(super) fn learn(&mut self, now: Instant, answered: ObservedAnswer) -> Option<Outcome> {
         let cancel = self.cancel.as_deref_mut()?;
-        if cancel.outcome != Outcome::Sent {
-            return None;
-        }
-        let after = now.since(cancel.asked);
-        cancel.outcome = if answered.cancelled {
-            Outcome::Confirmed { after }
-        } else {
-            Outcome::AnsweredAfter { after, answer: answered.answer }
-        };
-        Some(cancel.outcome)
+        cancel.learn(now, answered.answer, answered.cancelled).then_some(cancel.outcome)
     }
 
     /// Notes progress; only the last message of it is kept.
@@ -125,16 +116,6 @@ impl Observed {
         match what {
             LateKind::Result | LateKind::Error => self.late.answers = self.late.answers.saturating_add(1),
             LateKind::Progress | LateKind::Subscription => self.late.notices = self.late.notices.saturating_add(1),
-        }
-    }
-}
-
-impl ObservedAnswer {
-    /// Its kind as a late message.
-    pub(super) const fn late_kind(self) -> LateKind {
-        match self.answer {
-            Answer::Result => LateKind::Result,
-            Answer::Error => LateKind::Error,
         }
     }
 }

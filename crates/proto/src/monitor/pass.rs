@@ -54,7 +54,7 @@ impl Monitor {
         let previous = requests.by_id(&id);
         let mut duplicates = 0;
         if let Some(key) = previous
-            && let Some(earlier) = requests.get_mut(key)
+            && let Some(earlier) = requests.table.get_mut(key)
         {
             if earlier.is_live() {
                 earlier.duplicates = earlier.duplicates.saturating_add(1);
@@ -65,7 +65,7 @@ impl Monitor {
             duplicates = core::mem::take(&mut earlier.duplicates);
             requests.replace(key);
         }
-        if self.requests[from].live() >= self.config.max_in_flight {
+        if self.requests[from].table.live() >= self.config.max_in_flight {
             return self.note_untracked(from, Rejected::Overloaded);
         }
         if from == Side::Client && dialect.last_request == Some(&*method) {
@@ -76,7 +76,10 @@ impl Monitor {
         let observed = Observed {
             token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
             partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
-            session: turn.and(params.session_id).filter(|session| self.is_kept(session)).map(Into::into),
+            session: turn
+                .and(params.session_id)
+                .filter(|session| session.len() <= self.config.max_text)
+                .map(Into::into),
             parent: self.parent_of(from, dialect, &method, params.session_id),
             dialect,
             since: now,
@@ -111,8 +114,7 @@ impl Monitor {
         if from == Side::Client || dialect.ping == Some(method) {
             return None;
         }
-        let key = self.requests[Side::Client].parent(session)?;
-        Some(RequestKey { from: Side::Client, key })
+        Some(RequestKey { from: Side::Client, key: self.requests.client.parent(session)? })
     }
 
     fn note_untracked(&mut self, from: Side, why: Rejected) {
@@ -167,8 +169,7 @@ impl Monitor {
 
     /// Notes an update of a turn as progress of its prompt.
     fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) {
-        let open = session.and_then(|session| self.requests[Side::Client].open_turn(session));
-        let Some(request) = open.map(|key| RequestKey { from: Side::Client, key }) else { return };
+        let Some(request) = self.open_turn(session) else { return };
         let Some(observed) = self.observed_mut(request) else { return };
         observed.note_progress(now, &Reading::default(), 0);
         self.events.push_back(MonitorEvent::Progress { request });
@@ -193,7 +194,7 @@ impl Monitor {
 
     fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) {
         self.counts[from].responses += 1;
-        let answer = kind_of(&response.body);
+        let answer = Answer::from(&response.body);
         let Some((request, loose)) = self.find_answered(from.other(), response.id.as_ref()) else {
             self.counts[from].unasked += 1;
             let id = match &response.id {
@@ -207,27 +208,28 @@ impl Monitor {
         let Some(observed) = self.observed(request) else { return };
         let cancelled = observed.dialect.says_cancelled(self.methods.name(observed.method), &response.body);
         let doubtful = observed.reuses && self.requests[request.from].abandoned(&observed.id).is_some();
-        let answered = ObservedAnswer { answer, code: code_of(&response.body), cancelled, loose, doubtful };
+        let answered = ObservedAnswer { answer, code: response.body.error_code(), cancelled, loose, doubtful };
         self.answered(now, request, answered, Some(&response.body));
     }
 
     /// The request of `origin` that a response answers, and whether its id matches only loosely (D10).
     fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> Option<(RequestKey, bool)> {
-        let table = &self.requests[origin];
+        let requests = &self.requests[origin];
         let name = |key| RequestKey { from: origin, key };
         let value = match id? {
             ResponseId::Exact(id) => {
-                if let Some(key) = table.by_id(id) {
-                    let owed = table.get(key).filter(|observed| observed.reuses && !observed.may_be_answered());
+                if let Some(key) = requests.by_id(id) {
+                    let owed =
+                        requests.table.get(key).filter(|observed| observed.reuses && !observed.may_be_answered());
                     // Its own answer has come; of those before it one may still be owed one.
-                    let earlier = owed.and_then(|_| table.abandoned(id));
+                    let earlier = owed.and_then(|_| requests.abandoned(id));
                     return Some((name(earlier.unwrap_or(key)), false));
                 }
                 id.loose()?
             }
             ResponseId::Loose(value) => *value,
         };
-        table.by_loose_id(value).map(|key| (name(key), true))
+        requests.by_loose_id(value).map(|key| (name(key), true))
     }
 
     /// Notes that the other side has answered `request`; without a response if that could not be read.
@@ -245,7 +247,7 @@ impl Monitor {
             return;
         }
         if !observed.may_be_answered() {
-            return self.note_late(now, request, answered.late_kind(), true);
+            return self.note_late(now, request, answered.answer.into(), true);
         }
         observed.answer = Some(answered);
         let (is_live, learnt) = (observed.is_live(), observed.learn(now, answered));
@@ -267,7 +269,7 @@ impl Monitor {
         if is_live {
             self.settle(now, request, ObservedEnd::Answered(answered));
         } else {
-            self.note_late(now, request, answered.late_kind(), false);
+            self.note_late(now, request, answered.answer.into(), false);
         }
     }
 
@@ -291,7 +293,7 @@ impl Monitor {
             // Its receiver may refuse it under the id of one in flight.
             MessageKind::Request => {
                 if let Some(key) = self.requests[from].by_id(&id)
-                    && let Some(observed) = self.requests[from].get_mut(key).filter(|observed| observed.is_live())
+                    && let Some(observed) = self.requests[from].table.get_mut(key).filter(|observed| observed.is_live())
                 {
                     observed.duplicates = observed.duplicates.saturating_add(1);
                 }
@@ -326,20 +328,4 @@ impl Monitor {
     fn is_long(&self, id: &RequestId) -> bool {
         id.heap_bytes() > self.config.max_text.saturating_add(size_of::<Box<str>>())
     }
-
-    fn is_kept(&self, text: &[u8]) -> bool {
-        text.len() <= self.config.max_text
-    }
-}
-
-const fn kind_of(response: &ResponseBody<'_>) -> Answer {
-    match response {
-        ResponseBody::Result(_) => Answer::Result,
-        ResponseBody::Error(_) => Answer::Error,
-    }
-}
-
-fn code_of(response: &ResponseBody<'_>) -> Option<i64> {
-    let ResponseBody::Error(error) = response else { return None };
-    core::str::from_utf8(json::member(error, "code")?).ok()?.parse().ok()
 }

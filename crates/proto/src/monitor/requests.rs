@@ -17,7 +17,7 @@ const PATIENCE: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
-    table: Table<Observed>,
+    pub(super) table: Table<Observed>,
     turns: Turns,
     /// One that may still be answered has been forgotten: a loose match is a guess from now on (D10).
     forgot_abandoned: bool,
@@ -48,26 +48,6 @@ impl Requests {
             over: Bounds { most, hard: usize::MAX, least: Duration::ZERO, longest },
             abandoned: Bounds { most, hard: most.saturating_mul(PATIENCE), least, longest },
         }
-    }
-
-    pub(super) fn live(&self) -> usize {
-        self.table.live()
-    }
-
-    pub(super) fn remembered(&self) -> usize {
-        self.table.retired()
-    }
-
-    pub(super) fn get(&self, key: Key) -> Option<&Observed> {
-        self.table.get(key)
-    }
-
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Observed> {
-        self.table.get_mut(key)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Observed)> {
-        self.table.iter()
     }
 
     /// Keys of the requests in flight, oldest first.
@@ -101,7 +81,7 @@ impl Requests {
         if self.forgot_abandoned {
             return None;
         }
-        let open = |id| self.by_id(&id).filter(|key| self.get(*key).is_some_and(Observed::is_live));
+        let open = |id| self.by_id(&id).filter(|key| self.table.get(*key).is_some_and(Observed::is_live));
         match (open(RequestId::integer(value)), open(RequestId::string(&value.to_string()))) {
             (Some(key), None) | (None, Some(key)) => Some(key),
             (Some(_), Some(_)) | (None, None) => None,
@@ -120,7 +100,7 @@ impl Requests {
 
     /// The request during which another is made that names this session, where that is certain.
     pub(super) fn parent(&self, session: Option<&[u8]>) -> Option<Key> {
-        let has_session = |key| self.get(key).is_some_and(|request| request.session.is_some());
+        let has_session = |key| self.table.get(key).is_some_and(|request| request.session.is_some());
         self.turns.parent(session, |_| true, self.table.only_live(), has_session)
     }
 
@@ -161,7 +141,7 @@ impl Requests {
     /// Panics where the indexes and the requests do not agree.
     pub(super) fn check(&self) {
         self.table.check(Observed::is_live);
-        for (key, request) in self.iter() {
+        for (key, request) in self.table.iter() {
             let id = &request.id;
             assert!(request.replaced || self.by_id(id) == Some(key), "invariant 5: {id} finds another request");
             for token in request.tokens() {

@@ -21,7 +21,7 @@ impl Monitor {
         let dialect = self.negotiation.of(from, self.framing);
         let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
-            return self.note_cancel(from, None, None, Verdict::Malformed);
+            return self.note_cancel(from, None, None, None, Verdict::Malformed);
         };
         let was_guess = !self.negotiation.is_settled();
         self.negotiation.saw_cancel(from, self.framing, cancel.form);
@@ -37,7 +37,7 @@ impl Monitor {
             return self.close_subscription(now, from, request, &cancel);
         }
         let verdict = self.cancel_unknown(now, from, dialect, &cancel);
-        self.note_cancel(from, None, Some(&cancel), verdict);
+        self.note_cancel(from, None, Some(cancel.form), Some(&cancel), verdict);
     }
 
     /// Gives the dialect that the spelling of a cancel has shown to every request in flight that was read as a guess
@@ -46,7 +46,8 @@ impl Monitor {
         let found = self.dialect();
         for from in Side::BOTH {
             for key in self.requests[from].live_by_age() {
-                if let Some(observed) = self.requests[from].get_mut(key).filter(|observed| *observed.dialect == *guess)
+                if let Some(observed) =
+                    self.requests[from].table.get_mut(key).filter(|observed| *observed.dialect == *guess)
                 {
                     observed.dialect = found;
                 }
@@ -68,15 +69,8 @@ impl Monitor {
             (None, Some((_, ObservedEnd::Silent))) => Verdict::Repeated,
             (None, Some(_)) => Verdict::Completed,
         };
+        self.note_cancel(request.from, Some(request), Some(form), cancel, verdict);
         let reason = cancel.and_then(|cancel| cancel.reason.as_deref());
-        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
-            from: request.from,
-            request: Some(request),
-            id: cancel.map(|cancel| cancel.id.clone()),
-            form: Some(form),
-            reason: reason.map(Into::into),
-            verdict,
-        }));
         match verdict {
             Verdict::Accepted => self.accept(now, request, reason),
             Verdict::Completed => {
@@ -104,11 +98,7 @@ impl Monitor {
     /// Begins the receipt of a request that has none (D28).
     fn begin_receipt(&mut self, now: Instant, request: RequestKey, reason: Option<&str>, outcome: Outcome) {
         let Some(observed) = self.observed_mut(request).filter(|observed| observed.cancel.is_none()) else { return };
-        let cause = Cause::new(CauseCode::Caller);
-        let cause = match reason {
-            Some(reason) => cause.with_text(reason),
-            None => cause,
-        };
+        let cause = Cause::by(CauseCode::Caller, reason);
         observed.cancel = Some(Box::new(Receipt { cause, asked: now, written: Some(now), outcome }));
         self.events.push_back(MonitorEvent::Receipt { request, outcome });
     }
@@ -118,16 +108,9 @@ impl Monitor {
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, turn: &TurnForm, session: Option<&[u8]>) {
         self.counts.client.cancels += 1;
         let form = CancelForm { method: turn.cancel, id: turn.session, reason: None };
-        match session.and_then(|session| self.requests[Side::Client].open_turn(session)) {
-            Some(key) => self.cancel_known(now, RequestKey { from: Side::Client, key }, None, form),
-            None => self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
-                from: Side::Client,
-                request: None,
-                id: None,
-                form: Some(form),
-                reason: None,
-                verdict: Verdict::Unknown,
-            })),
+        match self.open_turn(session) {
+            Some(request) => self.cancel_known(now, request, None, form),
+            None => self.note_cancel(Side::Client, None, Some(form), None, Verdict::Unknown),
         }
     }
 
@@ -149,41 +132,22 @@ impl Monitor {
         if self.early_cancels[request.from].is_empty() {
             return;
         }
-        let Some(observed) = self.requests[request.from].get(request.key) else { return };
+        let Some(observed) = self.requests[request.from].table.get(request.key) else { return };
         let forbidden = observed.dialect.uncancellable(self.methods.name(observed.method));
         let forbidden = forbidden.or_else(|| observed.is_task.then_some(Rule::McpC13));
         let Some(held) = self.early_cancels[request.from].claim(&observed.id) else { return };
-        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
-            from: request.from,
-            request: Some(request),
-            id: Some(held.id.0),
-            form: None,
-            reason: held.reason.clone(),
-            verdict: forbidden.map_or(Verdict::Accepted, Verdict::Forbidden),
-        }));
+        let verdict = forbidden.map_or(Verdict::Accepted, Verdict::Forbidden);
+        self.note_early_cancel(request.from, Some(request), &held, verdict);
         if forbidden.is_none() {
             self.accept(now, request, held.reason.as_deref());
         }
     }
 
-    /// Emits that no request came for an early cancel.
-    pub(super) fn emit_expired(&mut self, from: Side, held: EarlyCancel) {
-        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
-            from,
-            request: None,
-            id: Some(held.id.0),
-            form: None,
-            reason: held.reason,
-            verdict: Verdict::Unknown,
-        }));
-    }
-
     /// The client's subscription that a server's cancel names: the only cancel for a request of its receiver (MCP-M02).
     fn subscription_of(&self, from: Side, dialect: &Dialect, cancel: &Cancel<'_>) -> Option<RequestKey> {
         let form = dialect.subscription.filter(|_| from == Side::Server)?;
-        let key = self.requests[Side::Client].by_id(&cancel.id)?;
-        let observed = self.requests[Side::Client].get(key)?;
-        (self.methods.name(observed.method) == form.method).then_some(RequestKey { from: Side::Client, key })
+        let request = RequestKey { from: Side::Client, key: self.requests.client.by_id(&cancel.id)? };
+        (self.methods.name(self.observed(request)?.method) == form.method).then_some(request)
     }
 
     fn close_subscription(&mut self, now: Instant, from: Side, request: RequestKey, cancel: &Cancel<'_>) {
@@ -193,7 +157,7 @@ impl Monitor {
             // It crossed the client's own cancel, or came after the empty result that should go first.
             Some(_) => Verdict::Completed,
         };
-        self.note_cancel(from, Some(request), Some(cancel), verdict);
+        self.note_cancel(from, Some(request), Some(cancel.form), Some(cancel), verdict);
         match over {
             None => self.settle(now, request, ObservedEnd::Closed),
             Some((_, ObservedEnd::Silent)) => self.note_late(now, request, LateKind::Subscription, false),
@@ -201,14 +165,28 @@ impl Monitor {
         }
     }
 
-    fn note_cancel(&mut self, from: Side, request: Option<RequestKey>, cancel: Option<&Cancel<'_>>, verdict: Verdict) {
-        self.events.push_back(MonitorEvent::Cancel(ObservedCancel {
-            from,
-            request,
-            id: cancel.map(|cancel| cancel.id.clone()),
-            form: cancel.map(|cancel| cancel.form),
-            reason: cancel.and_then(|cancel| cancel.reason.as_deref()).map(Into::into),
-            verdict,
-        }));
+    fn note_cancel(
+        &mut self,
+        from: Side,
+        request: Option<RequestKey>,
+        form: Option<CancelForm>,
+        cancel: Option<&Cancel<'_>>,
+        verdict: Verdict,
+    ) {
+        let id = cancel.map(|cancel| cancel.id.clone());
+        let reason = cancel.and_then(|cancel| cancel.reason.as_deref()).map(Into::into);
+        self.events.push_back(MonitorEvent::Cancel(ObservedCancel { from, request, id, form, reason, verdict }));
+    }
+
+    /// Notes what became of an early cancel.
+    pub(super) fn note_early_cancel(
+        &mut self,
+        from: Side,
+        request: Option<RequestKey>,
+        cancel: &EarlyCancel,
+        verdict: Verdict,
+    ) {
+        let (id, reason) = (Some(cancel.id.0.clone()), cancel.reason.clone());
+        self.events.push_back(MonitorEvent::Cancel(ObservedCancel { from, request, id, form: None, reason, verdict }));
     }
 }

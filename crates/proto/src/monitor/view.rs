@@ -90,16 +90,13 @@ impl Monitor {
     /// Counts the requests of `side` in flight.
     #[must_use]
     pub fn in_flight(&self, side: Side) -> usize {
-        self.requests[side].live()
+        self.requests[side].table.live()
     }
 
     /// Returns the counts of what `side` has sent.
     #[must_use]
-    pub const fn counts(&self, side: Side) -> &SideCounts {
-        match side {
-            Side::Client => &self.counts.client,
-            Side::Server => &self.counts.server,
-        }
+    pub fn counts(&self, side: Side) -> &SideCounts {
+        &self.counts[side]
     }
 
     /// Returns the dialect of both sides: a guess until a message has shown it.
@@ -110,15 +107,12 @@ impl Monitor {
 
     /// Returns the name and version that `side` gave in its handshake: untrusted.
     #[must_use]
-    pub const fn implementation(&self, side: Side) -> Option<&Implementation> {
-        match side {
-            Side::Client => self.implementations.client.as_ref(),
-            Side::Server => self.implementations.server.as_ref(),
-        }
+    pub fn implementation(&self, side: Side) -> Option<&Implementation> {
+        self.implementations[side].as_ref()
     }
 
     fn all(&self, side: Side) -> impl Iterator<Item = ObservedRequest<'_>> {
-        self.requests[side].iter().map(move |(key, observed)| self.view(RequestKey { from: side, key }, observed))
+        self.requests[side].table.iter().map(move |(key, observed)| self.view(RequestKey { from: side, key }, observed))
     }
 
     fn view<'a>(&'a self, key: RequestKey, observed: &'a Observed) -> ObservedRequest<'a> {
