@@ -95,8 +95,8 @@ pub(crate) struct Table<E> {
 /// What a table knows of its tombstones, apart from the entries: so an entry can be settled by who works on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Rings {
-    over: Tombstones,
-    abandoned: Tombstones,
+    /// By [`Ring`].
+    tombstones: [Tombstones; 2],
     /// Entries in flight: those that were not retired.
     live: usize,
     /// The places of all entries in flight, combined by exclusive or: the place of the only one, if there is one.
@@ -129,17 +129,11 @@ impl Rings {
     }
 
     const fn ring(&self, ring: Ring) -> &Tombstones {
-        match ring {
-            Ring::Over => &self.over,
-            Ring::Abandoned => &self.abandoned,
-        }
+        &self.tombstones[ring as usize]
     }
 
     const fn ring_mut(&mut self, ring: Ring) -> &mut Tombstones {
-        match ring {
-            Ring::Over => &mut self.over,
-            Ring::Abandoned => &mut self.abandoned,
-        }
+        &mut self.tombstones[ring as usize]
     }
 }
 
@@ -152,7 +146,7 @@ impl<E: Entry> Table<E> {
             slab: Slab::new(),
             ids: HashTable::new(),
             tokens: Index::new(),
-            rings: Rings { over: Tombstones::new(), abandoned: Tombstones::new(), live: 0, live_places: 0, seed },
+            rings: Rings { tombstones: [const { Tombstones::new() }; 2], live: 0, live_places: 0, seed },
             seed,
         }
     }
@@ -170,7 +164,7 @@ impl<E: Entry> Table<E> {
 
     /// Tombstones.
     pub(crate) fn retired(&self) -> usize {
-        self.rings.over.len() + self.rings.abandoned.len()
+        self.rings.tombstones.iter().map(Tombstones::len).sum()
     }
 
     /// The entry in flight, if it is the only one.
@@ -362,31 +356,25 @@ impl<E: Entry> Table<E> {
 
     /// When the oldest tombstone was laid.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        [self.rings.over.oldest(), self.rings.abandoned.oldest()].into_iter().flatten().min()
+        self.rings.tombstones.iter().filter_map(Tombstones::oldest).min()
     }
 
     /// Tombstones with the time since which they are, oldest first in each ring.
     pub(crate) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
-        let all = self.rings.over.queue.iter().chain(&self.rings.abandoned.queue);
+        let all = self.rings.tombstones.iter().flat_map(|ring| &ring.queue);
         all.filter(|tombstone| self.slab.get(tombstone.key).is_some()).map(|tombstone| (tombstone.key, tombstone.at))
     }
 
     /// Bytes of memory held, capacities included, without what entries own.
     pub(crate) fn held(&self) -> usize {
-        self.slab.held()
-            + self.ids.allocation_size()
-            + self.tokens.held()
-            + self.rings.over.held()
-            + self.rings.abandoned.held()
+        let rings: usize = self.rings.tombstones.iter().map(Tombstones::held).sum();
+        self.slab.held() + self.ids.allocation_size() + self.tokens.held() + rings
     }
 
     /// Entries of every collection: zero once nothing is in flight or remembered (invariant 6).
     pub(crate) fn residue(&self) -> usize {
-        self.slab.len()
-            + self.ids.len()
-            + self.tokens.len()
-            + self.rings.over.queue.len()
-            + self.rings.abandoned.queue.len()
+        let rings: usize = self.rings.tombstones.iter().map(|ring| ring.queue.len()).sum();
+        self.slab.len() + self.ids.len() + self.tokens.len() + rings
     }
 
     /// Entries of the id index and of the token index, for the invariants.
@@ -539,7 +527,9 @@ mod tests {
             &[
                 ("the count is off", |table| _ = table.slab.insert(Numbered { id: 3, token: None, ring: None })),
                 ("the count is off", |table| table.rings.live_places = 0),
-                ("in no ring", |table| table.rings.over.queue[0].key = table.by_id(&2).expect("it is in flight")),
+                ("in no ring", |table| {
+                    table.rings.tombstones[0].queue[0].key = table.by_id(&2).expect("it is in flight")
+                }),
                 ("in the index twice", |table| (0..9).for_each(|_| _ = table.ids.insert_unique(0, 0, |_| 0))),
                 ("a token of nobody", |table| table.tokens.insert(0, 0)),
             ],
