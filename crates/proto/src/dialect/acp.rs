@@ -64,14 +64,16 @@ pub const RFD_2025_11_13: Dialect = Dialect {
     aliases: &[CURRENT, KOTLIN, MIXED],
     settlement: CancelReply::Answered(ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" }),
     gave_up: ErrorText { code: error_code::REQUEST_CANCELLED, message: "Cancelled" },
-    gate: Some(Gate {
-        client: &["clientCapabilities", "cancellation", "request"],
-        server: &["agentCapabilities", "cancellation", "request"],
-        rule: Rule::Acp20,
-    }),
+    gate: Some(GATE),
     handshake_first: Some(Rule::Acp21),
     sticky: false, // ACP-03
     ..V1
+};
+
+pub(super) const GATE: Gate = Gate {
+    client: &["clientCapabilities", "cancellation", "request"],
+    server: &["agentCapabilities", "cancellation", "request"],
+    rule: Rule::Acp20,
 };
 
 const CANCELLED: ErrorText = ErrorText { code: error_code::REQUEST_CANCELLED, message: "Request cancelled" };

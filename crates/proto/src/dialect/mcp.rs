@@ -120,16 +120,9 @@ const ELICITATION: CancelResult =
 /// The dialect of a `protocolVersion`; an unknown date is read as the nearest older revision we know.
 #[must_use]
 pub fn by_version(version: &str) -> Option<&'static Dialect> {
-    const DATES: [(&str, &Dialect); 5] = [
-        ("2026-07-28", &REVISION_2026_07_28),
-        ("2025-11-25", &REVISION_2025_11_25),
-        ("2025-06-18", &REVISION_2025_06_18),
-        ("2025-03-26", &REVISION_2025_03_26),
-        ("2024-11-05", &REVISION_2024_11_05),
-    ];
     let is_date = version.len() >= 10 && version.as_bytes()[4] == b'-' && version.as_bytes()[7] == b'-';
-    let found = DATES.into_iter().find(|(date, _)| *date <= version).map(|(_, dialect)| dialect);
-    is_date.then(|| found.unwrap_or(&REVISION_2024_11_05))
+    let is_older = |dialect: &&Dialect| dialect.name.strip_prefix("mcp-").is_some_and(|date| date <= version);
+    is_date.then(|| Dialect::ALL.into_iter().rfind(is_older).unwrap_or(&REVISION_2024_11_05))
 }
 
 #[cfg(test)]

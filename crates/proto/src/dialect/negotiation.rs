@@ -83,19 +83,15 @@ impl Negotiation {
 
     /// Whether the dialect spoken with `side` is known rather than guessed.
     #[must_use]
-    pub const fn is_known(&self, side: Side) -> bool {
-        self.settled.is_some()
-            || match side {
-                Side::Client => self.pinned.client.is_some(),
-                Side::Server => self.pinned.server.is_some(),
-            }
+    pub fn is_known(&self, side: Side) -> bool {
+        self.settled.is_some() || self.pinned[side].is_some()
     }
 
     /// Notes that the client sent `initialize` with these params.
     pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
         self.handshake = Handshake::Asked;
         let Some(params) = params else { return };
-        self.declared.client = is_true(params, acp_gate().client);
+        self.declared.client = is_true(params, acp::GATE.client);
         self.tasks.client = tasks_of(params);
         if let Some(version) = json::member(params, "protocolVersion") {
             self.settled = by_version(version).or(self.settled);
@@ -108,7 +104,7 @@ impl Negotiation {
     /// Notes that the server answered `initialize`. An error leaves the handshake open: the client may try again.
     pub fn saw_initialize_result(&mut self, result: &[u8]) {
         self.handshake = Handshake::Answered;
-        self.declared.server = is_true(result, acp_gate().server);
+        self.declared.server = is_true(result, acp::GATE.server);
         self.tasks.server = tasks_of(result);
         if let Some(version) = json::member(result, "protocolVersion") {
             self.settled = by_version(version).or(self.settled);
@@ -271,13 +267,6 @@ const MAX_DECLARATION: usize = 4096;
 
 fn is_true(value: &[u8], path: &[&str]) -> bool {
     json::lookup(value, path) == Some(b"true")
-}
-
-const fn acp_gate() -> super::Gate {
-    match acp::RFD_2025_11_13.gate {
-        Some(gate) => gate,
-        None => panic!("the proposal has a gate"),
-    }
 }
 
 #[cfg(test)]
