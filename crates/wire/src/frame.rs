@@ -125,7 +125,7 @@ impl<'a> Batch<'a> {
 
     /// The raw elements in their order, each for [`parse_member`].
     pub fn members(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        json::Elements::of(self.raw).into_iter().flatten().map_while(Result::ok)
+        json::elements(self.raw).into_iter().flatten().map_while(Result::ok)
     }
 }
 

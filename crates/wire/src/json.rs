@@ -13,7 +13,7 @@ mod number;
 mod scan;
 mod text;
 
-pub use members::{Elements, Member, Members, lookup, member};
+pub use members::{Member, elements, lookup, member, members};
 pub use number::{integer, is_integer, write_integer};
 pub use scan::value_end;
 pub use text::{is_string, text, unescape, write_string};

@@ -1,13 +1,6 @@
 //! The params of requests: the deadline in the peer's, and what the engine reads in our own and adds to them.
 
-use crate::{
-    dialect::Dialect,
-    frame::span_of,
-    id::RequestId,
-    json::{self, Members},
-    time::Instant,
-    timer_queue::NEVER,
-};
+use crate::{dialect::Dialect, frame::span_of, id::RequestId, json, time::Instant, timer_queue::NEVER};
 
 /// Where a request says how many milliseconds it has left (D17).
 const DEADLINE: &str = "dev.rescind/deadlineMs";
@@ -39,7 +32,7 @@ impl<'a> ParamsScan<'a> {
     /// Scans raw params; empty for none.
     pub(super) fn new(raw: &'a [u8], session: Option<&str>) -> Self {
         let mut scan = Self { raw, ..Self::default() };
-        let Some(members) = Members::of(raw) else { return scan };
+        let Some(members) = json::members(raw) else { return scan };
         scan.open = raw.iter().position(|&byte| byte == b'{').map(|at| at + 1);
         scan.is_empty = true;
         for member in members.flatten() {
@@ -121,7 +114,7 @@ impl<'a> ParamsScan<'a> {
             let after = if self.is_empty { "}" } else { "}," };
             return Some(Place { at: self.open?, before: r#""_meta":{"#, after });
         };
-        let is_empty = Members::of(meta)?.next().is_none();
+        let is_empty = json::members(meta)?.next().is_none();
         Some(Place { at: span_of(self.raw, meta)?.start + 1, before: "", after: if is_empty { "" } else { "," } })
     }
 }

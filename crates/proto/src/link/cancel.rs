@@ -10,8 +10,7 @@ use crate::{
     cause::{MAX_REASON, cut},
     dialect::{CancelForm, Dialect},
     id::RequestId,
-    json::{self, Members},
-    message,
+    json, message,
 };
 
 /// A readable cancel.
@@ -46,7 +45,7 @@ pub(crate) fn read<'a>(
     method: &str,
     params: Option<&'a [u8]>,
 ) -> Result<Cancel<'a>, Unreadable> {
-    let members = params.and_then(Members::of).ok_or(Unreadable::NoParams)?;
+    let members = params.and_then(json::members).ok_or(Unreadable::NoParams)?;
     let forms = || {
         let known = dialect.forms().chain(also.iter().flat_map(|dialect| dialect.forms()));
         known.filter(|form| form.method == method)

@@ -330,15 +330,15 @@ fn members_and_elements_are_walked_without_a_tree() {
     assert_eq!(json::member(object, "b"), None);
     assert_eq!(json::lookup(object, &["a", "b", "c"]), Some(&br#""deep""#[..]));
     assert_eq!(json::lookup(object, &["a", "x", "c"]), None);
-    let elements: Result<Vec<_>, _> = json::Elements::of(b"[1, [2] ,\"3\"]").unwrap().collect();
+    let elements: Result<Vec<_>, _> = json::elements(b"[1, [2] ,\"3\"]").unwrap().collect();
     assert_eq!(elements.unwrap(), [&b"1"[..], b"[2]", b"\"3\""]);
-    assert!(json::Members::of(b"[]").is_none() && json::Elements::of(b"{}").is_none());
+    assert!(json::members(b"[]").is_none() && json::elements(b"{}").is_none());
 }
 
 #[test]
 fn a_malformed_object_ends_with_one_error() {
     for bad in ["{\"a\":1", "{\"a\":1,}", "{\"a\":1]", "{\"a\":1}x", "{\"a\":tr}"] {
-        let members: Vec<_> = json::Members::of(bad.as_bytes()).unwrap().collect();
+        let members: Vec<_> = json::members(bad.as_bytes()).unwrap().collect();
         assert!(members.last().unwrap().is_err(), "{bad}");
         assert!(members.len() <= 2);
         assert_eq!(json::member(bad.as_bytes(), "a"), None);

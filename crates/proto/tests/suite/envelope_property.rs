@@ -175,8 +175,8 @@ proptest! {
         let _ = json::value_end(&body, 0);
         let _ = json::unescape(&body);
         let _ = json::lookup(&body, &["a", "b"]);
-        let _ = json::Members::of(&body).map(Iterator::count);
-        let _ = json::Elements::of(&body).map(Iterator::count);
+        let _ = json::members(&body).map(Iterator::count);
+        let _ = json::elements(&body).map(Iterator::count);
         let _ = RequestId::from_json(&body);
     }
 

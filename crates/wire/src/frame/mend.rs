@@ -33,27 +33,18 @@ pub fn mend(body: &[u8], limit: usize) -> Mend {
         return Mend::No;
     }
     let len: u64 = body.utf8_chunks().map(|chunk| mended_len(chunk.valid(), chunk.invalid()) as u64).sum();
-    let mut mended = Vec::new();
     if len > limit as u64 {
         return Mend::TooLong(len);
     }
-    for chunk in body.utf8_chunks() {
-        mended.extend_from_slice(chunk.valid().as_bytes());
-        if !chunk.invalid().is_empty() {
-            mended.extend_from_slice(REPLACEMENT);
-        }
-    }
+    let mended = String::from_utf8_lossy(body).into_owned().into_bytes();
     if !parse_member(&mended).is_ok_and(|message| is_payload(body, &mended, &message)) {
         return Mend::No;
     }
     Mend::Mended(mended)
 }
 
-/// U+FFFD.
-const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
-
 const fn mended_len(valid: &str, invalid: &[u8]) -> usize {
-    valid.len() + if invalid.is_empty() { 0 } else { REPLACEMENT.len() }
+    valid.len() + if invalid.is_empty() { 0 } else { char::REPLACEMENT_CHARACTER.len_utf8() }
 }
 
 /// Whether everything that was replaced lies where it may be.

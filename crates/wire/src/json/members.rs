@@ -1,4 +1,4 @@
-//! Iterators over the members of an object and the elements of an array.
+//! The members of an object and the elements of an array.
 
 use super::{Cursor, NotJson, unescape};
 
@@ -27,56 +27,23 @@ pub(crate) fn is_key(key: &[u8], name: &str) -> bool {
     }
 }
 
-/// The members of a raw object in their order, repeated ones included.
+/// The members of a raw object in their order, repeated ones included; `None` if `raw` does not start as an object.
 ///
 /// Malformed text yields one error, then the end.
-pub struct Members<'a>(Walk<'a>);
-
-impl<'a> Members<'a> {
-    /// The members of `raw`; `None` if it does not start as an object.
-    #[must_use]
-    pub fn of(raw: &'a [u8]) -> Option<Self> {
-        Walk::of(raw, b'{').map(Self)
-    }
+#[must_use]
+pub fn members(raw: &[u8]) -> Option<impl Iterator<Item = Result<Member<'_>, NotJson>>> {
+    walk(raw, b'{', |cursor, first| {
+        let Some(key) = cursor.next_key(first)? else { return Ok(None) };
+        Ok(Some(Member { key: key.text, value: cursor.value()?.text }))
+    })
 }
 
-impl<'a> Iterator for Members<'a> {
-    type Item = Result<Member<'a>, NotJson>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.step(|cursor, first| {
-            let Some(key) = cursor.next_key(first)? else { return Ok(None) };
-            let value = cursor.value()?;
-            Ok(Some(Member { key: key.text, value: value.text }))
-        })
-    }
-}
-
-/// The elements of a raw array in their order.
+/// The elements of a raw array in their order; `None` if `raw` does not start as an array.
 ///
 /// Malformed text yields one error, then the end.
-pub struct Elements<'a>(Walk<'a>);
-
-impl<'a> Elements<'a> {
-    /// The elements of `raw`; `None` if it does not start as an array.
-    #[must_use]
-    pub fn of(raw: &'a [u8]) -> Option<Self> {
-        Walk::of(raw, b'[').map(Self)
-    }
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = Result<&'a [u8], NotJson>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.step(|cursor, first| {
-            if !cursor.next_element(first)? {
-                return Ok(None);
-            }
-            let value = cursor.value()?;
-            Ok(Some(value.text))
-        })
-    }
+#[must_use]
+pub fn elements(raw: &[u8]) -> Option<impl Iterator<Item = Result<&[u8], NotJson>>> {
+    walk(raw, b'[', |cursor, first| if cursor.next_element(first)? { Ok(Some(cursor.value()?.text)) } else { Ok(None) })
 }
 
 /// The value of the member `name` of a raw object; the last one if it is repeated, as `JSON.parse` has it.
@@ -85,7 +52,7 @@ impl<'a> Iterator for Elements<'a> {
 #[must_use]
 pub fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut found = None;
-    for member in Members::of(object)? {
+    for member in members(object)? {
         let member = member.ok()?;
         if member.key_is(name) {
             found = Some(member.value);
@@ -102,37 +69,25 @@ pub fn lookup<'a>(raw: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     path.iter().try_fold(raw, |object, name| member(object, name))
 }
 
-struct Walk<'a> {
-    cursor: Cursor<'a>,
-    first: bool,
-    ended: bool,
-}
-
-impl<'a> Walk<'a> {
-    fn of(raw: &'a [u8], open: u8) -> Option<Self> {
-        let mut cursor = Cursor::new(raw);
-        cursor.skip_space();
-        if cursor.peek() != Some(open) {
-            return None;
-        }
-        cursor.enter();
-        Some(Self { cursor, first: true, ended: false })
+fn walk<'a, T>(
+    raw: &'a [u8],
+    open: u8,
+    next: impl Fn(&mut Cursor<'a>, bool) -> Result<Option<T>, NotJson>,
+) -> Option<impl Iterator<Item = Result<T, NotJson>>> {
+    let mut cursor = Cursor::new(raw);
+    cursor.skip_space();
+    if cursor.peek() != Some(open) {
+        return None;
     }
-
-    fn step<T>(
-        &mut self,
-        next: impl FnOnce(&mut Cursor<'a>, bool) -> Result<Option<T>, NotJson>,
-    ) -> Option<Result<T, NotJson>> {
-        if self.ended {
-            return None;
-        }
-        let item = next(&mut self.cursor, core::mem::replace(&mut self.first, false));
-        let item = match item {
+    cursor.enter();
+    let mut first = Some(true);
+    Some(core::iter::from_fn(move || {
+        let item = match next(&mut cursor, first.take()?) {
             // After the last one, what follows the closing bracket must be nothing.
-            Ok(None) => self.cursor.finish().map(|()| None),
+            Ok(None) => cursor.finish().map(|()| None),
             item => item,
         };
-        self.ended = !matches!(item, Ok(Some(_)));
+        first = matches!(item, Ok(Some(_))).then_some(false);
         item.transpose()
-    }
+    }))
 }
