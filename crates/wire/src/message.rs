@@ -24,27 +24,20 @@ pub fn frame(framing: Framing, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>
 
 /// A request whose params object has the members that `members` writes.
 pub fn request(id: &RequestId, method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    id.write(out);
-    out.extend_from_slice(br#","method":"#);
-    json::write_string(out, method);
-    out.extend_from_slice(br#","params":{"#);
-    members(out);
-    out.extend_from_slice(b"}}");
+    head(Some(id), out);
+    call(method, out, members);
 }
 
 /// A notification whose params object has the members that `members` writes.
 pub fn notification(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
-    json::write_string(out, method);
-    out.extend_from_slice(br#","params":{"#);
-    members(out);
-    out.extend_from_slice(b"}}");
+    head(None, out);
+    call(method, out, members);
 }
 
 /// A notification whose params are given as JSON; empty for none.
 pub fn raw_notification(method: &str, params: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
+    head(None, out);
+    out.extend_from_slice(br#""method":"#);
     json::write_string(out, method);
     if !params.is_empty() {
         out.extend_from_slice(br#","params":"#);
@@ -55,21 +48,15 @@ pub fn raw_notification(method: &str, params: &[u8], out: &mut Vec<u8>) {
 
 /// A result, given as JSON.
 pub fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    id.write(out);
-    out.extend_from_slice(br#","result":"#);
+    head(Some(id), out);
+    out.extend_from_slice(br#""result":"#);
     out.extend_from_slice(result);
     out.push(b'}');
 }
 
 /// An error; `id` is the text of the id member's value, left out altogether where `None`.
 pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
-    if let Some(id) = id {
-        out.extend_from_slice(br#""id":"#);
-        id.write(out);
-        out.push(b',');
-    }
+    head(id, out);
     out.extend_from_slice(br#""error":{"code":"#);
     json::write_integer(out, i64::from(code));
     out.extend_from_slice(br#","message":"#);
@@ -78,5 +65,22 @@ pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8
         out.extend_from_slice(br#","data":"#);
         out.extend_from_slice(data);
     }
+    out.extend_from_slice(b"}}");
+}
+
+fn head(id: Option<&RequestId>, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+    if let Some(id) = id {
+        out.extend_from_slice(br#""id":"#);
+        id.write(out);
+        out.push(b',');
+    }
+}
+
+fn call(method: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#""method":"#);
+    json::write_string(out, method);
+    out.extend_from_slice(br#","params":{"#);
+    members(out);
     out.extend_from_slice(b"}}");
 }
