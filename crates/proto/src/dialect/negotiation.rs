@@ -5,7 +5,7 @@
 //! request that names its revision in `_meta` beats the handshake. Whatever a
 //! caller pinned beats everything.
 
-use super::{CancelForm, Cancellers, Dialect, Family, acp, lsp, mcp};
+use super::{CancelForm, Cancellers, Dialect, acp, lsp, mcp};
 use crate::{
     frame::Params,
     framing::Framing,
@@ -91,25 +91,31 @@ impl Negotiation {
     pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
         self.handshake = Handshake::Asked;
         let Some(params) = params else { return };
-        self.declared.client = is_true(params, acp::GATE.client);
-        self.tasks.client = tasks_of(params);
-        if let Some(version) = json::member(params, "protocolVersion") {
-            self.settled = by_version(version).or(self.settled);
-        } else if framing == Framing::Headers {
+        if framing == Framing::Headers && json::member(params, "protocolVersion").is_none() {
             self.settled = Some(&lsp::LSP);
         }
-        self.choose_proposal();
+        self.saw_declaration(Side::Client, acp::GATE.client, params);
     }
 
     /// Notes that the server answered `initialize`. An error leaves the handshake open: the client may try again.
     pub fn saw_initialize_result(&mut self, result: &[u8]) {
         self.handshake = Handshake::Answered;
-        self.declared.server = is_true(result, acp::GATE.server);
-        self.tasks.server = tasks_of(result);
-        if let Some(version) = json::member(result, "protocolVersion") {
+        self.saw_declaration(Side::Server, acp::GATE.server, result);
+    }
+
+    /// Notes what the handshake of `side` says of its capabilities and of the revision.
+    fn saw_declaration(&mut self, side: Side, gate: &[&str], handshake: &[u8]) {
+        self.declared[side] = json::lookup(handshake, gate) == Some(b"true");
+        // One of unreasonable size declares nothing.
+        let tasks = json::lookup(handshake, &["capabilities", "tasks"]).filter(|tasks| tasks.len() <= MAX_DECLARATION);
+        self.tasks[side] = tasks.map(Into::into);
+        if let Some(version) = json::member(handshake, "protocolVersion") {
             self.settled = by_version(version).or(self.settled);
         }
-        self.choose_proposal();
+        // Either side declares the capability that the proposal introduced.
+        if self.settled == Some(&acp::V1) && (self.declared.client || self.declared.server) {
+            self.settled = Some(&acp::RFD_2025_11_13);
+        }
     }
 
     /// Notes a request of this method from `from` and returns its dialect, which settles that of both sides if nothing
@@ -232,14 +238,6 @@ impl Negotiation {
         (!self.declared[from.other()]).then_some(gate.rule)
     }
 
-    /// Settles on the proposal as soon as either side declares the capability that it introduced.
-    fn choose_proposal(&mut self) {
-        let is_v1 = self.settled.is_some_and(|dialect| dialect.family == Family::Acp && dialect.name == acp::V1.name);
-        if is_v1 && (self.declared.client || self.declared.server) {
-            self.settled = Some(&acp::RFD_2025_11_13);
-        }
-    }
-
     /// Feeds what has been learnt into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
@@ -256,18 +254,8 @@ fn by_version(version: &[u8]) -> Option<&'static Dialect> {
     json::is_integer(version).then_some(if version == b"2" { &acp::V2_DRAFT } else { &acp::V1 })
 }
 
-/// Reads what capabilities declare of tasks; one of unreasonable size declares nothing.
-fn tasks_of(params: &[u8]) -> Option<Box<[u8]>> {
-    let declared = json::lookup(params, &["capabilities", "tasks"])?;
-    (declared.len() <= MAX_DECLARATION).then(|| declared.into())
-}
-
 /// Two methods are all that revisions know; this leaves room for a hundred.
 const MAX_DECLARATION: usize = 4096;
-
-fn is_true(value: &[u8], path: &[&str]) -> bool {
-    json::lookup(value, path) == Some(b"true")
-}
 
 #[cfg(test)]
 mod tests {
