@@ -30,6 +30,7 @@ mod view;
 
 use std::collections::VecDeque;
 
+pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::MonitorConfig;
 pub use event::{MonitorEvent, ObservedAnswer, ObservedCancel, ObservedEnd};
 pub use observed::{ObservedLate, ObservedProgress};
@@ -37,7 +38,7 @@ pub use view::{ObservedRequest, SideCounts};
 
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
-    early_cancels::{EarlyCancelLimits, EarlyCancels},
+    early_cancels::EarlyCancels,
     frame::{self, Batch, Frame, Malformed, Mend},
     framing::{Chunk, Decoder, Framing, Leftover},
     hash::Seed,
@@ -94,12 +95,7 @@ impl Monitor {
             requests: Sides::from_fn(|_| Requests::new(seed, config.remembered, config.remember)),
             methods: Methods::new(seed),
             names: Methods::new(seed),
-            early_cancels: Sides::from_fn(|_| {
-                EarlyCancels::new(
-                    EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels },
-                    seed,
-                )
-            }),
+            early_cancels: Sides::from_fn(|_| EarlyCancels::new(config.early_cancels, seed)),
             implementations: Sides::default(),
             events: VecDeque::new(),
             counts: Sides::default(),

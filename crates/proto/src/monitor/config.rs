@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{dialect::Dialect, framing::Framing};
+use crate::{dialect::Dialect, early_cancels::EarlyCancelLimits, framing::Framing};
 
 /// Settings of a [`Monitor`](super::Monitor).
 #[derive(Clone, Debug)]
@@ -21,10 +21,8 @@ pub struct MonitorConfig {
     pub remembered: usize,
     /// How long a request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
-    /// How long a cancel for an unknown request is held, as one that is ahead of it (D9).
-    pub early_cancels: Duration,
-    /// How many such cancels are held.
-    pub max_early_cancels: usize,
+    /// How many cancels for unknown requests are held, as ones that are ahead of them, and how long (D9).
+    pub early_cancels: EarlyCancelLimits,
     /// The longest text that is kept of a request, in bytes. The words of its progress and the id of its task are cut
     /// to that; a longer session or token is left out; a request with a longer id is not followed.
     pub max_text: usize,
@@ -41,8 +39,7 @@ impl Default for MonitorConfig {
             max_in_flight: 65_536,
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
-            early_cancels: Duration::from_millis(250),
-            max_early_cancels: 64,
+            early_cancels: EarlyCancelLimits::STRANGER,
             max_text: 1024,
             seed: 0,
         }

@@ -13,7 +13,7 @@ impl Monitor {
             requests.check();
             assert!(requests.table.live() <= self.config.max_in_flight, "invariant 8: too many in flight");
             assert!(
-                self.early_cancels[side].len() <= self.config.max_early_cancels,
+                self.early_cancels[side].len() <= self.config.early_cancels.most,
                 "invariant 8: too many early cancels"
             );
             for (_, observed) in requests.table.iter() {

@@ -7,7 +7,7 @@ use rescind_proto::{
     frame::Reason,
     framing::Framing,
     link::{Rejected, Verdict},
-    monitor::{Monitor, MonitorConfig, MonitorEvent},
+    monitor::{EarlyCancelLimits, Monitor, MonitorConfig, MonitorEvent},
     side::Side::{self, Client, Server},
     time::Instant,
 };
@@ -19,7 +19,7 @@ fn small() -> MonitorConfig {
         max_in_flight: 10,
         remembered: 3,
         remember: (Duration::from_secs(1), Duration::from_secs(60)),
-        max_early_cancels: 2,
+        early_cancels: EarlyCancelLimits { most: 2, ..EarlyCancelLimits::STRANGER },
         max_text: 16,
         ..MonitorConfig::default()
     }

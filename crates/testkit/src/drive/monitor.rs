@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rescind_proto::{
     framing::Framing,
-    monitor::{Monitor, MonitorConfig},
+    monitor::{EarlyCancelLimits, Monitor, MonitorConfig},
     side::Side,
     time::Instant,
 };
@@ -97,7 +97,7 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<MonitorConfig> {
         max_in_flight: 1 + chooser.choose(8)?,
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
-        max_early_cancels: chooser.choose(3)?,
+        early_cancels: EarlyCancelLimits { most: chooser.choose(3)?, ..EarlyCancelLimits::STRANGER },
         max_text: chooser.choose(32)?,
         ..MonitorConfig::default()
     })

@@ -66,8 +66,7 @@ impl Witness {
             // What is remembered decides what a later cancel of the same id names.
             remembered: scene.config.remembered,
             remember: scene.config.remember,
-            early_cancels: scene.config.early_cancels[side].hold,
-            max_early_cancels: scene.config.early_cancels[side].most,
+            early_cancels: scene.config.early_cancels[side],
             ..monitor::MonitorConfig::default()
         };
         Self {

@@ -43,7 +43,7 @@ fn every_check_of_a_monitor_can_fail() {
         include_str!("../proof.rs"),
         &[
             ("too many in flight", |monitor| monitor.config.max_in_flight = 1),
-            ("too many early cancels", |monitor| monitor.config.max_early_cancels = 0),
+            ("too many early cancels", |monitor| monitor.config.early_cancels.most = 0),
             ("claims what no wire shows", |monitor| *outcome(monitor) = Outcome::Asked),
             ("claims what no wire shows", |monitor| *outcome(monitor) = Outcome::NeverSent),
             ("claims what no wire shows", |monitor| *outcome(monitor) = Outcome::NotSendable),
