@@ -31,14 +31,6 @@ words! {
     }
 }
 
-impl Level {
-    /// Whether breaking such a rule is a violation rather than a weakness.
-    #[must_use]
-    pub const fn is_binding(self) -> bool {
-        matches!(self, Self::Must | Self::MustNot)
-    }
-}
-
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -337,7 +329,6 @@ mod tests {
     fn a_level_is_written_as_specifications_write_it() {
         let levels = [Level::Must, Level::MustNot, Level::Should, Level::ShouldNot, Level::May, Level::Fact];
         assert_eq!(levels.map(Level::as_str), ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "fact"]);
-        assert_eq!(levels.map(Level::is_binding), [true, true, false, false, false, false]);
         assert_eq!(Rule::McpC06.level().to_string(), "SHOULD NOT");
     }
 

@@ -4,12 +4,7 @@
 //! every input the time that has passed since. The engine subtracts, compares
 //! and adds, and nothing else; so a test owns the clock.
 
-use core::{
-    fmt,
-    num::NonZeroU64,
-    ops::{Add, Sub},
-    time::Duration,
-};
+use core::{fmt, num::NonZeroU64, ops::Add, time::Duration};
 
 /// A point on the driver's monotonic clock: nanoseconds since an origin the driver chose.
 ///
@@ -55,14 +50,6 @@ impl Add<Duration> for Instant {
 
     fn add(self, later: Duration) -> Self {
         Self(self.0.saturating_add(clamp(later)))
-    }
-}
-
-impl Sub for Instant {
-    type Output = Duration;
-
-    fn sub(self, earlier: Self) -> Duration {
-        self.since(earlier)
     }
 }
 

@@ -238,18 +238,6 @@ pub fn splice_or_copy(body: &[u8], splice_in: Option<(Range<usize>, RequestId)>,
     }
 }
 
-/// Appends `body` with several spans replaced, which must be in order and not overlap (D33).
-pub fn splice_all(body: &[u8], replacements: &[(Range<usize>, &[u8])], out: &mut Vec<u8>) {
-    out.reserve(body.len() + replacements.iter().map(|(_, with)| with.len()).sum::<usize>());
-    let mut copied = 0;
-    for (span, with) in replacements {
-        out.extend_from_slice(&body[copied..span.start]);
-        out.extend_from_slice(with);
-        copied = span.end;
-    }
-    out.extend_from_slice(&body[copied..]);
-}
-
 /// Where `part`, a slice of `body`, stands in it.
 ///
 /// `None` if it is no part of `body`.

@@ -95,12 +95,6 @@ impl Framed<'_> {
         &self.raw()[self.body.clone()]
     }
 
-    /// Where the message stands in [`Framed::raw`].
-    #[must_use]
-    pub fn body_span(&self) -> Range<usize> {
-        self.body.clone()
-    }
-
     /// [`Framed::raw`] as a vector of one's own; no copy if the decoder had to gather the message anyway.
     #[must_use]
     pub fn into_raw(self) -> Vec<u8> {

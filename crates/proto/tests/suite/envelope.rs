@@ -310,15 +310,15 @@ fn an_id_is_spliced_in_place() {
 }
 
 #[test]
-fn several_spans_are_spliced_at_once() {
+fn a_part_is_found_where_it_stands_and_is_spliced() {
     let body = r#"{"id":1,"method":"m","params":{"requestId":22}}"#;
     let request = request(body);
     let inner =
         frame::span_of(body.as_bytes(), json::member(request.params.raw.unwrap(), "requestId").unwrap()).unwrap();
     assert_eq!(&body[inner.clone()], "22");
     let mut out = Vec::new();
-    frame::splice_all(body.as_bytes(), &[(request.id_span, b"\"x\""), (inner, b"7")], &mut out);
-    assert_eq!(out, br#"{"id":"x","method":"m","params":{"requestId":7}}"#);
+    frame::splice(body.as_bytes(), inner, &RequestId::integer(7), &mut out);
+    assert_eq!(out, br#"{"id":1,"method":"m","params":{"requestId":7}}"#);
     assert_eq!(frame::span_of(b"abc", body.as_bytes()), None);
 }
 
