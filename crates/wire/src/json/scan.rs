@@ -53,16 +53,7 @@ pub(super) fn string_end(text: &[u8]) -> Result<(usize, bool), NotJson> {
     let mut at = 1;
     let mut escaped = false;
     loop {
-        at = match text.get(at..).and_then(<[u8]>::first_chunk::<LANE>) {
-            Some(lane) => match special(lane) {
-                Some(found) => at + found,
-                None => {
-                    at += LANE;
-                    continue;
-                }
-            },
-            None => at + plain_prefix(text.get(at..).unwrap_or_default()),
-        };
+        at += plain_prefix(text.get(at..).unwrap_or_default());
         match text.get(at) {
             Some(b'"') => return Ok((at + 1, escaped)),
             Some(b'\\') => {
@@ -87,27 +78,18 @@ pub(super) fn scalar_end(text: &[u8]) -> Result<usize, NotJson> {
 }
 
 /// How many bytes at the start of `text` stand for themselves inside quotes.
+#[inline]
 pub(super) fn plain_prefix(text: &[u8]) -> usize {
-    let (words, tail) = text.as_chunks::<8>();
-    for (number, word) in words.iter().enumerate() {
-        let special = special_bytes(u64::from_le_bytes(*word));
-        if special != 0 {
-            return number * 8 + special.trailing_zeros() as usize / 8;
+    let mut rest = text;
+    while let Some((lane, after)) = rest.split_first_chunk::<LANE>() {
+        if let Some(at) = special(lane) {
+            return text.len() - rest.len() + at;
         }
+        rest = after;
     }
-    let start = text.len() - tail.len();
-    tail.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').map_or(text.len(), |at| start + at)
-}
-
-/// The high bit of the first byte that is a control character, a quote or a backslash; bits above it mean nothing.
-const fn special_bytes(word: u64) -> u64 {
-    const EACH: u64 = u64::MAX / 255;
-    const fn below(word: u64, limit: u8) -> u64 {
-        word.wrapping_sub(EACH * limit as u64) & !word
-    }
-    let quotes = below(word ^ (EACH * b'"' as u64), 1);
-    let backslashes = below(word ^ (EACH * b'\\' as u64), 1);
-    (below(word, 0x20) | quotes | backslashes) & (EACH << 7)
+    let mut last = [b' '; LANE];
+    last[..rest.len()].copy_from_slice(rest);
+    special(&last).map_or(text.len(), |at| text.len() - rest.len() + at)
 }
 
 /// The end of the container that starts at `open`.
