@@ -34,7 +34,7 @@ pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::MonitorConfig;
 pub use event::{MonitorEvent, ObservedAnswer, ObservedCancel, ObservedEnd};
 pub use observed::{ObservedLate, ObservedProgress};
-pub use view::{ObservedRequest, SideCounts};
+pub use view::ObservedRequest;
 
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
@@ -76,7 +76,6 @@ pub struct Monitor {
     /// The dialect that was last reported, or assumed at first.
     reported: &'static Dialect,
     events: VecDeque<MonitorEvent>,
-    counts: Sides<SideCounts>,
 }
 
 impl Monitor {
@@ -98,14 +97,13 @@ impl Monitor {
             early_cancels: Sides::from_fn(|_| EarlyCancels::new(config.early_cancels, seed)),
             implementations: Sides::default(),
             events: VecDeque::new(),
-            counts: Sides::default(),
             config,
         }
     }
 
     /// Reads a whole message from `from`, without its framing; white space around it is allowed.
     ///
-    /// A message that cannot be read is counted and becomes an event. `now` must not be earlier than in any call before.
+    /// A message that cannot be read is an event. `now` must not be earlier than in any call before.
     /// Nothing is read after [`handle_eof`](Self::handle_eof).
     pub fn handle_frame(&mut self, now: Instant, from: Side, body: &[u8]) {
         if self.ended[from] {
@@ -132,7 +130,7 @@ impl Monitor {
             match chunk {
                 Chunk::Frame(framed) => self.read(now, from, framed.body()),
                 Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
-                Chunk::Broken(_) => self.note_unread(from, Rejected::Broken),
+                Chunk::Broken(_) => self.note_rejected(from, Rejected::Broken),
             }
         }
         self.decoders[from] = Some(decoder);
@@ -177,7 +175,6 @@ impl Monitor {
     }
 
     fn read(&mut self, now: Instant, from: Side, body: &[u8]) {
-        self.counts[from].messages += 1;
         match frame::parse(body) {
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, batch),
             Ok(message) => self.handle_message(now, from, message),
@@ -213,7 +210,7 @@ impl Monitor {
             None => {}
             // A last line without its line break is a message if it can be read as one.
             Some(Leftover::Line(line)) if frame::parse(&line).is_ok() => self.read(now, from, &line),
-            Some(Leftover::Line(_) | Leftover::Half(_)) => self.note_unread(from, Rejected::Unfinished),
+            Some(Leftover::Line(_) | Leftover::Half(_)) => self.note_rejected(from, Rejected::Unfinished),
             Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
         }
     }
@@ -274,8 +271,7 @@ impl Monitor {
         Some(RequestKey { from: Side::Client, key: self.requests.client.open_turn(session?)? })
     }
 
-    fn note_unread(&mut self, from: Side, why: Rejected) {
-        self.counts[from].unread += 1;
+    fn note_rejected(&mut self, from: Side, why: Rejected) {
         self.events.push_back(MonitorEvent::Rejected { from, why });
     }
 

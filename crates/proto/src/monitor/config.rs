@@ -13,7 +13,7 @@ pub struct MonitorConfig {
     pub framing: Option<Framing>,
     /// The longest message that is read, in bytes. Of a longer one only the envelope is read.
     pub max_message: usize,
-    /// Requests of one side in flight that are followed; further ones are counted.
+    /// Requests of one side in flight that are followed; a further one is reported, and no more than that.
     pub max_in_flight: usize,
     /// Requests of one side that are over and remembered, so that late messages for them are recognised (D8). They are
     /// forgotten a few at a time: up to 32 more may be remembered. Requests that may still be answered are all

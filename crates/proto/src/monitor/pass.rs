@@ -35,7 +35,6 @@ impl Monitor {
 
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) {
         let Request { id, method, params, .. } = request;
-        self.counts[from].requests += 1;
         let dialect = self.negotiation.saw_request_from(from, self.framing, &method, &params);
         let is_handshake = self.negotiation.is_handshake(from, self.framing, &method);
         if params.meta.is_some() || is_handshake {
@@ -45,10 +44,10 @@ impl Monitor {
             self.implementations.client = params.raw.and_then(Implementation::of);
         }
         if id.is_null() && !dialect.null_ids {
-            return self.note_unread(from, Rejected::NullId);
+            return self.note_rejected(from, Rejected::NullId);
         }
         if self.is_long(&id) {
-            return self.note_untracked(from, Rejected::LongId);
+            return self.note_rejected(from, Rejected::LongId);
         }
         let requests = &mut self.requests[from];
         let previous = requests.by_id(&id);
@@ -66,7 +65,7 @@ impl Monitor {
             requests.replace(key);
         }
         if self.requests[from].table.live() >= self.config.max_in_flight {
-            return self.note_untracked(from, Rejected::Overloaded);
+            return self.note_rejected(from, Rejected::Overloaded);
         }
         if from == Side::Client && dialect.last_request == Some(&*method) {
             self.negotiation.saw_last_request();
@@ -117,11 +116,6 @@ impl Monitor {
         Some(RequestKey { from: Side::Client, key: self.requests.client.parent(session)? })
     }
 
-    fn note_untracked(&mut self, from: Side, why: Rejected) {
-        self.counts[from].untracked += 1;
-        self.events.push_back(MonitorEvent::Rejected { from, why });
-    }
-
     fn handle_notification(&mut self, now: Instant, from: Side, notification: &Notification<'_>) {
         let dialect = self.negotiation.of(from, self.framing);
         let (method, params) = (&*notification.method, &notification.params);
@@ -151,7 +145,6 @@ impl Monitor {
     fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8], reading: &Reading<'_>) {
         let Some(token) = RequestId::from_json(token) else { return };
         let Some(key) = self.requests[from.other()].by_token(&token) else {
-            self.counts[from].stray_progress += 1;
             self.events.push_back(MonitorEvent::StrayProgress { from });
             return;
         };
@@ -193,10 +186,8 @@ impl Monitor {
     }
 
     fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) {
-        self.counts[from].responses += 1;
         let answer = Answer::from(&response.body);
         let Some((request, loose)) = self.find_answered(from.other(), response.id.as_ref()) else {
-            self.counts[from].unasked += 1;
             let id = match &response.id {
                 Some(ResponseId::Exact(id)) if !self.is_long(id) => Some(id.clone()),
                 Some(ResponseId::Exact(_)) | None => None,
@@ -284,9 +275,9 @@ impl Monitor {
     /// Notes a message that cannot be read, and the answer or duplicate that it may be.
     pub(super) fn handle_malformed(&mut self, now: Instant, from: Side, malformed: Malformed) {
         let Malformed::Invalid { reason, kind, id } = malformed else {
-            return self.note_unread(from, Rejected::NotJson);
+            return self.note_rejected(from, Rejected::NotJson);
         };
-        self.note_unread(from, Rejected::Invalid(reason));
+        self.note_rejected(from, Rejected::Invalid(reason));
         let Some(id) = id else { return };
         match kind {
             MessageKind::Response | MessageKind::Unknown => self.answered_unread(now, from, id, Answer::Error),
@@ -304,8 +295,7 @@ impl Monitor {
 
     /// Notes the end of a message over the limit. Its envelope says which request it is or answers.
     pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
-        self.counts[from].messages += 1;
-        self.note_unread(from, Rejected::TooLarge);
+        self.note_rejected(from, Rejected::TooLarge);
         let Some(id) = message.id.clone() else { return };
         match message.kind {
             MessageKind::Request => {

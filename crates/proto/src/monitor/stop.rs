@@ -17,7 +17,6 @@ use crate::{
 
 impl Monitor {
     pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
-        self.counts[from].cancels += 1;
         let dialect = self.negotiation.of(from, self.framing);
         let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
@@ -106,7 +105,6 @@ impl Monitor {
     /// Handles the client's cancel of a session's turn, which cancels the prompt (D37). Without a turn it cancels
     /// nothing, which is lawful.
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, turn: &TurnForm, session: Option<&[u8]>) {
-        self.counts.client.cancels += 1;
         let form = CancelForm { method: turn.cancel, id: turn.session, reason: None };
         match self.open_turn(session) {
             Some(request) => self.cancel_known(now, request, None, form),

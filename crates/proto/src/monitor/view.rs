@@ -49,27 +49,6 @@ pub struct ObservedRequest<'a> {
     pub late: ObservedLate,
 }
 
-/// Counts of what a side has sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SideCounts {
-    /// Messages, batches as one.
-    pub messages: u64,
-    /// Requests.
-    pub requests: u64,
-    /// Results and errors.
-    pub responses: u64,
-    /// Cancels, lawful or not.
-    pub cancels: u64,
-    /// Messages that could not be read.
-    pub unread: u64,
-    /// Requests that are not followed.
-    pub untracked: u64,
-    /// Answers to no request that is known.
-    pub unasked: u64,
-    /// Progress of no request that is known.
-    pub stray_progress: u64,
-}
-
 impl Monitor {
     /// Returns a request that is in flight or remembered.
     #[must_use]
@@ -91,12 +70,6 @@ impl Monitor {
     #[must_use]
     pub fn in_flight(&self, side: Side) -> usize {
         self.requests[side].table.live()
-    }
-
-    /// Returns the counts of what `side` has sent.
-    #[must_use]
-    pub fn counts(&self, side: Side) -> &SideCounts {
-        &self.counts[side]
     }
 
     /// Returns the dialect of both sides: a guess until a message has shown it.
