@@ -20,17 +20,16 @@ pub struct Receipt {
 impl Receipt {
     /// Learns from the answer, which says "cancelled" or does not, and returns whether that is new.
     pub(crate) fn learn(&mut self, now: Instant, answer: Answer, says_cancelled: bool) -> bool {
+        if self.outcome.is_final() {
+            return false;
+        }
         let after = now.since(self.asked);
-        self.outcome = match self.outcome {
-            Outcome::Asked => Outcome::CompletedFirst,
-            Outcome::Sent if says_cancelled => Outcome::Confirmed { after },
-            Outcome::Sent => Outcome::AnsweredAfter { after, answer },
-            Outcome::NeverSent
-            | Outcome::NotSendable
-            | Outcome::Confirmed { .. }
-            | Outcome::CompletedFirst
-            | Outcome::AnsweredAfter { .. }
-            | Outcome::Unknown => return false,
+        self.outcome = if self.outcome == Outcome::Asked {
+            Outcome::CompletedFirst
+        } else if says_cancelled {
+            Outcome::Confirmed { after }
+        } else {
+            Outcome::AnsweredAfter { after, answer }
         };
         true
     }
@@ -90,16 +89,7 @@ impl Outcome {
     /// whether the peer would have answered. Where it would not, `Sent` is the end of what a wire can show (D28).
     #[must_use]
     pub const fn is_cut_short(&self, confirms: bool) -> bool {
-        match self {
-            Self::Asked => true,
-            Self::Sent => confirms,
-            Self::NeverSent
-            | Self::NotSendable
-            | Self::Confirmed { .. }
-            | Self::CompletedFirst
-            | Self::AnsweredAfter { .. }
-            | Self::Unknown => false,
-        }
+        matches!(self, Self::Asked) || (confirms && matches!(self, Self::Sent))
     }
 
     /// Whether nothing more can be learnt.

@@ -34,10 +34,8 @@ impl Framing {
             Self::Line => {
                 let start = out.len();
                 out.extend_from_slice(body);
-                for at in memchr::memchr2_iter(b'\n', b'\r', body) {
-                    out[start + at] = b' ';
-                }
                 out.push(b'\n');
+                join_lines(&mut out[start..]);
             }
             Self::Headers => {
                 write_header(out, body.len());
@@ -50,8 +48,8 @@ impl Framing {
 /// Replaces line breaks inside a framed line by spaces: between the tokens of a payload they would end it.
 pub fn join_lines(line: &mut [u8]) {
     let Some((_end, body)) = line.split_last_mut() else { return };
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', body) {
-        body[at] = b' ';
+    for byte in body {
+        *byte = if matches!(*byte, b'\n' | b'\r') { b' ' } else { *byte };
     }
 }
 

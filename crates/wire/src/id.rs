@@ -52,23 +52,14 @@ impl RequestId {
     /// elsewhere, D10).
     #[must_use]
     pub fn from_json(text: &[u8]) -> Option<Self> {
-        match *text.first()? {
-            b'n' => (text == b"null").then_some(Self::NULL),
-            b'"' => {
-                let text = core::str::from_utf8(text).ok()?;
-                json::is_string(text.as_bytes()).then(|| Self(Repr::Text(Box::new(text.into()))))
-            }
-            b'-' | b'0'..=b'9' => {
-                if !json::is_integer(text) {
-                    return None;
-                }
-                let text = core::str::from_utf8(text).ok()?;
-                match text.parse::<i64>() {
-                    Ok(value) if text != "-0" => Some(Self(Repr::Integer(value))),
-                    _ => Some(Self(Repr::Text(Box::new(text.into())))),
-                }
-            }
-            _ => None,
+        if text == b"null" {
+            return Some(Self::NULL);
+        }
+        let is_integer = json::is_integer(text);
+        let text = core::str::from_utf8(text).ok().filter(|text| is_integer || json::is_string(text.as_bytes()))?;
+        match text.parse() {
+            Ok(value) if text != "-0" => Some(Self(Repr::Integer(value))),
+            _ => Some(Self(Repr::Text(Box::new(text.into())))),
         }
     }
 
