@@ -18,20 +18,20 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Learns from the answer, which says "cancelled" or does not, and returns whether that is new.
-    pub(crate) fn learn(&mut self, now: Instant, answer: Answer, says_cancelled: bool) -> bool {
-        if self.outcome.is_final() {
-            return false;
-        }
+    /// What an answer that arrives now makes of the outcome; `None` where that is final.
+    pub(crate) fn answered(&self, now: Instant, answer: Answer, says_cancelled: bool) -> Option<Outcome> {
         let after = now.since(self.asked);
-        self.outcome = if self.outcome == Outcome::Asked {
-            Outcome::CompletedFirst
-        } else if says_cancelled {
-            Outcome::Confirmed { after }
-        } else {
-            Outcome::AnsweredAfter { after, answer }
-        };
-        true
+        match self.outcome {
+            Outcome::Asked => Some(Outcome::CompletedFirst),
+            Outcome::Sent if says_cancelled => Some(Outcome::Confirmed { after }),
+            Outcome::Sent => Some(Outcome::AnsweredAfter { after, answer }),
+            Outcome::NeverSent
+            | Outcome::NotSendable
+            | Outcome::Confirmed { .. }
+            | Outcome::CompletedFirst
+            | Outcome::AnsweredAfter { .. }
+            | Outcome::Unknown => None,
+        }
     }
 }
 

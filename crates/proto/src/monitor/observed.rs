@@ -94,7 +94,8 @@ impl Observed {
     /// Learns of the cancel from an answer, and returns the outcome if that is new (D28).
     pub(super) fn learn(&mut self, now: Instant, answered: ObservedAnswer) -> Option<Outcome> {
         let cancel = self.cancel.as_deref_mut()?;
-        cancel.learn(now, answered.answer, answered.cancelled).then_some(cancel.outcome)
+        cancel.outcome = cancel.answered(now, answered.answer, answered.cancelled)?;
+        Some(cancel.outcome)
     }
 
     /// Notes progress; only the last message of it is kept.
