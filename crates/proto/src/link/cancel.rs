@@ -50,22 +50,22 @@ pub(crate) fn read<'a>(
         let known = dialect.forms().chain(also.iter().flat_map(|dialect| dialect.forms()));
         known.filter(|form| form.method == method)
     };
-    let mut found: Option<(&CancelForm, &[u8])> = None;
+    let mut found: Option<(usize, &CancelForm, &[u8])> = None;
     let mut reason: Option<&'a [u8]> = None;
     for member in members {
         let Ok(member) = member else { return Err(Unreadable::NoParams) };
-        if let Some(form) = forms().find(|form| member.key_is(form.id)) {
+        if let Some((rank, form)) = forms().enumerate().find(|(_, form)| member.key_is(form.id)) {
             match found {
-                Some((earlier, _)) if earlier.id == form.id => return Err(Unreadable::RepeatedId),
+                Some((earlier, ..)) if earlier == rank => return Err(Unreadable::RepeatedId),
                 // Both spellings of the member stand there: ours wins, whatever the order.
-                Some((earlier, _)) if rank(forms(), earlier) <= rank(forms(), form) => {}
-                Some(_) | None => found = Some((form, member.value)),
+                Some((earlier, ..)) if earlier < rank => {}
+                Some(_) | None => found = Some((rank, form, member.value)),
             }
         } else if forms().any(|form| form.reason.is_some_and(|name| member.key_is(name))) {
             reason = Some(member.value);
         }
     }
-    let (form, value) = found.ok_or(Unreadable::NoId)?;
+    let (_, form, value) = found.ok_or(Unreadable::NoId)?;
     let id = RequestId::from_json(value).ok_or(Unreadable::BadId)?;
     if id.is_null() && !dialect.null_ids {
         return Err(Unreadable::BadId);
@@ -80,10 +80,6 @@ pub(crate) fn read<'a>(
         }),
         form: *form,
     })
-}
-
-fn rank<'a>(mut forms: impl Iterator<Item = &'a CancelForm>, wanted: &CancelForm) -> usize {
-    forms.position(|form| form.id == wanted.id).unwrap_or(usize::MAX)
 }
 
 /// Appends a cancel for `id`, with the reason where there is one and the form has a place for it.
