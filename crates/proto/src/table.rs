@@ -89,7 +89,6 @@ pub(crate) struct Table<E> {
     ids: HashTable<u32>,
     tokens: Index,
     rings: Rings,
-    seed: Seed,
 }
 
 /// What a table knows of its tombstones, apart from the entries: so an entry can be settled by who works on it.
@@ -147,7 +146,6 @@ impl<E: Entry> Table<E> {
             ids: HashTable::new(),
             tokens: Index::new(),
             rings: Rings { tombstones: [const { Tombstones::new() }; 2], live: 0, live_places: 0, seed },
-            seed,
         }
     }
 
@@ -200,18 +198,18 @@ impl<E: Entry> Table<E> {
     /// The hash of an id, for [`find`](Self::find) and [`insert`](Self::insert).
     #[inline]
     pub(crate) fn hash(&self, id: &E::Id) -> u64 {
-        id.hash(self.seed)
+        id.hash(self.rings.seed)
     }
 
     /// Takes an entry in under the hash of its id.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u64, entry: E) -> Key {
-        let Self { slab, ids, seed, .. } = self;
+        let Self { slab, ids, rings: Rings { seed, .. }, .. } = self;
         let key = slab.insert(entry);
         ids.insert_unique(hash, key.index(), |at| slab.at(*at).map_or(0, |entry| entry.id().hash(*seed)));
         self.rings.note_live(key);
         for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
-            self.tokens.insert(self.seed.id(token), key.index());
+            self.tokens.insert(self.rings.seed.id(token), key.index());
         }
         key
     }
@@ -239,7 +237,7 @@ impl<E: Entry> Table<E> {
         if self.tokens.is_empty() {
             return None;
         }
-        let hash = self.seed.id(token);
+        let hash = self.rings.seed.id(token);
         let is = |entry: &E| entry.tokens().any(|own| own == token);
         let found = self.look_up(&self.tokens, hash, |entry| is(entry) && wanted(entry));
         found.or_else(|| self.look_up(&self.tokens, hash, is))
@@ -248,13 +246,13 @@ impl<E: Entry> Table<E> {
     /// No id finds this entry any more.
     pub(crate) fn unlist(&mut self, key: Key) {
         let Some(entry) = self.slab.get(key) else { return };
-        unlist(&mut self.ids, entry.id().hash(self.seed), key);
+        unlist(&mut self.ids, entry.id().hash(self.rings.seed), key);
     }
 
     /// No token finds this entry any more.
     pub(crate) fn unlist_tokens(&mut self, key: Key) {
         for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
-            self.tokens.remove(self.seed.id(token), key.index());
+            self.tokens.remove(self.rings.seed.id(token), key.index());
         }
     }
 
@@ -274,9 +272,9 @@ impl<E: Entry> Table<E> {
     /// Removes an entry, in flight or from the `ring` in which it lies.
     pub(crate) fn remove(&mut self, key: Key, ring: Option<Ring>) -> Option<E> {
         let entry = self.slab.remove(key)?;
-        unlist(&mut self.ids, entry.id().hash(self.seed), key);
+        unlist(&mut self.ids, entry.id().hash(self.rings.seed), key);
         for token in entry.tokens() {
-            self.tokens.remove(self.seed.id(token), key.index());
+            self.tokens.remove(self.rings.seed.id(token), key.index());
         }
         match ring {
             None => self.rings.forget_live(key),
@@ -313,13 +311,13 @@ impl<E: Entry> Table<E> {
         for _ in 0..count {
             let Some(Tombstone { key, hash, .. }) = self.rings.ring_mut(ring).queue.pop_front() else { return };
             let Some(entry) = self.slab.get(key) else {
-                self.rings.ring_mut(ring).forget_gone();
+                self.rings.ring_mut(ring).gone -= 1;
                 continue;
             };
             forget(key, entry);
             unlist(&mut self.ids, hash, key);
             for token in entry.tokens() {
-                self.tokens.remove(self.seed.id(token), key.index());
+                self.tokens.remove(self.rings.seed.id(token), key.index());
             }
             self.slab.discard(key);
         }

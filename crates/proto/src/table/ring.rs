@@ -19,13 +19,6 @@ pub(crate) struct Bounds {
     pub(crate) longest: Duration,
 }
 
-impl Bounds {
-    /// Tombstones beyond `most` that may stay until a batch is full.
-    const fn slack(&self) -> usize {
-        if self.most / 64 < BATCH { self.most / 64 } else { BATCH }
-    }
-}
-
 /// An entry that has settled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tombstone {
@@ -40,7 +33,7 @@ pub(super) struct Tombstone {
 pub(super) struct Tombstones {
     pub(super) queue: VecDeque<Tombstone>,
     /// Those among them whose entry was removed before its time.
-    gone: usize,
+    pub(super) gone: usize,
 }
 
 impl Tombstones {
@@ -79,7 +72,8 @@ impl Tombstones {
     /// Whether some have to go, or may.
     #[inline]
     pub(super) fn is_full(&self, bounds: &Bounds) -> bool {
-        self.len() > bounds.most.saturating_add(bounds.slack())
+        // A few more may stay until a batch is full.
+        self.len() > bounds.most.saturating_add((bounds.most / 64).min(BATCH))
     }
 
     /// How old the oldest may become.
@@ -117,10 +111,5 @@ impl Tombstones {
         while self.gone > 0 && self.queue.pop_front_if(|tombstone| !is_there(tombstone.key)).is_some() {
             self.gone -= 1;
         }
-    }
-
-    /// One whose entry was gone has left the queue.
-    pub(super) const fn forget_gone(&mut self) {
-        self.gone -= 1;
     }
 }
