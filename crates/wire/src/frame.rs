@@ -206,7 +206,7 @@ impl From<NotJson> for Malformed {
 ///
 /// [`Malformed`], which tells what is not JSON from what is no message.
 pub fn parse(body: &[u8]) -> Result<Frame<'_>, Malformed> {
-    read(body, parse_batch)
+    read(body, false)
 }
 
 /// Reads one element of a batch: as [`parse`], but an array is malformed. Spans count from its own start.
@@ -215,11 +215,7 @@ pub fn parse(body: &[u8]) -> Result<Frame<'_>, Malformed> {
 ///
 /// As [`parse`].
 pub fn parse_member(raw: &[u8]) -> Result<Frame<'_>, Malformed> {
-    read(raw, |mut cursor| {
-        cursor.value()?;
-        cursor.finish()?;
-        Err(invalid(Reason::NestedBatch, MessageKind::Batch))
-    })
+    read(raw, true)
 }
 
 /// Appends `body` with the bytes of one span replaced by `id` (D33).
@@ -248,22 +244,23 @@ pub fn span_of(body: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= body.len()).then_some(start..end)
 }
 
-fn read<'a>(
-    body: &'a [u8],
-    array: impl FnOnce(Cursor<'a>) -> Result<Frame<'a>, Malformed>,
-) -> Result<Frame<'a>, Malformed> {
+fn read(body: &[u8], is_member: bool) -> Result<Frame<'_>, Malformed> {
     let mut cursor = Cursor::new(body);
     cursor.skip_space();
-    match cursor.peek() {
+    let first = cursor.peek();
+    match first {
         Some(b'{') => {
             let text = simdutf8::basic::from_utf8(body).map_err(|_| Malformed::NotJson)?;
             Envelope::read(&mut cursor, text)
         }
-        Some(b'[') => array(cursor),
+        Some(b'[') if !is_member => parse_batch(cursor),
         _ => {
             cursor.value()?;
             cursor.finish()?;
-            Err(invalid(Reason::NoObject, MessageKind::Unknown))
+            Err(match first {
+                Some(b'[') => invalid(Reason::NestedBatch, MessageKind::Batch),
+                _ => invalid(Reason::NoObject, MessageKind::Unknown),
+            })
         }
     }
 }
