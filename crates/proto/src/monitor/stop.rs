@@ -44,13 +44,8 @@ impl Monitor {
     fn reread_dialects(&mut self, guess: &'static Dialect) {
         let found = self.dialect();
         for from in Side::BOTH {
-            for key in self.requests[from].live_by_age() {
-                if let Some(observed) =
-                    self.requests[from].table.get_mut(key).filter(|observed| *observed.dialect == *guess)
-                {
-                    observed.dialect = found;
-                }
-            }
+            let live = self.requests[from].table.iter_mut().filter(|observed| observed.is_live());
+            live.filter(|observed| *observed.dialect == *guess).for_each(|observed| observed.dialect = found);
         }
     }
 
@@ -70,19 +65,12 @@ impl Monitor {
         };
         self.note_cancel(request.from, Some(request), Some(form), cancel, verdict);
         let reason = cancel.and_then(|cancel| cancel.reason.as_deref());
-        match verdict {
-            Verdict::Accepted => self.accept(now, request, reason),
-            Verdict::Completed => {
-                let is_answered = self.observed(request).is_some_and(|observed| observed.answer.is_some());
-                let outcome = if is_answered { Outcome::CompletedFirst } else { Outcome::Unknown };
-                self.begin_receipt(now, request, reason, outcome);
-            }
-            Verdict::Repeated
-            | Verdict::Shielded
-            | Verdict::Held
-            | Verdict::Unknown
-            | Verdict::Malformed
-            | Verdict::Forbidden(_) => {}
+        if verdict == Verdict::Accepted {
+            self.accept(now, request, reason);
+        } else if verdict == Verdict::Completed {
+            let is_answered = self.observed(request).is_some_and(|observed| observed.answer.is_some());
+            let outcome = if is_answered { Outcome::CompletedFirst } else { Outcome::Unknown };
+            self.begin_receipt(now, request, reason, outcome);
         }
     }
 
@@ -150,11 +138,8 @@ impl Monitor {
 
     fn close_subscription(&mut self, now: Instant, from: Side, request: RequestKey, cancel: &Cancel<'_>) {
         let over = self.observed(request).and_then(|observed| observed.over);
-        let verdict = match over {
-            None => Verdict::Accepted,
-            // It crossed the client's own cancel, or came after the empty result that should go first.
-            Some(_) => Verdict::Completed,
-        };
+        // Otherwise it crossed the client's own cancel, or came after the empty result that should go first.
+        let verdict = if over.is_none() { Verdict::Accepted } else { Verdict::Completed };
         self.note_cancel(from, Some(request), Some(cancel.form), Some(cancel), verdict);
         match over {
             None => self.settle(now, request, ObservedEnd::Closed),
