@@ -63,7 +63,7 @@ use crate::{
     tombstones::YOUNG, turns::Turns,
 };
 use incoming::Requests;
-use link::{Item, Link, Tag, Timer};
+use link::{Alarm, Item, Link, Tag, Timer};
 use outgoing::Calls;
 
 /// Names one of the peer's requests; never reused while the connection lives.
@@ -209,7 +209,7 @@ impl Connection {
         }
         written.shrink_to(KEPT_RECORDS);
         self.link.written = written;
-        self.link.timers.disarm(core::mem::replace(&mut self.link.alarms.stall, TimerKey::NOT));
+        self.link.timers.stop(&mut self.link.alarms[Alarm::Stall as usize]);
         self.finish();
     }
 
@@ -233,25 +233,20 @@ impl Connection {
             match timer {
                 Timer::Call(key) => self.handle_call_timer(key),
                 Timer::Request(key) => self.handle_request_timer(key),
-                Timer::EarlyCancels => {
-                    self.link.alarms.early_cancels = TimerKey::NOT;
-                    self.expire_early_cancels();
-                }
-                Timer::Tombstones => {
-                    self.link.alarms.tombstones = TimerKey::NOT;
-                    self.forget();
-                }
-                Timer::Stall => {
-                    self.link.alarms.stall = TimerKey::NOT;
-                    self.link.emit(ConnectionEvent::GivenUp { unsent: self.link.backlog });
-                }
-                Timer::Drain => {
-                    self.link.alarms.drain = TimerKey::NOT;
-                    self.stop_attached();
-                }
+                Timer::Alarm(alarm) => self.handle_alarm(alarm),
             }
         }
         self.finish();
+    }
+
+    fn handle_alarm(&mut self, alarm: Alarm) {
+        self.link.alarms[alarm as usize] = TimerKey::NOT;
+        match alarm {
+            Alarm::EarlyCancels => self.expire_early_cancels(),
+            Alarm::Tombstones => self.forget(),
+            Alarm::Stall => self.link.emit(ConnectionEvent::GivenUp { unsent: self.link.backlog }),
+            Alarm::Drain => self.stop_attached(),
+        }
     }
 
     /// Handles the end of input: the peer will send nothing more.
@@ -364,10 +359,9 @@ impl Connection {
         }
         self.link.phase.input_ended = true;
         self.close_calls();
-        let Self { link, .. } = self;
-        match link.config.drain_on_eof {
-            Some(time) if !link.phase.write_closed => {
-                link.alarms.drain = link.timers.arm(link.now + time, Timer::Drain);
+        match self.link.config.drain_on_eof {
+            Some(time) if !self.link.phase.write_closed => {
+                self.link.arm_alarm(Alarm::Drain, Some(self.link.now + time));
             }
             Some(_) | None => self.stop_attached(),
         }

@@ -146,7 +146,7 @@ impl Connection {
         }
         let Self { incoming, link, .. } = self;
         let Some(mut request) = incoming.get_mut(key) else { return };
-        link.disarm(&mut request);
+        link.timers.stop(&mut request.timer);
         request.resume();
         request.set_work(Work::Ended);
         let ending = request.stop.as_ref().map(|stop| ending(now, &request, stop.asked, stop.is_refused, &end));

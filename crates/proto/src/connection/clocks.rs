@@ -4,16 +4,11 @@ use core::{num::NonZeroU64, time::Duration};
 
 use super::{
     call::{CallOptions, Limit},
-    incoming::{Incoming, IncomingMut, Requests, Work},
+    incoming::{Incoming, Requests, Work},
     link::{Link, Timer},
     outgoing::{CallClocks, Calls},
 };
-use crate::{
-    dialect::Dialect,
-    slab::Key,
-    time::Instant,
-    timer_queue::{NEVER, TimerKey},
-};
+use crate::{dialect::Dialect, slab::Key, timer_queue::NEVER};
 
 impl Link {
     /// The clocks of a request of ours: those that its caller named, and else the defaults.
@@ -72,10 +67,7 @@ impl Link {
         let waiting = outgoing.waiting();
         let Some(call) = outgoing.open(key) else { return };
         let due = call.due(&self.asked);
-        if due < call.timer.at {
-            self.timers.disarm(call.timer);
-            call.timer = self.timers.arm(due, Timer::Call(key));
-        }
+        self.timers.arm_by(&mut call.timer, due, Timer::Call(key));
         // While the peer has a question open, this clock is not due at all, and looked at again afterwards (D49).
         if call.clocks.response != NEVER && self.asked.is_held() {
             self.asked.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.is_settled()));
@@ -90,23 +82,9 @@ impl Link {
             return;
         }
         let due = request.due(&self.asking);
-        if due < request.timer.at {
-            self.arm_request(&mut request, due);
-        }
+        self.timers.arm_by(&mut request.timer, due, Timer::Request(key));
         if request.deadline != NEVER && self.asking.is_held() {
             self.asking.park(key, incoming.len(), |key| incoming.get(key).is_some());
         }
-    }
-
-    /// Arms the timer of a request of the peer for `due`, in place of what was armed.
-    pub(super) fn arm_request(&mut self, request: &mut IncomingMut<'_>, due: Instant) {
-        self.disarm(request);
-        if due != NEVER {
-            request.timer = self.timers.arm(due, Timer::Request(request.key));
-        }
-    }
-
-    pub(super) fn disarm(&mut self, request: &mut Incoming) {
-        self.timers.disarm(core::mem::replace(&mut request.timer, TimerKey::NOT));
     }
 }

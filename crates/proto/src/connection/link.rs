@@ -47,7 +47,8 @@ pub(super) struct Link {
     /// Calls whose response clock goes on: their timers are to be armed again.
     pub(super) resumed: Vec<Key>,
     pub(super) timers: TimerQueue<Timer>,
-    pub(super) alarms: Alarms,
+    /// The timers of which there is one each, by [`Alarm`]; they may be armed earlier than they are due.
+    pub(super) alarms: [TimerKey; 4],
     pub(super) events: VecDeque<Item>,
     pub(super) counters: Counters,
     pub(super) phase: Phase,
@@ -96,6 +97,12 @@ pub(super) enum Timer {
     Call(Key),
     /// The deadline of one of the peer's requests, or the grace of its handler.
     Request(Key),
+    Alarm(Alarm),
+}
+
+/// Something that becomes due and of which there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alarm {
     /// The end of the oldest early cancel (D9).
     EarlyCancels,
     /// The end of the oldest tombstone (D8).
@@ -104,21 +111,6 @@ pub(super) enum Timer {
     Stall,
     /// The end of the time to finish after the end of input (D27).
     Drain,
-}
-
-/// The timers of which there is one each; they may be armed earlier than they are due.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Alarms {
-    pub(super) early_cancels: TimerKey,
-    pub(super) tombstones: TimerKey,
-    pub(super) stall: TimerKey,
-    pub(super) drain: TimerKey,
-}
-
-impl Alarms {
-    /// No timer is armed.
-    pub(super) const NONE: Self =
-        Self { early_cancels: TimerKey::NOT, tombstones: TimerKey::NOT, stall: TimerKey::NOT, drain: TimerKey::NOT };
 }
 
 /// How far the connection has come.
@@ -156,7 +148,7 @@ impl Link {
             asking: Standstill::new(),
             resumed: Vec::new(),
             timers: TimerQueue::new(),
-            alarms: Alarms::NONE,
+            alarms: [TimerKey::NOT; 4],
             events: VecDeque::new(),
             counters: Counters::default(),
             phase: Phase { input_ended: false, write_closed: false, shutting_down: false, closed: false },
@@ -286,21 +278,15 @@ impl Link {
     /// Arms what is due earlier than its alarm; `tombstones` of our requests may be forgotten then.
     #[inline]
     pub(super) fn arm_alarms(&mut self, tombstones: Option<Instant>) {
-        let Self { alarms, timers, .. } = self;
-        let oldest = |due: Option<Instant>| due.unwrap_or(NEVER);
-        let due = oldest(self.tombstones.due()).min(oldest(self.spent_tokens.due())).min(oldest(tombstones));
-        if due < alarms.tombstones.at {
-            timers.disarm(alarms.tombstones);
-            alarms.tombstones = timers.arm(due, Timer::Tombstones);
-        }
-        if !alarms.early_cancels.is_armed()
-            && let Some(due) = self.early_cancels.due()
-        {
-            alarms.early_cancels = timers.arm(due, Timer::EarlyCancels);
-        }
-        if self.backlog > self.config.max_backlog && !alarms.stall.is_armed() {
-            alarms.stall = timers.arm(self.now + self.config.stall_limit, Timer::Stall);
-        }
+        let oldest = [self.tombstones.due(), self.spent_tokens.due(), tombstones].into_iter().flatten().min();
+        self.arm_alarm(Alarm::Tombstones, oldest);
+        self.arm_alarm(Alarm::EarlyCancels, self.early_cancels.due());
+        let is_stalled = self.backlog > self.config.max_backlog;
+        self.arm_alarm(Alarm::Stall, is_stalled.then(|| self.now + self.config.stall_limit));
+    }
+
+    pub(super) fn arm_alarm(&mut self, alarm: Alarm, due: Option<Instant>) {
+        self.timers.arm_by(&mut self.alarms[alarm as usize], due.unwrap_or(NEVER), Timer::Alarm(alarm));
     }
 
     /// Notes that an invariant was broken, where only the moment shows it.

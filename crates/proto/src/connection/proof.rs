@@ -9,7 +9,7 @@ use super::{
     Connection,
     batch::Batch,
     incoming::{Incoming, ResponseState, Suspension, Work},
-    link::{Alarms, Item, Link, Timer, hash_due},
+    link::{Alarm, Item, Link, Timer, hash_due},
     outgoing::{self, CallClocks, Cancelling, Outgoing, ParentLink},
     part::Part,
     turn,
@@ -149,22 +149,23 @@ impl Connection {
     fn check_memory(&self) {
         let Link { config, outbox, backlog, detached, batches, alarms, early_cancels, .. } = &self.link;
         let longest = config.remember.1;
+        let due = |alarm: Alarm| alarms[alarm as usize].at;
         for tombstones in [&self.link.tombstones, &self.link.spent_tokens] {
             assert!(tombstones.len() <= config.remembered.saturating_mul(YOUNG), "invariant 8: too much is remembered");
             if let Some(oldest) = tombstones.oldest() {
-                assert!(alarms.tombstones.at <= oldest + longest, "invariant 6: a tombstone is never forgotten");
+                assert!(due(Alarm::Tombstones) <= oldest + longest, "invariant 6: a tombstone is never forgotten");
             }
         }
         for (_, since) in self.outgoing.tombstones() {
             assert!(
-                alarms.tombstones.at <= since + longest,
+                due(Alarm::Tombstones) <= since + longest,
                 "invariant 6: a cancelled request of ours is never forgotten"
             );
         }
         assert!(early_cancels.len() <= config.max_early_cancels, "invariant 8: too many early cancels");
         let (held, most) = (outbox.held(), outbox.most_held());
         assert!(held <= most, "invariant 8: {held} bytes are held for a backlog of {}", outbox.backlog());
-        let is_timed = early_cancels.due().is_none_or(|due| alarms.early_cancels.at <= due);
+        let is_timed = early_cancels.due().is_none_or(|first| due(Alarm::EarlyCancels) <= first);
         assert!(is_timed, "invariant 6: a cancel is held for ever");
         let in_sessions = self.incoming.len() + self.outgoing.len();
         assert!(self.turns.len() <= in_sessions, "invariant 6: a turn outlives its request");
@@ -177,17 +178,13 @@ impl Connection {
     fn check_timers(&self) {
         let calls = self.outgoing.iter().filter(|(_, call)| call.timer.is_armed()).count();
         let requests = self.incoming.iter().filter(|(_, request)| request.timer.is_armed()).count();
-        let Alarms { early_cancels, tombstones, stall, drain } = self.link.alarms;
-        let alarms = [early_cancels, tombstones, stall, drain].into_iter().filter(|alarm| alarm.is_armed()).count();
+        let alarms = self.link.alarms.iter().filter(|alarm| alarm.is_armed()).count();
         assert_eq!(calls + requests + alarms, self.link.timers.len(), "invariant 6: a timer is armed for nothing");
         for (at, timer) in self.link.timers.iter() {
             let armed = match timer {
                 Timer::Call(key) => self.outgoing.get(key).map(|call| call.timer),
                 Timer::Request(key) => self.incoming.get(key).map(|request| request.timer),
-                Timer::EarlyCancels => Some(early_cancels),
-                Timer::Tombstones => Some(tombstones),
-                Timer::Stall => Some(stall),
-                Timer::Drain => Some(drain),
+                Timer::Alarm(alarm) => Some(self.link.alarms[alarm as usize]),
             };
             assert_eq!(armed.map(|armed| armed.at), Some(at), "invariant 6: {timer:?} is due at another time");
         }
@@ -317,9 +314,10 @@ impl Link {
         negotiation.hash_state(state);
         (phase, backlog, detached, events.len()).hash(state);
         outbox.hash_state(state);
-        let Alarms { early_cancels: _, tombstones: _, stall, drain } = alarms; // those two follow their tables
-        hash_due(stall.at, now, state);
-        hash_due(drain.at, now, state);
+        // The other two follow their tables.
+        for alarm in [Alarm::Stall, Alarm::Drain] {
+            hash_due(alarms[alarm as usize].at, now, state);
+        }
         tombstones.hash_state(now, state);
         spent_tokens.hash_state(now, state);
         early_cancels.hash_state(now, state);

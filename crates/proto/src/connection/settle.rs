@@ -7,7 +7,6 @@ use crate::{
     link::{LateKind, Rejected, Verdict},
     receipt::{Answer, Outcome},
     slab::Key,
-    timer_queue::TimerKey,
     tombstones::SettledAs,
 };
 
@@ -109,7 +108,7 @@ impl Connection {
         self.unlink_child(key);
         let Self { incoming, outgoing, link, .. } = self;
         let Some((call, token)) = outgoing.settle(key) else { return link.note_broken(3, true) };
-        link.timers.disarm(core::mem::replace(&mut call.timer, TimerKey::NOT));
+        link.timers.stop(&mut call.timer);
         // A task keeps its token beyond the answer (MCP-P01): its progress is for others to know.
         if let Some(token) = token.filter(|_| !call.is_task) {
             link.spent_tokens.remember(link.now, *token, SettledAs::Answered);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{
     Connection, ConnectionEvent, IncomingKey, Stopped,
     incoming::{Grace, Incoming, IncomingMut, ResponseState, Stop, Work},
-    link::Link,
+    link::{Link, Timer},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -178,16 +178,16 @@ impl Link {
         }
         request.resume();
         request.set_work(Work::Stopping);
-        let drop_at = self.drop_at(request, cause.code);
-        self.arm_request(request, drop_at);
+        self.timers.stop(&mut request.timer);
+        self.hasten(request, cause.code);
         self.emit(ConnectionEvent::Cancelled { request: IncomingKey(request.key), cause });
     }
 
-    /// Shortens the grace of a handler whose token has fired, if that is shorter for this cause.
+    /// Starts the grace of a handler whose token has fired, or shortens it, if it is shorter for this cause.
     fn hasten(&mut self, request: &mut IncomingMut<'_>, code: CauseCode) {
-        let drop_at = self.drop_at(request, code);
-        if request.work == Work::Stopping && drop_at < request.timer.at {
-            self.arm_request(request, drop_at);
+        if request.work == Work::Stopping {
+            let (drop_at, timer) = (self.drop_at(request, code), Timer::Request(request.key));
+            self.timers.arm_by(&mut request.timer, drop_at, timer);
         }
     }
 
@@ -209,7 +209,7 @@ impl Link {
     /// Ends a request that has not started, and answers it if it still is to be (D12).
     fn stop_unstarted(&mut self, request: &mut IncomingMut<'_>, cause: Cause, by: By) {
         request.stop = Some(self.new_stop(cause, by == By::Peer));
-        self.disarm(request);
+        self.timers.stop(&mut request.timer);
         request.set_work(Work::Ended);
         request.remove_payload();
         if by == By::Peer {

@@ -197,21 +197,21 @@ fn every_check_of_a_connection_can_fail() {
                 core::mem::swap(&mut machine.link.tombstones, &mut machine.link.spent_tokens);
                 machine.link.config.remembered = 0;
             }),
-            ("a tombstone is never forgotten", |machine| machine.link.alarms.tombstones = TimerKey::NOT),
+            ("a tombstone is never forgotten", |machine| *alarm(machine, Alarm::Tombstones) = TimerKey::NOT),
             ("a tombstone is never forgotten", |machine| {
                 core::mem::swap(&mut machine.link.tombstones, &mut machine.link.spent_tokens);
-                machine.link.alarms.tombstones = TimerKey::NOT;
+                *alarm(machine, Alarm::Tombstones) = TimerKey::NOT;
             }),
             ("a cancelled request of ours is never forgotten", |machine| {
                 machine.link.tombstones = machine.link.spent_tokens.clone();
-                machine.link.alarms.tombstones = TimerKey::NOT;
+                *alarm(machine, Alarm::Tombstones) = TimerKey::NOT;
             }),
             ("too many early cancels", |machine| machine.link.config.max_early_cancels = 0),
             ("bytes are held for a backlog", |machine| {
                 machine.link.outbox.push(Tag::Plain, |out| out.resize(4 << 20, 0));
                 machine.link.outbox.leak();
             }),
-            ("a cancel is held for ever", |machine| machine.link.alarms.early_cancels = TimerKey::NOT),
+            ("a cancel is held for ever", |machine| *alarm(machine, Alarm::EarlyCancels) = TimerKey::NOT),
             ("a turn outlives its request", |machine| {
                 let key = incoming(machine, SERVED);
                 (0..100).for_each(|session: i32| {
@@ -225,7 +225,9 @@ fn every_check_of_a_connection_can_fail() {
                 machine.link.batches = Batches::new();
                 machine.link.outbox.clear(|_| ());
             }),
-            ("a timer is armed for nothing", |machine| _ = machine.link.timers.arm(now(), Timer::Drain)),
+            ("a timer is armed for nothing", |machine| {
+                machine.link.timers.arm(now(), Timer::Alarm(Alarm::Drain));
+            }),
             ("is due at another time", |machine| {
                 let (key, armed) = (outgoing(machine, OPEN), ours(machine, OPEN).timer);
                 machine.link.timers.disarm(armed);
@@ -236,28 +238,30 @@ fn every_check_of_a_connection_can_fail() {
                 machine.link.timers.disarm(armed);
                 machine.link.timers.arm(now(), Timer::Request(key));
             }),
+            ("is due at another time", |machine| move_alarm(machine, Alarm::EarlyCancels)),
+            ("is due at another time", |machine| move_alarm(machine, Alarm::Tombstones)),
             ("is due at another time", |machine| {
-                move_timer(machine, |alarms| alarms.early_cancels, Timer::EarlyCancels)
-            }),
-            ("is due at another time", |machine| move_timer(machine, |alarms| alarms.tombstones, Timer::Tombstones)),
-            ("is due at another time", |machine| {
-                machine.link.alarms.stall = machine.link.timers.arm(now(), Timer::Stall);
-                move_timer(machine, |alarms| alarms.stall, Timer::Stall);
+                machine.link.arm_alarm(Alarm::Stall, Some(now()));
+                move_alarm(machine, Alarm::Stall);
             }),
             ("is due at another time", |machine| {
-                machine.link.alarms.drain = machine.link.timers.arm(now(), Timer::Drain);
-                move_timer(machine, |alarms| alarms.drain, Timer::Drain);
+                machine.link.arm_alarm(Alarm::Drain, Some(now()));
+                move_alarm(machine, Alarm::Drain);
             }),
         ],
     );
 }
 
-/// Arms a timer of which there is one a second later than the machine believes.
-fn move_timer(machine: &mut Connection, which: fn(&Alarms) -> TimerKey, timer: Timer) {
-    let armed = which(&machine.link.alarms);
+/// Arms an alarm a second later than the machine believes.
+fn move_alarm(machine: &mut Connection, which: Alarm) {
+    let armed = *alarm(machine, which);
     assert!(armed.is_armed(), "there is one to move");
     machine.link.timers.disarm(armed);
-    machine.link.timers.arm(armed.at + SECOND, timer);
+    machine.link.timers.arm(armed.at + SECOND, Timer::Alarm(which));
+}
+
+fn alarm(machine: &mut Connection, which: Alarm) -> &mut TimerKey {
+    &mut machine.link.alarms[which as usize]
 }
 
 /// Takes a request of ours out of the table.
@@ -287,8 +291,8 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             }),
             ("what waits to be written", |machine| _ = machine.link.outbox.push(Tag::Plain, |out| out.push(0))),
             ("that a frame has begun to leave", |machine| machine.link.outbox.written(1, |_, _| ())),
-            ("when the peer is given up", |machine| machine.link.alarms.stall = ours(machine, OPEN).timer),
-            ("when the time to finish ends", |machine| machine.link.alarms.drain = ours(machine, OPEN).timer),
+            ("when the peer is given up", |machine| *alarm(machine, Alarm::Stall) = ours(machine, OPEN).timer),
+            ("when the time to finish ends", |machine| *alarm(machine, Alarm::Drain) = ours(machine, OPEN).timer),
             ("what is remembered", |machine| {
                 machine.link.tombstones.remember(now(), RequestId::integer(77), SettledAs::Answered);
             }),
