@@ -222,7 +222,7 @@ impl Connection {
                 self.link.reduce_backlog(len);
                 self.end_answer(key, true);
             }
-            Tag::Cancel(key) => self.cancel_written(key),
+            Tag::Cancel(key) => self.cancel_gone(key, true),
         }
     }
 

@@ -94,31 +94,18 @@ impl Connection {
         true
     }
 
-    /// Notes that a cancel has left, whole: from here on only the peer can tell more.
-    pub(super) fn cancel_written(&mut self, key: Key) {
+    /// Notes that a cancel has left, whole, so that only the peer can tell more; or else that a filter kept it back, and
+    /// the request goes on, as far as the peer knows.
+    pub(super) fn cancel_gone(&mut self, key: Key, has_left: bool) {
         let Self { outgoing, link, .. } = self;
         // Its request may have been answered while it was being written.
         let Some(call) = outgoing.get_mut(key) else { return };
-        let Some(cancel) = &mut call.cancel else { return };
-        cancel.frame = None;
-        cancel.receipt.outcome = Outcome::Sent;
-        let is_second = cancel.receipt.written.replace(link.now).is_some();
-        link.note_broken(1, is_second);
-        link.counters.cancels_sent += 1;
-        link.report_receipt(key, call);
-        if call.is_settled() {
-            self.retire(key);
+        if let Some(cancel) = call.cancel.as_mut().filter(|_| has_left) {
+            let is_second = cancel.receipt.written.replace(link.now).is_some();
+            link.note_broken(1, is_second);
+            link.counters.cancels_sent += 1;
         }
-    }
-
-    /// Notes that a filter kept a cancel back: the request goes on, as far as the peer knows.
-    pub(super) fn cancel_vetoed(&mut self, key: Key) {
-        let Self { outgoing, link, .. } = self;
-        let Some(call) = outgoing.get_mut(key) else { return };
-        let Some(cancel) = &mut call.cancel else { return };
-        cancel.frame = None;
-        cancel.receipt.outcome = Outcome::NotSendable;
-        link.report_receipt(key, call);
+        link.learn(key, call, if has_left { Outcome::Sent } else { Outcome::NotSendable });
         if call.is_settled() {
             self.keep_or_remove(key);
         }

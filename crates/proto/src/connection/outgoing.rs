@@ -284,10 +284,11 @@ impl Calls {
         Some(call)
     }
 
-    /// Removes the next tombstone that is too old or one too many.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<(Key, Outgoing)> {
+    /// The next that is too old or one too many to be kept for what may come late.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Key> {
         let key = self.table.expired(RING, now, &self.bounds)?;
-        Some((key, self.table.remove(key, None)?))
+        self.table.get_mut(key)?.standing = Standing::Settled;
+        Some(key)
     }
 
     /// When the oldest tombstone may be forgotten.

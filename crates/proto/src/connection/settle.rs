@@ -4,7 +4,7 @@ use super::{Connection, ConnectionEvent, OutgoingKey, Settlement, link::Link, ou
 use crate::{
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
-    link::{LateKind, Rejected, Verdict},
+    link::{Rejected, Verdict},
     receipt::{Answer, Outcome},
     slab::Key,
     tombstones::SettledAs,
@@ -30,7 +30,7 @@ impl Connection {
             Some((_, Some(key))) if outgoing.get(key).is_some_and(|call| link.outbox.has_begun(call.frame)) => {
                 self.close_call(key, response.body, None);
             }
-            Some((id, None)) => link.report_late(RequestId::integer(id), response.body),
+            Some((id, None)) => link.report_late(id, Answer::from(&response.body)),
             Some((_, Some(_))) | None => link.report_rejected(Rejected::UnknownResponse, name, text, None),
         }
     }
@@ -57,9 +57,13 @@ impl Connection {
         }
         let says_cancelled =
             call.cancel.is_some() && call.dialect.says_cancelled(link.methods.name(call.method), &response);
-        link.update_receipt(key, call, response, says_cancelled);
+        let answer = Answer::from(&response);
+        let outcome = call.cancel.as_ref().and_then(|it| it.receipt.answered(link.now, answer, says_cancelled));
+        if let Some(outcome) = outcome {
+            link.learn(key, call, outcome);
+        }
         if call.is_settled() {
-            link.report_late(RequestId::integer(call.id), response);
+            link.report_late(call.id, answer);
         } else {
             let cause = call.cancel.as_ref().map(|cancel| &cancel.receipt.cause);
             let how = unusable.unwrap_or_else(|| match (response, cause) {
@@ -88,12 +92,8 @@ impl Connection {
             let Self { outgoing, link, .. } = self;
             let Some(call) = outgoing.get_mut(key) else { continue };
             let confirms = !call.dialect.is_silent();
-            if let Some(cancel) = call.cancel.as_mut().filter(|cancel| cancel.receipt.outcome.is_cut_short(confirms)) {
-                cancel.receipt.outcome = Outcome::Unknown;
-                if let Some(frame) = cancel.frame.take() {
-                    link.outbox.withdraw(frame);
-                }
-                link.report_receipt(key, call);
+            if call.outcome().is_some_and(|outcome| outcome.is_cut_short(confirms)) {
+                link.learn(key, call, Outcome::Unknown);
             }
             link.outbox.withdraw(call.frame);
             if !call.is_settled() {
@@ -127,28 +127,16 @@ impl Connection {
         self.keep_or_remove(key);
     }
 
-    /// Keeps a settled request as long as its receipt is open.
+    /// Keeps a settled request as long as its receipt is open: once its cancel was written, for what may come late.
     pub(super) fn keep_or_remove(&mut self, key: Key) {
-        match self.outgoing.get(key).and_then(Outgoing::outcome) {
-            Some(Outcome::Asked) => {}
-            Some(Outcome::Sent) => self.retire(key),
-            Some(
-                Outcome::NeverSent
-                | Outcome::NotSendable
-                | Outcome::Confirmed { .. }
-                | Outcome::CompletedFirst
-                | Outcome::AnsweredAfter { .. }
-                | Outcome::Unknown,
-            )
-            | None => self.remove_call(key),
-        }
-    }
-
-    /// Keeps a settled request for what may come late, and forgets those that are too many. Where the peer owes no
-    /// answer and none would be reported, there is nothing to keep: what comes late is known by its id.
-    pub(super) fn retire(&mut self, key: Key) {
         let Self { outgoing, link, .. } = self;
-        if outgoing.get(key).is_some_and(|call| call.dialect.is_silent() && !link.reports_receipt(call)) {
+        let Some(call) = outgoing.get(key) else { return };
+        if call.outcome() == Some(Outcome::Asked) {
+            return;
+        }
+        // Where the peer owes no answer and none would be reported, what comes late is known by its id.
+        let is_awaited = !call.dialect.is_silent() || link.reports_receipt(call);
+        if call.outcome() != Some(Outcome::Sent) || !is_awaited {
             return self.remove_call(key);
         }
         outgoing.retire(link.now, key);
@@ -157,54 +145,29 @@ impl Connection {
 
     /// Forgets settled requests that are too old or too many.
     pub(super) fn forget_calls(&mut self) {
-        while let Some((key, call)) = self.outgoing.expire(self.link.now) {
-            self.leave_session(key, &call);
+        while let Some(key) = self.outgoing.expire(self.link.now) {
+            self.remove_call(key);
         }
     }
 
     fn remove_call(&mut self, key: Key) {
-        if let Some(call) = self.outgoing.remove(key) {
-            self.leave_session(key, &call);
-        }
-    }
-
-    fn leave_session(&mut self, key: Key, call: &Outgoing) {
-        if let Some(session) = call.session() {
-            self.turns.remove(&turn::name(call.part, session), key);
+        let removed = self.outgoing.remove(key);
+        if let Some((part, session)) = removed.as_ref().and_then(|call| Some((call.part, call.session()?))) {
+            self.turns.remove(&turn::name(part, session), key);
         }
     }
 }
 
 impl Link {
-    fn report_late(&mut self, id: RequestId, response: ResponseBody<'_>) {
+    fn report_late(&mut self, id: i64, answer: Answer) {
         self.counters.late += 1;
-        let what = match response {
-            ResponseBody::Result(_) => LateKind::Result,
-            ResponseBody::Error(_) => LateKind::Error,
-        };
-        self.emit(ConnectionEvent::Late { id, what });
+        self.emit(ConnectionEvent::Late { id: RequestId::integer(id), what: answer.into() });
     }
 
-    /// Learns from an answer what came of the cancel, if there was one (D28).
-    fn update_receipt(&mut self, key: Key, call: &mut Outgoing, response: ResponseBody<'_>, is_confirmed: bool) {
+    /// Notes what came of a cancel (D28). If it still waits to be written, it comes too late (D15).
+    pub(super) fn learn(&mut self, key: Key, call: &mut Outgoing, outcome: Outcome) {
         let Some(cancel) = &mut call.cancel else { return };
-        let after = self.now.since(cancel.receipt.asked);
-        cancel.receipt.outcome = match (cancel.receipt.outcome, response) {
-            (Outcome::Asked, _) => Outcome::CompletedFirst,
-            (Outcome::Sent, _) if is_confirmed => Outcome::Confirmed { after },
-            (Outcome::Sent, ResponseBody::Result(_)) => Outcome::AnsweredAfter { after, answer: Answer::Result },
-            (Outcome::Sent, ResponseBody::Error(_)) => Outcome::AnsweredAfter { after, answer: Answer::Error },
-            (
-                Outcome::NeverSent
-                | Outcome::NotSendable
-                | Outcome::Confirmed { .. }
-                | Outcome::CompletedFirst
-                | Outcome::AnsweredAfter { .. }
-                | Outcome::Unknown,
-                _,
-            ) => return,
-        };
-        // An answer that came before the cancel was written disarms it (D15).
+        cancel.receipt.outcome = outcome;
         if let Some(frame) = cancel.frame.take() {
             self.outbox.withdraw(frame);
         }

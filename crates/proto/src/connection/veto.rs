@@ -79,7 +79,7 @@ impl Connection {
         self.link.detached -= 1;
         self.link.counters.sent += u64::from(written);
         match tag {
-            Tag::Cancel(key) if !written => self.cancel_vetoed(key),
+            Tag::Cancel(key) if !written => self.cancel_gone(key, false),
             Tag::Answer(key) if !written => {
                 self.link.reduce_backlog(len);
                 self.end_answer(key, false);

@@ -355,8 +355,8 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("that ours was cancelled", |machine| ours(machine, PATIENT).cancel = None),
             ("that ours is over", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
             ("since when ours is over", |machine| {
-                let (_, mut call) = machine.outgoing.expire(now() + 10_000 * SECOND).expect("it is over");
-                call.standing = Standing::Settled;
+                let over = machine.outgoing.expire(now() + 10_000 * SECOND).expect("it is over");
+                let call = machine.outgoing.remove(over).expect("it is over");
                 let key = machine.outgoing.insert(call);
                 machine.outgoing.retire(Instant::ORIGIN, key);
             }),
