@@ -107,7 +107,7 @@ impl Connection {
             return Err(Misuse::NoServerRequests);
         }
         let token = scan.token(dialect).map(|raw| RequestId::from_json(raw).filter(|token| !token.is_null()));
-        if token.iter().flatten().any(|token| outgoing.by_token(token).is_some()) {
+        if token.iter().flatten().any(|token| outgoing.by_token(token, |_| true).is_some()) {
             return Err(Misuse::TokenInUse);
         }
         link.observe_meta(dialect, scan.meta);
@@ -243,12 +243,12 @@ impl Link {
 /// A token that no active request has (MCP-P00).
 fn unused_token(outgoing: &Calls, id: i64) -> RequestId {
     let token = RequestId::integer(id);
-    if outgoing.by_token(&token).is_none() {
+    if outgoing.by_token(&token, |_| true).is_none() {
         return token;
     }
     // A caller chose a number of ours; it can hardly choose this one too, and if it does it counts up.
     (id..)
         .map(|n| RequestId::string(&format!("rescind-{n}")))
-        .find(|token| outgoing.by_token(token).is_none())
+        .find(|token| outgoing.by_token(token, |_| true).is_none())
         .unwrap_or(token)
 }

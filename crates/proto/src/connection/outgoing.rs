@@ -3,7 +3,7 @@
 //! An id that was answered needs no tombstone: ids are ours, count up and are never used twice, so one below the next
 //! that is in no table was settled. A cancelled request stays, as its own tombstone, while its receipt is open.
 
-use core::{num::NonZeroU64, time::Duration};
+use core::{num::NonZeroU64, ops::Deref, time::Duration};
 
 use super::part::Part;
 use crate::{
@@ -165,7 +165,7 @@ impl Entry for Outgoing {
     }
 }
 
-/// The table of our requests.
+/// The table of our requests; it is changed only where the counts follow.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     table: Table<Outgoing>,
@@ -173,6 +173,14 @@ pub(super) struct Calls {
     waiting: usize,
     next_id: i64,
     bounds: Bounds,
+}
+
+impl Deref for Calls {
+    type Target = Table<Outgoing>;
+
+    fn deref(&self) -> &Table<Outgoing> {
+        &self.table
+    }
 }
 
 /// Where the settled ones lie whose cancel was written: they may still be answered.
@@ -186,16 +194,6 @@ impl Calls {
     /// Requests whose caller waits.
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
-    }
-
-    /// Everything in the table, tombstones included.
-    pub(super) fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Requests that are kept only for what may come late.
-    pub(super) fn retired(&self) -> usize {
-        self.table.retired()
     }
 
     pub(super) const fn allocate_id(&mut self) -> i64 {
@@ -213,10 +211,6 @@ impl Calls {
         id >= 1 && id < self.next_id
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<&Outgoing> {
-        self.table.get(key)
-    }
-
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Outgoing> {
         self.table.get_mut(key)
     }
@@ -230,23 +224,9 @@ impl Calls {
         self.table.get_mut(key)?.rare.as_mut()?.parent.as_mut()
     }
 
-    /// All of them in the order of their places.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Outgoing)> {
-        self.table.iter()
-    }
-
     /// Keys of all of them: the same order on every run.
     pub(super) fn keys(&self) -> Vec<Key> {
         self.iter().map(|(key, _)| key).collect()
-    }
-
-    pub(super) fn by_id(&self, id: i64) -> Option<Key> {
-        self.table.by_id(&id)
-    }
-
-    /// The request in flight that asked for progress under `token`.
-    pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
-        self.table.by_token(token, |_| true)
     }
 
     pub(super) fn insert(&mut self, call: Outgoing) -> Key {
@@ -294,16 +274,6 @@ impl Calls {
     /// When the oldest tombstone may be forgotten.
     pub(super) fn due(&self) -> Option<Instant> {
         self.table.due(RING, &self.bounds)
-    }
-
-    /// Tombstones with the time since which they are, oldest first.
-    pub(super) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
-        self.table.tombstones()
-    }
-
-    /// Bytes of memory held, capacities included, without what few requests have.
-    pub(super) fn held(&self) -> usize {
-        self.table.held()
     }
 
     /// Panics where the counts or the indexes do not agree with the entries.

@@ -87,7 +87,7 @@ impl Connection {
                 earliest >= call.timer.at || link.asked.has_parked(key),
                 "invariant 6: nothing is armed for {id}, which is due"
             );
-            assert_eq!(self.outgoing.by_id(id), Some(key), "invariant 6: our request {id} cannot be found");
+            assert_eq!(self.outgoing.by_id(&id), Some(key), "invariant 6: our request {id} cannot be found");
             if let Some(ParentLink { parent, .. }) = call.parent_link() {
                 let parent = self.incoming.get(*parent);
                 assert!(

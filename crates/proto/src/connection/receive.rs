@@ -124,7 +124,7 @@ impl Connection {
         let Self { outgoing, link, .. } = self;
         let Some(raw) = params.raw else { return false };
         let Some(token) = json::member(raw, form.token).and_then(RequestId::from_json) else { return false };
-        if let Some(key) = outgoing.by_token(&token) {
+        if let Some(key) = outgoing.by_token(&token, |_| true) {
             if let Some(call) = outgoing.get_mut(key)
                 && let Some(limit) = call.clocks.limit().filter(|_| call.clocks.is_reset)
             {

@@ -93,7 +93,7 @@ impl Connection {
         let Self { outgoing, link, .. } = self;
         let ours = id.as_integer().filter(|id| outgoing.was_ours(*id))?;
         let is_server = link.peer() == Side::Server;
-        let Some(key) = outgoing.by_id(ours) else {
+        let Some(key) = outgoing.by_id(&ours) else {
             // The empty result came first; the pages want both, in this order.
             let is_over = is_server && link.dialect().subscription.is_some();
             return is_over.then_some((None, Verdict::Completed));

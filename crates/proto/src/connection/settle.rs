@@ -25,7 +25,7 @@ impl Connection {
         // Ours are integers: what resembles one resembles no other.
         let ours = exact.or(loose).filter(|id| outgoing.was_ours(*id));
         link.counters.loose_ids += u64::from(exact.is_none() && ours.is_some());
-        match ours.map(|id| (id, outgoing.by_id(id))) {
+        match ours.map(|id| (id, outgoing.by_id(&id))) {
             // A request that has not begun to leave cannot be answered: the peer guessed its id.
             Some((_, Some(key))) if outgoing.get(key).is_some_and(|call| link.outbox.has_begun(call.frame)) => {
                 self.close_call(key, response.body, None);
@@ -37,12 +37,12 @@ impl Connection {
 
     /// Whether a malformed message with this id stands where the answer of one of our requests is due.
     pub(super) fn is_awaited(&self, id: &RequestId) -> bool {
-        id.as_integer().and_then(|id| self.outgoing.by_id(id)).is_some()
+        id.as_integer().and_then(|id| self.outgoing.by_id(&id)).is_some()
     }
 
     /// Ends a request whose answer arrived and cannot be used: its caller must not wait for ever.
     pub(super) fn fail_call(&mut self, id: &RequestId, why: Rejected) {
-        let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(id)) else { return };
+        let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(&id)) else { return };
         if self.outgoing.get(key).is_some_and(|call| self.link.outbox.has_begun(call.frame)) {
             self.close_call(key, ResponseBody::Error(b"{}"), Some(Settlement::Unreadable(why)));
         }

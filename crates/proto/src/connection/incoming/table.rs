@@ -4,9 +4,9 @@ use core::ops::{Deref, DerefMut};
 use std::collections::VecDeque;
 
 use super::{Incoming, Suspension, Work};
-use crate::{connection::event::Payload, hash::Seed, id::RequestId, slab::Key, table::Table};
+use crate::{connection::event::Payload, hash::Seed, slab::Key, table::Table};
 
-/// The table of the peer's requests.
+/// The table of the peer's requests; it is changed only where the counts follow.
 #[derive(Clone, Debug)]
 pub(in crate::connection) struct Requests {
     table: Table<Incoming>,
@@ -109,14 +109,17 @@ impl IncomingMut<'_> {
     }
 }
 
+impl Deref for Requests {
+    type Target = Table<Incoming>;
+
+    fn deref(&self) -> &Table<Incoming> {
+        &self.table
+    }
+}
+
 impl Requests {
     pub(in crate::connection) fn new(max_running: usize, max_queued: usize, seed: Seed) -> Self {
         Self { table: Table::new(seed), line: VecDeque::new(), counts: Counts::default(), max_running, max_queued }
-    }
-
-    /// Everything in the table.
-    pub(in crate::connection) fn len(&self) -> usize {
-        self.table.len()
     }
 
     pub(in crate::connection) const fn counts(&self) -> &Counts {
@@ -135,28 +138,14 @@ impl Requests {
         self.counts.running() - self.counts.asking + self.counts.of(Work::Offered) < self.max_running
     }
 
-    pub(in crate::connection) fn get(&self, key: Key) -> Option<&Incoming> {
-        self.table.get(key)
-    }
-
     pub(in crate::connection) fn get_mut(&mut self, key: Key) -> Option<IncomingMut<'_>> {
         let request = self.table.get_mut(key)?;
         Some(IncomingMut { key, request, counts: &mut self.counts })
     }
 
-    /// All of them in the order of their places.
-    pub(in crate::connection) fn iter(&self) -> impl Iterator<Item = (Key, &Incoming)> {
-        self.table.iter()
-    }
-
     /// Keys of those that are `wanted`: the same order on every run.
     pub(in crate::connection) fn keys(&self, wanted: impl Fn(&Incoming) -> bool) -> Vec<Key> {
         self.iter().filter(|(_, request)| wanted(request)).map(|(key, _)| key).collect()
-    }
-
-    /// The newest request of this id.
-    pub(in crate::connection) fn by_id(&self, id: &RequestId) -> Option<Key> {
-        self.table.by_id(id)
     }
 
     /// Takes a request in; one with the same id must have been [replaced](Self::replace).

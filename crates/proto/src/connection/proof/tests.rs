@@ -110,7 +110,7 @@ fn incoming(machine: &Connection, id: i64) -> Key {
 }
 
 fn outgoing(machine: &Connection, id: i64) -> Key {
-    machine.outgoing.by_id(id).expect("it is in flight")
+    machine.outgoing.by_id(&id).expect("it is in flight")
 }
 
 /// The request of the client with this id.
