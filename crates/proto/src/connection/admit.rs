@@ -34,7 +34,7 @@ impl Connection {
         let earlier = incoming.by_id(&id).and_then(|key| Some((key, incoming.get(key)?.response)));
         if let Some((why, code, text)) = link.objection(incoming, &id, earlier, part, dialect, batch) {
             link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
-            return link.refuse(&id, code, text, batch);
+            return link.refuse(Some(&id), code, text, batch);
         }
         link.check_reuse(&id, earlier, dialect);
         if let Some((earlier, _)) = earlier {
@@ -48,9 +48,9 @@ impl Connection {
         let may_start = early.is_none() && incoming.may_offer();
         let session = params.session_id.filter(|_| part.has_session());
         let mut request = link.admit(id, dialect, part, &method, &params, may_start);
-        if let Some(batch) = batch {
-            link.batches.join(batch);
-            request.rare().batch = Some(batch);
+        if let Some(members) = batch.and_then(|batch| link.batches.get_mut(batch)) {
+            members.open += 1;
+            request.rare().batch = batch;
         }
         let key = incoming.insert(request);
         if may_start {

@@ -288,7 +288,7 @@ impl Incoming {
         }
         let none = Rare::default();
         let Rare { grace, cancel_result, batch, session: _, frames, delivery } = rare.as_deref().unwrap_or(&none);
-        let batch = batch.map(|batch| link.batches.place(batch));
+        let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
         let frames = frames.iter().filter(|frame| link.outbox.holds(**frame)).count();
         (grace, cancel_result, batch, frames, delivery).hash(state);
     }

@@ -5,7 +5,7 @@
 use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
 
-use super::{batch::Batches, config::ConnectionConfig, counters::Counters, event::ConnectionEvent, part::Part};
+use super::{batch::Batch, config::ConnectionConfig, counters::Counters, event::ConnectionEvent, part::Part};
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::{EarlyCancelLimits, EarlyCancels},
@@ -15,7 +15,7 @@ use crate::{
     method::Methods,
     outbox::{Outbox, Ticket},
     side::{Side, Sides},
-    slab::Key,
+    slab::{Key, Slab},
     standstill::Standstill,
     table::Bounds,
     time::Instant,
@@ -33,7 +33,8 @@ pub(super) struct Link {
     pub(super) backlog: usize,
     /// Frames of which the driver has still to report what became of them.
     pub(super) detached: usize,
-    pub(super) batches: Batches,
+    /// The batches that are being answered.
+    pub(super) batches: Slab<Batch>,
     /// Ids of the peer's requests that are over (D8).
     pub(super) tombstones: Tombstones,
     /// Progress tokens of ours that are no longer active.
@@ -139,7 +140,7 @@ impl Link {
             outbox: Outbox::new(),
             backlog: 0,
             detached: 0,
-            batches: Batches::new(),
+            batches: Slab::new(),
             tombstones: Tombstones::new(bounds, seed),
             spent_tokens: Tombstones::new(bounds, seed),
             early_cancels: EarlyCancels::new(early_cancels, seed),
@@ -256,15 +257,19 @@ impl Link {
     }
 
     /// Adds an answer to a batch.
-    pub(super) fn add_to_batch(&mut self, batch: Key, write: impl FnOnce(&mut Vec<u8>)) -> usize {
-        let added = self.batches.add(batch, write);
-        self.backlog += added;
-        added
+    pub(super) fn add_to_batch(&mut self, batch: Key, write: impl FnOnce(&mut Vec<u8>)) {
+        self.backlog += self.batches.get_mut(batch).map_or(0, |batch| batch.add(write));
     }
 
     /// Takes a member out of a batch; the last one to leave sends the answers.
-    pub(super) fn leave_batch(&mut self, batch: Key) {
-        let Some(answers) = self.batches.leave(batch) else { return };
+    pub(super) fn leave_batch(&mut self, key: Key) {
+        let Some(batch) = self.batches.get_mut(key) else { return };
+        batch.open -= 1;
+        if batch.open > 0 {
+            return;
+        }
+        let answers = core::mem::take(&mut batch.answers);
+        self.batches.discard(key);
         self.backlog = self.backlog.saturating_sub(answers.len());
         if !answers.is_empty() && !self.phase.write_closed {
             self.queue(Tag::Caused, |out| {

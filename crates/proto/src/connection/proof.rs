@@ -45,7 +45,7 @@ impl Connection {
     #[must_use]
     pub fn held(&self) -> usize {
         let Link { outbox, batches, tombstones, spent_tokens, early_cancels, events, .. } = &self.link;
-        let answers: usize = batches.iter().map(|batch| batch.answers.capacity()).sum();
+        let answers: usize = batches.iter().map(|(_, batch)| batch.answers.capacity()).sum();
         let tables = self.incoming.held() + self.outgoing.held() + tombstones.held() + spent_tokens.held();
         let decoder = self.decoder.as_deref().map_or(0, Decoder::held);
         let events = events.capacity() * size_of::<Item>();
@@ -170,7 +170,7 @@ impl Connection {
         let in_sessions = self.incoming.len() + self.outgoing.len();
         assert!(self.turns.len() <= in_sessions, "invariant 6: a turn outlives its request");
         // A frame counts as a whole until its last byte has left.
-        let is_waiting = !outbox.is_empty() || *detached > 0 || batches.iter().next().is_some();
+        let is_waiting = !outbox.is_empty() || *detached > 0 || batches.len() > 0;
         assert!(*backlog == 0 || is_waiting, "invariant 7: a backlog is left of nothing");
     }
 
@@ -323,7 +323,7 @@ impl Link {
         early_cancels.hash_state(now, state);
         // Clocks that stand are read where something is due by them.
         (asked.holders(), asking.holders()).hash(state);
-        for Batch { open, answers, refusals, reports } in batches.iter() {
+        for (_, Batch { open, answers, refusals, reports }) in batches.iter() {
             (open, answers, refusals, reports).hash(state);
         }
     }

@@ -3,12 +3,13 @@
 
 use super::{
     Connection, ConnectionEvent, OutgoingKey, Payload,
+    batch::Batch,
     link::{Link, Tag},
 };
 use crate::{
     dialect::{ProgressForm, StrayError},
     error_code,
-    frame::{self, Batch, Frame, Malformed, Mend, Notification, Params},
+    frame::{self, Frame, Malformed, Mend, Notification, Params},
     framing::{self, Chunk, Leftover, Overlong},
     id::RequestId,
     json,
@@ -54,7 +55,7 @@ impl Connection {
             }
             Ok(Frame::Batch(_)) => {
                 self.link.report_rejected(Rejected::Batch, None, body, None);
-                self.link.refuse_nameless(error_code::INVALID_REQUEST, "no batches in this protocol", None);
+                self.link.refuse(None, error_code::INVALID_REQUEST, "no batches in this protocol", None);
             }
             Ok(message) => self.receive_message(message, None),
             Err(malformed) => self.receive_unreadable(body, malformed, None),
@@ -73,12 +74,12 @@ impl Connection {
         self.refuse_overlong(message);
     }
 
-    fn receive_batch(&mut self, body: &[u8], batch: Batch<'_>) {
+    fn receive_batch(&mut self, body: &[u8], batch: frame::Batch<'_>) {
         if !batch.has_message() {
             return self.link.refuse_garbage(body, "a batch without a message");
         }
         // Open until every member was looked at, so that none ends the batch before the next.
-        let key = self.link.batches.open();
+        let key = self.link.batches.insert(Batch::new());
         for member in batch.members() {
             match frame::parse_member(member) {
                 Ok(message) => self.receive_message(message, Some(key)),
@@ -154,8 +155,6 @@ impl Connection {
         }
     }
 
-    /// Ends the request that a malformed body is, or answers; otherwise sends the client one error, and only reports the
-    /// server's (D36, D43).
     fn refuse_malformed(&mut self, body: &[u8], malformed: Malformed, batch: Option<Key>) {
         let (why, kind, id, code, text) = match malformed {
             Malformed::Invalid { reason, kind, id } => {
@@ -168,14 +167,40 @@ impl Connection {
             }
         };
         self.link.report_rejected(why, id.clone(), body, batch);
+        self.end_unusable(kind, id.as_ref(), why, code, text, batch);
+    }
+
+    fn refuse_overlong(&mut self, message: &Overlong) {
+        let text = format!("the message has {} bytes; the limit is {}", message.len, self.link.config.max_message);
+        self.link.report_rejected(Rejected::TooLarge, message.id.clone(), text.as_bytes(), None);
+        // Only in what was plainly a request or a response does an id name one.
+        let id = message.id.as_ref().filter(|_| message.kind != MessageKind::Unknown);
+        self.end_unusable(message.kind, id, Rejected::TooLarge, error_code::TOO_LARGE, &text, None);
+    }
+
+    /// Ends the request that an unusable message is, or answers; otherwise sends the client one error. The server's are
+    /// only reported (D36, D43).
+    fn end_unusable(
+        &mut self,
+        kind: MessageKind,
+        id: Option<&RequestId>,
+        why: Rejected,
+        code: i32,
+        text: &str,
+        batch: Option<Key>,
+    ) {
+        if let (MessageKind::Response | MessageKind::Unknown, Some(id)) = (kind, id)
+            && self.fail_call(id, why)
+        {
+            return;
+        }
         match (kind, id) {
-            // Under the id of a request in flight the error would end that one.
-            (MessageKind::Request, Some(id)) if !self.is_in_flight(&id) => self.link.refuse(&id, code, text, batch),
-            (MessageKind::Response | MessageKind::Unknown, Some(id)) if self.is_awaited(&id) => {
-                self.fail_call(&id, why)
-            }
             // A bad notification or response must not be answered, where it is certain that it was one.
             (MessageKind::Notification | MessageKind::Response, _) if code != error_code::PARSE_ERROR => {}
+            // Under the id of a request in flight the error would end that one.
+            (MessageKind::Request, Some(id)) if !self.is_in_flight(id) => {
+                self.link.refuse(Some(id), code, text, batch);
+            }
             (
                 MessageKind::Request
                 | MessageKind::Notification
@@ -183,24 +208,7 @@ impl Connection {
                 | MessageKind::Batch
                 | MessageKind::Unknown,
                 _,
-            ) => self.link.refuse_nameless(code, text, batch),
-        }
-    }
-
-    /// Ends the one request that a message over the limit was, or answered (D36).
-    fn refuse_overlong(&mut self, message: &Overlong) {
-        let text = format!("the message has {} bytes; the limit is {}", message.len, self.link.config.max_message);
-        self.link.report_rejected(Rejected::TooLarge, message.id.clone(), text.as_bytes(), None);
-        match (message.kind, &message.id) {
-            (MessageKind::Response, Some(id)) => self.fail_call(id, Rejected::TooLarge),
-            // Under the id of a request in flight the error would end that one.
-            (MessageKind::Request, Some(id)) if !self.is_in_flight(id) => {
-                self.link.refuse(id, error_code::TOO_LARGE, &text, None);
-            }
-            (MessageKind::Request | MessageKind::Batch | MessageKind::Unknown, _) => {
-                self.link.refuse_nameless(error_code::TOO_LARGE, &text, None);
-            }
-            (MessageKind::Response | MessageKind::Notification, _) => {}
+            ) => self.link.refuse(None, code, text, batch),
         }
     }
 
@@ -214,7 +222,7 @@ impl Link {
     /// Reports a message that goes nowhere; of a member of a batch only while it has few of them.
     pub(super) fn report_rejected(&mut self, why: Rejected, id: Option<RequestId>, message: &[u8], batch: Option<Key>) {
         self.counters.refused += 1;
-        if batch.is_none_or(|batch| self.batches.may_report(batch)) {
+        if batch.and_then(|batch| self.batches.get_mut(batch)).is_none_or(Batch::may_report) {
             let excerpt = message[..message.len().min(EXCERPT)].into();
             self.emit(ConnectionEvent::Rejected { why, id, excerpt });
         }
@@ -225,45 +233,33 @@ impl Link {
         self.emit(ConnectionEvent::Violation { rule, id });
     }
 
-    /// Answers a request that is not taken in.
-    pub(super) fn refuse(&mut self, id: &RequestId, code: i32, text: &str, batch: Option<Key>) {
-        self.write_refusal(batch, |out| message::error(Some(id), code, text, None, out));
-    }
-
-    /// Answers what has no usable id.
-    pub(super) fn refuse_nameless(&mut self, code: i32, text: &str, batch: Option<Key>) {
-        if let Some(id) = self.nameless_id() {
-            self.write_refusal(batch, |out| message::error(id, code, text, None, out));
+    /// Answers a request that is not taken in, or what has no usable id.
+    pub(super) fn refuse(&mut self, id: Option<&RequestId>, code: i32, text: &str, batch: Option<Key>) {
+        let Some(id) = id.map(Some).or_else(|| self.nameless_id()) else { return };
+        let write = |out: &mut Vec<u8>| message::error(id, code, text, None, out);
+        match batch {
+            Some(batch) => self.refuse_member(batch, write),
+            None if self.phase.write_closed => {}
+            None => _ = self.queue(Tag::Caused, write),
         }
     }
 
     /// Reports and answers bytes that are not a message at all.
     pub(super) fn refuse_garbage(&mut self, bytes: &[u8], text: &str) {
         self.report_rejected(Rejected::NotJson, None, bytes, None);
-        self.refuse_nameless(error_code::PARSE_ERROR, text, None);
-    }
-
-    fn write_refusal(&mut self, batch: Option<Key>, write: impl FnOnce(&mut Vec<u8>)) {
-        match batch {
-            Some(batch) => self.add_refusal(batch, write),
-            None if self.phase.write_closed => {}
-            None => {
-                self.queue(Tag::Caused, write);
-            }
-        }
+        self.refuse(None, error_code::PARSE_ERROR, text, None);
     }
 
     /// Adds a refusal to a batch, while it may have more of them.
-    fn add_refusal(&mut self, batch: Key, write: impl FnOnce(&mut Vec<u8>)) {
-        if !self.batches.may_refuse(batch) {
-            return;
-        }
-        let added = self.add_to_batch(batch, write);
-        if self.batches.use_refusals(batch, added)
-            && let Some(id) = self.nameless_id()
-        {
+    fn refuse_member(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
+        let Some(batch) = self.batches.get_mut(key).filter(|batch| batch.refusals > 0) else { return };
+        let added = batch.add(write);
+        batch.refusals = batch.refusals.saturating_sub(added);
+        let was_last = batch.refusals == 0;
+        self.backlog += added;
+        if was_last && let Some(id) = self.nameless_id() {
             let text = "too many refusals for one batch: what else of it is refused is not answered";
-            self.add_to_batch(batch, |out| message::error(id, error_code::INVALID_REQUEST, text, None, out));
+            self.add_to_batch(key, |out| message::error(id, error_code::INVALID_REQUEST, text, None, out));
         }
     }
 

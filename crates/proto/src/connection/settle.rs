@@ -35,17 +35,14 @@ impl Connection {
         }
     }
 
-    /// Whether a malformed message with this id stands where the answer of one of our requests is due.
-    pub(super) fn is_awaited(&self, id: &RequestId) -> bool {
-        id.as_integer().and_then(|id| self.outgoing.by_id(&id)).is_some()
-    }
-
-    /// Ends a request whose answer arrived and cannot be used: its caller must not wait for ever.
-    pub(super) fn fail_call(&mut self, id: &RequestId, why: Rejected) {
-        let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(&id)) else { return };
+    /// Ends a request whose answer arrived and cannot be used: its caller must not wait for ever. `false` if there is no
+    /// request of ours with this id.
+    pub(super) fn fail_call(&mut self, id: &RequestId, why: Rejected) -> bool {
+        let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(&id)) else { return false };
         if self.outgoing.get(key).is_some_and(|call| self.link.outbox.has_begun(call.frame)) {
             self.close_call(key, ResponseBody::Error(b"{}"), Some(Settlement::Unreadable(why)));
         }
+        true
     }
 
     /// Ends a request that was answered, in the way that its answer says, or as `unusable` if that cannot be used.

@@ -33,7 +33,7 @@ impl Connection {
             this.link.counters.received += 1;
             match frame::parse(body) {
                 Ok(Frame::Request(request)) if !this.is_in_flight(&request.id) => {
-                    this.link.refuse(&request.id, error_code::INVALID_REQUEST, "refused by policy", None);
+                    this.link.refuse(Some(&request.id), error_code::INVALID_REQUEST, "refused by policy", None);
                 }
                 Ok(Frame::Response(Response { id: Some(ResponseId::Exact(id)), .. })) => {
                     this.fail_call(&id, Rejected::Vetoed);

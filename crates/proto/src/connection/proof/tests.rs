@@ -7,7 +7,6 @@ use crate::{
     cause::{Cause, CauseCode},
     connection::{
         CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply,
-        batch::Batches,
         incoming::{Delivery, Stop},
         link::Tag,
         outgoing::Standing,
@@ -20,6 +19,7 @@ use crate::{
     outbox::Ticket,
     rule::Rule,
     side::Side,
+    slab::Slab,
     timer_queue::TimerKey,
     tombstones::SettledAs,
     turns::Turns,
@@ -222,7 +222,7 @@ fn every_check_of_a_connection_can_fail() {
                 let key = incoming(machine, ANSWERING);
                 machine.incoming.remove(key);
                 forget(machine, UNSENT);
-                machine.link.batches = Batches::new();
+                machine.link.batches = Slab::new();
                 machine.link.outbox.clear(|_| ());
             }),
             ("a timer is armed for nothing", |machine| {
@@ -374,7 +374,7 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("how theirs says that it was cancelled", |machine| {
                 theirs(machine, SERVED).rare().cancel_result = acp::V1.cancel_results.first();
             }),
-            ("the batch of theirs", |machine| theirs(machine, SERVED).rare().batch = Some(batch(machine))),
+            ("the batch of theirs", |machine| theirs(machine, SERVED).rare().batch = Some(batch_key(machine))),
             ("that theirs is shielded", |machine| theirs(machine, SERVED).is_shielded = true),
             ("that theirs is suspended", |machine| theirs(machine, SERVED).suspension = Suspension::Waits),
             ("what its handler does", |machine| theirs(machine, SERVED).work = Work::Dropping),
@@ -407,22 +407,10 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             }),
             ("the session of a turn", |machine| take_part(machine, b"1", Part::Prompt)),
             ("what is in a turn", |machine| take_part(machine, b"0", Part::Permission)),
-            ("how many of a batch are open", |machine| {
-                let key = batch(machine);
-                machine.link.batches.join(key);
-            }),
-            ("what a batch was answered", |machine| {
-                let key = batch(machine);
-                machine.link.batches.add(key, |out| out.push(0));
-            }),
-            ("how many refusals a batch may have", |machine| {
-                let key = batch(machine);
-                machine.link.batches.use_refusals(key, 1);
-            }),
-            ("how many of a batch are reported", |machine| {
-                let key = batch(machine);
-                machine.link.batches.may_report(key);
-            }),
+            ("how many of a batch are open", |machine| batch(machine).open += 1),
+            ("what a batch was answered", |machine| _ = batch(machine).add(|out| out.push(0))),
+            ("how many refusals a batch may have", |machine| batch(machine).refusals -= 1),
+            ("how many of a batch are reported", |machine| _ = batch(machine).may_report()),
             ("which request is to be offered", |machine| {
                 machine.link.events.clear();
                 machine.link.offer(incoming(machine, WAITING));
@@ -450,6 +438,11 @@ fn parent_of_child(machine: &mut Connection) -> &mut ParentLink {
     machine.outgoing.parent_link_mut(key).expect("it serves a request")
 }
 
-fn batch(machine: &mut Connection) -> Key {
+fn batch_key(machine: &mut Connection) -> Key {
     theirs(machine, BATCHED).rare().batch.expect("it is in a batch")
+}
+
+fn batch(machine: &mut Connection) -> &mut Batch {
+    let key = batch_key(machine);
+    machine.link.batches.get_mut(key).expect("it is being answered")
 }
