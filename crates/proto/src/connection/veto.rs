@@ -3,10 +3,7 @@
 //! A message that a filter keeps back leaves nothing waiting: a request of the peer is answered with an error, one of
 //! ours fails, as does one whose answer is kept back; a cancel of ours was not sendable.
 
-use super::{
-    Connection,
-    link::{Link, Tag},
-};
+use super::{Connection, link::Tag};
 use crate::{
     error_code,
     frame::{self, Frame, Response, ResponseId},
@@ -59,17 +56,19 @@ impl Connection {
     pub fn detach_frame(&mut self) -> Option<(Vec<u8>, DetachedFrame)> {
         let link = &mut self.link;
         let mut pending = link.outbox.pending();
-        let len = match Decoder::new(Some(link.config.framing), usize::MAX).decode(&mut pending)? {
-            Chunk::Frame(framed) => framed.raw().len(),
-            Chunk::Overlong(_) | Chunk::Broken(_) => return None,
+        let mut decoder = Decoder::new(Some(link.config.framing), usize::MAX);
+        let Chunk::Frame(framed) = decoder.decode(&mut pending)? else { return None };
+        let request = match frame::parse(framed.body()) {
+            Ok(Frame::Request(request)) => Some(request.id),
+            Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => None,
         };
+        let len = framed.raw().len();
         let mut detached = None;
         link.outbox.written(len, |tag, frame| detached = Some((tag, frame.to_vec())));
         let (tag, frame) = detached?;
         link.detached += 1;
-        let request = if tag == Tag::Plain { link.request_in(&frame) } else { None };
-        let len = frame.len();
-        Some((frame, DetachedFrame { tag, len, request }))
+        let detached = DetachedFrame { tag, len: frame.len(), request };
+        Some((frame, detached))
     }
 
     /// Handles what became of a detached frame: written, or vetoed by a filter.
@@ -90,17 +89,5 @@ impl Connection {
             self.fail_call(&id, Rejected::Vetoed);
         }
         self.finish();
-    }
-}
-
-impl Link {
-    /// The id of the request that a frame is.
-    fn request_in(&self, mut frame: &[u8]) -> Option<RequestId> {
-        let mut decoder = Decoder::new(Some(self.config.framing), usize::MAX);
-        let Some(Chunk::Frame(framed)) = decoder.decode(&mut frame) else { return None };
-        match frame::parse(framed.body()).ok()? {
-            Frame::Request(request) => Some(request.id),
-            Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => None,
-        }
     }
 }
