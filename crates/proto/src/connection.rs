@@ -43,7 +43,6 @@ mod receive;
 mod received_cancel;
 mod settle;
 mod stop;
-mod trace_context;
 mod turn;
 mod veto;
 mod view;
@@ -54,7 +53,7 @@ pub use config::ConnectionConfig;
 pub use counters::Counters;
 pub use event::{ConnectionEvent, IncomingRequest, Payload, ReceiptNotice, Settlement, Stopped};
 pub use incoming::Grace;
-pub use trace_context::TraceContext;
+pub use params::with_meta;
 pub use veto::DetachedFrame;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
@@ -317,7 +316,6 @@ impl Connection {
         }
         self.link.events.shrink_to_fit();
         self.link.written = Vec::new();
-        self.link.scratch = Vec::new();
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.

@@ -29,7 +29,6 @@ impl Connection {
         let Self { incoming, turns, link, .. } = self;
         let frame::Request { id, method, params, .. } = request;
         let dialect = link.dialect_of(params.meta);
-        link.observe_meta(dialect, params.meta);
         let part = Part::of(dialect, link.peer(), &method, params.session_id.is_some());
         let earlier = incoming.by_id(&id).and_then(|key| Some((key, incoming.get(key)?.response)));
         if let Some((why, code, text)) = link.objection(incoming, &id, earlier, part, dialect, batch) {
@@ -40,7 +39,7 @@ impl Connection {
         if let Some((earlier, _)) = earlier {
             incoming.replace(earlier);
         }
-        let dialect = link.observe_session(link.peer(), part, &method, params.raw, dialect);
+        let dialect = link.observe_request(link.peer(), &method, &params);
         if let (Side::Client, Some(rule)) = (link.role(), dialect.no_server_requests) {
             link.report_violation(rule, Some(id.clone()));
         }

@@ -6,12 +6,12 @@ use super::{
     Connection, IncomingKey, OutgoingKey,
     link::{Link, Tag},
     outgoing::{Calls, Outgoing, Rare, Standing},
-    params::ParamsScan,
+    params::ParamsInsert,
     part::Part,
     turn,
 };
 use crate::{
-    dialect::Dialect, id::RequestId, json, message, outbox::Ticket, side::Side, time::Instant, timer_queue::TimerKey,
+    frame::Params, id::RequestId, json, message, outbox::Ticket, side::Side, time::Instant, timer_queue::TimerKey,
 };
 
 /// How one of our requests is to be made.
@@ -101,24 +101,24 @@ impl Connection {
         if outgoing.waiting() >= link.config.max_in_flight {
             return Err(Misuse::TooMany);
         }
-        let scan = ParamsScan::new(params, link.dialect().turn.map(|turn| turn.session));
-        let dialect = link.dialect_of(scan.meta);
+        let params = Params::of(params);
+        let dialect = link.dialect_of(params.meta);
         if link.role() == Side::Server && dialect.no_server_requests.is_some() {
             return Err(Misuse::NoServerRequests);
         }
-        let token = scan.token(dialect).map(|raw| RequestId::from_json(raw).filter(|token| !token.is_null()));
+        let token = dialect.progress.and_then(|form| form.asked_raw(&params));
+        let token = token.map(|raw| RequestId::from_json(raw).filter(|token| !token.is_null()));
         if token.iter().flatten().any(|token| outgoing.by_token(token, |_| true).is_some()) {
             return Err(Misuse::TokenInUse);
         }
-        link.observe_meta(dialect, scan.meta);
-        let part = Part::of(dialect, link.role(), method, scan.session.is_some());
-        let dialect = link.observe_session(link.role(), part, method, Some(params), dialect);
+        let part = Part::of(dialect, link.role(), method, params.session_id.is_some());
+        let dialect = link.observe_request(link.role(), method, &params);
 
         let id = outgoing.allocate_id();
         let wants_token = options.reset_on_progress && dialect.progress.is_some() && token.is_none();
         let added = wants_token.then(|| unused_token(outgoing, id));
         // Only `tasks/cancel` may cancel a task, which is not ours to send (MCP-C13, D38).
-        let is_task = dialect.asks_for_tasks() && scan.has_task && link.negotiation.takes_tasks(link.peer(), method);
+        let is_task = link.negotiation.asks_for_task(link.role(), dialect, method, &params);
         let is_uncancellable = dialect.uncancellable(method).is_some();
         let is_question = link.is_question(dialect, method);
         let clocks = link.clocks_for(method, dialect, options);
@@ -126,11 +126,15 @@ impl Connection {
         let time_left = (link.config.deadline_travels && dialect.meta && !is_uncancellable)
             .then(|| link.time_left(&clocks, options, parent, is_question))
             .flatten();
-        let (frame, is_added) = link.write_request(id, method, &scan, dialect, time_left, added.as_ref());
+        // Rounded up: a deadline must not be over before the caller's own clock is (D17).
+        let millis = time_left.map(|left| left.as_nanos().div_ceil(1_000_000));
+        let insert = ParamsInsert::new(&params, dialect, millis, added.as_ref());
+        let frame = link.write_request(id, method, params.raw.unwrap_or_default(), insert.as_ref());
+        let is_added = insert.is_some();
         if is_question {
             link.asking.hold(now);
         }
-        let session = scan.session.filter(|_| part.has_session());
+        let session = params.session_id.filter(|_| part.has_session());
         let key = outgoing.insert(Outgoing {
             id,
             dialect,
@@ -205,50 +209,30 @@ impl Connection {
 }
 
 impl Link {
-    /// Queues a request, and returns whether the `token` found its place in the params.
-    fn write_request(
-        &mut self,
-        id: i64,
-        method: &str,
-        scan: &ParamsScan<'_>,
-        dialect: &Dialect,
-        time_left: Option<Duration>,
-        token: Option<&RequestId>,
-    ) -> (Ticket, bool) {
-        // Rounded up: a deadline must not be over before the caller's own clock is (D17).
-        let millis = time_left.map(|left| left.as_nanos().div_ceil(1_000_000));
-        let mut added = core::mem::take(&mut self.scratch);
-        let place = scan.insert(dialect, millis, token, &mut added);
-        let params = scan.raw;
-        let frame = self.queue(Tag::Plain, |out| {
+    /// Queues a request.
+    fn write_request(&mut self, id: i64, method: &str, params: &[u8], insert: Option<&ParamsInsert<'_>>) -> Ticket {
+        self.queue(Tag::Plain, |out| {
             out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
             json::write_integer(out, id);
             out.extend_from_slice(br#","method":"#);
             json::write_string(out, method);
-            if place.is_some() || !params.is_empty() {
+            if insert.is_some() || !params.is_empty() {
                 out.extend_from_slice(br#","params":"#);
             }
-            let (head, tail) = params.split_at(place.unwrap_or(0));
-            out.extend_from_slice(head);
-            out.extend_from_slice(&added);
-            out.extend_from_slice(tail);
+            match insert {
+                Some(insert) => insert.write(params, out),
+                None => out.extend_from_slice(params),
+            }
             out.push(b'}');
-        });
-        added.clear();
-        self.scratch = added;
-        (frame, place.is_some())
+        })
     }
 }
 
 /// A token that no active request has (MCP-P00).
 fn unused_token(outgoing: &Calls, id: i64) -> RequestId {
-    let token = RequestId::integer(id);
-    if outgoing.by_token(&token, |_| true).is_none() {
-        return token;
-    }
-    // A caller chose a number of ours; it can hardly choose this one too, and if it does it counts up.
-    (id..)
-        .map(|n| RequestId::string(&format!("rescind-{n}")))
-        .find(|token| outgoing.by_token(token, |_| true).is_none())
-        .unwrap_or(token)
+    let own = RequestId::integer(id);
+    // A caller may choose a number of ours; it can hardly choose these too, and if it does they count up.
+    let others = (id..).map(|number| RequestId::string(&format!("rescind-{number}")));
+    let mut tokens = core::iter::once(own.clone()).chain(others);
+    tokens.find(|token| outgoing.by_token(token, |_| true).is_none()).unwrap_or(own)
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{IncomingKey, OutgoingKey, TraceContext};
+use super::{IncomingKey, OutgoingKey};
 use crate::{
     cause::Cause,
     dialect::Dialect,
@@ -114,21 +114,8 @@ impl IncomingRequest {
     /// The token under which the requester wants progress, as JSON.
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
-        let params = self.payload.params()?;
-        match self.dialect.progress.as_ref()?.asked_at {
-            // Most requests have no metadata, and need not be searched for it again.
-            ["_meta", ..] if !self.payload.has_meta => None,
-            path => json::lookup(params, path),
-        }
-    }
-
-    /// The trace that it belongs to, where its dialect has a place for that.
-    #[must_use]
-    pub fn trace_context(&self) -> Option<TraceContext> {
-        if !self.payload.has_meta || !self.dialect.meta {
-            return None;
-        }
-        TraceContext::of(self.payload.params()?)
+        let params = Params { raw: self.payload.params(), meta: self.payload.meta(), ..Params::default() };
+        self.dialect.progress.as_ref()?.asked_raw(&params)
     }
 }
 
@@ -166,6 +153,12 @@ impl Payload {
     #[must_use]
     pub fn params(&self) -> Option<&[u8]> {
         self.has_params.then(|| &self.bytes[self.method as usize..])
+    }
+
+    /// The `_meta` of the params. Most requests have none, and are not searched for it again.
+    #[must_use]
+    pub fn meta(&self) -> Option<&[u8]> {
+        self.params().filter(|_| self.has_meta).and_then(|params| json::member(params, "_meta"))
     }
 }
 

@@ -5,10 +5,11 @@
 use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
 
-use super::{batch::Batch, config::ConnectionConfig, counters::Counters, event::ConnectionEvent, part::Part};
+use super::{batch::Batch, config::ConnectionConfig, counters::Counters, event::ConnectionEvent};
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::{EarlyCancelLimits, EarlyCancels},
+    frame::Params,
     framing::{self, Framing},
     hash::Seed,
     message,
@@ -59,8 +60,6 @@ pub(super) struct Link {
     pub(super) broken: u16,
     /// Frames that were just written. Kept for its capacity.
     pub(super) written: Vec<(Tag, usize)>,
-    /// Kept for its capacity.
-    pub(super) scratch: Vec<u8>,
 }
 
 /// Something for the driver, or a request to offer to it if it still stands by then.
@@ -156,7 +155,6 @@ impl Link {
             now: Instant::ORIGIN,
             broken: 0,
             written: Vec::new(),
-            scratch: Vec::new(),
             config,
         }
     }
@@ -179,27 +177,9 @@ impl Link {
         self.negotiation.of_request(self.peer(), self.config.framing, meta)
     }
 
-    /// Learns the dialect from a request whose `_meta` tells it while nothing else has.
-    pub(super) fn observe_meta(&mut self, dialect: &'static Dialect, meta: Option<&[u8]>) {
-        if meta.is_some() && !self.negotiation.is_settled() && dialect != self.dialect() {
-            self.negotiation.saw_request(dialect);
-        }
-    }
-
-    /// Learns from the requests that open and close a session, and returns the dialect of this one, which may be the one
-    /// that it tells.
-    pub(super) fn observe_session(
-        &mut self,
-        from: Side,
-        part: Part,
-        method: &str,
-        params: Option<&[u8]>,
-        dialect: &'static Dialect,
-    ) -> &'static Dialect {
-        if part == Part::Handshake {
-            self.negotiation.saw_initialize(self.config.framing, params);
-            return self.dialect();
-        }
+    /// Learns the dialect from a request that `from` makes, and returns that of the request.
+    pub(super) fn observe_request(&mut self, from: Side, method: &str, params: &Params<'_>) -> &'static Dialect {
+        let dialect = self.negotiation.saw_request_from(from, self.config.framing, method, params);
         if from == Side::Client && dialect.last_request == Some(method) {
             self.negotiation.saw_last_request();
         }

@@ -1,24 +1,19 @@
-//! The params of requests: the deadline in the peer's, and what the engine reads in our own and adds to them.
+//! The params of requests: the deadline in the peer's, and what the engine adds to our own.
 
-use crate::{dialect::Dialect, frame::span_of, id::RequestId, json, time::Instant, timer_queue::NEVER};
+use crate::{
+    dialect::Dialect,
+    frame::{Params, span_of},
+    id::RequestId,
+    json,
+    time::Instant,
+    timer_queue::NEVER,
+};
 
 /// Where a request says how many milliseconds it has left (D17).
 const DEADLINE: &str = "dev.rescind/deadlineMs";
 
 /// A deadline further away than this is none: about 24 days, so that no peer can overflow a clock.
 const FARTHEST: u64 = 1 << 31;
-
-/// The params of a request of ours, walked once.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ParamsScan<'a> {
-    pub(super) raw: &'a [u8],
-    /// Where its members start, if it is an object.
-    open: Option<usize>,
-    is_empty: bool,
-    pub(super) meta: Option<&'a [u8]>,
-    pub(super) session: Option<&'a [u8]>,
-    pub(super) has_task: bool,
-}
 
 /// A place for more members in raw params, and what stands around them there.
 #[derive(Clone, Copy, Debug)]
@@ -28,95 +23,94 @@ struct Place {
     after: &'static str,
 }
 
-impl<'a> ParamsScan<'a> {
-    /// Scans raw params; empty for none.
-    pub(super) fn new(raw: &'a [u8], session: Option<&str>) -> Self {
-        let mut scan = Self { raw, ..Self::default() };
-        let Some(members) = json::members(raw) else { return scan };
-        scan.open = raw.iter().position(|&byte| byte == b'{').map(|at| at + 1);
-        scan.is_empty = true;
-        for member in members.flatten() {
-            scan.is_empty = false;
-            if member.key_is("_meta") {
-                scan.meta = Some(member.value);
-            } else if member.key_is("task") {
-                scan.has_task = true;
-            } else if session.is_some_and(|name| member.key_is(name)) {
-                scan.session = Some(member.value);
-            }
-        }
-        scan
+impl Place {
+    /// Finds the place in the `_meta` of params, or among the params themselves; `None` if they have none.
+    fn of(params: &Params<'_>, in_meta: bool) -> Option<Self> {
+        let Some(raw) = params.raw else {
+            let (before, after) = if in_meta { (r#"{"_meta":{"#, "}}") } else { ("{", "}") };
+            return Some(Self { at: 0, before, after });
+        };
+        let meta = params.meta.filter(|_| in_meta);
+        let object = meta.unwrap_or(raw);
+        let is_empty = json::members(object)?.next().is_none();
+        let at = span_of(raw, object)?.start + object.iter().position(|&byte| byte == b'{')? + 1;
+        let (before, after) = match (in_meta && meta.is_none(), is_empty) {
+            (true, true) => (r#""_meta":{"#, "}"),
+            (true, false) => (r#""_meta":{"#, "},"),
+            (false, true) => ("", ""),
+            (false, false) => ("", ","),
+        };
+        Some(Self { at, before, after })
     }
 
-    /// The caller's own progress token.
-    pub(super) fn token(&self, dialect: &Dialect) -> Option<&'a [u8]> {
-        match dialect.progress.as_ref()?.asked_at {
-            ["_meta", name] => json::member(self.meta?, name),
-            path => json::lookup(self.raw, path),
-        }
+    /// Writes the params with the members that `write` writes in this place.
+    fn fill(self, raw: &[u8], out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        let (head, tail) = raw.split_at(self.at);
+        out.extend_from_slice(head);
+        out.extend_from_slice(self.before.as_bytes());
+        write(out);
+        out.extend_from_slice(self.after.as_bytes());
+        out.extend_from_slice(tail);
     }
+}
 
-    /// Writes what is to be added to `out`, and returns where it belongs; `None` if that is nothing, or has no place.
-    pub(super) fn insert(
-        &self,
+/// What is added to the params of a request of ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ParamsInsert<'a> {
+    place: Place,
+    /// The milliseconds that it has left.
+    left: Option<u128>,
+    /// A progress token, and its name.
+    token: Option<(&'static str, &'a RequestId)>,
+}
+
+impl<'a> ParamsInsert<'a> {
+    /// Plans what is to be added; `None` if that is nothing, or has no place.
+    pub(super) fn new(
+        params: &Params<'_>,
         dialect: &Dialect,
         left: Option<u128>,
-        token: Option<&RequestId>,
-        out: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let left = left.filter(|_| self.meta.is_none_or(|meta| json::member(meta, DEADLINE).is_none()));
-        let path = dialect.progress.as_ref().map(|form| form.asked_at);
-        let (name, is_beside) = match path {
-            Some([name]) if left.is_none() => (Some(name), true),
-            Some(["_meta", name]) => (Some(name), false),
-            Some(_) | None => (None, false),
+        token: Option<&'a RequestId>,
+    ) -> Option<Self> {
+        let left = left.filter(|_| params.meta.is_none_or(|meta| json::member(meta, DEADLINE).is_none()));
+        let (name, in_meta) = match dialect.progress.as_ref().map(|form| form.asked_at) {
+            Some([name]) if left.is_none() => (Some(*name), false),
+            Some(["_meta", name]) => (Some(*name), true),
+            Some(_) | None => (None, true),
         };
         let token = name.zip(token);
         if left.is_none() && token.is_none() {
             return None;
         }
-        let Place { at, before, after } = if is_beside { self.place_beside()? } else { self.place_in_meta()? };
-        out.extend_from_slice(before.as_bytes());
-        if let Some(left) = left {
-            member(DEADLINE, out, |out| json::write_integer(out, i64::try_from(left).unwrap_or(i64::MAX)));
-        }
-        if let Some((name, token)) = token {
-            if left.is_some() {
-                out.push(b',');
+        Some(Self { place: Place::of(params, in_meta)?, left, token })
+    }
+
+    /// Writes the params with it.
+    pub(super) fn write(&self, raw: &[u8], out: &mut Vec<u8>) {
+        self.place.fill(raw, out, |out| {
+            if let Some(left) = self.left {
+                json::write_string(out, DEADLINE);
+                out.push(b':');
+                json::write_integer(out, i64::try_from(left).unwrap_or(i64::MAX));
             }
-            member(name, out, |out| token.write(out));
-        }
-        out.extend_from_slice(after.as_bytes());
-        Some(at)
+            if let Some((name, token)) = self.token {
+                if self.left.is_some() {
+                    out.push(b',');
+                }
+                json::write_string(out, name);
+                out.push(b':');
+                token.write(out);
+            }
+        });
     }
+}
 
-    /// Writes the params with more members in their `_meta`; `None` if they have no place for them.
-    pub(super) fn with_meta(&self, members: &[u8]) -> Option<Vec<u8>> {
-        let Place { at, before, after } = self.place_in_meta()?;
-        let (head, tail) = self.raw.split_at(at);
-        Some([head, before.as_bytes(), members, after.as_bytes(), tail].concat())
-    }
-
-    /// The place among the params themselves.
-    fn place_beside(&self) -> Option<Place> {
-        if self.raw.is_empty() {
-            return Some(Place { at: 0, before: "{", after: "}" });
-        }
-        Some(Place { at: self.open?, before: "", after: if self.is_empty { "" } else { "," } })
-    }
-
-    /// The place in their `_meta`.
-    fn place_in_meta(&self) -> Option<Place> {
-        if self.raw.is_empty() {
-            return Some(Place { at: 0, before: r#"{"_meta":{"#, after: "}}" });
-        }
-        let Some(meta) = self.meta else {
-            let after = if self.is_empty { "}" } else { "}," };
-            return Some(Place { at: self.open?, before: r#""_meta":{"#, after });
-        };
-        let is_empty = json::members(meta)?.next().is_none();
-        Some(Place { at: span_of(self.raw, meta)?.start + 1, before: "", after: if is_empty { "" } else { "," } })
-    }
+/// Adds members, which are JSON, to the `_meta` of params; `None` if these have no place for them.
+#[must_use]
+pub fn with_meta(params: &[u8], members: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(params.len() + members.len() + 16);
+    Place::of(&Params::of(params), true)?.fill(params, &mut out, |out| out.extend_from_slice(members));
+    Some(out)
 }
 
 /// Reads the deadline in the `_meta` of a request that arrives now; [`NEVER`] without one.
@@ -128,22 +122,16 @@ pub(super) fn deadline(now: Instant, meta: &[u8]) -> Instant {
     }
 }
 
-fn member(name: &str, out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
-    json::write_string(out, name);
-    out.push(b':');
-    value(out);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::dialect::{lsp, mcp};
 
     fn added(dialect: &Dialect, params: &str, left: Option<u128>, token: Option<i64>) -> String {
-        let (mut add, mut out) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
         let token = token.map(RequestId::integer);
-        match ParamsScan::new(params.as_bytes(), None).insert(dialect, left, token.as_ref(), &mut add) {
-            Some(at) => out.extend([&params.as_bytes()[..at], &add, &params.as_bytes()[at..]].concat()),
+        match ParamsInsert::new(&Params::of(params.as_bytes()), dialect, left, token.as_ref()) {
+            Some(insert) => insert.write(params.as_bytes(), &mut out),
             None => out.extend_from_slice(params.as_bytes()),
         }
         String::from_utf8(out).unwrap()

@@ -309,7 +309,6 @@ impl Link {
             now: _,     // the argument stands for it
             broken: _,  // checked apart
             written: _, // empty between inputs
-            scratch: _, // empty between inputs
         } = self;
         negotiation.hash_state(state);
         (phase, backlog, detached, events.len()).hash(state);

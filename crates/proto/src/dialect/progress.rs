@@ -58,13 +58,18 @@ impl ProgressForm {
     /// The token under which a request with these params asked for progress.
     #[must_use]
     pub fn asked(&self, params: &Params<'_>) -> Option<RequestId> {
+        RequestId::from_json(self.asked_raw(params)?)
+    }
+
+    /// The same token, as JSON of any kind.
+    pub(crate) fn asked_raw<'a>(&self, params: &Params<'a>) -> Option<&'a [u8]> {
         token(self.asked_at, params)
     }
 
     /// The token under which a request with these params asked for partial results.
     #[must_use]
     pub fn asked_partial(&self, params: &Params<'_>) -> Option<RequestId> {
-        token(self.partial_at?, params)
+        RequestId::from_json(token(self.partial_at?, params)?)
     }
 
     /// Reads the params of progress beside the token. Nothing can be read here of partial results.
@@ -124,12 +129,11 @@ impl ProgressForm {
 }
 
 #[inline]
-fn token(path: &[&str], params: &Params<'_>) -> Option<RequestId> {
-    let value = match path {
-        ["_meta", rest @ ..] => lookup(params.meta?, rest)?,
-        path => lookup(params.raw?, path)?,
-    };
-    RequestId::from_json(value)
+fn token<'a>(path: &[&str], params: &Params<'a>) -> Option<&'a [u8]> {
+    match path {
+        ["_meta", rest @ ..] => lookup(params.meta?, rest),
+        path => lookup(params.raw?, path),
+    }
 }
 
 /// A JSON number, unless it is too large for one.

@@ -9,14 +9,18 @@ use std::{
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{IncomingKey, IncomingRequest, OutgoingKey, Payload, TraceContext},
+    connection::{IncomingKey, IncomingRequest, OutgoingKey, Payload},
     dialect::Dialect,
     id::IncomingId,
 };
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{shared::PeerShared, sync::Signal, trace::RequestSpan};
+use super::{
+    shared::PeerShared,
+    sync::Signal,
+    trace::{RequestSpan, TraceContext},
+};
 
 /// A request that is being handled. There may be a million of them, so every byte counts.
 pub(crate) struct RunningRequest {
@@ -115,7 +119,7 @@ impl RunningRequest {
     ) -> (Self, Payload) {
         let span = RequestSpan::new(&shared.link, &request);
         let progress_token = request.progress_token().map(Into::into);
-        let trace = request.trace_context();
+        let trace = TraceContext::of_request(&request);
         let has_terms = progress_token.is_some() || trace.is_some();
         let terms = has_terms.then(|| Box::new(Terms { progress_token, trace }));
         let IncomingRequest { key, id, payload, .. } = request;

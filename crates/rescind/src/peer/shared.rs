@@ -19,7 +19,6 @@ use rescind_proto::{
     cause::Cause,
     connection::{
         Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, OutgoingKey, ReceiptNotice, Settlement,
-        TraceContext,
     },
     time::Instant,
 };
@@ -36,7 +35,7 @@ use super::{
     running_request::RunningRequest,
     slots::{Rare, Slots},
     sync::DriverNotify,
-    trace::LinkTrace,
+    trace::{LinkTrace, TraceContext},
 };
 
 pub(crate) struct PeerShared {

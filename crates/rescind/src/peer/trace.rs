@@ -14,15 +14,18 @@
 //!
 //! A span calls a subscriber's code, which may do anything: it is made, changed and dropped without any lock.
 
+mod context;
 #[cfg(feature = "opentelemetry")]
 mod remote;
 
 use std::{borrow::Cow, sync::Arc};
 
 use rescind_proto::{
-    connection::{ConnectionEvent, IncomingRequest, Settlement, TraceContext},
+    connection::{ConnectionEvent, IncomingRequest, Settlement},
     id::OutgoingId,
 };
+
+pub(crate) use context::TraceContext;
 
 use super::shared::PeerShared;
 #[cfg(feature = "tracing")]
@@ -275,7 +278,7 @@ impl RequestSpan {
         let names = || SpanNames::new(request.dialect, request.payload.method(), request.payload.params());
         let span = request_span!("server", "incoming", link.conn, text(&request.id.0), names());
         #[cfg(feature = "opentelemetry")]
-        if let Some(trace) = request.trace_context().filter(|_| !span.is_disabled()) {
+        if let Some(trace) = TraceContext::of_request(request).filter(|_| !span.is_disabled()) {
             remote::adopt(&span, &trace);
         }
         span

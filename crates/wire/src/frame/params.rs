@@ -20,6 +20,17 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
+    /// Reads params that stand alone; empty for none. Of what is not JSON, the members before the fault count.
+    #[must_use]
+    pub fn of(raw: &'a [u8]) -> Self {
+        let mut params = Self::default();
+        let mut cursor = Cursor::new(raw);
+        cursor.skip_space();
+        _ = params.read(&mut cursor);
+        params.raw = (!raw.is_empty()).then_some(raw);
+        params
+    }
+
     /// Reads the value at the cursor, in place: it is large to move.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
         let start = cursor.at();

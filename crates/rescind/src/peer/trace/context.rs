@@ -5,8 +5,11 @@
 
 use std::borrow::Cow;
 
-use super::params::ParamsScan;
-use crate::json;
+use rescind_proto::{
+    connection::{IncomingRequest, with_meta},
+    frame::Params,
+    json,
+};
 
 /// What travels, in the order in which it is written.
 const NAMES: [&str; 3] = ["traceparent", "tracestate", "baggage"];
@@ -16,37 +19,33 @@ const MAX: usize = 8192;
 
 /// The members of a `_meta` that say which trace a request belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceContext {
+pub(crate) struct TraceContext {
     /// In the order of the names.
     values: [Option<Box<str>>; 3],
 }
 
 impl TraceContext {
-    /// The context in these params, if there is one and it is plain text of a reasonable size.
-    #[must_use]
-    pub fn of(params: &[u8]) -> Option<Self> {
-        let meta = json::member(params, "_meta")?;
+    /// The context of a request, where its dialect has a place for that.
+    pub(crate) fn of_request(request: &IncomingRequest) -> Option<Self> {
+        Self::of(request.payload.meta().filter(|_| request.dialect.meta)?)
+    }
+
+    /// The context in this `_meta`, if there is one and it is plain text of a reasonable size.
+    fn of(meta: &[u8]) -> Option<Self> {
         Self::new(|name| json::member(meta, name).and_then(json::text))
     }
 
     /// The context whose members are these; `None` without a `traceparent`. Values that no header could hold are left
     /// out.
-    #[must_use]
-    pub fn new<'a>(value: impl Fn(&str) -> Option<Cow<'a, str>>) -> Option<Self> {
+    pub(crate) fn new<'a>(value: impl Fn(&str) -> Option<Cow<'a, str>>) -> Option<Self> {
         let values =
             NAMES.map(|name| value(name).filter(|value| is_plain(value)).map(|value| Box::<str>::from(&*value)));
         let length: usize = values.iter().flatten().map(|value| value.len()).sum();
         (values[0].is_some() && length <= MAX).then_some(Self { values })
     }
 
-    /// The member of this name.
-    #[must_use]
-    pub fn value(&self, name: &str) -> Option<&str> {
-        self.members().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
     /// Names and values.
-    pub fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
         NAMES.into_iter().zip(&self.values).filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 
@@ -65,11 +64,9 @@ impl TraceContext {
     }
 
     /// `params` with this context in their `_meta`; `None` where they name a trace themselves, or have no place.
-    #[must_use]
-    pub fn carried_by(&self, params: &[u8]) -> Option<Vec<u8>> {
-        let scan = ParamsScan::new(params, None);
+    pub(crate) fn carried_by(&self, params: &[u8]) -> Option<Vec<u8>> {
         let names_one = |meta| NAMES.iter().any(|name| json::member(meta, name).is_some());
-        if scan.meta.is_some_and(names_one) { None } else { scan.with_meta(&self.json()) }
+        if Params::of(params).meta.is_some_and(names_one) { None } else { with_meta(params, &self.json()) }
     }
 }
 
@@ -85,7 +82,7 @@ mod tests {
     const PARENT: &str = r#""traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01""#;
 
     fn of(members: &str) -> Option<TraceContext> {
-        TraceContext::of(format!(r#"{{"_meta":{{{members}}}}}"#).as_bytes())
+        TraceContext::of(format!("{{{members}}}").as_bytes())
     }
 
     fn carried(params: &str) -> Option<String> {

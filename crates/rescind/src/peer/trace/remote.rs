@@ -6,9 +6,10 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use opentelemetry::{global, propagation::Extractor};
-use rescind_proto::connection::TraceContext;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::TraceContext;
 
 /// Makes a span part of the trace that its request belongs to. One whose subscriber knows nothing of traces stays
 /// as it is.
@@ -28,7 +29,7 @@ struct TraceMembers<'a>(&'a TraceContext);
 
 impl Extractor for TraceMembers<'_> {
     fn get(&self, key: &str) -> Option<&str> {
-        self.0.value(key)
+        self.0.members().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
     fn keys(&self) -> Vec<&str> {
