@@ -122,13 +122,7 @@ impl Link {
 
     /// Reports an id that was used before and must not be again; the request is served nevertheless (D8).
     fn check_reuse(&mut self, id: &RequestId, earlier: Option<Earlier>, dialect: &Dialect) {
-        let settled_as = match earlier {
-            Some((_, ResponseState::Silence)) => Some(SettledAs::Silenced),
-            Some((_, ResponseState::Nothing | ResponseState::Answering(_) | ResponseState::Answered)) => {
-                Some(SettledAs::Answered)
-            }
-            None => self.tombstones.settled_as(id),
-        };
+        let settled_as = earlier.map(|(_, response)| response.settled_as()).or_else(|| self.tombstones.settled_as(id));
         match (dialect.reuse, settled_as) {
             (_, None) | (IdReuse::AfterAnswer, Some(SettledAs::Answered)) => {}
             (IdReuse::Never, Some(_)) => self.report_violation(Rule::McpI02, Some(id.clone())),

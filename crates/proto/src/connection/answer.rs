@@ -2,14 +2,14 @@
 
 use super::{
     Connection, ConnectionEvent, IncomingKey,
-    incoming::{Delivery, Incoming, IncomingMut, ResponseState, Work},
+    incoming::{Incoming, IncomingMut, ResponseState, Work},
     link::{Link, Tag},
     part::Part,
     turn,
 };
 use crate::{
     cause::CauseCode,
-    dialect::{CancelReply, ErrorText},
+    dialect::{CancelReply, CancelResult, ErrorText},
     error_code,
     link::cancel,
     message,
@@ -18,7 +18,6 @@ use crate::{
     slab::Key,
     time::Instant,
     timer_queue::NEVER,
-    tombstones::SettledAs,
 };
 
 /// What a handler answers.
@@ -108,9 +107,11 @@ impl Connection {
     /// Has [`ConnectionEvent::Delivered`] say whether the answer to this request leaves: for work that outlives its
     /// request, and is an orphan if its requester never learns of it (D38). `false` if the request is over.
     pub fn watch_answer(&mut self, key: IncomingKey) -> bool {
-        let is_unanswered = |request: &IncomingMut<'_>| request.runs() && request.response != ResponseState::Answered;
-        let Some(mut request) = self.incoming.get_mut(key.0).filter(is_unanswered) else { return false };
-        request.rare().delivery = Delivery::Watched;
+        let is_open = |request: &IncomingMut<'_>| {
+            request.runs() && !matches!(request.response, ResponseState::Answered | ResponseState::Lost)
+        };
+        let Some(mut request) = self.incoming.get_mut(key.0).filter(is_open) else { return false };
+        request.rare().is_watched = true;
         true
     }
 
@@ -170,10 +171,7 @@ impl Connection {
             return debug_assert!(false, "a request was gone before its answer");
         };
         if matches!(request.response, ResponseState::Answering(_)) {
-            request.response = ResponseState::Answered;
-            if has_left {
-                request.note_delivery();
-            }
+            request.response = if has_left { ResponseState::Answered } else { ResponseState::Lost };
         }
         self.conclude(key);
     }
@@ -194,16 +192,14 @@ impl Connection {
             if let Some(session) = &rare.session {
                 turns.remove(&turn::name(request.part, session), key);
             }
-            if rare.delivery != Delivery::Unwatched {
-                let answered = rare.delivery == Delivery::Made;
+            if rare.is_watched {
+                let answered = request.response == ResponseState::Answered;
                 link.emit(ConnectionEvent::Delivered { request: IncomingKey(key), answered });
             }
         }
         // An id that was taken over belongs to its new request.
         if !request.is_replaced {
-            let is_silenced = request.response == ResponseState::Silence;
-            let settled_as = if is_silenced { SettledAs::Silenced } else { SettledAs::Answered };
-            link.tombstones.remember(link.now, request.id.0.clone(), settled_as);
+            link.tombstones.remember(link.now, request.id.0.clone(), request.response.settled_as());
         }
     }
 }
@@ -212,7 +208,8 @@ impl Link {
     /// Queues the answer of a request, or adds it to its batch.
     pub(super) fn reply(&mut self, request: &mut IncomingMut<'_>, reply: Reply<'_>) {
         self.note_broken(4, request.response != ResponseState::Nothing);
-        request.response = ResponseState::Answered;
+        // Unless it can be written.
+        request.response = ResponseState::Lost;
         self.close_question(request);
         if let (Part::Handshake, Reply::Result(result)) = (request.part, reply) {
             self.negotiation.saw_initialize_result(result);
@@ -225,7 +222,7 @@ impl Link {
         };
         if let Some(batch) = batch {
             self.add_to_batch(batch, write);
-            request.note_delivery();
+            request.response = ResponseState::Answered;
             self.leave_batch(batch);
         } else if !self.phase.write_closed {
             let frame = self.queue(Tag::Answer(request.key), write);
@@ -244,10 +241,10 @@ impl Link {
     /// Answers for a handler that has ended, where nothing was sent before (D23, D24).
     fn answer_end(&mut self, request: &mut IncomingMut<'_>, end: &HandlerEnd<'_>) {
         // A method with a cancellation result of its own ends in that and in no error (ACP-08).
-        let has_own = request.cancelled_by_peer() && !request.is_silent() && request.cancel_result().is_some();
+        let may_fail = request.own_cancellation().is_none();
         let reply = match *end {
-            HandlerEnd::Returned(reply) if !has_own || matches!(reply, Reply::Result(_)) => reply,
-            HandlerEnd::Panicked if !has_own => Reply::error(error_code::INTERNAL_ERROR, "the handler failed"),
+            HandlerEnd::Returned(reply) if may_fail || matches!(reply, Reply::Result(_)) => reply,
+            HandlerEnd::Panicked if may_fail => Reply::error(error_code::INTERNAL_ERROR, "the handler failed"),
             HandlerEnd::Returned(_)
             | HandlerEnd::Answered
             | HandlerEnd::Cancelled
@@ -260,28 +257,25 @@ impl Link {
 
     /// Answers a request that ended without an answer of its own, as its dialect says for the one who stopped it.
     pub(super) fn answer_cancelled(&mut self, request: &mut IncomingMut<'_>) {
-        let stop = request.stop.as_ref().map(|stop| (stop.by_peer, stop.cause.code));
-        if let (Some((true, _)), Some(own)) = (stop, request.cancel_result())
-            && !request.is_silent()
-        {
+        if let Some(own) = request.own_cancellation() {
             return self.reply(request, Reply::Result(own.json.as_bytes()));
         }
-        let gave_up = request.dialect.gave_up;
-        let ErrorText { code, message } = match (request.dialect.settlement, stop) {
-            (CancelReply::Answered(error), Some((true, _))) => error,
+        let ErrorText { code, message } = request.dialect.gave_up;
+        let stop = request.stop.as_ref().map(|stop| (stop.by_peer, stop.cause.code));
+        let said_by;
+        let reply = match (request.dialect.settlement, stop) {
+            (CancelReply::Answered(error), Some((true, _))) => Reply::error(error.code, error.message),
             (CancelReply::Silent, Some((_, CauseCode::Operator))) => {
-                ErrorText { code: error_code::STOPPED_BY_OPERATOR, message: CauseCode::Operator.phrase() }
+                Reply::error(error_code::STOPPED_BY_OPERATOR, CauseCode::Operator.phrase())
             }
-            (CancelReply::Silent | CancelReply::Answered(_), _) => gave_up,
-        };
-        match stop {
             // D24: an answer that was not asked for says who stopped the request.
-            Some((false, cause)) if (ErrorText { code, message }) == gave_up => {
-                let message = format!("{message}: {}", cause.phrase());
-                self.reply(request, Reply::error(code, &message));
+            (CancelReply::Silent | CancelReply::Answered(_), Some((false, cause))) => {
+                said_by = format!("{message}: {}", cause.phrase());
+                Reply::error(code, &said_by)
             }
-            Some(_) | None => self.reply(request, Reply::error(code, message)),
-        }
+            (CancelReply::Silent | CancelReply::Answered(_), _) => Reply::error(code, message),
+        };
+        self.reply(request, reply);
     }
 
     /// Ends a subscription that the server ends with a cancel, too, after its answer (MCP-M02).
@@ -296,11 +290,9 @@ impl Link {
 }
 
 impl Incoming {
-    /// Notes that the answer has left; one within a batch is as good as that, for it is never withdrawn.
-    fn note_delivery(&mut self) {
-        if let Some(rare) = self.rare.as_mut().filter(|rare| rare.delivery == Delivery::Watched) {
-            rare.delivery = Delivery::Made;
-        }
+    /// The method's own cancellation result, if its requester has cancelled and is to be answered (D23).
+    fn own_cancellation(&self) -> Option<&'static CancelResult> {
+        self.cancel_result().filter(|_| self.cancelled_by_peer() && !self.is_silent())
     }
 
     /// Whether a handler's own answer says that it was cancelled.

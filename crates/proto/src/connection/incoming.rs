@@ -30,6 +30,7 @@ use crate::{
     table::Entry,
     time::Instant,
     timer_queue::{NEVER, TimerKey},
+    tombstones::SettledAs,
 };
 
 /// One of the peer's requests, until its handler has ended and its answer has left.
@@ -82,17 +83,8 @@ pub(super) struct Rare {
     pub(super) session: Option<Box<[u8]>>,
     /// Frames written for it that may not have left yet (MCP-P03).
     pub(super) frames: VecDeque<Ticket>,
-    pub(super) delivery: Delivery,
-}
-
-/// Whether the answer is to be reported as delivered (D38).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Delivery {
-    #[default]
-    Unwatched,
-    Watched,
-    /// It has left.
-    Made,
+    /// It is reported whether its answer has left (D38).
+    pub(super) is_watched: bool,
 }
 
 /// Whether a handler that has answered goes on with another request of the peer (D48).
@@ -129,14 +121,21 @@ pub(super) enum ResponseState {
     Silence,
     /// An answer, which waits to be written.
     Answering(Ticket),
-    /// An answer, which is out or part of a batch.
+    /// An answer, which is out; or part of a batch, and will never be withdrawn.
     Answered,
+    /// An answer that nothing will be seen of: the link is dead.
+    Lost,
 }
 
 impl ResponseState {
     /// Whether the requester still waits for something.
     pub(super) const fn is_live(self) -> bool {
         matches!(self, Self::Nothing | Self::Answering(_))
+    }
+
+    /// How its id is remembered.
+    pub(super) const fn settled_as(self) -> SettledAs {
+        if matches!(self, Self::Silence) { SettledAs::Silenced } else { SettledAs::Answered }
     }
 }
 
@@ -287,10 +286,10 @@ impl Incoming {
             (cause.code, by_peer, is_refused).hash(state);
         }
         let none = Rare::default();
-        let Rare { grace, cancel_result, batch, session: _, frames, delivery } = rare.as_deref().unwrap_or(&none);
+        let Rare { grace, cancel_result, batch, session: _, frames, is_watched } = rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
         let frames = frames.iter().filter(|frame| link.outbox.holds(**frame)).count();
-        (grace, cancel_result, batch, frames, delivery).hash(state);
+        (grace, cancel_result, batch, frames, is_watched).hash(state);
     }
 }
 

@@ -107,7 +107,7 @@ impl Connection {
             }
             // Its handler answered and goes on: a cancel has nothing left to change, our own end has. But of a suspended
             // handler the answer says how to go on with it: if that is withdrawn, the peer will never know.
-            if matches!(request.response, ResponseState::Answering(_) | ResponseState::Answered)
+            if matches!(request.response, ResponseState::Answering(_) | ResponseState::Answered | ResponseState::Lost)
                 && !(link.withdraw_answer(&mut request) && request.is_suspended())
             {
                 return Verdict::Completed;

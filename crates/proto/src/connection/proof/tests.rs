@@ -7,9 +7,7 @@ use crate::{
     cause::{Cause, CauseCode},
     connection::{
         CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply,
-        incoming::{Delivery, Stop},
-        link::Tag,
-        outgoing::Standing,
+        incoming::Stop, link::Tag, outgoing::Standing,
     },
     dialect::{acp, lsp, mcp},
     frame::Params,
@@ -386,7 +384,7 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 };
                 theirs(machine, SERVED).rare().frames.push_back(ticket);
             }),
-            ("who wants to know of its answer", |machine| theirs(machine, SERVED).rare().delivery = Delivery::Watched),
+            ("who wants to know of its answer", |machine| theirs(machine, SERVED).rare().is_watched = true),
             ("when its handler is dropped", |machine| theirs(machine, STOPPING).timer.at = now()),
             ("whether its handler is dropped", |machine| theirs(machine, STOPPING).timer = TimerKey::NOT),
             ("the deadline of theirs", |machine| theirs(machine, SERVED).deadline = now()),
