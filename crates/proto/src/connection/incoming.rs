@@ -15,7 +15,7 @@ pub(super) use table::{IncomingMut, Requests};
 
 use super::{
     event::Payload,
-    link::{Link, hash_due},
+    link::{Link, until},
     part::Part,
 };
 use crate::{
@@ -249,10 +249,10 @@ impl Incoming {
         self.rare.as_mut()?.batch.take()
     }
 
-    /// Feeds what decides its future into a hasher, but for its id and its session.
+    /// Feeds what decides its future into a hasher, but for its session.
     pub(super) fn hash_state(&self, now: Instant, link: &Link, state: &mut impl Hasher) {
         let Self {
-            id: _, // hashed in the order of ids
+            id,
             dialect,
             work,
             payload,
@@ -272,14 +272,12 @@ impl Incoming {
             suspension,
             is_open_question,
         } = self;
-        (dialect.name, link.methods.name(*method), uncancellable, part).hash(state);
+        (id.0.to_string(), dialect.name, link.methods.name(*method), uncancellable, part, work, payload).hash(state);
         (is_shielded, is_replaced, suspension, is_open_question, core::mem::discriminant(response)).hash(state);
-        (work, payload).hash(state);
         if *work == Work::Stopping {
-            hash_due(timer.at, now, state);
+            until(timer.at, now).hash(state);
         } else {
-            hash_due(*deadline, link.asking.reading(now), state);
-            hash_due(*limit, now, state);
+            (until(*deadline, link.asking.reading(now)), until(*limit, now)).hash(state);
         }
         if let Some(stop) = stop {
             let Stop { cause, asked: _, by_peer, is_refused } = &**stop; // when it was asked for is only reported

@@ -2,7 +2,10 @@
 //!
 //! A step works on one request and on this, so that it looks its request up once.
 
-use core::hash::{Hash, Hasher};
+use core::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 use std::collections::VecDeque;
 
 use super::{batch::Batch, config::ConnectionConfig, counters::Counters, event::ConnectionEvent};
@@ -280,7 +283,7 @@ impl Link {
     }
 }
 
-/// Feeds how long it is until `due` into a hasher.
-pub(super) fn hash_due(due: Instant, now: Instant, state: &mut impl Hasher) {
-    (due != NEVER).then(|| due.since(now)).hash(state);
+/// How long it is until `due`, for a hasher.
+pub(super) fn until(due: Instant, now: Instant) -> Option<Duration> {
+    (due != NEVER).then(|| due.since(now))
 }

@@ -8,15 +8,14 @@ use core::hash::{Hash, Hasher};
 use super::{
     Connection,
     batch::Batch,
-    incoming::{Incoming, ResponseState, Suspension, Work},
-    link::{Alarm, Item, Link, Timer, hash_due},
+    incoming::{ResponseState, Suspension, Work},
+    link::{Alarm, Item, Link, Timer, until},
     outgoing::{self, CallClocks, Cancelling, Outgoing, ParentLink},
     part::Part,
     turn,
 };
 use crate::{
     framing::Decoder,
-    id::RequestId,
     receipt::{Outcome, Receipt},
     slab::Key,
     time::Instant,
@@ -64,37 +63,24 @@ impl Connection {
         self.outgoing.check();
         for (key, call) in self.outgoing.iter() {
             let id = call.id;
-            let has_begun = link.outbox.has_begun(call.frame);
-            if let Some(cancel) = &call.cancel {
-                let is_out = cancel.frame.is_some() || cancel.receipt.written.is_some();
-                assert!(!is_out || has_begun, "invariant 1: the cancel of {id} is ahead of the request");
-                assert!(
-                    !is_out || cancel.receipt.outcome != Outcome::NeverSent,
-                    "invariant 2: a cancel goes out for {id}, which was withdrawn"
-                );
-                assert!(
-                    !call.is_settled() || !cancel.receipt.outcome.is_final(),
-                    "invariant 6: {id} is settled and its receipt is final"
-                );
+            let is_out = |cancel: &Cancelling| cancel.frame.is_some() || cancel.receipt.written.is_some();
+            if let Some(cancel) = call.cancel.as_deref().filter(|cancel| is_out(cancel)) {
+                let has_begun = link.outbox.has_begun(call.frame);
+                assert!(has_begun, "invariant 1: the cancel of {id} is ahead of the request");
+                let was_withdrawn = cancel.receipt.outcome == Outcome::NeverSent;
+                assert!(!was_withdrawn, "invariant 2: a cancel goes out for {id}, which was withdrawn");
             }
-            assert!(!call.is_settled() || call.cancel.is_some(), "invariant 6: {id} is settled and still there");
-            assert!(
-                !call.is_settled() || !call.timer.is_armed(),
-                "invariant 6: a clock runs for {id}, which is settled"
-            );
-            let earliest = call.earliest(link.now, &link.asked);
-            assert!(
-                earliest >= call.timer.at || link.asked.has_parked(key),
-                "invariant 6: nothing is armed for {id}, which is due"
-            );
+            if call.is_settled() {
+                let Some(outcome) = call.outcome() else { panic!("invariant 6: {id} is settled and still there") };
+                assert!(!outcome.is_final(), "invariant 6: {id} is settled and its receipt is final");
+                assert!(!call.timer.is_armed(), "invariant 6: a clock runs for {id}, which is settled");
+            }
+            let is_timed = call.timer.at <= call.earliest(link.now, &link.asked) || link.asked.has_parked(key);
+            assert!(is_timed, "invariant 6: nothing is armed for {id}, which is due");
             assert_eq!(self.outgoing.by_id(&id), Some(key), "invariant 6: our request {id} cannot be found");
-            if let Some(ParentLink { parent, .. }) = call.parent_link() {
-                let parent = self.incoming.get(*parent);
-                assert!(
-                    parent.is_some_and(|parent| parent.work == Work::Running),
-                    "invariant 6: {id} outlives the request it serves"
-                );
-            }
+            let parent = call.parent_link().map(|link| self.incoming.get(link.parent));
+            let is_served = parent.is_none_or(|parent| parent.is_some_and(|parent| parent.work == Work::Running));
+            assert!(is_served, "invariant 6: {id} outlives the request it serves");
         }
         assert!(self.outgoing.waiting() <= link.config.max_in_flight, "invariant 8: too many in flight");
         let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.is_settled()).count();
@@ -145,24 +131,17 @@ impl Connection {
 
     fn check_memory(&self) {
         let Link { config, outbox, backlog, detached, batches, alarms, early_cancels, .. } = &self.link;
-        let longest = config.remember.1;
-        let due = |alarm: Alarm| alarms[alarm as usize].at;
+        let is_timed = |oldest: Instant| alarms[Alarm::Tombstones as usize].at <= oldest + config.remember.1;
         for tombstones in [&self.link.tombstones, &self.link.spent_tokens] {
             assert!(tombstones.len() <= config.remembered.saturating_mul(YOUNG), "invariant 8: too much is remembered");
-            if let Some(oldest) = tombstones.oldest() {
-                assert!(due(Alarm::Tombstones) <= oldest + longest, "invariant 6: a tombstone is never forgotten");
-            }
+            assert!(tombstones.oldest().is_none_or(is_timed), "invariant 6: a tombstone is never forgotten");
         }
-        for (_, since) in self.outgoing.tombstones() {
-            assert!(
-                due(Alarm::Tombstones) <= since + longest,
-                "invariant 6: a cancelled request of ours is never forgotten"
-            );
-        }
+        let is_forgotten = self.outgoing.oldest().is_none_or(is_timed);
+        assert!(is_forgotten, "invariant 6: a cancelled request of ours is never forgotten");
         assert!(early_cancels.len() <= config.max_early_cancels, "invariant 8: too many early cancels");
         let (held, most) = (outbox.held(), outbox.most_held());
         assert!(held <= most, "invariant 8: {held} bytes are held for a backlog of {}", outbox.backlog());
-        let is_timed = early_cancels.due().is_none_or(|first| due(Alarm::EarlyCancels) <= first);
+        let is_timed = early_cancels.due().is_none_or(|due| alarms[Alarm::EarlyCancels as usize].at <= due);
         assert!(is_timed, "invariant 6: a cancel is held for ever");
         let in_sessions = self.incoming.len() + self.outgoing.len();
         assert!(self.turns.len() <= in_sessions, "invariant 6: a turn outlives its request");
@@ -208,12 +187,12 @@ impl Connection {
         for (key, call) in calls {
             self.hash_call(key, call, now, state);
         }
-        let mut requests: Vec<_> =
-            incoming.iter().map(|(key, request)| (text_of(&request.id.0), key, request)).collect();
-        requests.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-        for (text, key, request) in requests {
-            text.hash(state);
-            self.hash_request(key, request, now, state);
+        let mut requests: Vec<_> = incoming.iter().collect();
+        requests.sort_by_cached_key(|(key, request)| (request.id.0.to_string(), *key));
+        for (key, request) in requests {
+            request.hash_state(now, link, state);
+            let session = request.rare.as_ref().and_then(|rare| rare.session.as_ref());
+            session.map(|session| (session, self.place(key, request.part, session))).hash(state);
         }
         incoming.line().for_each(|request| request.id.hash(state));
         for item in &link.events {
@@ -245,11 +224,9 @@ impl Connection {
         } = call;
         (id, dialect.name, link.methods.name(*method), part, standing, is_uncancellable, is_task, is_question)
             .hash(state);
-        (link.outbox.has_begun(*frame), token).hash(state);
         let CallClocks { response, limit, is_reset, total } = clocks;
-        (limit, is_reset).hash(state);
-        hash_due(*response, link.asked.reading(now), state);
-        hash_due(*total, now, state);
+        (until(*response, link.asked.reading(now)), limit, is_reset, until(*total, now)).hash(state);
+        (link.outbox.has_begun(*frame), token).hash(state);
         let none = outgoing::Rare::default();
         let outgoing::Rare { parent, session } = rare.as_deref().unwrap_or(&none);
         if let Some(ParentLink { parent, older, newer: _ }) = parent {
@@ -261,8 +238,8 @@ impl Connection {
         if let Some(cancel) = cancel {
             let Cancelling { receipt: Receipt { cause, asked: _, written, outcome }, frame, wait } = &**cancel;
             // When it was asked for and written is only reported.
-            (cause.code, written.is_some(), core::mem::discriminant(outcome), frame.is_some()).hash(state);
-            hash_due(*wait, now, state);
+            let frame = (frame.is_some(), written.is_some());
+            (cause.code, frame, core::mem::discriminant(outcome), until(*wait, now)).hash(state);
         }
         if call.is_tombstone() {
             let since = outgoing.tombstones().find(|(tombstone, _)| *tombstone == key);
@@ -273,12 +250,6 @@ impl Connection {
     /// How many requests of the same part and session are older.
     fn place(&self, key: Key, part: Part, session: &[u8]) -> Option<usize> {
         self.turns.of(&turn::name(part, session)).position(|known| known == key)
-    }
-
-    fn hash_request(&self, key: Key, request: &Incoming, now: Instant, state: &mut impl Hasher) {
-        request.hash_state(now, &self.link, state);
-        let session = request.rare.as_ref().and_then(|rare| rare.session.as_ref());
-        session.map(|session| (session, self.place(key, request.part, session))).hash(state);
     }
 }
 
@@ -311,9 +282,7 @@ impl Link {
         (phase, backlog, detached, events.len()).hash(state);
         outbox.hash_state(state);
         // The other two follow their tables.
-        for alarm in [Alarm::Stall, Alarm::Drain] {
-            hash_due(alarms[alarm as usize].at, now, state);
-        }
+        [Alarm::Stall, Alarm::Drain].map(|alarm| until(alarms[alarm as usize].at, now)).hash(state);
         tombstones.hash_state(now, state);
         spent_tokens.hash_state(now, state);
         early_cancels.hash_state(now, state);
@@ -323,12 +292,6 @@ impl Link {
             (open, answers, refusals, reports).hash(state);
         }
     }
-}
-
-fn text_of(id: &RequestId) -> Vec<u8> {
-    let mut text = Vec::new();
-    id.write(&mut text);
-    text
 }
 
 #[cfg(test)]
