@@ -332,20 +332,17 @@ impl Connection {
 
     /// Returns the next event; polling a [`ConnectionEvent::Request`] starts its handler.
     pub fn poll_event(&mut self) -> Option<ConnectionEvent> {
-        loop {
-            match self.link.events.pop_front() {
-                Some(Item::Emitted(event)) => return Some(event),
-                Some(Item::Start(key)) => {
-                    if let Some(event) = self.start(key) {
-                        return Some(event);
-                    }
-                }
-                None => {
-                    self.link.events.shrink_to(KEPT_RECORDS);
-                    return None;
-                }
+        while let Some(item) = self.link.events.pop_front() {
+            let event = match item {
+                Item::Emitted(event) => Some(event),
+                Item::Start(key) => self.start(key),
+            };
+            if event.is_some() {
+                return event;
             }
         }
+        self.link.events.shrink_to(KEPT_RECORDS);
+        None
     }
 
     fn end_input(&mut self) {

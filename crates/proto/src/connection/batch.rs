@@ -11,7 +11,7 @@ const MAX_REFUSALS: usize = 64 << 10;
 const MAX_REPORTS: usize = 1024;
 
 /// A batch that is being answered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Batch {
     /// Members that may still add an answer. Its reader counts as one, until all members were looked at.
     pub(super) open: usize,

@@ -183,10 +183,6 @@ impl Incoming {
         (ends != NEVER).then(|| ends.since(now))
     }
 
-    pub(super) const fn has_started(&self) -> bool {
-        !matches!(self.work, Work::Waiting | Work::Offered)
-    }
-
     /// Whether a handler runs, its token fired or not.
     pub(super) const fn runs(&self) -> bool {
         matches!(self.work, Work::Running | Work::Stopping | Work::Dropping)

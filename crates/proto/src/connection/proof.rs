@@ -7,7 +7,6 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Connection,
-    batch::Batch,
     incoming::{ResponseState, Suspension, Work},
     link::{Alarm, Item, Link, Timer, until},
     outgoing::{self, CallClocks, Cancelling, Outgoing, ParentLink},
@@ -288,9 +287,7 @@ impl Link {
         early_cancels.hash_state(now, state);
         // Clocks that stand are read where something is due by them.
         (asked.holders(), asking.holders()).hash(state);
-        for (_, Batch { open, answers, refusals, reports }) in batches.iter() {
-            (open, answers, refusals, reports).hash(state);
-        }
+        batches.iter().for_each(|(_, batch)| batch.hash(state));
     }
 }
 

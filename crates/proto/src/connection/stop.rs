@@ -170,12 +170,18 @@ impl Connection {
 }
 
 impl Link {
-    /// Fires the token and starts the grace (D22).
-    fn fire(&mut self, request: &mut IncomingMut<'_>, cause: Cause, by: By) {
-        request.stop = Some(self.new_stop(cause.clone(), by == By::Peer));
-        if by == By::Peer {
+    /// Notes who stops a request; the peer may want to hear no more of it.
+    fn note_stop(&mut self, request: &mut Incoming, cause: Cause, by: By) {
+        let by_peer = by == By::Peer;
+        request.stop = Some(Box::new(Stop { cause, asked: self.now, by_peer, is_refused: false }));
+        if by_peer {
             self.silence(request);
         }
+    }
+
+    /// Fires the token and starts the grace (D22).
+    fn fire(&mut self, request: &mut IncomingMut<'_>, cause: Cause, by: By) {
+        self.note_stop(request, cause.clone(), by);
         request.resume();
         request.set_work(Work::Stopping);
         self.timers.stop(&mut request.timer);
@@ -193,28 +199,22 @@ impl Link {
 
     /// When the handler of a request that is stopped now is dropped.
     pub(super) fn drop_at(&self, request: &Incoming, code: CauseCode) -> Instant {
-        let default = match code {
-            CauseCode::Disconnect | CauseCode::Shutdown => self.config.short_grace,
-            CauseCode::Caller | CauseCode::Timeout | CauseCode::Parent | CauseCode::Operator | CauseCode::Policy => {
-                self.config.grace
-            }
-        };
         match request.grace() {
             Grace::Never => NEVER,
             Grace::After(grace) => self.now + grace,
-            Grace::Default => self.now + default,
+            Grace::Default if matches!(code, CauseCode::Disconnect | CauseCode::Shutdown) => {
+                self.now + self.config.short_grace
+            }
+            Grace::Default => self.now + self.config.grace,
         }
     }
 
     /// Ends a request that has not started, and answers it if it still is to be (D12).
     fn stop_unstarted(&mut self, request: &mut IncomingMut<'_>, cause: Cause, by: By) {
-        request.stop = Some(self.new_stop(cause, by == By::Peer));
+        self.note_stop(request, cause, by);
         self.timers.stop(&mut request.timer);
         request.set_work(Work::Ended);
         request.remove_payload();
-        if by == By::Peer {
-            self.silence(request);
-        }
         if request.response == ResponseState::Nothing {
             self.answer_cancelled(request);
         }
@@ -226,17 +226,12 @@ impl Link {
         let was_refused = request.stop.is_some();
         if !was_refused {
             // Answered "as if no cancel came": so it is not recorded as the peer's, which would silence it.
-            let stop = self.new_stop(cause, false);
-            request.stop = Some(Box::new(Stop { is_refused: true, ..*stop }));
+            request.stop = Some(Box::new(Stop { cause, asked: self.now, by_peer: false, is_refused: true }));
         }
         if by == By::Peer && silences_shielded(request.dialect) {
             self.silence(request);
         }
         if was_refused && by == By::Peer { Verdict::Repeated } else { Verdict::Shielded }
-    }
-
-    fn new_stop(&self, cause: Cause, by_peer: bool) -> Box<Stop> {
-        Box::new(Stop { cause, asked: self.now, by_peer, is_refused: false })
     }
 
     /// Sends nothing more for a request where its dialect demands that, and withdraws what has not begun to leave.

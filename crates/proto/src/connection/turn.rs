@@ -50,14 +50,12 @@ impl Connection {
             return;
         }
         self.link.counters.cancels_received += 1;
-        match session {
-            None => self.report_cancel(None, None, None, Verdict::Malformed),
-            Some(session) => {
-                if !self.end_turn(session) {
-                    self.report_cancel(None, None, None, Verdict::Unknown);
-                }
-            }
-        }
+        let verdict = match session {
+            None => Verdict::Malformed,
+            Some(session) if self.end_turn(session) => return,
+            Some(_) => Verdict::Unknown,
+        };
+        self.report_cancel(None, None, None, verdict);
     }
 
     /// Cancels the prompt of a session, and what we asked the client for it; `false` if there is no prompt.
@@ -75,28 +73,23 @@ impl Connection {
         !prompts.is_empty()
     }
 
-    /// Answers the agent's pending permission requests of a session whose turn we have cancelled (ACP-08).
+    /// Answers the agent's pending permission requests of a session whose turn we have cancelled with the outcome
+    /// "cancelled", and stops their handlers (ACP-08).
     pub(super) fn cancel_permissions(&mut self, session: &[u8], root: CauseCode) {
-        for key in self.requests_of(Part::Permission, session) {
-            self.cancel_permission(key, root);
-        }
-    }
-
-    /// Answers a permission request with the outcome "cancelled", and stops its handler.
-    fn cancel_permission(&mut self, key: Key, root: CauseCode) {
-        let Self { incoming, link, .. } = self;
         let is_unanswered = |request: &IncomingMut<'_>| request.response == ResponseState::Nothing;
-        let Some(mut request) = incoming.get_mut(key).filter(is_unanswered) else { return };
-        let cause = Cause::parent(root);
-        if !request.has_started() {
-            // The agent learns the same as from its own cancel: the method's own result.
-            self.stop_request(key, cause, By::Peer);
-            return;
+        for key in self.requests_of(Part::Permission, session) {
+            let Some(mut request) = self.incoming.get_mut(key).filter(is_unanswered) else { continue };
+            let cause = Cause::parent(root);
+            if request.runs() {
+                let stop = Stop { cause: cause.clone(), asked: self.link.now, by_peer: false, is_refused: true };
+                request.stop.get_or_insert_with(|| Box::new(stop)).by_peer = true;
+                self.link.answer_cancelled(&mut request);
+                self.stop_request(key, cause, By::Us);
+            } else {
+                // The agent learns the same as from its own cancel: the method's own result.
+                self.stop_request(key, cause, By::Peer);
+            }
         }
-        let stop = Stop { cause: cause.clone(), asked: link.now, by_peer: false, is_refused: true };
-        request.stop.get_or_insert_with(|| Box::new(stop)).by_peer = true;
-        link.answer_cancelled(&mut request);
-        self.stop_request(key, cause, By::Us);
     }
 
     /// Answers a permission request at once that crossed our cancel of its turn: the turn is over. `false` if it is not.

@@ -10,7 +10,6 @@ use crate::{
     cause::CauseCode,
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
-    receipt::Receipt,
     time::Instant,
     timer_queue::NEVER,
 };
@@ -205,11 +204,5 @@ impl Connection {
     #[must_use]
     pub fn knows(&self, key: OutgoingKey) -> bool {
         self.outgoing.get(key.0).is_some()
-    }
-
-    /// What is known of the cancel of one of our requests; `None` if it was not cancelled, or is forgotten.
-    #[must_use]
-    pub fn receipt(&self, key: OutgoingKey) -> Option<&Receipt> {
-        self.outgoing.get(key.0)?.cancel.as_ref().map(|cancel| &cancel.receipt)
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     cause::{Cause, CauseCode},
     connection::{
         CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply,
+        batch::Batch,
         incoming::{Incoming, Stop},
         link::Tag,
         outgoing::Standing,
