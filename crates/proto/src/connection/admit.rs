@@ -167,7 +167,6 @@ impl Link {
             limit: NEVER,
             timer: TimerKey::NOT,
             rare: (cancel_result.is_some() || session.is_some()).then(rare),
-            child: None,
             method: self.methods.intern(method),
             uncancellable,
             is_shielded: false,

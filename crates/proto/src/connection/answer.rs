@@ -141,10 +141,8 @@ impl Connection {
         self.link.now = now;
         let key = key.0;
         let Some(request) = self.incoming.get(key).filter(|request| request.runs()) else { return };
-        if request.child.is_some() {
-            let root = request.stop.as_ref().map(|stop| stop.cause.code);
-            self.cancel_children(key, root);
-        }
+        let root = request.stop.as_ref().map(|stop| stop.cause.code);
+        self.cancel_children(key, root);
         let Self { incoming, link, .. } = self;
         let Some(mut request) = incoming.get_mut(key) else { return };
         link.timers.stop(&mut request.timer);

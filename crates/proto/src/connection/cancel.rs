@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use super::{
     Connection, ConnectionEvent, OutgoingKey, ReceiptNotice, Settlement,
-    incoming::Work,
+    incoming::{Incoming, Work},
     link::{Link, Tag},
-    outgoing::{CallClocks, Cancelling, Outgoing, ParentLink},
+    outgoing::{CallClocks, Cancelling, Outgoing},
     part::Part,
 };
 use crate::{
@@ -132,15 +132,11 @@ impl Connection {
     /// to end.
     pub(super) fn link_child(&mut self, parent: Key, key: Key) {
         let Self { incoming, outgoing, .. } = self;
+        let Some(call) = outgoing.get_mut(key) else { return };
         match incoming.get_mut(parent) {
             Some(mut request) if request.work == Work::Running => {
-                let older = request.set_child(Some(key));
-                if let Some(older) = older.and_then(|older| outgoing.parent_link_mut(older)) {
-                    older.newer = Some(key);
-                }
-                if let Some(call) = outgoing.get_mut(key) {
-                    call.rare.get_or_insert_default().parent = Some(ParentLink { parent, older, newer: None });
-                }
+                request.change_children(|children| children.insert(call.id, key));
+                call.rare.get_or_insert_default().parent = Some(parent);
                 // The parent holds no slot while it waits.
                 self.offer_next();
             }
@@ -154,21 +150,16 @@ impl Connection {
     /// Takes one of our requests out of its parent's children.
     pub(super) fn unlink_child(&mut self, key: Key) {
         let Self { incoming, outgoing, .. } = self;
-        let rare = outgoing.get_mut(key).and_then(|call| call.rare.as_mut());
-        let Some(ParentLink { parent, older, newer }) = rare.and_then(|rare| rare.parent.take()) else { return };
-        if let Some(newer) = newer.and_then(|newer| outgoing.parent_link_mut(newer)) {
-            newer.older = older;
-        } else if let Some(mut parent) = incoming.get_mut(parent) {
-            parent.set_child(older);
-        }
-        if let Some(older) = older.and_then(|older| outgoing.parent_link_mut(older)) {
-            older.newer = newer;
+        let Some(call) = outgoing.get_mut(key) else { return };
+        let parent = call.rare.as_mut().and_then(|rare| rare.parent.take());
+        if let Some(mut parent) = parent.and_then(|parent| incoming.get_mut(parent)) {
+            parent.change_children(|children| children.remove(&call.id));
         }
     }
 
     /// Cancels those of our requests that serve a request of the peer which has ended or is to end.
     pub(super) fn cancel_children(&mut self, parent: Key, root: Option<CauseCode>) {
-        while let Some(child) = self.incoming.get(parent).and_then(|request| request.child) {
+        while let Some(child) = self.incoming.get(parent).and_then(Incoming::newest_child) {
             self.cancel_call(child, Cause::parent(root), None);
             // Whatever became of it, it serves nothing now.
             self.unlink_child(child);

@@ -5,7 +5,7 @@ use core::{num::NonZeroU64, time::Duration};
 use super::{
     call::{CallOptions, Limit},
     incoming::{Incoming, Requests, Work},
-    link::{Link, Timer},
+    link::{Link, Timer, until},
     outgoing::{CallClocks, Calls},
 };
 use crate::{dialect::Dialect, slab::Key, timer_queue::NEVER};
@@ -47,19 +47,12 @@ impl Link {
         parent: Option<&Incoming>,
         is_question: bool,
     ) -> Option<Duration> {
-        let mut left = Duration::MAX;
-        if clocks.response != NEVER && !clocks.is_reset {
-            left = clocks.response.since(self.asked.reading(self.now));
-        }
-        if clocks.total != NEVER {
-            left = left.min(clocks.total.since(self.now));
-        }
-        if !is_question {
-            let here = parent.and_then(|parent| parent.remaining(self.now, &self.asking));
-            let elsewhere = options.deadline.map(|deadline| deadline.since(self.now));
-            left = left.min(here.unwrap_or(Duration::MAX)).min(elsewhere.unwrap_or(Duration::MAX));
-        }
-        (left != Duration::MAX).then_some(left)
+        let response = until(clocks.response, self.asked.reading(self.now)).filter(|_| !clocks.is_reset);
+        let total = until(clocks.total, self.now);
+        let here = parent.and_then(|parent| parent.remaining(self.now, &self.asking));
+        let elsewhere = options.deadline.map(|deadline| deadline.since(self.now));
+        let inherited = here.into_iter().chain(elsewhere).filter(|_| !is_question);
+        response.into_iter().chain(total).chain(inherited).min()
     }
 
     /// Arms the timer of a request of ours whose caller waits.

@@ -9,7 +9,7 @@ use core::{
     hash::{Hash, Hasher},
     time::Duration,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub(super) use table::{IncomingMut, Requests};
 
@@ -29,7 +29,7 @@ use crate::{
     standstill::Standstill,
     table::Entry,
     time::Instant,
-    timer_queue::{NEVER, TimerKey},
+    timer_queue::TimerKey,
     tombstones::SettledAs,
 };
 
@@ -53,8 +53,6 @@ pub(super) struct Incoming {
     pub(super) timer: TimerKey,
     /// Fields that few requests have; each entry would pay for them.
     pub(super) rare: Option<Box<Rare>>,
-    /// The newest of our requests that serve this one (D26); changed by [`IncomingMut::set_child`].
-    pub(super) child: Option<Key>,
     pub(super) method: Method,
     /// The rule that forbids cancelling it.
     pub(super) uncancellable: Option<Rule>,
@@ -74,6 +72,8 @@ const _: () = assert!(size_of::<Incoming>() <= 144);
 /// Fields that few requests have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rare {
+    /// Our requests that serve it, by their ids: the newest is last (D26). Changed by [`IncomingMut::change_children`].
+    pub(super) children: BTreeMap<i64, Key>,
     pub(super) grace: Grace,
     /// The method's own cancellation result (D23).
     pub(super) cancel_result: Option<&'static CancelResult>,
@@ -179,8 +179,7 @@ impl Incoming {
 
     /// How much time its requester and our own limit still give it.
     pub(super) fn remaining(&self, now: Instant, asking: &Standstill) -> Option<Duration> {
-        let ends = self.limit.min(asking.earliest(now, self.deadline));
-        (ends != NEVER).then(|| ends.since(now))
+        until(self.limit.min(asking.earliest(now, self.deadline)), now)
     }
 
     /// Whether a handler runs, its token fired or not.
@@ -198,9 +197,13 @@ impl Incoming {
         self.runs() && matches!(self.response, ResponseState::Nothing)
     }
 
+    pub(super) fn newest_child(&self) -> Option<Key> {
+        self.rare.as_ref()?.children.last_key_value().map(|(_, key)| *key)
+    }
+
     /// Whether its handler waits for the peer, so that it holds no slot.
-    const fn waits_for_peer(&self) -> bool {
-        self.child.is_some() || self.is_suspended()
+    fn waits_for_peer(&self) -> bool {
+        self.newest_child().is_some() || self.is_suspended()
     }
 
     pub(super) const fn is_suspended(&self) -> bool {
@@ -234,12 +237,6 @@ impl Incoming {
         self.rare.as_ref()?.cancel_result
     }
 
-    pub(super) fn set_cancel_result(&mut self, result: Option<&'static CancelResult>) {
-        if result.is_some() || self.rare.is_some() {
-            self.rare().cancel_result = result;
-        }
-    }
-
     /// Takes its answer out of the batch that it belonged to, and returns that.
     pub(super) fn leave_batch(&mut self) -> Option<Key> {
         self.rare.as_mut()?.batch.take()
@@ -259,7 +256,6 @@ impl Incoming {
             limit,
             timer, // follows from the other times, but for the end of a grace
             rare,
-            child: _, // the child tells its parent
             method,
             uncancellable,
             is_shielded,
@@ -280,7 +276,9 @@ impl Incoming {
             (cause.code, by_peer, is_refused).hash(state);
         }
         let none = Rare::default();
-        let Rare { grace, cancel_result, batch, session: _, frames, is_watched } = rare.as_deref().unwrap_or(&none);
+        // Each child tells its parent.
+        let Rare { children: _, grace, cancel_result, batch, session: _, frames, is_watched } =
+            rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
         let frames = frames.iter().filter(|frame| link.outbox.holds(**frame)).count();
         (grace, cancel_result, batch, frames, is_watched).hash(state);

@@ -283,7 +283,7 @@ impl Link {
     }
 }
 
-/// How long it is until `due`, for a hasher.
+/// How long it is until `due`, if that ever comes.
 pub(super) fn until(due: Instant, now: Instant) -> Option<Duration> {
     (due != NEVER).then(|| due.since(now))
 }

@@ -66,19 +66,10 @@ pub(super) enum Standing {
 /// Fields that few requests have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rare {
-    pub(super) parent: Option<ParentLink>,
+    /// The request of the peer that it serves (D26).
+    pub(super) parent: Option<Key>,
     /// The session of a turn, or of a permission request within one, as its caller wrote it.
     pub(super) session: Option<Box<[u8]>>,
-}
-
-/// A request's place among those that serve one request of the peer (D26).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ParentLink {
-    /// The request of the peer.
-    pub(super) parent: Key,
-    /// The child of the same parent that came before this one, and the one after.
-    pub(super) older: Option<Key>,
-    pub(super) newer: Option<Key>,
 }
 
 /// The clocks of one request (D16); [`NEVER`] is a clock that does not run.
@@ -121,8 +112,8 @@ impl Outgoing {
         matches!(self.standing, Standing::Tombstone)
     }
 
-    pub(super) fn parent_link(&self) -> Option<&ParentLink> {
-        self.rare.as_ref()?.parent.as_ref()
+    pub(super) fn parent(&self) -> Option<Key> {
+        self.rare.as_ref()?.parent
     }
 
     pub(super) fn session(&self) -> Option<&[u8]> {
@@ -218,10 +209,6 @@ impl Calls {
     /// The request, if its caller waits.
     pub(super) fn open(&mut self, key: Key) -> Option<&mut Outgoing> {
         self.table.get_mut(key).filter(|call| !call.is_settled())
-    }
-
-    pub(super) fn parent_link_mut(&mut self, key: Key) -> Option<&mut ParentLink> {
-        self.table.get_mut(key)?.rare.as_mut()?.parent.as_mut()
     }
 
     /// Keys of all of them: the same order on every run.

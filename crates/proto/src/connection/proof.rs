@@ -9,7 +9,7 @@ use super::{
     Connection,
     incoming::{ResponseState, Suspension, Work},
     link::{Alarm, Item, Link, Timer, until},
-    outgoing::{self, CallClocks, Cancelling, Outgoing, ParentLink},
+    outgoing::{self, CallClocks, Cancelling, Outgoing},
     part::Part,
     turn,
 };
@@ -77,7 +77,7 @@ impl Connection {
             let is_timed = call.timer.at <= call.earliest(link.now, &link.asked) || link.asked.has_parked(key);
             assert!(is_timed, "invariant 6: nothing is armed for {id}, which is due");
             assert_eq!(self.outgoing.by_id(&id), Some(key), "invariant 6: our request {id} cannot be found");
-            let parent = call.parent_link().map(|link| self.incoming.get(link.parent));
+            let parent = call.parent().map(|parent| self.incoming.get(parent));
             let is_served = parent.is_none_or(|parent| parent.is_some_and(|parent| parent.work == Work::Running));
             assert!(is_served, "invariant 6: {id} outlives the request it serves");
         }
@@ -228,11 +228,7 @@ impl Connection {
         (link.outbox.has_begun(*frame), token).hash(state);
         let none = outgoing::Rare::default();
         let outgoing::Rare { parent, session } = rare.as_deref().unwrap_or(&none);
-        if let Some(ParentLink { parent, older, newer: _ }) = parent {
-            // The other way round, `newer` says the same.
-            let older = older.and_then(|older| outgoing.get(older)).map(|older| older.id);
-            (incoming.get(*parent).map(|parent| &parent.id), older).hash(state);
-        }
+        parent.map(|parent| incoming.get(parent).map(|parent| &parent.id)).hash(state);
         session.as_ref().map(|session| (session, self.place(key, *part, session))).hash(state);
         if let Some(cancel) = cancel {
             let Cancelling { receipt: Receipt { cause, asked: _, written, outcome }, frame, wait } = &**cancel;

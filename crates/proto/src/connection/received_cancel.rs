@@ -48,7 +48,9 @@ impl Connection {
             let Some(mut request) = incoming.get_mut(key) else { continue };
             request.dialect = dialect;
             let result = dialect.cancel_result(link.methods.name(request.method));
-            request.set_cancel_result(result);
+            if result != request.cancel_result() {
+                request.rare().cancel_result = result;
+            }
         }
     }
 

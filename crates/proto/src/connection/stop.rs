@@ -75,7 +75,7 @@ impl Connection {
     /// Sets a cancellation result of its own for this request, in place of its dialect's (D23).
     pub fn set_cancel_result(&mut self, key: IncomingKey, result: &'static CancelResult) {
         if let Some(mut request) = self.incoming.get_mut(key.0) {
-            request.set_cancel_result(Some(result));
+            request.rare().cancel_result = Some(result);
         }
     }
 

@@ -94,7 +94,7 @@ impl Connection {
                 None => OutgoingState::Queued,
             },
             deadline: Some(call.earliest(link.now, &link.asked)).filter(|due| *due != NEVER),
-            parent: call.parent_link().map(|link| IncomingKey(link.parent)),
+            parent: call.parent().map(IncomingKey),
             cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
         })
     }

@@ -1,7 +1,7 @@
 //! The table of the peer's requests, and how many stand where.
 
 use core::ops::{Deref, DerefMut};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{Incoming, Suspension, Work};
 use crate::{connection::event::Payload, hash::Seed, slab::Key, table::Table};
@@ -81,9 +81,9 @@ impl IncomingMut<'_> {
         payload
     }
 
-    /// Changes which request of ours is the newest that serves this one, and returns the one before.
-    pub(in crate::connection) fn set_child(&mut self, child: Option<Key>) -> Option<Key> {
-        self.change_wait(|request| core::mem::replace(&mut request.child, child))
+    /// Changes which requests of ours serve this one.
+    pub(in crate::connection) fn change_children<T>(&mut self, change: impl FnOnce(&mut BTreeMap<i64, Key>) -> T) {
+        self.change_wait(|request| _ = change(&mut request.rare().children));
     }
 
     /// Lets the handler wait for another request of the peer, which has a slot of its own.
@@ -98,14 +98,13 @@ impl IncomingMut<'_> {
         }
     }
 
-    fn change_wait<T>(&mut self, change: impl FnOnce(&mut Incoming) -> T) -> T {
+    fn change_wait(&mut self, change: impl FnOnce(&mut Incoming)) {
         let Self { request, counts, .. } = self;
         counts.asking -= usize::from(request.waits_for_peer());
         counts.suspended -= usize::from(request.is_suspended());
-        let changed = change(request);
+        change(request);
         counts.asking += usize::from(request.waits_for_peer());
         counts.suspended += usize::from(request.is_suspended());
-        changed
     }
 }
 

@@ -188,7 +188,7 @@ fn every_check_of_a_connection_can_fail() {
             ("an id leads nowhere", |machine| theirs(machine, SERVED).is_replaced = true),
             ("our clocks stand still", |machine| machine.link.asked.hold(now())),
             ("our clocks stand still", |machine| theirs(machine, QUESTION).is_open_question = false),
-            ("the count of handlers that wait", |machine| theirs(machine, SERVED).child = None),
+            ("the count of handlers that wait", |machine| theirs(machine, SERVED).rare().children.clear()),
             ("the count of handlers that wait", |machine| theirs(machine, QUESTION).suspension = Suspension::Waits),
             ("too many requests wait", |machine| {
                 (machine.link.config.max_running, machine.link.config.max_queued) = (1, 0)
@@ -328,14 +328,9 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("that ours has a token", |machine| ours(machine, OPEN).token = None),
             ("which request ours serves", |machine| {
                 let parent = incoming(machine, STOPPING);
-                parent_of_child(machine).parent = parent;
+                rare_of_child(machine).parent = Some(parent);
             }),
-            ("that ours serves a request", |machine| {
-                ours(machine, CHILD).rare.as_mut().expect("it serves one").parent = None;
-            }),
-            ("which of ours serves it, too", |machine| {
-                parent_of_child(machine).older = Some(outgoing(machine, OPEN));
-            }),
+            ("that ours serves a request", |machine| rare_of_child(machine).parent = None),
             ("the response clock of ours", |machine| ours(machine, OPEN).clocks.response = now()),
             ("whether ours has a response clock", |machine| ours(machine, OPEN).clocks.response = NEVER),
             ("the total clock of ours", |machine| ours(machine, OPEN).clocks.total = now()),
@@ -434,9 +429,8 @@ fn take_part(machine: &mut Connection, session: &[u8], part: Part) {
     request.rare().session = Some(session.into());
 }
 
-fn parent_of_child(machine: &mut Connection) -> &mut ParentLink {
-    let key = outgoing(machine, CHILD);
-    machine.outgoing.parent_link_mut(key).expect("it serves a request")
+fn rare_of_child(machine: &mut Connection) -> &mut outgoing::Rare {
+    ours(machine, CHILD).rare.as_mut().expect("it serves a request")
 }
 
 fn batch_key(machine: &mut Connection) -> Key {
