@@ -156,9 +156,7 @@ impl Connection {
         if let Some(ending) = ending {
             link.report_stopped(&request, ending);
         }
-        if !request.response.is_live() {
-            self.conclude(key);
-        }
+        self.conclude(key);
         self.offer_next();
         self.finish();
     }

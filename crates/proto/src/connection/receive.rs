@@ -189,26 +189,16 @@ impl Connection {
         text: &str,
         batch: Option<Key>,
     ) {
-        if let (MessageKind::Response | MessageKind::Unknown, Some(id)) = (kind, id)
-            && self.fail_call(id, why)
-        {
+        let may_answer = matches!(kind, MessageKind::Response | MessageKind::Unknown);
+        if may_answer && id.is_some_and(|id| self.fail_call(id, why)) {
             return;
         }
-        match (kind, id) {
-            // A bad notification or response must not be answered, where it is certain that it was one.
-            (MessageKind::Notification | MessageKind::Response, _) if code != error_code::PARSE_ERROR => {}
+        // A bad notification or response must not be answered, where it is certain that it was one.
+        let is_certain = code != error_code::PARSE_ERROR;
+        if !(is_certain && matches!(kind, MessageKind::Notification | MessageKind::Response)) {
             // Under the id of a request in flight the error would end that one.
-            (MessageKind::Request, Some(id)) if !self.is_in_flight(id) => {
-                self.link.refuse(Some(id), code, text, batch);
-            }
-            (
-                MessageKind::Request
-                | MessageKind::Notification
-                | MessageKind::Response
-                | MessageKind::Batch
-                | MessageKind::Unknown,
-                _,
-            ) => self.link.refuse(None, code, text, batch),
+            let id = id.filter(|id| kind == MessageKind::Request && !self.is_in_flight(id));
+            self.link.refuse(id, code, text, batch);
         }
     }
 
