@@ -204,7 +204,7 @@ impl Connection {
             }
         });
         for (tag, len) in written.drain(..) {
-            self.frame_written(tag, len);
+            self.frame_gone(tag, len, true);
         }
         written.shrink_to(KEPT_RECORDS);
         self.link.written = written;
@@ -212,16 +212,16 @@ impl Connection {
         self.finish();
     }
 
-    /// Handles a frame that has left as a whole.
-    fn frame_written(&mut self, tag: Tag, len: usize) {
+    /// Handles a frame that has left as a whole, or else was kept back by a filter.
+    fn frame_gone(&mut self, tag: Tag, len: usize, has_left: bool) {
         match tag {
             Tag::Plain => {}
             Tag::Caused => self.link.reduce_backlog(len),
             Tag::Answer(key) => {
                 self.link.reduce_backlog(len);
-                self.end_answer(key, true);
+                self.end_answer(key, has_left);
             }
-            Tag::Cancel(key) => self.cancel_gone(key, true),
+            Tag::Cancel(key) => self.cancel_gone(key, has_left),
         }
     }
 

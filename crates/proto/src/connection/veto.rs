@@ -77,14 +77,7 @@ impl Connection {
         let DetachedFrame { tag, len, request } = frame;
         self.link.detached -= 1;
         self.link.counters.sent += u64::from(written);
-        match tag {
-            Tag::Cancel(key) if !written => self.cancel_gone(key, false),
-            Tag::Answer(key) if !written => {
-                self.link.reduce_backlog(len);
-                self.end_answer(key, false);
-            }
-            Tag::Plain | Tag::Caused | Tag::Answer(_) | Tag::Cancel(_) => self.frame_written(tag, len),
-        }
+        self.frame_gone(tag, len, written);
         if let (Some(id), false) = (request, written) {
             self.fail_call(&id, Rejected::Vetoed);
         }
