@@ -2,7 +2,7 @@
 
 use super::{
     Connection, ConnectionEvent, IncomingKey, IncomingRequest, Payload,
-    incoming::{Incoming, Rare, Requests, ResponseState, Suspension, Work},
+    incoming::{Incoming, Rare, ResponseState, Suspension, Work},
     link::Link,
     params,
     part::Part,
@@ -26,27 +26,27 @@ type Earlier = (Key, ResponseState);
 impl Connection {
     /// Receives a request: takes it in, or refuses it.
     pub(super) fn receive_request(&mut self, request: frame::Request<'_>, batch: Option<Key>) {
-        let Self { incoming, turns, link, .. } = self;
-        let frame::Request { id, method, params, .. } = request;
-        let dialect = link.dialect_of(params.meta);
-        let part = Part::of(dialect, link.peer(), &method, params.session_id.is_some());
-        let earlier = incoming.by_id(&id).and_then(|key| Some((key, incoming.get(key)?.response)));
-        if let Some((why, code, text)) = link.objection(incoming, &id, earlier, part, dialect, batch) {
-            link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
-            return link.refuse(Some(&id), code, text, batch);
+        let frame::Request { id, method, params, .. } = &request;
+        let dialect = self.link.dialect_of(params.meta);
+        let part = Part::of(dialect, self.link.peer(), method, params.session_id.is_some());
+        let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.response)));
+        if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, batch) {
+            self.link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
+            return self.link.refuse(Some(id), code, text, batch);
         }
-        link.check_reuse(&id, earlier, dialect);
+        let Self { incoming, turns, link, .. } = self;
+        link.check_reuse(id, earlier, dialect);
         if let Some((earlier, _)) = earlier {
             incoming.replace(earlier);
         }
-        let dialect = link.observe_request(link.peer(), &method, &params);
+        let dialect = link.observe_request(link.peer(), method, params);
         if let (Side::Client, Some(rule)) = (link.role(), dialect.no_server_requests) {
             link.report_violation(rule, Some(id.clone()));
         }
-        let early = link.early_cancels.claim(&id);
+        let early = link.early_cancels.claim(id);
         let may_start = early.is_none() && incoming.may_offer();
         let session = params.session_id.filter(|_| part.has_session());
-        let mut request = link.admit(id, dialect, part, &method, &params, may_start);
+        let mut request = link.admit(request, dialect, part, may_start);
         if let Some(members) = batch.and_then(|batch| link.batches.get_mut(batch)) {
             members.open += 1;
             request.rare().batch = batch;
@@ -65,6 +65,34 @@ impl Connection {
         if let Some(early) = early {
             self.apply_early_cancel(key, early);
         }
+    }
+
+    /// Why a request is not taken in: what to report, and what to answer.
+    fn objection(
+        &self,
+        id: &RequestId,
+        earlier: Option<Earlier>,
+        part: Part,
+        dialect: &Dialect,
+        batch: Option<Key>,
+    ) -> Option<(Rejected, i32, &'static str)> {
+        let Self { incoming, link, .. } = self;
+        Some(if id.is_null() && !dialect.null_ids {
+            (Rejected::NullId, error_code::INVALID_REQUEST, "a request id must not be null")
+        } else if earlier.is_some_and(|(_, response)| response.is_live()) {
+            // D7: the first request keeps the id until it is answered.
+            (Rejected::DuplicateId, error_code::INVALID_REQUEST, "a request with this id is in flight")
+        } else if batch.is_some() && part == Part::Handshake {
+            (Rejected::Batch, error_code::INVALID_REQUEST, "initialize must not be in a batch") // MCP-B01
+        } else if link.phase.shutting_down {
+            (Rejected::ShuttingDown, dialect.gave_up.code, "shutting down")
+        } else if !incoming.has_room() {
+            (Rejected::Overloaded, error_code::OVERLOADED, "too many requests in flight")
+        } else if incoming.counts().bytes > link.config.max_queued_bytes {
+            (Rejected::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight")
+        } else {
+            return None;
+        })
     }
 
     /// Starts the handler of a request that was offered, if it still stands.
@@ -87,39 +115,6 @@ impl Connection {
 }
 
 impl Link {
-    /// Why a request is not taken in: what to report, and what to answer.
-    fn objection(
-        &self,
-        incoming: &Requests,
-        id: &RequestId,
-        earlier: Option<Earlier>,
-        part: Part,
-        dialect: &Dialect,
-        batch: Option<Key>,
-    ) -> Option<(Rejected, i32, &'static str)> {
-        const INVALID: i32 = error_code::INVALID_REQUEST;
-        if id.is_null() && !dialect.null_ids {
-            return Some((Rejected::NullId, INVALID, "a request id must not be null"));
-        }
-        // D7: the first request keeps the id until it is answered.
-        if earlier.is_some_and(|(_, response)| response.is_live()) {
-            return Some((Rejected::DuplicateId, INVALID, "a request with this id is in flight"));
-        }
-        if batch.is_some() && part == Part::Handshake {
-            return Some((Rejected::Batch, INVALID, "initialize must not be in a batch")); // MCP-B01
-        }
-        if self.phase.shutting_down {
-            return Some((Rejected::ShuttingDown, dialect.gave_up.code, "shutting down"));
-        }
-        if !incoming.has_room() {
-            return Some((Rejected::Overloaded, error_code::OVERLOADED, "too many requests in flight"));
-        }
-        if incoming.counts().bytes > self.config.max_queued_bytes {
-            return Some((Rejected::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight"));
-        }
-        None
-    }
-
     /// Reports an id that was used before and must not be again; the request is served nevertheless (D8).
     fn check_reuse(&mut self, id: &RequestId, earlier: Option<Earlier>, dialect: &Dialect) {
         let settled_as = earlier.map(|(_, response)| response.settled_as()).or_else(|| self.tombstones.settled_as(id));
@@ -133,33 +128,32 @@ impl Link {
     /// Makes the entry of a request that is taken in.
     fn admit(
         &mut self,
-        id: RequestId,
+        request: frame::Request<'_>,
         dialect: &'static Dialect,
         part: Part,
-        method: &str,
-        params: &frame::Params<'_>,
         may_start: bool,
     ) -> Incoming {
-        let is_task = self.negotiation.asks_for_task(self.peer(), dialect, method, params);
-        let uncancellable = dialect.uncancellable(method).or_else(|| is_task.then_some(Rule::McpC13));
+        let frame::Request { id, method, params, .. } = request;
+        let is_task = self.negotiation.asks_for_task(self.peer(), dialect, &method, &params);
+        let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
             Some(meta) if dialect.meta && uncancellable.is_none() => {
                 params::deadline(self.asking.reading(self.now), meta)
             }
             Some(_) | None => NEVER,
         };
-        let is_open_question = self.is_question(dialect, method);
+        let is_open_question = self.is_question(dialect, &method);
         if is_open_question {
             self.asked.hold(self.now);
         }
-        let cancel_result = dialect.cancel_result(method);
+        let cancel_result = dialect.cancel_result(&method);
         let session = params.session_id.filter(|_| part.has_session());
         let rare = || Box::new(Rare { cancel_result, session: session.map(Into::into), ..Rare::default() });
         Incoming {
             id: IncomingId(id),
             dialect,
             work: if may_start { Work::Offered } else { Work::Waiting },
-            payload: Some(Payload::new(method, params)),
+            payload: Some(Payload::new(&method, &params)),
             response: ResponseState::Nothing,
             stop: None,
             arrived: self.now,
@@ -167,7 +161,7 @@ impl Link {
             limit: NEVER,
             timer: TimerKey::NOT,
             rare: (cancel_result.is_some() || session.is_some()).then(rare),
-            method: self.methods.intern(method),
+            method: self.methods.intern(&method),
             uncancellable,
             is_shielded: false,
             part,
