@@ -48,11 +48,10 @@ mod veto;
 mod view;
 
 pub use answer::{HandlerEnd, Reply};
-pub use call::{CallOptions, Limit, Misuse};
-pub use config::ConnectionConfig;
+pub use call::{CallOptions, Misuse};
+pub use config::{ConnectionConfig, Limit};
 pub use counters::Counters;
 pub use event::{ConnectionEvent, IncomingRequest, Payload, ReceiptNotice, Settlement, Stopped};
-pub use incoming::Grace;
 pub use params::with_meta;
 pub use veto::DetachedFrame;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};

@@ -1,9 +1,10 @@
 //! Our requests and notifications, as they are made (D16).
 
-use core::{fmt, time::Duration};
+use core::fmt;
 
 use super::{
     Connection, IncomingKey, OutgoingKey,
+    config::Limit,
     link::{Link, Tag},
     outgoing::{Calls, Outgoing, Rare, Standing},
     params::ParamsInsert,
@@ -33,18 +34,6 @@ pub struct CallOptions {
     /// Whether its receipts are reported even where
     /// [`ConnectionConfig::reports_cancels`](super::ConnectionConfig::reports_cancels) is off.
     pub is_watched: bool,
-}
-
-/// A clock's setting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Limit {
-    /// The connection's, or else the dialect's.
-    #[default]
-    Default,
-    /// The clock does not run.
-    Never,
-    /// This long.
-    After(Duration),
 }
 
 /// Why a request could not be made; nothing was sent.

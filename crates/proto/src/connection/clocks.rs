@@ -3,7 +3,8 @@
 use core::{num::NonZeroU64, time::Duration};
 
 use super::{
-    call::{CallOptions, Limit},
+    call::CallOptions,
+    config::Limit,
     incoming::{Incoming, Requests, Work},
     link::{Link, Timer, until},
     outgoing::{CallClocks, Calls},

@@ -9,6 +9,18 @@ use crate::{
     side::Side,
 };
 
+/// How long something may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// As configured; of a clock that is not, as the dialect has it.
+    #[default]
+    Default,
+    /// As long as it likes.
+    Never,
+    /// This long.
+    After(Duration),
+}
+
 /// What a request costs at most: its entry, its indexes, its tombstone.
 const REQUEST: usize = 1 << 10;
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) use table::{IncomingMut, Requests};
 
 use super::{
+    config::Limit,
     event::Payload,
     link::{Link, until},
     part::Part,
@@ -74,7 +75,8 @@ const _: () = assert!(size_of::<Incoming>() <= 144);
 pub(super) struct Rare {
     /// Our requests that serve it, by their ids: the newest is last (D26). Changed by [`IncomingMut::change_children`].
     pub(super) children: BTreeMap<i64, Key>,
-    pub(super) grace: Grace,
+    /// How long its handler may take to stop (D22).
+    pub(super) grace: Limit,
     /// The method's own cancellation result (D23).
     pub(super) cancel_result: Option<&'static CancelResult>,
     /// The batch that its answer belongs to (MCP-B01).
@@ -150,18 +152,6 @@ pub(super) struct Stop {
     pub(super) is_refused: bool,
 }
 
-/// How long a handler may take to stop (D22).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Grace {
-    /// As configured for whatever asked it to stop.
-    #[default]
-    Default,
-    /// This long.
-    After(Duration),
-    /// As long as it likes: it is never dropped.
-    Never,
-}
-
 /// How long after its requester's deadline a request is stopped: the deadline is the net under a lost cancel, and the
 /// requester's own clock the only judge (D17). It is added here and never passed on, so that it does not add up.
 const NET: Duration = Duration::from_secs(1);
@@ -228,8 +218,8 @@ impl Incoming {
         self.rare.get_or_insert_default()
     }
 
-    pub(super) fn grace(&self) -> Grace {
-        self.rare.as_ref().map_or(Grace::Default, |rare| rare.grace)
+    pub(super) fn grace(&self) -> Limit {
+        self.rare.as_ref().map_or(Limit::Default, |rare| rare.grace)
     }
 
     /// The method's own cancellation result.

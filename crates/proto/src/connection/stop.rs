@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use super::{
     Connection, ConnectionEvent, IncomingKey, Stopped,
-    incoming::{Grace, Incoming, IncomingMut, ResponseState, Stop, Work},
+    config::Limit,
+    incoming::{Incoming, IncomingMut, ResponseState, Stop, Work},
     link::{Link, Timer},
 };
 use crate::{
@@ -51,8 +52,9 @@ impl Connection {
         }
     }
 
-    /// Sets how long this handler may take to stop; before its token fires.
-    pub fn set_grace(&mut self, key: IncomingKey, grace: Grace) {
+    /// Sets how long this handler may take to stop, by default as configured for whatever asks it to; before its token
+    /// fires (D22).
+    pub fn set_grace(&mut self, key: IncomingKey, grace: Limit) {
         if let Some(mut request) = self.incoming.get_mut(key.0) {
             request.rare().grace = grace;
         }
@@ -200,12 +202,12 @@ impl Link {
     /// When the handler of a request that is stopped now is dropped.
     pub(super) fn drop_at(&self, request: &Incoming, code: CauseCode) -> Instant {
         match request.grace() {
-            Grace::Never => NEVER,
-            Grace::After(grace) => self.now + grace,
-            Grace::Default if matches!(code, CauseCode::Disconnect | CauseCode::Shutdown) => {
+            Limit::Never => NEVER,
+            Limit::After(grace) => self.now + grace,
+            Limit::Default if matches!(code, CauseCode::Disconnect | CauseCode::Shutdown) => {
                 self.now + self.config.short_grace
             }
-            Grace::Default => self.now + self.config.grace,
+            Limit::Default => self.now + self.config.grace,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, Misuse, Reply, Settlement},
+    connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit, Misuse, Reply, Settlement},
     dialect::{Dialect, Disconnect, acp, lsp, mcp},
     link::{Rejected, Verdict},
     receipt::{Ending, Outcome},
@@ -192,8 +192,8 @@ fn the_ladder_drops_a_handler_at_the_end_of_its_grace() {
 fn each_route_can_set_its_grace_or_stop_at_the_token() {
     let mut rig = server(&mcp::LATEST);
     let (short, endless) = (rig.serve("1", "work"), rig.serve("2", "work"));
-    rig.conn.set_grace(short, Grace::After(millis(10)));
-    rig.conn.set_grace(endless, Grace::Never);
+    rig.conn.set_grace(short, Limit::After(millis(10)));
+    rig.conn.set_grace(endless, Limit::Never);
     rig.hear(&[&mcp_cancel("1"), &mcp_cancel("2")]);
     assert_eq!(rig.fired().len(), 2);
     rig.pass(millis(10));

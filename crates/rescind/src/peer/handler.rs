@@ -11,7 +11,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 use rescind_proto::{
-    connection::{Grace, Payload},
+    connection::{Limit, Payload},
     dialect::{CancelResult, Dialect},
     json,
     link::CancelNotice,
@@ -198,7 +198,7 @@ pub struct Route {
 /// The settings of a route: how its requests are stopped (D22).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RouteSettings {
-    pub(crate) grace: Grace,
+    pub(crate) grace: Limit,
     pub(crate) is_shielded: bool,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) cancel_result: Option<&'static CancelResult>,
@@ -210,7 +210,7 @@ pub(crate) struct RouteSettings {
 
 impl RouteSettings {
     pub(crate) fn is_plain(&self) -> bool {
-        self.grace == Grace::Default && !self.is_shielded && self.time_limit.is_none() && self.cancel_result.is_none()
+        self.grace == Limit::Default && !self.is_shielded && self.time_limit.is_none() && self.cancel_result.is_none()
     }
 }
 
@@ -223,14 +223,14 @@ impl Route {
     /// Sets how long the handler may go on after its token fired, before its future is dropped (D22).
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
-        self.settings.grace = Grace::After(grace);
+        self.settings.grace = Limit::After(grace);
         self
     }
 
     /// Never drops the handler's future, however long it goes on after its token fired.
     #[must_use]
     pub const fn never_dropped(mut self) -> Self {
-        self.settings.grace = Grace::Never;
+        self.settings.grace = Limit::Never;
         self
     }
 

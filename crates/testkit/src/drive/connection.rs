@@ -5,8 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{
-        CallOptions, Connection, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, Limit, OutgoingKey,
-        Reply,
+        CallOptions, Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply,
     },
     dialect::CancelResult,
     framing::{Chunk, Decoder, Framing},
@@ -248,7 +247,7 @@ impl Held {
             }
             4 => self.conn.unshield(key),
             5 => {
-                let graces = [Grace::Default, Grace::After(Duration::from_millis(100)), Grace::Never];
+                let graces = [Limit::Default, Limit::After(Duration::from_millis(100)), Limit::Never];
                 self.conn.set_grace(key, graces[chooser.choose(graces.len())?]);
             }
             6 => self.conn.limit(now, key, Duration::from_millis(500)),

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     cause::{Cause, CauseCode},
     connection::{
-        CallOptions, ConnectionConfig, ConnectionEvent, Grace, HandlerEnd, IncomingKey, OutgoingKey, Payload, Reply,
+        CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, Limit, OutgoingKey, Payload, Reply,
         batch::Batch,
         incoming::{Incoming, Stop},
         link::Tag,
@@ -375,7 +375,7 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("that theirs is suspended", |machine| theirs(machine, SERVED).suspension = Suspension::Waits),
             ("what its handler does", |machine| theirs(machine, SERVED).work = Work::Dropping),
             ("what theirs was told", |machine| theirs(machine, SERVED).response = ResponseState::Silence),
-            ("how long its handler may take to stop", |machine| theirs(machine, SERVED).rare().grace = Grace::Never),
+            ("how long its handler may take to stop", |machine| theirs(machine, SERVED).rare().grace = Limit::Never),
             ("a frame for theirs that waits", |machine| {
                 let ResponseState::Answering(ticket) = theirs(machine, ANSWERING).response else {
                     panic!("it is answering")
