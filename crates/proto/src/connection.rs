@@ -47,6 +47,7 @@ mod turn;
 mod veto;
 mod view;
 
+pub use crate::early_cancels::EarlyCancelLimits;
 pub use answer::{HandlerEnd, Reply};
 pub use call::{CallOptions, Misuse};
 pub use config::{ConnectionConfig, Limit};

@@ -288,7 +288,7 @@ impl Link {
 impl Incoming {
     /// The method's own cancellation result, if its requester has cancelled and is to be answered (D23).
     fn own_cancellation(&self) -> Option<&'static CancelResult> {
-        self.cancel_result().filter(|_| self.cancelled_by_peer() && !self.is_silent())
+        self.cancel_result().filter(|_| self.cancelled_by_peer() && !self.dialect.is_silent())
     }
 
     /// Whether a handler's own answer says that it was cancelled.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::{
     dialect::{DefaultClocks, Dialect},
+    early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
     outbox,
     side::Side,
@@ -57,10 +58,8 @@ pub struct ConnectionConfig {
     pub grace: Duration,
     /// The same, after the end of input or a shutdown (D22).
     pub short_grace: Duration,
-    /// How long a cancel for a request never seen is held for it; zero holds none (D9).
-    pub early_cancels: Duration,
-    /// How many such cancels are held.
-    pub max_early_cancels: usize,
+    /// How many cancels are held for a request never seen, and how long (D9).
+    pub early_cancels: EarlyCancelLimits,
     /// Settled ids remembered on each side; four times as many while they are younger than the least age (D8).
     pub remembered: usize,
     /// How long a settled id is remembered at least, and at most (D8).
@@ -100,8 +99,7 @@ impl ConnectionConfig {
             stall_limit: Duration::from_secs(600),
             grace: Duration::from_secs(5),
             short_grace: Duration::from_secs(1),
-            early_cancels: Duration::from_millis(250),
-            max_early_cancels: 64,
+            early_cancels: EarlyCancelLimits::STRANGER,
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
             clocks: None,
@@ -117,7 +115,7 @@ impl ConnectionConfig {
     /// (invariant 8). What this side itself asks and answers comes on top, and so do handlers that it suspends.
     #[must_use]
     pub const fn most_held(&self, read: usize) -> usize {
-        let requests = self.max_running + self.max_queued + 8 * self.remembered + self.max_early_cancels;
+        let requests = self.max_running + self.max_queued + 8 * self.remembered + self.early_cancels.most;
         let queue = outbox::most_held(self.max_backlog, read, self.max_message);
         // Gathered by the decoder, kept of requests, answered to a batch.
         let messages = 6 * self.max_message + self.max_queued_bytes + MAX_BLOCK;

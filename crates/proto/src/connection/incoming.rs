@@ -200,11 +200,6 @@ impl Incoming {
         matches!(self.suspension, Suspension::Waits)
     }
 
-    /// Whether its requester is sent nothing once it has cancelled (MCP-C06).
-    pub(super) const fn is_silent(&self) -> bool {
-        self.dialect.is_silent()
-    }
-
     pub(super) fn cancelled_by_peer(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.by_peer)
     }
@@ -216,10 +211,6 @@ impl Incoming {
 
     pub(super) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
-    }
-
-    pub(super) fn grace(&self) -> Limit {
-        self.rare.as_ref().map_or(Limit::Default, |rare| rare.grace)
     }
 
     /// The method's own cancellation result.

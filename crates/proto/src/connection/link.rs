@@ -11,10 +11,12 @@ use std::collections::VecDeque;
 use super::{batch::Batch, config::ConnectionConfig, counters::Counters, event::ConnectionEvent};
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
-    early_cancels::{EarlyCancelLimits, EarlyCancels},
+    early_cancels::EarlyCancels,
     frame::Params,
     framing::{self, Framing},
     hash::Seed,
+    id::RequestId,
+    link::LateKind,
     message,
     method::Methods,
     outbox::{Outbox, Ticket},
@@ -136,7 +138,6 @@ impl Phase {
 
 impl Link {
     pub(super) fn new(config: ConnectionConfig, seed: Seed, bounds: Bounds) -> Self {
-        let early_cancels = EarlyCancelLimits { most: config.max_early_cancels, hold: config.early_cancels };
         Self {
             negotiation: Negotiation::new(Sides { client: config.dialect, server: config.dialect }),
             outbox: Outbox::new(),
@@ -145,7 +146,7 @@ impl Link {
             batches: Slab::new(),
             tombstones: Tombstones::new(bounds, seed),
             spent_tokens: Tombstones::new(bounds, seed),
-            early_cancels: EarlyCancels::new(early_cancels, seed),
+            early_cancels: EarlyCancels::new(config.early_cancels, seed),
             methods: Methods::new(seed),
             asked: Standstill::new(),
             asking: Standstill::new(),
@@ -196,6 +197,11 @@ impl Link {
 
     pub(super) fn emit(&mut self, event: ConnectionEvent) {
         self.events.push_back(Item::Emitted(event));
+    }
+
+    pub(super) fn report_late(&mut self, id: RequestId, what: LateKind) {
+        self.counters.late += 1;
+        self.emit(ConnectionEvent::Late { id, what });
     }
 
     /// Offers the handler of a request to the driver.

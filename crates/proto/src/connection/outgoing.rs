@@ -107,11 +107,6 @@ impl Outgoing {
         matches!(self.standing, Standing::Settled | Standing::Tombstone)
     }
 
-    /// Whether it is kept only for what may come late.
-    pub(super) const fn is_tombstone(&self) -> bool {
-        matches!(self.standing, Standing::Tombstone)
-    }
-
     pub(super) fn parent(&self) -> Option<Key> {
         self.rare.as_ref()?.parent
     }
@@ -237,7 +232,7 @@ impl Calls {
 
     /// Keeps a settled request, whose cancel was written, until it is answered or forgotten.
     pub(super) fn retire(&mut self, now: Instant, key: Key) {
-        if self.get(key).is_some_and(|call| !call.is_tombstone())
+        if self.get(key).is_some_and(|call| call.standing != Standing::Tombstone)
             && let Some(call) = self.table.retire(key, now, RING)
         {
             call.standing = Standing::Tombstone;
@@ -245,7 +240,7 @@ impl Calls {
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Outgoing> {
-        let ring = self.get(key)?.is_tombstone().then_some(RING);
+        let ring = (self.get(key)?.standing == Standing::Tombstone).then_some(RING);
         let call = self.table.remove(key, ring)?;
         debug_assert!(call.is_settled(), "our request {} left without a settlement (invariant 3)", call.id);
         Some(call)
@@ -267,9 +262,10 @@ impl Calls {
     pub(super) fn check(&self) {
         let count = |is: fn(&Outgoing) -> bool| self.iter().filter(|(_, call)| is(call)).count();
         assert_eq!(count(|call| !call.is_settled()), self.waiting, "invariant 8: the count of waiting callers is off");
-        let (tombstones, tokens) = (count(Outgoing::is_tombstone), count(|call| call.token.is_some()));
+        let tombstones = count(|call| call.standing == Standing::Tombstone);
+        let tokens = count(|call| call.token.is_some());
         assert_eq!(tombstones, self.retired(), "invariant 8: the count of tombstones is off");
         assert_eq!((self.len(), tokens), self.table.listed(), "invariant 6: an id or a token leads nowhere");
-        self.table.check(|call| !call.is_tombstone());
+        self.table.check(|call| call.standing != Standing::Tombstone);
     }
 }

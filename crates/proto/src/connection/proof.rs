@@ -9,7 +9,7 @@ use super::{
     Connection,
     incoming::{ResponseState, Suspension, Work},
     link::{Alarm, Item, Link, Timer, until},
-    outgoing::{self, CallClocks, Cancelling, Outgoing},
+    outgoing::{self, CallClocks, Cancelling, Outgoing, Standing},
     part::Part,
     turn,
 };
@@ -96,7 +96,7 @@ impl Connection {
             if !request.is_replaced {
                 assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} of the peer cannot be found");
             }
-            if request.cancelled_by_peer() && request.is_silent() {
+            if request.cancelled_by_peer() && request.dialect.is_silent() {
                 assert!(!request.response.is_live(), "invariant 4: {id:?} was cancelled and is to be answered");
             }
             match request.work {
@@ -137,7 +137,7 @@ impl Connection {
         }
         let is_forgotten = self.outgoing.oldest().is_none_or(is_timed);
         assert!(is_forgotten, "invariant 6: a cancelled request of ours is never forgotten");
-        assert!(early_cancels.len() <= config.max_early_cancels, "invariant 8: too many early cancels");
+        assert!(early_cancels.len() <= config.early_cancels.most, "invariant 8: too many early cancels");
         let (held, most) = (outbox.held(), outbox.most_held());
         assert!(held <= most, "invariant 8: {held} bytes are held for a backlog of {}", outbox.backlog());
         let is_timed = early_cancels.due().is_none_or(|due| alarms[Alarm::EarlyCancels as usize].at <= due);
@@ -236,7 +236,7 @@ impl Connection {
             let frame = (frame.is_some(), written.is_some());
             (cause.code, frame, core::mem::discriminant(outcome), until(*wait, now)).hash(state);
         }
-        if call.is_tombstone() {
+        if call.standing == Standing::Tombstone {
             let since = outgoing.tombstones().find(|(tombstone, _)| *tombstone == key);
             since.map(|(_, since)| now.since(since)).hash(state);
         }

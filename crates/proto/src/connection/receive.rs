@@ -136,8 +136,7 @@ impl Connection {
         }
         let is_spent = link.spent_tokens.settled_as(&token).is_some();
         if is_spent {
-            link.counters.late += 1;
-            link.emit(ConnectionEvent::Late { id: token, what: LateKind::Progress });
+            link.report_late(token, LateKind::Progress);
         }
         is_spent
     }

@@ -30,7 +30,7 @@ impl Connection {
             Some((_, Some(key))) if outgoing.get(key).is_some_and(|call| link.outbox.has_begun(call.frame)) => {
                 self.close_call(key, response.body, None);
             }
-            Some((id, None)) => link.report_late(id, Answer::from(&response.body)),
+            Some((id, None)) => link.report_late(RequestId::integer(id), Answer::from(&response.body).into()),
             Some((_, Some(_))) | None => link.report_rejected(Rejected::UnknownResponse, name, text, None),
         }
     }
@@ -60,7 +60,7 @@ impl Connection {
             link.learn(key, call, outcome);
         }
         if call.is_settled() {
-            link.report_late(call.id, answer);
+            link.report_late(RequestId::integer(call.id), answer.into());
         } else {
             let cause = call.cancel.as_ref().map(|cancel| &cancel.receipt.cause);
             let how = unusable.unwrap_or_else(|| match (response, cause) {
@@ -156,11 +156,6 @@ impl Connection {
 }
 
 impl Link {
-    fn report_late(&mut self, id: i64, answer: Answer) {
-        self.counters.late += 1;
-        self.emit(ConnectionEvent::Late { id: RequestId::integer(id), what: answer.into() });
-    }
-
     /// Notes what came of a cancel (D28). If it still waits to be written, it comes too late (D15).
     pub(super) fn learn(&mut self, key: Key, call: &mut Outgoing, outcome: Outcome) {
         let Some(cancel) = &mut call.cancel else { return };

@@ -201,7 +201,7 @@ impl Link {
 
     /// When the handler of a request that is stopped now is dropped.
     pub(super) fn drop_at(&self, request: &Incoming, code: CauseCode) -> Instant {
-        match request.grace() {
+        match request.rare.as_ref().map_or(Limit::Default, |rare| rare.grace) {
             Limit::Never => NEVER,
             Limit::After(grace) => self.now + grace,
             Limit::Default if matches!(code, CauseCode::Disconnect | CauseCode::Shutdown) => {
@@ -239,7 +239,7 @@ impl Link {
     /// Sends nothing more for a request where its dialect demands that, and withdraws what has not begun to leave.
     fn silence(&mut self, request: &mut Incoming) {
         self.close_question(request);
-        if !request.is_silent() || request.response != ResponseState::Nothing {
+        if !request.dialect.is_silent() || request.response != ResponseState::Nothing {
             return;
         }
         request.response = ResponseState::Silence;
@@ -252,7 +252,7 @@ impl Link {
     /// Withdraws an answer of which nothing has left, where the requester wants silence after its cancel (D13). `false` if
     /// the answer stands.
     fn withdraw_answer(&mut self, request: &mut IncomingMut<'_>) -> bool {
-        if !request.is_silent() {
+        if !request.dialect.is_silent() {
             return false;
         }
         let ResponseState::Answering(frame) = request.response else { return false };

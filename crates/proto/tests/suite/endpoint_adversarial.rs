@@ -93,7 +93,7 @@ impl Driver {
         config.max_running = 3;
         config.max_queued = 3;
         config.max_backlog = 2000;
-        config.max_early_cancels = 3;
+        config.early_cancels.most = 3;
         config.remembered = 4;
         let dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let now = Instant::after_origin(secs(5));

@@ -5,7 +5,8 @@ use core::time::Duration;
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{
-        CallOptions, Connection, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, Limit, OutgoingKey, Reply,
+        CallOptions, Connection, ConnectionConfig, ConnectionEvent, EarlyCancelLimits, HandlerEnd, IncomingKey, Limit,
+        OutgoingKey, Reply,
     },
     dialect::CancelResult,
     framing::{Chunk, Decoder, Framing},
@@ -312,7 +313,7 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<ConnectionConfig> {
         max_backlog: 16 * chooser.choose(64)?,
         stall_limit: Duration::from_secs(2),
         grace: Duration::from_secs(1),
-        max_early_cancels: chooser.choose(3)?,
+        early_cancels: EarlyCancelLimits { most: chooser.choose(3)?, ..EarlyCancelLimits::STRANGER },
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
         deadline_travels: chooser.choose(2)? == 0,

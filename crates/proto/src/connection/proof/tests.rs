@@ -10,7 +10,6 @@ use crate::{
         batch::Batch,
         incoming::{Incoming, Stop},
         link::Tag,
-        outgoing::Standing,
     },
     dialect::{acp, lsp, mcp},
     frame::Params,
@@ -207,7 +206,7 @@ fn every_check_of_a_connection_can_fail() {
                 machine.link.tombstones = machine.link.spent_tokens.clone();
                 *alarm(machine, Alarm::Tombstones) = TimerKey::NOT;
             }),
-            ("too many early cancels", |machine| machine.link.config.max_early_cancels = 0),
+            ("too many early cancels", |machine| machine.link.config.early_cancels.most = 0),
             ("bytes are held for a backlog", |machine| {
                 machine.link.outbox.push(Tag::Plain, |out| out.resize(4 << 20, 0));
                 machine.link.outbox.leak();

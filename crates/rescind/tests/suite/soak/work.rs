@@ -35,7 +35,7 @@ pub(crate) fn endpoint(dialect: &'static Dialect, world: &Arc<World>, elsewhere:
         .short_grace(short)
         .linger(Duration::from_millis(200))
         .configure(|config| {
-            config.early_cancels = short;
+            config.early_cancels.hold = short;
             config.remember = (Duration::from_millis(50), Duration::from_millis(300));
             config.max_backlog = 256 << 10;
         })
