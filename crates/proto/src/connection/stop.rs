@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::{CancelResult, Dialect, Disconnect, IdReuse},
+    dialect::{CancelResult, Disconnect, IdReuse},
     link::Verdict,
     receipt::Ending,
     slab::Key,
@@ -88,7 +88,7 @@ impl Connection {
         let Some(mut request) = incoming.get_mut(key) else { return Verdict::Completed };
         match request.work {
             Work::Ended => {
-                if by == By::Peer && link.withdraw_answer(&mut request) {
+                if by == By::Peer && link.silence(&mut request) {
                     self.conclude(key);
                 }
                 return Verdict::Completed;
@@ -110,7 +110,7 @@ impl Connection {
             // Its handler answered and goes on: a cancel has nothing left to change, our own end has. But of a suspended
             // handler the answer says how to go on with it: if that is withdrawn, the peer will never know.
             if matches!(request.response, ResponseState::Answering(_) | ResponseState::Answered | ResponseState::Lost)
-                && !(link.withdraw_answer(&mut request) && request.is_suspended())
+                && !(link.silence(&mut request) && request.is_suspended())
             {
                 return Verdict::Completed;
             }
@@ -230,45 +230,34 @@ impl Link {
             // Answered "as if no cancel came": so it is not recorded as the peer's, which would silence it.
             request.stop = Some(Box::new(Stop { cause, asked: self.now, by_peer: false, is_refused: true }));
         }
-        if by == By::Peer && silences_shielded(request.dialect) {
+        // Where a cancelled id counts as unanswered for ever, nothing may follow (MCP-H04, MCP-I03).
+        let is_never_answered = request.dialect.is_silent() && request.dialect.reuse == IdReuse::AfterAnswer;
+        if by == By::Peer && is_never_answered {
             self.silence(request);
         }
         if was_refused && by == By::Peer { Verdict::Repeated } else { Verdict::Shielded }
     }
 
-    /// Sends nothing more for a request where its dialect demands that, and withdraws what has not begun to leave.
-    fn silence(&mut self, request: &mut Incoming) {
+    /// Sends nothing more for a request where its dialect demands that, and withdraws what has not begun to leave (D13).
+    /// `false` if what it was sent, or will be, stands.
+    fn silence(&mut self, request: &mut Incoming) -> bool {
         self.close_question(request);
-        if !request.dialect.is_silent() || request.response != ResponseState::Nothing {
-            return;
+        let is_silenced = match request.response {
+            _ if !request.dialect.is_silent() => false,
+            ResponseState::Nothing => true,
+            ResponseState::Answering(frame) => self.withdraw(frame),
+            ResponseState::Silence | ResponseState::Answered | ResponseState::Lost => false,
+        };
+        if is_silenced {
+            request.response = ResponseState::Silence;
+            for frame in request.rare.as_mut().map(|rare| core::mem::take(&mut rare.frames)).unwrap_or_default() {
+                self.withdraw(frame);
+            }
+            if let Some(batch) = request.leave_batch() {
+                self.leave_batch(batch);
+            }
         }
-        request.response = ResponseState::Silence;
-        self.withdraw_frames(request);
-        if let Some(batch) = request.leave_batch() {
-            self.leave_batch(batch);
-        }
-    }
-
-    /// Withdraws an answer of which nothing has left, where the requester wants silence after its cancel (D13). `false` if
-    /// the answer stands.
-    fn withdraw_answer(&mut self, request: &mut IncomingMut<'_>) -> bool {
-        if !request.dialect.is_silent() {
-            return false;
-        }
-        let ResponseState::Answering(frame) = request.response else { return false };
-        if !self.withdraw(frame) {
-            return false;
-        }
-        request.response = ResponseState::Silence;
-        self.withdraw_frames(request);
-        true
-    }
-
-    /// Withdraws what was written for a request and has not begun to leave.
-    fn withdraw_frames(&mut self, request: &mut Incoming) {
-        for frame in request.rare.as_mut().map(|rare| core::mem::take(&mut rare.frames)).unwrap_or_default() {
-            self.withdraw(frame);
-        }
+        is_silenced
     }
 
     pub(super) fn report_stopped(&mut self, request: &IncomingMut<'_>, ending: Ending) {
@@ -283,10 +272,4 @@ impl Link {
             self.emit(ConnectionEvent::Stopped(Box::new(stopped)));
         }
     }
-}
-
-/// Whether even a shielded handler's answer is withheld once its requester cancelled: where a cancelled id
-/// counts as unanswered for ever, nothing may follow (MCP-H04, MCP-I03).
-const fn silences_shielded(dialect: &Dialect) -> bool {
-    dialect.is_silent() && matches!(dialect.reuse, IdReuse::AfterAnswer)
 }
