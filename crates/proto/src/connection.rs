@@ -272,7 +272,7 @@ impl Connection {
                 }
             }
             this.end_input();
-            this.stop_all(CauseCode::Disconnect);
+            this.stop_all(CauseCode::Disconnect, |_| true);
         });
     }
 
@@ -283,7 +283,7 @@ impl Connection {
         self.step(now, |this| {
             if !core::mem::replace(&mut this.link.phase.shutting_down, true) {
                 this.cancel_all(CauseCode::Shutdown);
-                this.stop_all(CauseCode::Shutdown);
+                this.stop_all(CauseCode::Shutdown, |_| true);
             }
         });
     }

@@ -131,11 +131,8 @@ impl Outgoing {
     }
 
     fn first(&self, response: Instant) -> Instant {
-        match &self.cancel {
-            _ if self.is_settled() => NEVER,
-            Some(cancel) => cancel.wait.min(response).min(self.clocks.total),
-            None => response.min(self.clocks.total),
-        }
+        let wait = self.cancel.as_ref().map_or(NEVER, |cancel| cancel.wait);
+        if self.is_settled() { NEVER } else { wait.min(response).min(self.clocks.total) }
     }
 }
 
@@ -232,9 +229,7 @@ impl Calls {
 
     /// Keeps a settled request, whose cancel was written, until it is answered or forgotten.
     pub(super) fn retire(&mut self, now: Instant, key: Key) {
-        if self.get(key).is_some_and(|call| call.standing != Standing::Tombstone)
-            && let Some(call) = self.table.retire(key, now, RING)
-        {
+        if let Some(call) = self.table.retire(key, now, RING) {
             call.standing = Standing::Tombstone;
         }
     }

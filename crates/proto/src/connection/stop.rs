@@ -135,18 +135,16 @@ impl Connection {
         Verdict::Accepted
     }
 
-    /// Stops every request of the peer.
-    pub(super) fn stop_all(&mut self, code: CauseCode) {
-        for key in self.incoming.keys(|_| true) {
+    /// Stops the requests of the peer that are meant.
+    pub(super) fn stop_all(&mut self, code: CauseCode, is_meant: impl Fn(&Incoming) -> bool) {
+        for key in self.incoming.keys(is_meant) {
             self.stop_request(key, Cause::new(code), By::Us);
         }
     }
 
     /// Stops every request that its dialect does not let outlive the connection's input (D27, MCP-H01).
     pub(super) fn stop_attached(&mut self) {
-        for key in self.incoming.keys(|request| request.dialect.disconnect == Disconnect::Cancels) {
-            self.stop_request(key, Cause::new(CauseCode::Disconnect), By::Us);
-        }
+        self.stop_all(CauseCode::Disconnect, |request| request.dialect.disconnect == Disconnect::Cancels);
     }
 
     /// Handles the deadline of a request, or the end of its handler's grace.

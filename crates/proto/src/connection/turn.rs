@@ -7,6 +7,7 @@
 use super::{
     Connection,
     incoming::{IncomingMut, ResponseState, Stop},
+    outgoing::Outgoing,
     part::Part,
     stop::By,
 };
@@ -114,13 +115,10 @@ impl Connection {
         if self.link.role() == Side::Server {
             return false;
         }
-        let mut is_written = false;
-        for key in self.requests_of(Part::Prompt, session) {
-            let is_pending = self.outgoing.open(key).is_some_and(|call| call.cancel.is_none());
-            if is_pending && !is_written {
-                is_written = self.cancel_call(key, Cause::new(CauseCode::Caller), Some(NEVER));
-            }
-        }
+        let is_pending = |call: &Outgoing| !call.is_settled() && call.cancel.is_none();
+        let mut prompts = self.requests_of(Part::Prompt, session).into_iter();
+        let pending = prompts.find(|key| self.outgoing.get(*key).is_some_and(is_pending));
+        let is_written = pending.is_some_and(|key| self.cancel_call(key, Cause::new(CauseCode::Caller), Some(NEVER)));
         self.cancel_permissions(session, CauseCode::Caller);
         is_written
     }
