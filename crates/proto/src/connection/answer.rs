@@ -258,7 +258,7 @@ impl Link {
         }
         let ErrorText { code, message } = request.dialect.gave_up;
         let stop = request.stop.as_ref().map(|stop| (stop.by_peer, stop.cause.code));
-        let said_by;
+        let text;
         let reply = match (request.dialect.settlement, stop) {
             (CancelReply::Answered(error), Some((true, _))) => Reply::error(error.code, error.message),
             (CancelReply::Silent, Some((_, CauseCode::Operator))) => {
@@ -266,8 +266,8 @@ impl Link {
             }
             // D24: an answer that was not asked for says who stopped the request.
             (CancelReply::Silent | CancelReply::Answered(_), Some((false, cause))) => {
-                said_by = format!("{message}: {}", cause.phrase());
-                Reply::error(code, &said_by)
+                text = format!("{message}: {}", cause.phrase());
+                Reply::error(code, &text)
             }
             (CancelReply::Silent | CancelReply::Answered(_), _) => Reply::error(code, message),
         };

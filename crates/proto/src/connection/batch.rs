@@ -13,7 +13,7 @@ const MAX_REPORTS: usize = 1024;
 /// A batch that is being answered.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Batch {
-    /// Members that may still add an answer. Its reader counts as one, until all members were looked at.
+    /// Members that may still add an answer, and one more until all of them were looked at.
     pub(super) open: usize,
     /// The answers so far, with a comma between two.
     pub(super) answers: Vec<u8>,

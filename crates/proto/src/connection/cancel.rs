@@ -94,7 +94,7 @@ impl Connection {
         true
     }
 
-    /// Notes that a cancel has left, whole, so that only the peer can tell more; or else that a filter kept it back, and
+    /// Notes that a cancel has left as a whole: from here on only the peer can show more. If a filter kept it back instead,
     /// the request goes on, as far as the peer knows.
     pub(super) fn cancel_gone(&mut self, key: Key, has_left: bool) {
         let Self { outgoing, link, .. } = self;

@@ -13,7 +13,7 @@ use crate::{
 /// How long something may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// As configured; of a clock that is not, as the dialect has it.
+    /// As configured; for a clock without a setting, as the dialect has it.
     #[default]
     Default,
     /// As long as it likes.

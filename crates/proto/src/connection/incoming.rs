@@ -85,7 +85,7 @@ pub(super) struct Rare {
     pub(super) session: Option<Box<[u8]>>,
     /// Frames written for it that may not have left yet (MCP-P03).
     pub(super) frames: VecDeque<Ticket>,
-    /// It is reported whether its answer has left (D38).
+    /// Whether its answer leaves is to be reported (D38).
     pub(super) is_watched: bool,
 }
 
@@ -125,7 +125,7 @@ pub(super) enum ResponseState {
     Answering(Ticket),
     /// An answer, which is out; or part of a batch, and will never be withdrawn.
     Answered,
-    /// An answer that nothing will be seen of: the link is dead.
+    /// An answer of which nothing more leaves: the link is dead, or a filter kept it back.
     Lost,
 }
 
@@ -135,7 +135,7 @@ impl ResponseState {
         matches!(self, Self::Nothing | Self::Answering(_))
     }
 
-    /// How its id is remembered.
+    /// As what its id is remembered.
     pub(super) const fn settled_as(self) -> SettledAs {
         if matches!(self, Self::Silence) { SettledAs::Silenced } else { SettledAs::Answered }
     }
@@ -257,7 +257,7 @@ impl Incoming {
             (cause.code, by_peer, is_refused).hash(state);
         }
         let none = Rare::default();
-        // Each child tells its parent.
+        // Each child has its parent in its own hash.
         let Rare { children: _, grace, cancel_result, batch, session: _, frames, is_watched } =
             rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));

@@ -54,7 +54,7 @@ pub(super) struct Link {
     /// Calls whose response clock goes on: their timers are to be armed again.
     pub(super) resumed: Vec<Key>,
     pub(super) timers: TimerQueue<Timer>,
-    /// The timers of which there is one each, by [`Alarm`]; they may be armed earlier than they are due.
+    /// When each [`Alarm`] goes off, which may be earlier than anything is due.
     pub(super) alarms: [TimerKey; 4],
     pub(super) events: VecDeque<Item>,
     pub(super) counters: Counters,
@@ -105,7 +105,7 @@ pub(super) enum Timer {
     Alarm(Alarm),
 }
 
-/// Something that becomes due and of which there is one.
+/// A timer of the connection itself; there is one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alarm {
     /// The end of the oldest early cancel (D9).

@@ -241,7 +241,7 @@ impl Calls {
         Some(call)
     }
 
-    /// The next that is too old or one too many to be kept for what may come late.
+    /// Finds the next tombstone that is too old or one too many; the caller removes it.
     pub(super) fn expire(&mut self, now: Instant) -> Option<Key> {
         let key = self.table.expired(RING, now, &self.bounds)?;
         self.table.get_mut(key)?.standing = Standing::Settled;

@@ -43,7 +43,7 @@ impl Place {
         Some(Self { at, before, after })
     }
 
-    /// Writes the params with the members that `write` writes in this place.
+    /// Writes the params; `write` adds the members in this place.
     fn fill(self, raw: &[u8], out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let (head, tail) = raw.split_at(self.at);
         out.extend_from_slice(head);
@@ -85,7 +85,7 @@ impl<'a> ParamsInsert<'a> {
         Some(Self { place: Place::of(params, in_meta)?, left, token })
     }
 
-    /// Writes the params with it.
+    /// Writes the params with the addition.
     pub(super) fn write(&self, raw: &[u8], out: &mut Vec<u8>) {
         self.place.fill(raw, out, |out| {
             if let Some(left) = self.left {

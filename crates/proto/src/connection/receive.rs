@@ -177,8 +177,8 @@ impl Connection {
         self.end_unusable(message.kind, id, Rejected::TooLarge, error_code::TOO_LARGE, &text, None);
     }
 
-    /// Ends the request that an unusable message is, or answers; otherwise sends the client one error. The server's are
-    /// only reported (D36, D43).
+    /// Ends the request that an unusable message is, or answers. Otherwise a client is sent one error; a server's messages
+    /// are only reported (D36, D43).
     fn end_unusable(
         &mut self,
         kind: MessageKind,

@@ -124,7 +124,7 @@ impl Connection {
         self.keep_or_remove(key);
     }
 
-    /// Keeps a settled request as long as its receipt is open: once its cancel was written, for what may come late.
+    /// Keeps a settled request as long as its receipt is open; as a tombstone once its cancel was written.
     pub(super) fn keep_or_remove(&mut self, key: Key) {
         let Self { outgoing, link, .. } = self;
         let Some(call) = outgoing.get(key) else { return };

@@ -135,7 +135,7 @@ impl Connection {
         Verdict::Accepted
     }
 
-    /// Stops the requests of the peer that are meant.
+    /// Stops those requests of the peer that `is_meant` picks.
     pub(super) fn stop_all(&mut self, code: CauseCode, is_meant: impl Fn(&Incoming) -> bool) {
         for key in self.incoming.keys(is_meant) {
             self.stop_request(key, Cause::new(code), By::Us);
@@ -170,7 +170,7 @@ impl Connection {
 }
 
 impl Link {
-    /// Notes who stops a request; the peer may want to hear no more of it.
+    /// Notes who stops a request. The peer that does may want silence from then on.
     fn note_stop(&mut self, request: &mut Incoming, cause: Cause, by: By) {
         let by_peer = by == By::Peer;
         request.stop = Some(Box::new(Stop { cause, asked: self.now, by_peer, is_refused: false }));
@@ -237,7 +237,7 @@ impl Link {
     }
 
     /// Sends nothing more for a request where its dialect demands that, and withdraws what has not begun to leave (D13).
-    /// `false` if what it was sent, or will be, stands.
+    /// `false` if its requester was answered, or still will be.
     fn silence(&mut self, request: &mut Incoming) -> bool {
         self.close_question(request);
         let is_silenced = match request.response {
