@@ -394,7 +394,7 @@ impl Connection {
     }
 
     fn is_quiet(&self) -> bool {
-        self.incoming.len() == 0 && self.outgoing.waiting() == 0 && self.link.outbox.is_empty()
+        self.incoming.len() == 0 && self.outgoing.waiting == 0 && self.link.outbox.is_empty()
     }
 
     /// Forgets what was remembered for long enough (invariant 6).

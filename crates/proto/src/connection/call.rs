@@ -87,7 +87,7 @@ impl Connection {
         if !link.phase.is_open() {
             return Err(Misuse::Closed);
         }
-        if outgoing.waiting() >= link.config.max_in_flight {
+        if outgoing.waiting >= link.config.max_in_flight {
             return Err(Misuse::TooMany);
         }
         let params = Params::of(params);

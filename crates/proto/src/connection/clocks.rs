@@ -58,7 +58,7 @@ impl Link {
 
     /// Arms the timer of a request of ours whose caller waits.
     pub(super) fn arm_call(&mut self, outgoing: &mut Calls, key: Key) {
-        let waiting = outgoing.waiting();
+        let waiting = outgoing.waiting;
         let Some(call) = outgoing.open(key) else { return };
         let due = call.due(&self.asked);
         self.timers.arm_by(&mut call.timer, due, Timer::Call(key));

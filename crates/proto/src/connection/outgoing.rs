@@ -153,8 +153,8 @@ impl Entry for Outgoing {
 pub(super) struct Calls {
     table: Table<Outgoing>,
     /// Requests whose caller waits.
-    waiting: usize,
-    next_id: i64,
+    pub(super) waiting: usize,
+    pub(super) next_id: i64,
     bounds: Bounds,
 }
 
@@ -174,19 +174,10 @@ impl Calls {
         Self { table: Table::new(seed), waiting: 0, next_id: 1, bounds }
     }
 
-    /// Requests whose caller waits.
-    pub(super) const fn waiting(&self) -> usize {
-        self.waiting
-    }
-
     pub(super) const fn allocate_id(&mut self) -> i64 {
         let id = self.next_id;
         self.next_id += 1;
         id
-    }
-
-    pub(super) const fn next_id(&self) -> i64 {
-        self.next_id
     }
 
     /// Whether a request of ours ever had this id.

@@ -81,7 +81,7 @@ impl Connection {
             let is_served = parent.is_none_or(|parent| parent.is_some_and(|parent| parent.work == Work::Running));
             assert!(is_served, "invariant 6: {id} outlives the request it serves");
         }
-        assert!(self.outgoing.waiting() <= link.config.max_in_flight, "invariant 8: too many in flight");
+        assert!(self.outgoing.waiting <= link.config.max_in_flight, "invariant 8: too many in flight");
         let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.is_settled()).count();
         assert_eq!(questions, link.asking.holders(), "invariant 6: the peer's deadlines stand still for nothing");
     }
@@ -123,7 +123,7 @@ impl Connection {
         let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
         assert_eq!(questions, link.asked.holders(), "invariant 6: our clocks stand still for nothing");
         let most = link.config.max_running.saturating_add(link.config.max_queued);
-        let counts = self.incoming.counts();
+        let counts = &self.incoming.counts;
         let busy = counts.running() - were_suspended + counts.queued();
         assert!(busy <= most, "invariant 8: too many requests wait");
     }
@@ -180,7 +180,7 @@ impl Connection {
         } = self;
         link.hash_state(now, state);
         decoder.as_deref().map(Decoder::buffered).hash(state);
-        outgoing.next_id().hash(state);
+        outgoing.next_id.hash(state);
         let mut calls: Vec<_> = outgoing.iter().collect();
         calls.sort_unstable_by_key(|(_, call)| call.id);
         for (key, call) in calls {

@@ -133,19 +133,19 @@ impl Connection {
     /// Handlers that have started and not ended.
     #[must_use]
     pub const fn running(&self) -> usize {
-        self.incoming.counts().running()
+        self.incoming.counts.running()
     }
 
     /// Requests of the peer whose handler has not started.
     #[must_use]
     pub const fn queued(&self) -> usize {
-        self.incoming.counts().queued()
+        self.incoming.counts.queued()
     }
 
     /// Requests of ours whose caller waits.
     #[must_use]
     pub const fn waiting(&self) -> usize {
-        self.outgoing.waiting()
+        self.outgoing.waiting
     }
 
     /// Everything that is kept of requests that are over: tombstones, spent tokens, early cancels, and

@@ -12,7 +12,7 @@ pub(in crate::connection) struct Requests {
     table: Table<Incoming>,
     /// Those that wait for a slot, oldest first, with some that are gone.
     line: VecDeque<Key>,
-    counts: Counts,
+    pub(in crate::connection) counts: Counts,
     max_running: usize,
     max_queued: usize,
 }
@@ -119,10 +119,6 @@ impl Deref for Requests {
 impl Requests {
     pub(in crate::connection) fn new(max_running: usize, max_queued: usize, seed: Seed) -> Self {
         Self { table: Table::new(seed), line: VecDeque::new(), counts: Counts::default(), max_running, max_queued }
-    }
-
-    pub(in crate::connection) const fn counts(&self) -> &Counts {
-        &self.counts
     }
 
     /// Whether one more can be taken in (D12). Suspended handlers keep nobody out: it may be what they wait for.
