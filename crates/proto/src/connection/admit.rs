@@ -27,7 +27,7 @@ impl Connection {
     /// Receives a request: takes it in, or refuses it.
     pub(super) fn receive_request(&mut self, request: frame::Request<'_>, batch: Option<Key>) {
         let frame::Request { id, method, params, .. } = &request;
-        let dialect = self.link.dialect_of(params.meta);
+        let dialect = self.link.negotiation.of_request(self.link.peer(), self.link.config.framing, params.meta);
         let part = Part::of(dialect, self.link.peer(), method, params.session_id.is_some());
         let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.response)));
         if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, batch) {

@@ -91,7 +91,7 @@ impl Connection {
             return Err(Misuse::TooMany);
         }
         let params = Params::of(params);
-        let dialect = link.dialect_of(params.meta);
+        let dialect = link.negotiation.of_request(link.peer(), link.config.framing, params.meta);
         if link.role() == Side::Server && dialect.no_server_requests.is_some() {
             return Err(Misuse::NoServerRequests);
         }
@@ -103,7 +103,8 @@ impl Connection {
         let part = Part::of(dialect, link.role(), method, params.session_id.is_some());
         let dialect = link.observe_request(link.role(), method, &params);
 
-        let id = outgoing.allocate_id();
+        let id = outgoing.next_id;
+        outgoing.next_id += 1;
         let wants_token = options.reset_on_progress && dialect.progress.is_some() && token.is_none();
         let added = wants_token.then(|| unused_token(outgoing, id));
         // Only `tasks/cancel` may cancel a task, which is not ours to send (MCP-C13, D38).

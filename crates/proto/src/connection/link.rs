@@ -176,11 +176,6 @@ impl Link {
         self.negotiation.of(self.peer(), self.config.framing)
     }
 
-    /// The dialect of a request, ours or the peer's, whose `_meta` is this.
-    pub(super) fn dialect_of(&self, meta: Option<&[u8]>) -> &'static Dialect {
-        self.negotiation.of_request(self.peer(), self.config.framing, meta)
-    }
-
     /// Learns the dialect from a request that `from` makes, and returns that of the request.
     pub(super) fn observe_request(&mut self, from: Side, method: &str, params: &Params<'_>) -> &'static Dialect {
         let dialect = self.negotiation.saw_request_from(from, self.config.framing, method, params);

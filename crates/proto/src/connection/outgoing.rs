@@ -154,6 +154,7 @@ pub(super) struct Calls {
     table: Table<Outgoing>,
     /// Requests whose caller waits.
     pub(super) waiting: usize,
+    /// The id of the next request.
     pub(super) next_id: i64,
     bounds: Bounds,
 }
@@ -172,12 +173,6 @@ const RING: Ring = Ring::Abandoned;
 impl Calls {
     pub(super) const fn new(bounds: Bounds, seed: Seed) -> Self {
         Self { table: Table::new(seed), waiting: 0, next_id: 1, bounds }
-    }
-
-    pub(super) const fn allocate_id(&mut self) -> i64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        id
     }
 
     /// Whether a request of ours ever had this id.
