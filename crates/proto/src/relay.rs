@@ -37,7 +37,7 @@ mod view;
 pub use crate::early_cancels::EarlyCancelLimits;
 pub use changes::OwnMessage;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
-pub use end::{End, EndReason, EndedBy};
+pub use end::{End, EndedBy};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use exchange::LateCounts;
 pub use tally::{Histogram, Tally, WordCounts};
@@ -202,10 +202,8 @@ impl Relay {
 
     /// Records who asked the server to end: answers about its end will say so. The first who asked counts, since what
     /// comes later only hastens it.
-    pub const fn note_ended_by(&mut self, by: EndedBy) {
-        if self.core.ended_by.is_none() {
-            self.core.ended_by = Some(by);
-        }
+    pub fn note_ended_by(&mut self, by: EndedBy) {
+        self.core.ended_by.get_or_insert(by);
     }
 
     /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.

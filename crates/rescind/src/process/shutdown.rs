@@ -12,11 +12,10 @@
 
 use std::time::Duration;
 
-use rescind_proto::{
-    relay::{End, EndReason, EndedBy},
-    time::Instant,
-};
+use rescind_proto::{relay::End, time::Instant};
 use rustix::process::Signal;
+
+use super::ended_by::{EndReason, EndedBy};
 
 /// The time limits of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
