@@ -47,7 +47,7 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::EarlyCancels,
-    framing::Framing,
+    framing::{Decoder, Framing},
     hash::Seed,
     link::{Implementation, RequestKey},
     method::Methods,
@@ -144,29 +144,6 @@ impl Relay {
         }
     }
 
-    /// Takes in bytes that arrived from `side`.
-    ///
-    /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer where one is due
-    /// (D36). Nothing is taken after [`handle_eof`](Self::handle_eof).
-    pub fn handle_input(&mut self, now: Instant, side: Side, bytes: &[u8]) {
-        self.receive(now, side, bytes);
-        for side in Side::BOTH {
-            self.watch_backlog(now, side);
-        }
-        self.check();
-    }
-
-    /// Records that the first `bytes` of [`pending`](Self::pending) were written to `side`.
-    pub fn handle_written(&mut self, now: Instant, side: Side, bytes: usize) {
-        if bytes == 0 {
-            return;
-        }
-        self.note_written(now, side, bytes);
-        self.core.links[side].stops_stalling(&mut self.core.timers);
-        self.watch_backlog(now, side);
-        self.check();
-    }
-
     /// Does what is due by `now`, as [`poll_timeout`](Self::poll_timeout) said; calling earlier is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.core.timers.pop_due(now) {
@@ -181,35 +158,10 @@ impl Relay {
         self.core.reports.emit(RelayEvent::GivenUp { side, unsent });
     }
 
-    /// Records that `side` will send nothing more.
-    ///
-    /// The client's end cancels nothing (D27): what waits for it still flows. The server's end answers every request in
-    /// flight with an error that says `how`, and cancels what the server had asked (D35). Afterwards nothing is pending
-    /// for the server.
-    pub fn handle_eof(&mut self, now: Instant, side: Side, how: &End) {
-        if self.core.links[side].ended {
-            return;
-        }
-        self.receive_leftover(now, side);
-        self.core.links[side].ended = true;
-        if side == Side::Server {
-            self.core.server_end = Some(how.clone());
-            self.close(now, Side::Server);
-            self.server_gone(now);
-        }
-        self.check();
-    }
-
     /// Records who asked the server to end: answers about its end will say so. The first who asked counts, since what
     /// comes later only hastens it.
     pub fn note_ended_by(&mut self, by: EndedBy) {
         self.core.ended_by.get_or_insert(by);
-    }
-
-    /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.
-    pub fn handle_write_closed(&mut self, now: Instant, side: Side) {
-        self.close(now, side);
-        self.check();
     }
 
     /// Cancels a request that is in flight, on behalf of the operator of this relay, and ends it for its requester as its
@@ -262,7 +214,7 @@ impl Relay {
     /// Whether the next bytes from `side` begin a message, as far as its bytes have been taken in.
     #[must_use]
     pub fn is_between_messages(&self, side: Side) -> bool {
-        self.core.links[side].is_between_messages()
+        self.core.links[side].decoder.as_deref().is_some_and(Decoder::is_between_messages)
     }
 
     /// Requests of `side` in flight.

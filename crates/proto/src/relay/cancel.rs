@@ -160,7 +160,7 @@ impl Step<'_> {
                 Verdict::Accepted
             }
             // The answer may still be withdrawn from a requester that wants none any more (D36).
-            Down::Answering(ticket, _) if dialect.is_silent() => {
+            Down::Answering(Some(ticket), _) if dialect.is_silent() => {
                 if self.core.links[from].outbox.withdraw(ticket).is_none() {
                     return Verdict::Completed;
                 }
@@ -173,7 +173,7 @@ impl Step<'_> {
                 Verdict::Accepted
             }
             Down::Done(Settled::Silent, _) => Verdict::Repeated,
-            Down::Answering(..) | Down::Bundled(_) | Down::Done(..) => Verdict::Completed,
+            Down::Answering(..) | Down::Done(..) => Verdict::Completed,
         }
     }
 

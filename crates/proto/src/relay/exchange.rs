@@ -55,10 +55,8 @@ pub(super) struct Exchange {
 pub(super) enum Up {
     /// Its batch is still being read.
     Assembling,
-    /// It waits to be written, alone in its frame.
-    Queued(Ticket),
-    /// It waits to be written, with others in one frame, and so cannot be withdrawn.
-    Bundled,
+    /// It waits to be written: alone in its frame, under a ticket, or in an array, and so cannot be withdrawn.
+    Queued(Option<Ticket>),
     /// It has been written whole.
     Sent,
     /// It has been answered.
@@ -74,10 +72,8 @@ pub(super) enum Up {
 pub(super) enum Down {
     /// Nothing yet.
     Waiting,
-    /// An answer waits to be written, alone in its frame.
-    Answering(Ticket, Settled),
-    /// An answer waits to be written, with others in one frame.
-    Bundled(Settled),
+    /// An answer waits to be written: alone in its frame, under a ticket, or in an array.
+    Answering(Option<Ticket>, Settled),
     /// All it will ever be given, and since when.
     Done(Settled, Instant),
 }
@@ -303,7 +299,7 @@ impl Exchange {
 
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
-        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent)
+        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Sent)
     }
 
     /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01), while anybody wants it.

@@ -45,6 +45,17 @@ pub(super) struct Passed {
     pub(super) urgent: bool,
 }
 
+/// What has become of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FrameState {
+    /// It waits to be written. Alone it has a ticket, by which it can be withdrawn; in an array it has none.
+    Waits(Option<Ticket>),
+    /// It has been written whole.
+    Left,
+    /// It will never be.
+    Lost,
+}
+
 impl Passed {
     pub(super) const PLAIN: Self = Self { splice: None, tag: Tag::Plain, urgent: false };
 }
@@ -61,36 +72,10 @@ impl Link {
         }
     }
 
-    pub(super) fn is_between_messages(&self) -> bool {
-        self.decoder.as_deref().is_some_and(Decoder::is_between_messages)
-    }
-
     /// Its reader has read something, or never will.
     pub(super) fn stops_stalling(&mut self, timers: &mut TimerQueue<Timer>) {
         if self.stalled.is_armed() {
             timers.disarm(core::mem::replace(&mut self.stalled, TimerKey::NOT));
-        }
-    }
-
-    /// Queues a frame: untouched, or with one id replaced (D33).
-    fn pass(&mut self, framing: Framing, framed: Framed<'_>, passed: Passed) {
-        let Passed { splice, tag, urgent } = passed;
-        let (outbox, tag) = (&mut self.outbox, PackedTag::from(tag));
-        if let Some((span, id)) = splice {
-            let write = |out: &mut Vec<u8>| {
-                message::frame(framing, out, |out| frame::splice(framed.body(), span, &id, out));
-            };
-            if urgent {
-                outbox.push_urgent(tag, write)
-            } else {
-                outbox.push_sized(tag, framed.raw().len(), write)
-            };
-        } else if urgent {
-            outbox.push_urgent(tag, |out| out.extend_from_slice(framed.raw()));
-        } else if framed.raw().len() >= OWN {
-            outbox.push_owned(tag, framed.into_raw());
-        } else {
-            outbox.push(tag, |out| out.extend_from_slice(framed.raw()));
         }
     }
 }
@@ -105,98 +90,66 @@ impl Core {
 }
 
 impl Relay {
-    /// Passes a frame on to the other side.
+    /// Passes a frame on to the other side: untouched, or with one id replaced (D33).
     #[inline]
-    pub(super) fn pass(&mut self, now: Instant, from: Side, framed: Framed<'_>, passed: Passed) {
-        let to = from.other();
-        if self.core.links[to].write_closed {
-            return self.frame_lost(now, passed.tag);
-        }
-        let ticket = self.core.links[to].outbox.upcoming(passed.urgent);
-        if let Tag::Of(request, part) = passed.tag {
-            self.step(now, request, |step| step.frame_waits(part, ticket));
-        }
-        self.core.links[to].pass(self.core.framing, framed, passed);
+    pub(super) fn pass(&mut self, now: Instant, to: Side, framed: Framed<'_>, passed: Passed) {
+        let Passed { splice, tag, urgent } = passed;
+        let Core { links, framing, .. } = &mut self.core;
+        let Link { outbox, write_closed: false, .. } = &mut links[to] else {
+            return self.frame_is(now, to, tag, 0, FrameState::Lost);
+        };
+        let packed = PackedTag::from(tag);
+        let ticket = match splice {
+            Some((span, id)) => outbox.push_sized(packed, framed.raw().len(), |out| {
+                message::frame(*framing, out, |out| frame::splice(framed.body(), span, &id, out));
+            }),
+            None if urgent => outbox.push_urgent(packed, |out| out.extend_from_slice(framed.raw())),
+            None if framed.raw().len() >= OWN => outbox.push_owned(packed, framed.into_raw()),
+            None => outbox.push(packed, |out| out.extend_from_slice(framed.raw())),
+        };
+        self.frame_is(now, to, tag, 0, FrameState::Waits(Some(ticket)));
     }
 
     /// Passes a message on in a frame of its own, whatever frame it came in.
     pub(super) fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], Passed { splice, tag, .. }: Passed) {
-        if self.core.links[to].write_closed {
-            return self.frame_lost(now, tag);
-        }
-        let ticket = self.core.links[to].outbox.upcoming(false);
-        if let Tag::Of(request, part) = tag {
-            self.step(now, request, |step| step.frame_waits(part, ticket));
-        }
-        let framing = self.core.framing;
-        self.core.links[to].outbox.push_sized(tag.into(), body.len(), |out| {
-            message::frame(framing, out, |out| frame::splice_or_copy(body, splice, out));
+        let Core { links, framing, .. } = &mut self.core;
+        let Link { outbox, write_closed: false, .. } = &mut links[to] else {
+            return self.frame_is(now, to, tag, 0, FrameState::Lost);
+        };
+        let ticket = outbox.push_sized(tag.into(), body.len(), |out| {
+            message::frame(*framing, out, |out| frame::splice_or_copy(body, splice, out));
         });
+        self.frame_is(now, to, tag, 0, FrameState::Waits(Some(ticket)));
     }
 
-    /// The first `bytes` of what waits for `side` were written.
-    pub(super) fn note_written(&mut self, now: Instant, side: Side, bytes: usize) {
-        let Self { core: Core { links, reports, .. }, left, tables, .. } = self;
-        // Mostly one frame leaves at a time.
-        let mut first = None;
+    /// Records that the first `bytes` of [`pending`](Self::pending) were written to `side`.
+    pub fn handle_written(&mut self, now: Instant, side: Side, bytes: usize) {
+        let Self { core: Core { links, reports, timers, .. }, left, tables, .. } = self;
+        if bytes == 0 {
+            return;
+        }
+        links[side].stops_stalling(timers);
         links[side].outbox.written(bytes, |tag, bytes| {
             if reports.observes_frames() {
                 cold_path();
                 reports.note_written(now, side, tag.read(), bytes, tables);
             }
-            if first.is_none() {
-                first = Some((tag, bytes.len()));
-            } else {
-                left.push((tag, bytes.len()));
-            }
+            left.push((tag, bytes.len()));
         });
-        if let Some((tag, len)) = first {
-            self.frame_left(now, side, tag.read(), len);
-        }
-        if !self.left.is_empty() {
-            self.frames_left(now, side);
-        }
-    }
-
-    fn frames_left(&mut self, now: Instant, side: Side) {
-        let mut left = core::mem::take(&mut self.left);
+        let mut left = core::mem::take(left);
         for (tag, len) in left.drain(..) {
-            self.frame_left(now, side, tag.read(), len);
+            self.frame_is(now, side, tag.read(), len, FrameState::Left);
         }
         left.shrink_to(KEPT_RECORDS);
         self.left = left;
+        self.watch_backlog(now, side);
+        self.check();
     }
 
-    /// A frame has left for `to`, whole.
-    #[inline]
-    fn frame_left(&mut self, now: Instant, to: Side, tag: Tag, len: usize) {
-        match tag {
-            Tag::Plain => {}
-            Tag::Of(request, part) => self.step(now, request, |step| step.frame_left(part)),
-            Tag::Refusal => {
-                let own_backlog = &mut self.core.links[to].own_backlog;
-                *own_backlog = own_backlog.saturating_sub(len + Outbox::<PackedTag>::RECORD);
-            }
-            Tag::Many(bundle) => {
-                for tag in self.bundles.remove(bundle).unwrap_or_default() {
-                    self.frame_left(now, to, tag, 0);
-                }
-            }
-        }
-    }
-
-    /// A frame will never leave.
-    #[cold]
-    pub(super) fn frame_lost(&mut self, now: Instant, tag: Tag) {
-        match tag {
-            Tag::Plain | Tag::Refusal => {}
-            Tag::Of(request, part) => self.step(now, request, |step| step.frame_lost(part)),
-            Tag::Many(bundle) => {
-                for tag in self.bundles.remove(bundle).unwrap_or_default() {
-                    self.frame_lost(now, tag);
-                }
-            }
-        }
+    /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.
+    pub fn handle_write_closed(&mut self, now: Instant, side: Side) {
+        self.close(now, side);
+        self.check();
     }
 
     /// Nothing will be written to `side` again.
@@ -209,7 +162,25 @@ impl Relay {
         let mut lost = Vec::new();
         link.outbox.clear(|tag| lost.push(tag.read()));
         for tag in lost {
-            self.frame_lost(now, tag);
+            self.frame_is(now, side, tag, 0, FrameState::Lost);
+        }
+    }
+
+    /// Notes what has become of a frame for `to` of this length.
+    #[inline]
+    pub(super) fn frame_is(&mut self, now: Instant, to: Side, tag: Tag, len: usize, state: FrameState) {
+        match tag {
+            Tag::Plain => {}
+            Tag::Of(request, part) => self.step(now, request, |step| step.frame_is(part, state)),
+            Tag::Refusal => {
+                let own_backlog = &mut self.core.links[to].own_backlog;
+                *own_backlog = own_backlog.saturating_sub(len + Outbox::<PackedTag>::RECORD);
+            }
+            Tag::Many(bundle) => {
+                for tag in self.bundles.remove(bundle).unwrap_or_default() {
+                    self.frame_is(now, to, tag, 0, state);
+                }
+            }
         }
     }
 
@@ -236,45 +207,34 @@ impl Relay {
 }
 
 impl Step<'_> {
-    /// A frame about the request waits, alone, and so can be withdrawn.
+    /// Notes what has become of a frame about the request.
     #[inline]
-    fn frame_waits(&mut self, part: Part, ticket: Ticket) {
-        match part {
-            Part::Request => self.exchange.up = Up::Queued(ticket),
-            Part::Answer => {
+    fn frame_is(&mut self, part: Part, state: FrameState) {
+        match (part, state) {
+            (Part::Request, _) => {
+                self.exchange.up = match state {
+                    FrameState::Waits(ticket) => Up::Queued(ticket),
+                    FrameState::Left => Up::Sent,
+                    FrameState::Lost => Up::Lost,
+                };
+                self.mark_changed();
+            }
+            (Part::Answer, FrameState::Waits(ticket)) => {
                 self.exchange.down = Down::Answering(ticket, Settled::Answered);
                 self.mark_changed();
             }
-            Part::Notice => self.exchange.rare().notices.push_back(ticket),
-            Part::Cancel => {}
-        }
-    }
-
-    /// A frame about the request has left.
-    #[inline]
-    fn frame_left(&mut self, part: Part) {
-        match (part, self.exchange.down) {
-            (Part::Request, _) => {
-                self.exchange.up = Up::Sent;
-                self.mark_changed();
+            (Part::Answer, FrameState::Left) => {
+                if let Down::Answering(_, how) = self.exchange.down {
+                    self.settle(how);
+                }
             }
-            (Part::Answer, Down::Answering(_, how) | Down::Bundled(how)) => self.settle(how),
-            (Part::Answer, Down::Waiting | Down::Done(..)) => {}
-            (Part::Cancel, _) => self.cancel_written(),
-            (Part::Notice, _) => drop(self.exchange.rare().notices.pop_front()),
-        }
-    }
-
-    /// A frame about the request will never leave.
-    fn frame_lost(&mut self, part: Part) {
-        match part {
-            Part::Request => {
-                self.exchange.up = Up::Lost;
-                self.mark_changed();
-            }
-            Part::Answer => self.settle(Settled::Gone),
-            Part::Cancel => self.cancel_lost(),
-            Part::Notice => self.exchange.rare().notices.clear(),
+            (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
+            (Part::Cancel, FrameState::Waits(_)) => {}
+            (Part::Cancel, FrameState::Left) => self.cancel_written(),
+            (Part::Cancel, FrameState::Lost) => self.cancel_lost(),
+            (Part::Notice, FrameState::Waits(ticket)) => self.exchange.rare().notices.extend(ticket),
+            (Part::Notice, FrameState::Left) => drop(self.exchange.rare().notices.pop_front()),
+            (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Relay {
                         "invariant 1: the cancel of {request:?} left before the request"
                     );
                 }
-                if let Down::Answering(ticket, _) = exchange.down {
+                if let Down::Answering(Some(ticket), _) = exchange.down {
                     assert!(
                         self.core.links[side].write_closed || self.core.links[side].outbox.holds(ticket),
                         "invariant 3: {request:?} waits for an answer that is not queued"
@@ -115,14 +115,16 @@ impl Relay {
                     None => 0_u8.hash(state),
                 }
                 match ex.down {
-                    Down::Answering(ticket, how) => (self.core.links[side].outbox.place(ticket), how).hash(state),
-                    Down::Waiting | Down::Bundled(_) => ex.down.hash(state),
+                    Down::Waiting => 0_u8.hash(state),
+                    Down::Answering(ticket, how) => {
+                        (1_u8, ticket.map(|ticket| self.core.links[side].outbox.place(ticket)), how).hash(state);
+                    }
                     // When it was settled stands with the tombstones below.
-                    Down::Done(how, _) => (9_u8, how).hash(state),
+                    Down::Done(how, _) => (2_u8, how).hash(state),
                 }
                 match ex.up {
-                    Up::Queued(ticket) => self.core.links[side.other()].outbox.place(ticket).hash(state),
-                    Up::Assembling | Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
+                    Up::Queued(Some(ticket)) => self.core.links[side.other()].outbox.place(ticket).hash(state),
+                    Up::Assembling | Up::Queued(None) | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
                         core::mem::discriminant(&ex.up).hash(state);
                     }
                 }

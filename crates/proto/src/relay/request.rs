@@ -1,5 +1,6 @@
 //! A request that a side makes: admitted or refused, and kept as an exchange.
 
+use core::mem::replace;
 use std::borrow::Cow;
 
 use super::{
@@ -45,13 +46,8 @@ const DUPLICATE_ID: &str =
     "a request with this id is in flight: do two clients share this server? see docs/gateways.md";
 
 impl Relay {
-    pub(super) fn handle_request(
-        &mut self,
-        now: Instant,
-        from: Side,
-        id: RequestId,
-        request: &Request<'_>,
-    ) -> Option<Passed> {
+    pub(super) fn handle_request(&mut self, now: Instant, from: Side, request: &mut Request<'_>) -> Option<Passed> {
+        let id = replace(&mut request.id, RequestId::NULL);
         let (method, params) = (&*request.method, &request.params);
         let (framing, negotiation) = (self.core.framing, &mut self.core.negotiation);
         let dialect = negotiation.saw_request_from(from, framing, method, params);

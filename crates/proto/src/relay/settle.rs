@@ -133,13 +133,12 @@ impl Step<'_> {
         }
         let id = &self.exchange.id;
         let tag = Tag::Of(self.request, Part::Answer);
-        match self.core.write(self.request.from, tag, |out| write(id, out)) {
-            Some(ticket) => {
-                self.exchange.down = Down::Answering(ticket, how);
-                self.mark_changed();
-            }
-            None => self.settle(Settled::Gone),
+        let ticket = self.core.write(self.request.from, tag, |out| write(id, out));
+        if ticket.is_none() {
+            return self.settle(Settled::Gone);
         }
+        self.exchange.down = Down::Answering(ticket, how);
+        self.mark_changed();
     }
 
     /// The data of an error of ours: the clock, if one ran out, and the receipt.

@@ -58,29 +58,26 @@ impl Step<'_> {
             return;
         }
         let to = self.request.from.other();
-        let withdrawn = match self.exchange.up {
+        let is_withdrawn = match self.exchange.up {
             Up::Assembling => true,
             Up::Queued(_) if self.core.config.has(SeededBug::CancelBeforeRequest) => false,
-            Up::Queued(ticket) => self.core.links[to].outbox.withdraw(ticket).is_some(),
-            Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
+            Up::Queued(Some(ticket)) => self.core.links[to].outbox.withdraw(ticket).is_some(),
+            Up::Queued(None) | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
         };
+        if is_withdrawn {
+            self.exchange.up = Up::Never;
+        }
         let outcome = match self.exchange.up {
-            _ if withdrawn => Outcome::NeverSent,
             Up::Never => Outcome::NeverSent,
-            Up::Lost => Outcome::Unknown,
             Up::Answered => Outcome::CompletedFirst,
-            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if self.core.links[to].write_closed => {
-                Outcome::Unknown
-            }
-            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
-            Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent => Outcome::Asked,
+            Up::Lost => Outcome::Unknown,
+            Up::Assembling | Up::Queued(_) | Up::Sent if self.core.links[to].write_closed => Outcome::Unknown,
+            Up::Assembling | Up::Queued(_) | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
+            Up::Assembling | Up::Queued(_) | Up::Sent => Outcome::Asked,
         };
         let mut cancelling = Cancelling::new(cause, self.now, outcome);
         if outcome == Outcome::Asked {
             cancelling.frame = Some(self.send_cancel(&cancelling.receipt.cause));
-        }
-        if withdrawn {
-            self.exchange.up = Up::Never;
         }
         self.stop_clocks();
         self.begin_cancel(cancelling);
@@ -140,9 +137,9 @@ impl Step<'_> {
         };
         let outbox = &mut self.core.links[to].outbox;
         let tag = Tag::Of(self.request, Part::Cancel).into();
-        // What is written with others in one frame cannot be passed.
-        let is_bundled = self.exchange.up == Up::Bundled;
-        let ticket = if is_bundled { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
+        // What is written in an array cannot be passed.
+        let is_in_array = self.exchange.up == Up::Queued(None);
+        let ticket = if is_in_array { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
         if let Some((turn, session)) = turn {
             let followup = Followup::TurnCancelled(session.into(), turn, cause.code);
             self.core.followups.push(followup);

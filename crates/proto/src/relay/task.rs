@@ -112,9 +112,7 @@ impl Relay {
         let own = RequestKey { from: request.from, key: table.insert(table.probe(&id).hash, exchange) };
         self.step(now, own, |step| {
             let write = |out: &mut Vec<u8>| write_cancel(&form, &id, &task, out);
-            if let Some(ticket) = step.core.write(own.from.other(), Tag::Of(own, Part::Request), write) {
-                step.exchange.up = Up::Queued(ticket);
-            }
+            step.exchange.up = Up::Queued(step.core.write(own.from.other(), Tag::Of(own, Part::Request), write));
             // Its answer goes to no requester; it is remembered as long as that may come.
             step.retire(Settled::Silent);
         });

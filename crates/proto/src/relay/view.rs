@@ -158,7 +158,7 @@ impl Relay {
             since: exchange.asked,
             ended: match exchange.down {
                 Down::Done(_, at) => Some(at),
-                Down::Waiting | Down::Answering(..) | Down::Bundled(_) => None,
+                Down::Waiting | Down::Answering(..) => None,
             },
             is_stuck: is_stuck(exchange),
             is_cancelled: exchange.cancel.is_some(),
@@ -247,10 +247,10 @@ fn ended(exchange: &Exchange) -> Option<Ended> {
 const fn state(exchange: &Exchange) -> RequestState {
     match (exchange.down, exchange.up) {
         (Down::Done(..), _) => RequestState::Ended,
-        (Down::Answering(..) | Down::Bundled(_), _) => RequestState::Answering,
+        (Down::Answering(..), _) => RequestState::Answering,
         (Down::Waiting, _) if exchange.cancel.is_some() => RequestState::Cancelling,
         // Lost while its requester waits: the other side could no longer be written to.
-        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Never | Up::Lost) => RequestState::Queued,
+        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Never | Up::Lost) => RequestState::Queued,
         (Down::Waiting, Up::Sent | Up::Answered) => RequestState::Sent,
     }
 }

@@ -105,7 +105,7 @@ fn due(at: Instant) -> TimerKey {
 
 /// A ticket of no frame that waits.
 fn void(relay: &Relay) -> Ticket {
-    relay.core.links[Side::Client].outbox.upcoming(false)
+    relay.core.links[Side::Client].outbox.clone().push(Tag::Plain.into(), |_| ())
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn every_check_of_the_relay_can_fail() {
                 (cancel.receipt.outcome, cancel.receipt.written, cancel.frame) =
                     (Outcome::NeverSent, None, Some(ticket));
             }),
-            ("left before the request", |relay| request(relay, 2).up = Up::Queued(void(relay))),
+            ("left before the request", |relay| request(relay, 2).up = Up::Queued(Some(void(relay)))),
             ("left before the request", |relay| request(relay, 2).up = Up::Assembling),
             ("waits for an answer that is not queued", |relay| {
-                request(relay, 4).down = Down::Answering(void(relay), Settled::Answered);
+                request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered);
             }),
-            ("a clock runs for", |relay| request(relay, 1).down = Down::Bundled(Settled::Answered)),
+            ("a clock runs for", |relay| request(relay, 1).down = Down::Answering(None, Settled::Answered)),
             ("a turn is known while it is in flight", |relay| {
                 let key = key(relay, 1);
                 relay.core.turns.remove(b"\"s\"", key);
@@ -306,7 +306,9 @@ fn every_change_of_the_relay_shows_in_its_hash() {
                 own(relay).task = Some(TaskPart::Cancels(of, b"\"u\"".as_slice().into()));
             }),
             ("that it cancels a task", |relay| own(relay).task = None),
-            ("which answer waits", |relay| request(relay, 4).down = Down::Answering(void(relay), Settled::Answered)),
+            ("which answer waits", |relay| {
+                request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered)
+            }),
             ("what the answer that waits is", |relay| {
                 let Down::Answering(_, how) = &mut request(relay, 4).down else { panic!("its answer waits") };
                 *how = Settled::AnsweredHere { code: Some(1) };
@@ -314,15 +316,15 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("what its requester was told", |relay| {
                 each(relay, |exchange| {
                     if exchange.down == Down::Waiting {
-                        exchange.down = Down::Bundled(Settled::Answered);
+                        exchange.down = Down::Answering(None, Settled::Answered);
                     }
                 });
             }),
             ("how it was settled", |relay| request(relay, 3).down = Down::Done(Settled::Gone, now())),
             ("that it was settled", |relay| request(relay, 3).down = Down::Waiting),
             ("which request waits to be written", |relay| {
-                let ticket = relay.core.links[Side::Server].outbox.upcoming(false);
-                request(relay, 5).up = Up::Queued(ticket);
+                let ticket = relay.core.links[Side::Server].outbox.clone().push(Tag::Plain.into(), |_| ());
+                request(relay, 5).up = Up::Queued(Some(ticket));
             }),
             ("what the other side knows of it", |relay| {
                 each(relay, |exchange| {
