@@ -109,14 +109,14 @@ impl Relay {
 
     fn pass_array(&mut self, now: Instant, to: Side, Array { text, tagged }: Array) {
         let (withdrawn, tagged): (Vec<_>, Vec<_>) = tagged.into_iter().partition(|(_, tag)| self.is_withdrawn(*tag));
-        let state = if self.core.links[to].write_closed { FrameState::Lost } else { FrameState::Waits(None) };
-        for &(_, tag) in &tagged {
-            self.frame_is(now, to, tag, 0, state);
+        if self.core.links[to].write_closed {
+            return tagged.into_iter().for_each(|(_, tag)| self.frame_gone(now, to, tag, 0, FrameState::Lost));
         }
         let len = text.len() - withdrawn.iter().map(|(span, _)| span.len()).sum::<usize>();
-        if len == 0 || self.core.links[to].write_closed {
+        if len == 0 {
             return;
         }
+        tagged.iter().for_each(|(_, tag)| self.frame_waits(now, *tag, None));
         // A notice in an array cannot be withdrawn, and so is none of those that wait.
         let tags = tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Of(_, Part::Notice)));
         let bundle = self.bundles.insert(tags.collect());
