@@ -17,16 +17,6 @@ use crate::{
     time::Instant,
 };
 
-/// What becomes of an answer.
-enum Answered {
-    /// It goes on, under this id where it has to be given that.
-    Passes(Option<RequestId>),
-    /// It came for a request that is over.
-    Late,
-    /// It was for us.
-    Ours,
-}
-
 impl Relay {
     pub(super) fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
         let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
@@ -34,7 +24,7 @@ impl Relay {
             self.core.handle_stray(from, response);
             return None;
         };
-        let renamed = self.answered(now, request, !exact, &response.body)?;
+        let renamed = self.with(now, request, |step| step.answered(!exact, &response.body))??;
         let splice = renamed.map(|id| (response.id_span.clone(), id));
         Some(Passed { splice, tag: Tag::Of(request, Part::Answer), urgent: false })
     }
@@ -65,35 +55,18 @@ impl Relay {
             (Some(_), Some(_)) | (None, None) => (None, false),
         }
     }
-
-    /// Takes in the other side's answer to `request`. `None` if it is swallowed; else the requester's id, where the
-    /// answer has to be given that.
-    pub(super) fn answered(
-        &mut self,
-        now: Instant,
-        request: RequestKey,
-        loosely: bool,
-        body: &ResponseBody<'_>,
-    ) -> Option<Option<RequestId>> {
-        match self.with(now, request, |step| step.answered(loosely, body))? {
-            Answered::Passes(id) => Some(id),
-            Answered::Late => {
-                let late = Answer::from(body).into();
-                self.step(now, request, |step| step.report_late(step.exchange.upstream().clone(), late));
-                None
-            }
-            Answered::Ours => None,
-        }
-    }
 }
 
 impl Step<'_> {
-    fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Answered {
+    /// Takes in the other side's answer. `None` if it is swallowed; else the requester's id, where the answer has to be
+    /// given that.
+    pub(super) fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Option<Option<RequestId>> {
         if self.exchange.task().is_some() && self.ends_own_request(body) {
-            return Answered::Ours;
+            return None;
         }
         if self.exchange.up != Up::Sent {
-            return Answered::Late;
+            self.report_late(self.exchange.upstream().clone(), Answer::from(body).into());
+            return None;
         }
         self.exchange.up = Up::Answered;
         self.exchange.answer = Some(body.into());
@@ -115,12 +88,14 @@ impl Step<'_> {
         self.note_task(body);
         if self.exchange.is_waiting() || self.core.config.has(SeededBug::DoubleAnswer) {
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();
-            return Answered::Passes(is_known_otherwise.then(|| self.exchange.id.clone()));
+            return Some(is_known_otherwise.then(|| self.exchange.id.clone()));
         }
         if is_cancelled {
             self.follow_with(Followup::Orphaned(self.request));
         }
-        Answered::Late
+        // Reported after what has become of a task.
+        self.follow_with(Followup::Late(self.request, Answer::from(body)));
+        None
     }
 
     fn is_handshake(&self) -> bool {
@@ -132,9 +107,12 @@ impl Step<'_> {
         let says_cancelled = self.exchange.upstream_dialect.says_cancelled(self.method(), body);
         let (now, to) = (self.now, self.request.from.other());
         let Some(cancel) = &mut self.exchange.cancel else { return };
+        // An answer that came before the cancel was written disarms it (D15).
+        if let Some(unwritten) = cancel.frame.take() {
+            self.core.links[to].outbox.withdraw(unwritten);
+        }
         let after = now.since(cancel.receipt.asked);
-        let before = cancel.receipt.outcome;
-        cancel.receipt.outcome = match before {
+        let outcome = match cancel.receipt.outcome {
             Outcome::Asked => Outcome::CompletedFirst,
             Outcome::Sent if says_cancelled => Outcome::Confirmed { after },
             Outcome::Sent => Outcome::AnsweredAfter { after, answer: body.into() },
@@ -143,17 +121,11 @@ impl Step<'_> {
             | Outcome::Confirmed { .. }
             | Outcome::CompletedFirst
             | Outcome::AnsweredAfter { .. }
-            | Outcome::Unknown => before,
+            | Outcome::Unknown => return,
         };
-        // An answer that came before the cancel was written disarms it (D15).
-        if let Some(unwritten) = cancel.frame.take() {
-            self.core.links[to].outbox.withdraw(unwritten);
+        if cancel.receipt.outcome == Outcome::Sent {
+            self.core.reports.tally.cancel_to_answer.record(after);
         }
-        if cancel.receipt.outcome != before {
-            if before == Outcome::Sent {
-                self.core.reports.tally.cancel_to_answer.record(after);
-            }
-            self.report_receipt();
-        }
+        self.learn(outcome);
     }
 }

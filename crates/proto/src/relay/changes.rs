@@ -47,15 +47,13 @@ pub struct OwnMessage {
 }
 
 impl Changes {
-    /// Notes a change; whether that was one too many, and none is noted any more.
-    pub(super) fn note(&mut self, request: RequestKey) -> bool {
+    /// Notes a change; one too many, and none of those that wait is worth anything.
+    pub(super) fn note(&mut self, request: RequestKey) {
         self.keys.push_back(request);
-        let is_full = self.keys.len() > MAX;
-        if is_full {
+        if self.keys.len() > MAX {
             self.keys = VecDeque::new();
             self.lost = true;
         }
-        is_full
     }
 
     /// Keeps a frame that has left for `to`, if it is of our own.
@@ -110,7 +108,11 @@ impl Relay {
 
     /// Whether more changed than could be noted: then everything has to be looked at anew. Reported once.
     pub fn poll_lost_changes(&mut self) -> bool {
-        self.core.reports.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost))
+        let lost = self.core.reports.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost));
+        if lost {
+            self.clear_changed();
+        }
+        lost
     }
 
     /// Messages of the relay's own about requests, the latest 256 since observing began, but for those beyond 16 KiB.
@@ -118,7 +120,7 @@ impl Relay {
         self.core.reports.changes.iter().flat_map(|changes| &changes.own_messages)
     }
 
-    pub(super) fn clear_changed(&mut self) {
+    fn clear_changed(&mut self) {
         for side in Side::BOTH {
             self.tables[side].clear_changed();
         }

@@ -6,6 +6,7 @@ use super::{
     ClockRule, Core, Relay, RelayEvent, StuckSign,
     exchange::{Exchange, RequestClocks, Running},
     step::Step,
+    tally::count,
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -158,7 +159,7 @@ impl Step<'_> {
         }
         let limit = running.limit;
         *clock_of = None;
-        self.core.reports.tally.timeouts.count(clock.as_str());
+        count(&mut self.core.reports.tally.timeouts, clock.as_str());
         self.core.reports.emit(RelayEvent::TimedOut { request: self.request, clock, after: limit });
         Fired::RanOut(limit)
     }

@@ -59,8 +59,7 @@ impl Step<'_> {
         if let Some(cancel) = self.cancel()
             && cancel.receipt.outcome.is_cut_short(confirms)
         {
-            cancel.receipt.outcome = Outcome::Unknown;
-            self.report_receipt();
+            self.learn(Outcome::Unknown);
         }
         self.stop_clocks();
         self.stop_grace();

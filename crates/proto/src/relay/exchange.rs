@@ -187,14 +187,12 @@ pub(super) struct Cancelling {
     pub(super) stuck: bool,
     /// Something late came of the work, no longer than a grace ago: its timer is armed.
     pub(super) works_on: bool,
-    /// The outcome under which it is counted.
-    pub(super) counted: Option<&'static str>,
 }
 
 impl Cancelling {
     pub(super) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
         let receipt = Receipt { cause, asked, written: None, outcome };
-        Self { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false, counted: None }
+        Self { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false }
     }
 }
 

@@ -7,9 +7,9 @@ use super::{
     batch::Allowance,
     changes::Changes,
     exchanges::Exchanges,
-    step::{Followup, Step},
+    step::Step,
     tag::Tag,
-    tally::Tally,
+    tally::{Tally, count},
 };
 use crate::{
     cause::CauseCode,
@@ -123,7 +123,7 @@ impl Relay {
         verdict: Verdict,
     ) {
         if verdict != Verdict::Accepted && verdict != Verdict::Held {
-            self.core.reports.tally.unheeded.count(verdict.as_str());
+            count(&mut self.core.reports.tally.unheeded, verdict.as_str());
         }
         let Self { core: Core { reports, methods, .. }, tables, .. } = self;
         reports.remark(|| {
@@ -147,9 +147,8 @@ impl Step<'_> {
     pub(super) fn mark_changed(&mut self) {
         if let Some(changes) = &mut self.core.reports.changes
             && !core::mem::replace(&mut self.exchange.changed, true)
-            && changes.note(self.request)
         {
-            self.core.followups.push(Followup::ChangesLost);
+            changes.note(self.request);
         }
     }
 
@@ -167,7 +166,7 @@ impl Step<'_> {
     #[cold]
     pub(super) fn report_late(&mut self, id: RequestId, what: LateKind) {
         let (now, from) = (self.now, self.request.from.other());
-        self.core.reports.tally.late.count(what.as_str());
+        count(&mut self.core.reports.tally.late, what.as_str());
         let late = &mut self.exchange.rare().late;
         late.at = now;
         match what {
@@ -183,17 +182,13 @@ impl Step<'_> {
 
     /// Reports what is known of the cancel of the request.
     pub(super) fn report_receipt(&mut self) {
-        let reports = &mut self.core.reports;
-        if let Some(cancel) = self.exchange.cancel.as_deref_mut() {
-            reports.tally.receipt(cancel);
+        if let Some(cancel) = &self.exchange.cancel {
             let method = self.core.methods.name(self.exchange.method);
-            let (request, id) = (self.request, &self.exchange.id);
-            let receipt = || cancel.receipt.clone();
-            reports.remark(|| RelayEvent::Receipt {
-                request,
-                id: id.clone(),
+            self.core.reports.remark(|| RelayEvent::Receipt {
+                request: self.request,
+                id: self.exchange.id.clone(),
                 method: method.into(),
-                receipt: receipt(),
+                receipt: cancel.receipt.clone(),
             });
         }
         self.mark_changed();

@@ -9,7 +9,13 @@ use super::{
     exchange::{Cancelling, Exchange},
 };
 use crate::{
-    cause::CauseCode, dialect::TurnForm, link::RequestKey, receipt::Outcome, side::Side, table::Rings, time::Instant,
+    cause::CauseCode,
+    dialect::TurnForm,
+    link::RequestKey,
+    receipt::{Answer, Outcome},
+    side::Side,
+    table::Rings,
+    time::Instant,
 };
 
 /// A request, and what a step on it may touch.
@@ -34,8 +40,8 @@ pub(super) enum Followup {
     Orphaned(RequestKey),
     /// This is what came of our request to cancel a task, which that request became.
     TaskCancelled(RequestKey, Box<[u8]>, Outcome),
-    /// More changed than is noted: no exchange waits among the changes.
-    ChangesLost,
+    /// This answer came for a request that is over.
+    Late(RequestKey, Answer),
 }
 
 impl Relay {
@@ -74,7 +80,9 @@ impl Relay {
                 Followup::TurnCancelled(session, turn, root) => self.close_permissions(now, turn, &session, root),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
                 Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
-                Followup::ChangesLost => self.clear_changed(),
+                Followup::Late(request, answer) => self.step(now, request, |step| {
+                    step.report_late(step.exchange.upstream().clone(), answer.into());
+                }),
             }
         }
         // Its room is kept.

@@ -104,7 +104,8 @@ impl Step<'_> {
     /// Records the cancel of the request: every cancel starts here. It is counted now, since the request may be forgotten
     /// before an event is emitted.
     pub(super) fn begin_cancel(&mut self, cancelling: Cancelling) {
-        self.core.reports.tally.receipt(self.exchange.cancel.insert(Box::new(cancelling)));
+        self.core.reports.tally.begun(&cancelling.receipt);
+        self.exchange.cancel = Some(Box::new(cancelling));
         self.mark_changed();
     }
 
@@ -112,16 +113,8 @@ impl Step<'_> {
     fn send_cancel(&mut self, cause: &Cause) -> Ticket {
         let to = self.request.from.other();
         let form = self.core.negotiation.cancel_form(to, self.exchange.upstream_dialect);
-        let reason = match cause.code {
-            // A requester that gave no reason gave none.
-            CauseCode::Caller => cause.text(),
-            CauseCode::Timeout
-            | CauseCode::Parent
-            | CauseCode::Disconnect
-            | CauseCode::Shutdown
-            | CauseCode::Operator
-            | CauseCode::Policy => Some(cause.wire_reason()),
-        };
+        // A requester that gave no reason gave none.
+        let reason = if cause.code == CauseCode::Caller { cause.text() } else { Some(cause.wire_reason()) };
         let turn = self.upstream_turn().zip(self.exchange.session.as_deref());
         let upstream = self.exchange.upstream();
         let framing = self.core.framing;
@@ -153,17 +146,22 @@ impl Step<'_> {
         let Some(cancel) = self.cancel() else { return };
         cancel.receipt.written = Some(now);
         cancel.frame = None;
-        if cancel.receipt.outcome == Outcome::Asked {
-            cancel.receipt.outcome = Outcome::Sent;
-        }
-        self.report_receipt();
+        let outcome = cancel.receipt.outcome;
+        self.learn(if outcome == Outcome::Asked { Outcome::Sent } else { outcome });
     }
 
     /// The cancel will never leave.
     pub(super) fn cancel_lost(&mut self) {
         let Some(cancel) = self.cancel() else { return };
         cancel.frame = None;
-        cancel.receipt.outcome = Outcome::Unknown;
+        self.learn(Outcome::Unknown);
+    }
+
+    /// Notes what is known of the cancel now.
+    pub(super) fn learn(&mut self, outcome: Outcome) {
+        let Some(cancel) = &mut self.exchange.cancel else { return };
+        self.core.reports.tally.learnt(cancel.receipt.outcome, outcome);
+        cancel.receipt.outcome = outcome;
         self.report_receipt();
     }
 

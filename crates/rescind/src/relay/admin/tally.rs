@@ -35,7 +35,7 @@ fn by_side(counts: Sides<u64>) -> BTreeMap<String, u64> {
 }
 
 fn by_word(counts: &WordCounts) -> BTreeMap<String, u64> {
-    counts.iter().map(|(word, count)| (word.to_owned(), count)).collect()
+    counts.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
 }
 
 fn violations(relay: &Relay) -> BTreeMap<String, u64> {
@@ -49,7 +49,7 @@ fn violations(relay: &Relay) -> BTreeMap<String, u64> {
 fn histogram(histogram: &Histogram) -> feed::Histogram {
     feed::Histogram {
         bounds: Histogram::BOUNDS.to_vec(),
-        counts: histogram.counts().to_vec(),
-        sum: histogram.sum().as_micros().try_into().unwrap_or(u64::MAX),
+        counts: histogram.counts.to_vec(),
+        sum: histogram.sum.as_micros().try_into().unwrap_or(u64::MAX),
     }
 }
