@@ -144,14 +144,6 @@ impl Relay {
         }
     }
 
-    /// Does what is due by `now`, as [`poll_timeout`](Self::poll_timeout) said; calling earlier is harmless.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.core.timers.pop_due(now) {
-            self.timer_due(now, timer);
-        }
-        self.check();
-    }
-
     /// Stops waiting for `side` to read what waits for it. Emits [`RelayEvent::GivenUp`].
     pub fn give_up(&mut self, side: Side) {
         let unsent = self.core.links[side].outbox.unsent();

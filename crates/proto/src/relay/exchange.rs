@@ -1,5 +1,6 @@
 //! One request on its way through the relay: what each side knows of it.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::event::Settled;
@@ -12,6 +13,7 @@ use crate::{
     outbox::Ticket,
     receipt::{Answer, Outcome, Receipt},
     slab::Key,
+    standstill::Standstill,
     time::Instant,
     timer_queue::TimerKey,
 };
@@ -83,29 +85,24 @@ pub(super) enum Down {
 pub(super) struct RequestClocks {
     pub(super) response: Option<Running>,
     pub(super) total: Option<Running>,
+    /// Fires when the first of them runs out, or before: progress moves a clock without touching the timer.
+    pub(super) timer: TimerKey,
 }
 
-/// A clock that runs: its timer may be armed earlier than `until`, which progress moves without touching the timer. The
-/// response clock's `until` is on the clock that stands while its requester is asked something (D49).
+/// A clock that runs. The response clock's `until` is on the clock that stands while its requester is asked something
+/// (D49).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
-    pub(super) limit: core::time::Duration,
+    pub(super) limit: Duration,
     pub(super) until: Instant,
-    pub(super) armed: TimerKey,
 }
 
 impl RequestClocks {
-    /// Those that run.
-    pub(super) fn running(&mut self) -> impl Iterator<Item = (Clock, &mut Running)> {
-        let clocks = [(Clock::Response, &mut self.response), (Clock::Total, &mut self.total)];
-        clocks.into_iter().filter_map(|(clock, running)| Some((clock, running.as_mut()?)))
-    }
-
-    pub(super) const fn get_mut(&mut self, clock: Clock) -> &mut Option<Running> {
-        match clock {
-            Clock::Response => &mut self.response,
-            Clock::Total => &mut self.total,
-        }
+    /// When the first of them runs out, which one that is, and its limit. Response clocks are on the clock `asked`.
+    pub(super) fn first(&self, asked: &Standstill) -> Option<(Instant, Clock, Duration)> {
+        let response = self.response.map(|running| (asked.due(running.until), Clock::Response, running.limit));
+        let total = self.total.map(|running| (running.until, Clock::Total, running.limit));
+        response.into_iter().chain(total).min()
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     Relay,
     exchange::{Down, Exchange, TaskPart, Up},
 };
-use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant};
+use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant, timer_queue::TimerKey};
 
 impl Relay {
     /// Panics, naming the invariant by its number in the architecture page, if the state breaks one.
@@ -91,16 +91,11 @@ impl Relay {
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
     /// generation or counter that only names things.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        let left = |timer: TimerKey| timer.is_armed().then(|| timer.at.since(now));
         self.core.negotiation.hash_state(state);
         for side in Side::BOTH {
             let link = &self.core.links[side];
-            (
-                link.own_backlog,
-                link.ended,
-                link.write_closed,
-                link.stalled.is_armed().then(|| link.stalled.at.since(now)),
-            )
-                .hash(state);
+            (link.own_backlog, link.ended, link.write_closed, left(link.stalled)).hash(state);
             link.decoder.as_deref().map(Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
@@ -132,7 +127,7 @@ impl Relay {
                     let receipt = &cancel.receipt;
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
                     (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
-                    cancel.grace.is_armed().then(|| cancel.grace.at.since(now)).hash(state);
+                    left(cancel.grace).hash(state);
                     let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);
                 }
@@ -141,9 +136,7 @@ impl Relay {
                     for (running, now) in [(clocks.response, reading), (clocks.total, now)] {
                         running.map(|running| running.until.since(now)).hash(state);
                     }
-                    for running in [clocks.response, clocks.total].into_iter().flatten() {
-                        running.armed.at.since(now).hash(state);
-                    }
+                    left(clocks.timer).hash(state);
                 }
             }
             self.early_cancels[side].hash_state(now, state);
@@ -157,8 +150,7 @@ impl Relay {
         for (session, key) in &self.core.muted {
             (session, key.index()).hash(state);
         }
-        (self.tombstones_due.is_armed().then(|| self.tombstones_due.at.since(now)), self.core.server_end.is_some())
-            .hash(state);
+        (left(self.tombstones_due), self.core.server_end.is_some()).hash(state);
     }
 
     /// How many entries all tables hold: requests in flight and remembered, their indexes, early cancels,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     LateCounts, Relay, Settled,
-    exchange::{Cancelling, Down, Exchange, Rare, RequestClocks, TaskPart, Up},
+    exchange::{Cancelling, Down, Exchange, Rare, TaskPart, Up},
 };
 use crate::{
     dialect::{Dialect, Reading},
@@ -190,10 +190,8 @@ impl Relay {
 
     fn view_of<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let rare = exchange.rare.as_deref();
-        let clocks = exchange.clocks.as_deref().map(|RequestClocks { response, total }| {
-            let response = response.map(|running| self.core.asked[key.from].due(running.until));
-            [response.filter(|due| *due != NEVER), total.map(|running| running.until)]
-        });
+        let asked = &self.core.asked[key.from];
+        let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(asked)?.0));
         let cancel = exchange.cancel.as_deref();
         let named = exchange.name != Method::OTHER;
         RequestView {
@@ -205,7 +203,7 @@ impl Relay {
             parent: rare.and_then(|rare| rare.parent).map(|parent| RequestKey { from: key.from.other(), key: parent }),
             since: exchange.asked,
             state: state(exchange),
-            deadline: clocks.into_iter().flatten().flatten().min(),
+            deadline: due.filter(|due| *due != NEVER),
             progress: rare.filter(|rare| rare.progress.count > 0).map(|rare| progress(rare, exchange.upstream_dialect)),
             is_task: exchange.is_task,
             task: match exchange.task() {

@@ -180,8 +180,9 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
             .cancel
             .get_or_insert_with(|| Box::new(Cancelling::new(Cause::new(CauseCode::Caller), now(), Outcome::Asked)));
         (cancel.grace, cancel.works_on) = (due(now() + 5 * SECOND), true);
-        let running = Running { limit: SECOND, until: now() + SECOND, armed: due(now() + SECOND) };
-        exchange.clocks = Some(Box::new(RequestClocks { response: Some(running), total: Some(running) }));
+        let running = Running { limit: SECOND, until: now() + SECOND };
+        exchange.clocks =
+            Some(Box::new(RequestClocks { response: Some(running), total: Some(running), timer: due(now() + SECOND) }));
     });
     request(&mut relay, 5).rare.as_mut().expect("each has it").task =
         Some(TaskPart::Cancels(of, b"\"u\"".as_slice().into()));
@@ -350,14 +351,10 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("when the grace ends", |relay| cancels(relay, |cancel| cancel.grace = due(now() + SECOND))),
             ("whether the grace goes on", |relay| cancels(relay, |cancel| cancel.grace = TimerKey::NOT)),
             ("that it was cancelled", |relay| each(relay, |exchange| exchange.cancel = None)),
-            ("when its response clock ends", |relay| clock(relay, Clock::Response, |it| it.until = now() + 2 * SECOND)),
-            ("when its total clock ends", |relay| clock(relay, Clock::Total, |it| it.until = now() + 2 * SECOND)),
-            ("when the timer of its response clock is due", |relay| {
-                clock(relay, Clock::Response, |it| it.armed = due(now()))
-            }),
-            ("when the timer of its total clock is due", |relay| {
-                clock(relay, Clock::Total, |it| it.armed = due(now()))
-            }),
+            ("when its response clock ends", |relay| clock(relay, |clocks| &mut clocks.response)),
+            ("when its total clock ends", |relay| clock(relay, |clocks| &mut clocks.total)),
+            ("when the timer of its clocks is due", |relay| clocks(relay, |clocks| clocks.timer = due(now()))),
+            ("whether that timer is armed", |relay| clocks(relay, |clocks| clocks.timer = TimerKey::NOT)),
             ("whether a response clock runs", |relay| clocks(relay, |clocks| clocks.response = None)),
             ("whether a total clock runs", |relay| clocks(relay, |clocks| clocks.total = None)),
             ("how long a clock has stood still", |relay| {
@@ -421,8 +418,8 @@ fn clocks(relay: &mut Relay, change: impl Fn(&mut RequestClocks)) {
     each(relay, |exchange| change(exchange.clocks.as_mut().expect("each has clocks")));
 }
 
-fn clock(relay: &mut Relay, clock: Clock, change: impl Fn(&mut Running)) {
-    clocks(relay, |clocks| change(clocks.get_mut(clock).as_mut().expect("both run")));
+fn clock(relay: &mut Relay, which: impl Fn(&mut RequestClocks) -> &mut Option<Running>) {
+    clocks(relay, |clocks| which(clocks).as_mut().expect("both run").until = now() + 2 * SECOND);
 }
 
 /// A request in flight. Behind another, it got its place while that one was still remembered.
