@@ -84,7 +84,6 @@ impl Step<'_> {
             self.stop_grace();
         }
         self.stop_clocks();
-        self.core.unmute(self.request);
         self.note_task(body);
         if self.exchange.is_waiting() || self.core.config.has(SeededBug::DoubleAnswer) {
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();

@@ -73,9 +73,6 @@ impl Relay {
 
     fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
         let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));
-        if verdict == Some(Verdict::Accepted) {
-            self.step(now, request, |step| step.settle_accepted());
-        }
         verdict.unwrap_or(Verdict::Unknown)
     }
 
@@ -110,29 +107,25 @@ impl Relay {
     /// Whether this is the one cancel that names the receiver's own request: a server ends a subscription (MCP-M02).
     fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> bool {
         let Some(form) = dialect.subscription.filter(|_| from == Side::Server) else { return false };
-        let Some(key) = self.tables[Side::Client].by_upstream(&cancel.id) else { return false };
-        let request = RequestKey { from: Side::Client, key };
-        let ended = self.with(now, request, |step| {
-            if step.exchange.up != Up::Sent || step.method() != form.method {
-                return None;
-            }
+        let (table, methods) = (&self.tables.client, &self.core.methods);
+        let is_subscription = |ex: &&Exchange| ex.up == Up::Sent && methods.name(ex.method) == form.method;
+        let found = table.by_upstream(&cancel.id).and_then(|key| Some((key, table.get(key).filter(is_subscription)?)));
+        let Some((key, exchange)) = found else { return false };
+        let (request, is_waiting) = (RequestKey { from: Side::Client, key }, exchange.is_waiting());
+        let (id, to_client) = (exchange.id.clone(), self.core.negotiation.cancel_form(Side::Client, exchange.dialect));
+        self.step(now, request, |step| {
             step.exchange.up = Up::Answered;
-            if !step.exchange.is_waiting() {
-                step.report_late(cancel.id.clone(), LateKind::Subscription);
-                return Some(None);
+            if !is_waiting {
+                return step.report_late(cancel.id.clone(), LateKind::Subscription);
             }
-            let to_client = step.core.negotiation.cancel_form(Side::Client, step.exchange.dialect);
-            let id = step.exchange.id.clone();
             step.core.write(Side::Client, Tag::Plain, |out| {
                 cancel::write(to_client, &id, cancel.reason.as_deref(), out);
             });
             step.settle(Settled::Answered);
-            Some(Some(id))
         });
-        let Some(id) = ended.flatten() else { return false };
-        if id.is_some() {
+        if is_waiting {
             let reason = cancel.reason.as_deref().map(Into::into);
-            self.report_cancel(from, Some(request), id, reason, Verdict::Accepted);
+            self.report_cancel(from, Some(request), Some(id), reason, Verdict::Accepted);
         }
         true
     }
@@ -157,6 +150,7 @@ impl Step<'_> {
             Down::Waiting if self.exchange.cancel.is_some() => Verdict::Repeated,
             Down::Waiting => {
                 self.cancel_upstream(Cause::by(CauseCode::Caller, reason));
+                self.settle_cancelled();
                 Verdict::Accepted
             }
             // The answer may still be withdrawn from a requester that wants none any more (D36).
@@ -174,13 +168,6 @@ impl Step<'_> {
             }
             Down::Done(Settled::Silent, _) => Verdict::Repeated,
             Down::Answering(..) | Down::Done(..) => Verdict::Completed,
-        }
-    }
-
-    /// Ends a request whose cancel was accepted, unless that is done.
-    fn settle_accepted(&mut self) {
-        if self.exchange.is_waiting() {
-            self.settle_cancelled();
         }
     }
 }

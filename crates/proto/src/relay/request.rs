@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{
     Relay, Settled,
-    exchange::{Cancelling, Exchange, Rare, Up},
+    exchange::{Exchange, Rare, Up},
     exchanges::Probe,
     link::Passed,
     step::Step,
@@ -21,25 +21,14 @@ use crate::{
     id::RequestId,
     link::{Implementation, Rejected, RequestKey},
     method::Method,
-    receipt::Outcome,
     rule::Rule,
     side::Side,
     slab::Key,
     time::Instant,
 };
 
-/// Why a request is not admitted: the error that answers it, and what is reported.
-struct Refusal {
-    code: i32,
-    text: Cow<'static, str>,
-    why: Rejected,
-}
-
-impl Refusal {
-    const fn new(why: Rejected, code: i32, text: &'static str) -> Self {
-        Self { code, text: Cow::Borrowed(text), why }
-    }
-}
+/// Why a request is not admitted, and the code and words of the error that answers it.
+type Refusal = (Rejected, i32, Cow<'static, str>);
 
 /// Refuses a second request with an id in flight. Most who meet it share a server without knowing.
 const DUPLICATE_ID: &str =
@@ -56,9 +45,9 @@ impl Relay {
             self.core.implementations.client = params.raw.and_then(Implementation::of);
         }
         let probe = self.tables[from].probe(&id);
-        if let Err(refusal) = self.admit(from, &id, dialect, &probe) {
-            self.core.refuse(from, Some(&id), refusal.code, &refusal.text);
-            self.core.reject(from, refusal.why, method.as_bytes());
+        if let Err((why, code, text)) = self.admit(from, &id, dialect, &probe) {
+            self.core.refuse(from, Some(&id), code, &text);
+            self.core.reject(from, why, method.as_bytes());
             return None;
         }
         if from == Side::Client {
@@ -110,8 +99,7 @@ impl Relay {
     /// the same id gives way to it.
     fn admit(&mut self, from: Side, id: &RequestId, dialect: &Dialect, probe: &Probe) -> Result<(), Refusal> {
         if id.is_null() && !dialect.null_ids {
-            let text = "a request id must not be null";
-            return Err(Refusal::new(Rejected::NullId, error_code::INVALID_REQUEST, text));
+            return Err((Rejected::NullId, error_code::INVALID_REQUEST, "a request id must not be null".into()));
         }
         if let Some(previous) = probe.previous {
             self.replace(from, previous, id, dialect.reuse)?;
@@ -119,12 +107,12 @@ impl Relay {
         let (table, config) = (&self.tables[from], &self.core.config);
         if table.live() >= config.max_in_flight {
             let (limit, name) = (config.max_in_flight, config.setting_names.max_in_flight);
-            let text = format!("too many requests in flight; the limit is {limit} ({name})").into();
-            return Err(Refusal { code: error_code::OVERLOADED, text, why: Rejected::Overloaded });
+            let text = format!("too many requests in flight; the limit is {limit} ({name})");
+            return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
         }
         if table.kept() > config.max_kept {
             let text = "too many bytes of request ids are in use";
-            return Err(Refusal::new(Rejected::Overloaded, error_code::OVERLOADED, text));
+            return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
         }
         Ok(())
     }
@@ -132,7 +120,7 @@ impl Relay {
     #[cold]
     fn replace(&mut self, from: Side, previous: Key, id: &RequestId, reuse: IdReuse) -> Result<(), Refusal> {
         if self.tables[from].get(previous).is_some_and(Exchange::is_live) {
-            return Err(Refusal::new(Rejected::DuplicateId, error_code::INVALID_REQUEST, DUPLICATE_ID));
+            return Err((Rejected::DuplicateId, error_code::INVALID_REQUEST, DUPLICATE_ID.into()));
         }
         if reuse == IdReuse::Never {
             self.core.report_violation(from, Rule::McpI02, Some(id.clone()));
@@ -172,7 +160,10 @@ impl Step<'_> {
         if let Some(early) = early
             && self.may_be_cancelled_early()
         {
-            self.cancel_early(early.reason.as_deref());
+            // The other side never receives it.
+            self.cancel_upstream(Cause::by(CauseCode::Caller, early.reason.as_deref()));
+            self.report_receipt();
+            self.settle_cancelled();
             return false;
         }
         if self.core.links[self.request.from.other()].write_closed {
@@ -188,15 +179,6 @@ impl Step<'_> {
         let Some(rule) = forbidden.or_else(|| self.exchange.is_task.then_some(Rule::McpC13)) else { return true };
         self.core.report_violation(self.request.from, rule, Some(self.exchange.id.clone()));
         false
-    }
-
-    /// Cancels a request that an early cancel names: the other side never receives it (D9).
-    fn cancel_early(&mut self, reason: Option<&str>) {
-        self.exchange.up = Up::Never;
-        let cause = Cause::by(CauseCode::Caller, reason);
-        self.begin_cancel(Cancelling::new(cause, self.now, Outcome::NeverSent));
-        self.report_receipt();
-        self.settle_cancelled();
     }
 
     /// Answers a request that can no longer be sent anywhere (D35).

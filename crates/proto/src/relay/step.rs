@@ -112,17 +112,10 @@ impl Step<'_> {
 
     /// Whether the request is a turn to its requester.
     pub(super) fn is_turn(&self) -> bool {
-        self.core.is_turn(self.exchange)
+        self.exchange.dialect.turn.is_some_and(|turn| self.method() == turn.prompt)
     }
 
     pub(super) fn follow_with(&mut self, followup: Followup) {
         self.core.followups.push(followup);
-    }
-}
-
-impl Core {
-    /// Whether a request is a turn to its requester.
-    pub(super) fn is_turn(&self, exchange: &Exchange) -> bool {
-        exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt)
     }
 }
