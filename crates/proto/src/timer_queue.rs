@@ -112,6 +112,19 @@ impl<T: Copy> TimerQueue<T> {
         }
     }
 
+    /// Arms a timer anew, unless it is armed for as early a time.
+    pub(crate) fn arm_by(&mut self, armed: &mut TimerKey, at: Instant, timer: T) {
+        if at < armed.at {
+            self.stop(armed);
+            *armed = self.arm(at, timer);
+        }
+    }
+
+    /// Disarms a timer, if it is armed.
+    pub(crate) fn stop(&mut self, armed: &mut TimerKey) {
+        self.disarm(core::mem::replace(armed, TimerKey::NOT));
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
         let fronts = self.timer_queue.iter().filter_map(|lane| lane.queue.front().map(|(at, _)| *at));
         fronts.chain(self.rest.first_key_value().map(|((at, _), _)| *at)).min()
