@@ -17,6 +17,24 @@ pub struct Receipt {
     pub outcome: Outcome,
 }
 
+impl Receipt {
+    /// What an answer that arrives now makes of the outcome; `None` where that is final.
+    pub(crate) fn answered(&self, now: Instant, answer: Answer, says_cancelled: bool) -> Option<Outcome> {
+        let after = now.since(self.asked);
+        match self.outcome {
+            Outcome::Asked => Some(Outcome::CompletedFirst),
+            Outcome::Sent if says_cancelled => Some(Outcome::Confirmed { after }),
+            Outcome::Sent => Some(Outcome::AnsweredAfter { after, answer }),
+            Outcome::NeverSent
+            | Outcome::NotSendable
+            | Outcome::Confirmed { .. }
+            | Outcome::CompletedFirst
+            | Outcome::AnsweredAfter { .. }
+            | Outcome::Unknown => None,
+        }
+    }
+}
+
 /// What is known of a cancel that we sent or meant to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
