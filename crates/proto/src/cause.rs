@@ -18,40 +18,28 @@ pub struct Cause {
     text: Option<Arc<str>>,
 }
 
-/// The closed list of causes (D20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CauseCode {
-    /// The caller of the request, or the peer that sent it.
-    Caller,
-    /// One of the three clocks (D16).
-    Timeout,
-    /// The request during whose handling this one was made (D26).
-    Parent,
-    /// The connection ended (D27).
-    Disconnect,
-    /// The process is shutting down.
-    Shutdown,
-    /// A person at the console or the command line.
-    Operator,
-    /// A configured rule.
-    Policy,
+words! {
+    /// The closed list of causes (D20).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum CauseCode {
+        /// The caller of the request, or the peer that sent it.
+        Caller = "caller",
+        /// One of the three clocks (D16).
+        Timeout = "timeout",
+        /// The request during whose handling this one was made (D26).
+        Parent = "parent",
+        /// The connection ended (D27).
+        Disconnect = "disconnect",
+        /// The process is shutting down.
+        Shutdown = "shutdown",
+        /// A person at the console or the command line.
+        Operator = "operator",
+        /// A configured rule.
+        Policy = "policy",
+    }
 }
 
 impl CauseCode {
-    /// The word used in logs, receipts and error data.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Caller => "caller",
-            Self::Timeout => "timeout",
-            Self::Parent => "parent",
-            Self::Disconnect => "disconnect",
-            Self::Shutdown => "shutdown",
-            Self::Operator => "operator",
-            Self::Policy => "policy",
-        }
-    }
-
     /// The phrase the wire carries when nobody gave a reason in words.
     #[must_use]
     pub const fn phrase(self) -> &'static str {

@@ -5,6 +5,9 @@
 
 #![warn(missing_docs)]
 
+#[macro_use]
+mod words;
+
 pub use rescind_wire::{frame, framing, json, kind, message};
 
 pub mod bug;

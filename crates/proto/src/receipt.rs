@@ -35,33 +35,35 @@ impl Receipt {
     }
 }
 
-/// What is known of a cancel that we sent or meant to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// The cancel waits for its request, or for the pipe.
-    Asked,
-    /// The request was withdrawn before a byte of it was written; neither it nor the cancel was sent.
-    NeverSent,
-    /// The protocol offers no way to say it: no capability, `initialize`, a task (D18, D38).
-    NotSendable,
-    /// Written, and nothing known since. In MCP that is the end of what a wire can show.
-    Sent,
-    /// The peer answered with the cancellation error or the method's cancellation result.
-    Confirmed {
-        /// From asking to the answer.
-        after: Duration,
-    },
-    /// The answer arrived before the cancel was written.
-    CompletedFirst,
-    /// The peer answered as if it had not been cancelled.
-    AnsweredAfter {
-        /// From asking to the answer.
-        after: Duration,
-        /// Whether the answer was a result or an error.
-        answer: Answer,
-    },
-    /// The connection ended before anything was learnt.
-    Unknown,
+words! {
+    /// What is known of a cancel that we sent or meant to send.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Outcome {
+        /// The cancel waits for its request, or for the pipe.
+        Asked = "asked",
+        /// The request was withdrawn before a byte of it was written; neither it nor the cancel was sent.
+        NeverSent = "never_sent",
+        /// The protocol offers no way to say it: no capability, `initialize`, a task (D18, D38).
+        NotSendable = "not_sendable",
+        /// Written, and nothing known since. In MCP that is the end of what a wire can show.
+        Sent = "sent",
+        /// The peer answered with the cancellation error or the method's cancellation result.
+        Confirmed {
+            /// From asking to the answer.
+            after: Duration,
+        } = "confirmed",
+        /// The answer arrived before the cancel was written.
+        CompletedFirst = "completed_first",
+        /// The peer answered as if it had not been cancelled.
+        AnsweredAfter {
+            /// From asking to the answer.
+            after: Duration,
+            /// Whether the answer was a result or an error.
+            answer: Answer,
+        } = "answered_after",
+        /// The connection ended before anything was learnt.
+        Unknown = "unknown",
+    }
 }
 
 /// The kind of an answer.
@@ -83,21 +85,6 @@ impl From<&ResponseBody<'_>> for Answer {
 }
 
 impl Outcome {
-    /// The outcome's name, as in recordings and error data.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::NeverSent => "never_sent",
-            Self::NotSendable => "not_sendable",
-            Self::Sent => "sent",
-            Self::Confirmed { .. } => "confirmed",
-            Self::CompletedFirst => "completed_first",
-            Self::AnsweredAfter { .. } => "answered_after",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// Whether the end of the connection takes away what could still have been learnt: `confirms` says
     /// whether the peer would have answered. Where it would not, `Sent` is the end of what a wire can show (D28).
     #[must_use]
@@ -141,40 +128,25 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What came of a cancel that the peer sent to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// It was still queued; its handler never ran.
-    NeverStarted,
-    /// The handler ended by the cancel.
-    Stopped {
-        /// From the cancel to the handler's end.
-        after: Duration,
-    },
-    /// The handler outlived the grace and was dropped.
-    Dropped {
-        /// From the cancel to the drop.
-        after: Duration,
-    },
-    /// The handler ended by itself as if not cancelled; its answer was withheld.
-    RanOn,
-    /// The handler is shielded: it ran to its end on purpose (D22).
-    Refused,
-    /// The handler had already ended.
-    CompletedFirst,
-}
-
-impl Ending {
-    /// The ending's name.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::NeverStarted => "never_started",
-            Self::Stopped { .. } => "stopped",
-            Self::Dropped { .. } => "dropped",
-            Self::RanOn => "ran_on",
-            Self::Refused => "refused",
-            Self::CompletedFirst => "completed_first",
-        }
+words! {
+    /// What came of a cancel that the peer sent to us.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Ending {
+        /// It was still queued; its handler never ran.
+        NeverStarted = "never_started",
+        /// The handler ended by the cancel.
+        Stopped {
+            /// From the cancel to the handler's end.
+            after: Duration,
+        } = "stopped",
+        /// The handler outlived the grace and was dropped.
+        Dropped {
+            /// From the cancel to the drop.
+            after: Duration,
+        } = "dropped",
+        /// The handler ended by itself as if not cancelled; its answer was withheld.
+        RanOn = "ran_on",
+        /// The handler is shielded: it ran to its end on purpose (D22).
+        Refused = "refused",
     }
 }

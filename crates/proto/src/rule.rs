@@ -12,37 +12,26 @@ use core::{error, fmt, str::FromStr};
 pub use revisions::Revisions;
 pub use violations::Violations;
 
-/// How binding a rule is, in the words of its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// An obligation.
-    Must,
-    /// A prohibition.
-    MustNot,
-    /// A recommendation.
-    Should,
-    /// A recommendation against.
-    ShouldNot,
-    /// A permission.
-    May,
-    /// A statement without a level: how a code or a notification is used.
-    Fact,
+words! {
+    /// How binding a rule is, in the words of its source.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Level {
+        /// An obligation.
+        Must = "MUST",
+        /// A prohibition.
+        MustNot = "MUST NOT",
+        /// A recommendation.
+        Should = "SHOULD",
+        /// A recommendation against.
+        ShouldNot = "SHOULD NOT",
+        /// A permission.
+        May = "MAY",
+        /// A statement without a level: how a code or a notification is used.
+        Fact = "fact",
+    }
 }
 
 impl Level {
-    /// Returns the level as specifications write it; `fact` for a [`Level::Fact`].
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Must => "MUST",
-            Self::MustNot => "MUST NOT",
-            Self::Should => "SHOULD",
-            Self::ShouldNot => "SHOULD NOT",
-            Self::May => "MAY",
-            Self::Fact => "fact",
-        }
-    }
-
     /// Whether breaking such a rule is a violation rather than a weakness.
     #[must_use]
     pub const fn is_binding(self) -> bool {

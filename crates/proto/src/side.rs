@@ -1,15 +1,17 @@
 //! The two sides of a link.
 
-/// One end of a link: the client started the session, the server serves it.
-///
-/// In ACP the editor is the client and the agent the server; in LSP the editor
-/// and the language server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// Who started the session.
-    Client,
-    /// Who serves it.
-    Server,
+words! {
+    /// One end of a link: the client started the session, the server serves it.
+    ///
+    /// In ACP the editor is the client and the agent the server; in LSP the editor
+    /// and the language server.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Side {
+        /// Who started the session.
+        Client = "client",
+        /// Who serves it.
+        Server = "server",
+    }
 }
 
 impl Side {
@@ -22,15 +24,6 @@ impl Side {
         match self {
             Self::Client => Self::Server,
             Self::Server => Self::Client,
-        }
-    }
-
-    /// The word for logs and recordings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
         }
     }
 }

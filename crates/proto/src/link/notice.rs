@@ -45,41 +45,26 @@ impl fmt::Display for CancelNotice {
     }
 }
 
-/// What was done with a cancel; in a monitor, what its receiver has to do with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// The request is being stopped, was withdrawn, or will never start.
-    Accepted,
-    /// It had been cancelled before: nothing is sent twice (D15).
-    Repeated,
-    /// The request is over (MCP-C07).
-    Completed,
-    /// The handler is shielded: it runs to its end (D22, MCP-C07). Only in a connection.
-    Shielded,
-    /// Held for a request that has not arrived (D9).
-    Held,
-    /// No such request, now or in memory; also a held cancel whose request never came.
-    Unknown,
-    /// Unreadable (D29).
-    Malformed,
-    /// Not this side's to send, or not now (D30).
-    Forbidden(Rule),
-}
-
-impl Verdict {
-    /// Its name in logs and recordings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Repeated => "repeated",
-            Self::Completed => "completed",
-            Self::Shielded => "shielded",
-            Self::Held => "held",
-            Self::Unknown => "unknown",
-            Self::Malformed => "malformed",
-            Self::Forbidden(_) => "refused",
-        }
+words! {
+    /// What was done with a cancel; in a monitor, what its receiver has to do with it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Verdict {
+        /// The request is being stopped, was withdrawn, or will never start.
+        Accepted = "accepted",
+        /// It had been cancelled before: nothing is sent twice (D15).
+        Repeated = "repeated",
+        /// The request is over (MCP-C07).
+        Completed = "completed",
+        /// The handler is shielded: it runs to its end (D22, MCP-C07). Only in a connection.
+        Shielded = "shielded",
+        /// Held for a request that has not arrived (D9).
+        Held = "held",
+        /// No such request, now or in memory; also a held cancel whose request never came.
+        Unknown = "unknown",
+        /// Unreadable (D29).
+        Malformed = "malformed",
+        /// Not this side's to send, or not now (D30).
+        Forbidden(Rule) = "refused",
     }
 }
 
