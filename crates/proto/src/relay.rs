@@ -135,7 +135,7 @@ impl Relay {
                 turns: Turns::new(seed),
                 muted: Vec::new(),
                 implementations: Sides::default(),
-                reports: Reports::new(config.emit),
+                reports: Reports { emit: config.emit, ..Reports::default() },
                 followups: Vec::new(),
                 server_end: None,
                 ended_by: None,
@@ -196,11 +196,6 @@ impl Relay {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.core.timers.next()
-    }
-
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<RelayEvent> {
-        self.core.reports.poll_event()
     }
 
     /// Whether the next bytes from `side` begin a message, as far as its bytes have been taken in.

@@ -110,19 +110,8 @@ impl Step<'_> {
         if let Some(unwritten) = cancel.frame.take() {
             self.core.links[to].outbox.withdraw(unwritten);
         }
-        let after = now.since(cancel.receipt.asked);
-        let outcome = match cancel.receipt.outcome {
-            Outcome::Asked => Outcome::CompletedFirst,
-            Outcome::Sent if says_cancelled => Outcome::Confirmed { after },
-            Outcome::Sent => Outcome::AnsweredAfter { after, answer: body.into() },
-            Outcome::NeverSent
-            | Outcome::NotSendable
-            | Outcome::Confirmed { .. }
-            | Outcome::CompletedFirst
-            | Outcome::AnsweredAfter { .. }
-            | Outcome::Unknown => return,
-        };
-        if cancel.receipt.outcome == Outcome::Sent {
+        let Some(outcome) = cancel.receipt.answered(now, body.into(), says_cancelled) else { return };
+        if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {
             self.core.reports.tally.cancel_to_answer.record(after);
         }
         self.learn(outcome);

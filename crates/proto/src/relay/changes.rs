@@ -122,7 +122,7 @@ impl Relay {
 
     fn clear_changed(&mut self) {
         for side in Side::BOTH {
-            self.tables[side].clear_changed();
+            self.tables[side].iter_mut().for_each(|exchange| exchange.changed = false);
         }
     }
 }

@@ -153,10 +153,8 @@ impl Step<'_> {
     fn arm_clocks(&mut self) {
         if let Some(clocks) = &mut self.exchange.clocks
             && let Some((due, ..)) = clocks.first(&self.core.asked[self.request.from])
-            && due < clocks.timer.at
         {
-            self.core.timers.disarm(clocks.timer);
-            clocks.timer = self.core.timers.arm(due, Timer::Clocks(self.request));
+            self.core.timers.arm_by(&mut clocks.timer, due, Timer::Clocks(self.request));
         }
     }
 
@@ -188,7 +186,7 @@ impl Step<'_> {
     /// Ends the grace: the other side has answered, or never will.
     pub(super) fn stop_grace(&mut self) {
         if let Some(cancel) = &mut self.exchange.cancel {
-            self.core.timers.disarm(core::mem::replace(&mut cancel.grace, TimerKey::NOT));
+            self.core.timers.stop(&mut cancel.grace);
         }
     }
 

@@ -3,7 +3,10 @@
 //! What only a relay needs stands here: the ids that requests have on the other side, where those differ, and the ids
 //! that must not be used there again.
 
-use core::{ops::Deref, time::Duration};
+use core::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
 
 use hashbrown::HashTable;
 
@@ -12,7 +15,7 @@ use crate::{
     hash::Seed,
     id::RequestId,
     slab::Key,
-    table::{Bounds, Entry, Index, Ring, Rings, Table},
+    table::{Bounds, Entry, Index, Ring, Table},
     time::Instant,
 };
 
@@ -33,7 +36,7 @@ pub(super) struct Exchanges {
     /// Exchanges whose id is a string that a careless peer could take for an integer.
     numeric_strings: usize,
     /// Bytes that the ids, tokens and sessions of all of them own: the peer chooses how long those are.
-    kept: usize,
+    pub(super) kept: usize,
     over: Bounds,
     abandoned: Bounds,
     seed: Seed,
@@ -52,16 +55,6 @@ struct Upstream {
 }
 
 impl Upstream {
-    const fn new() -> Self {
-        Self {
-            renamed: Index::new(),
-            spent: HashTable::new(),
-            spent_lost: false,
-            highest: i64::MIN,
-            next_own: FIRST_OWN,
-        }
-    }
-
     fn is_spent(&self, hash: u64) -> bool {
         !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
     }
@@ -107,7 +100,7 @@ impl Entry for Exchange {
     }
 }
 
-/// What is asked of every table is asked of this one. It is changed by its own functions alone: they count.
+/// What is asked of every table is asked of this one. It is filled and emptied by its own functions alone: they count.
 impl Deref for Exchanges {
     type Target = Table<Exchange>;
 
@@ -117,12 +110,25 @@ impl Deref for Exchanges {
     }
 }
 
+impl DerefMut for Exchanges {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.table
+    }
+}
+
 impl Exchanges {
     /// Settled requests are remembered as D8 says, `most` of them and as long as `least` and `longest`.
     pub(super) const fn new(seed: Seed, most: usize, (least, longest): (Duration, Duration)) -> Self {
         Self {
             table: Table::new(seed),
-            upstream: Upstream::new(),
+            upstream: Upstream {
+                renamed: Index::new(),
+                spent: HashTable::new(),
+                spent_lost: false,
+                highest: i64::MIN,
+                next_own: FIRST_OWN,
+            },
             numeric_strings: 0,
             kept: 0,
             over: Bounds { most, hard: usize::MAX, least: Duration::ZERO, longest },
@@ -131,30 +137,10 @@ impl Exchanges {
         }
     }
 
-    /// Bytes that the ids, tokens and sessions of all exchanges own.
-    pub(super) const fn kept(&self) -> usize {
-        self.kept
-    }
-
     /// Bytes of memory held, capacities included. Costs time in proportion to the entries.
     pub(super) fn held(&self) -> usize {
         let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
         self.table.held() + self.kept + self.upstream.renamed.held() + self.upstream.spent.allocation_size() + boxes
-    }
-
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
-        self.table.get_mut(key)
-    }
-
-    /// An exchange, and what it is settled with.
-    #[inline]
-    pub(super) fn entry_mut(&mut self, key: Key) -> Option<(&mut Exchange, &mut Rings)> {
-        self.table.entry_mut(key)
-    }
-
-    /// Forgets of every exchange that it waits among the changes.
-    pub(super) fn clear_changed(&mut self) {
-        self.table.iter_mut().for_each(|exchange| exchange.changed = false);
     }
 
     /// Keys of the exchanges that `wanted` chooses, oldest first.
@@ -235,11 +221,6 @@ impl Exchanges {
             return None;
         }
         self.table.look_up(&self.upstream.renamed, hash, |ex| ex.renamed.as_ref() == Some(id))
-    }
-
-    /// The exchange that asked for progress or partial results under `token`; one in flight before one that is over.
-    pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
-        self.table.by_token(token, Exchange::is_live)
     }
 
     /// A new request of the requester takes the id over from the settled exchange `key`.

@@ -17,7 +17,7 @@ use crate::{
     outbox::{OWN, Outbox, Ticket},
     side::Side,
     time::Instant,
-    timer_queue::{TimerKey, TimerQueue},
+    timer_queue::TimerKey,
 };
 
 /// One side's bytes.
@@ -71,13 +71,6 @@ impl Link {
             stalled: TimerKey::NOT,
         }
     }
-
-    /// Its reader has read something, or never will.
-    pub(super) fn stops_stalling(&mut self, timers: &mut TimerQueue<Timer>) {
-        if self.stalled.is_armed() {
-            timers.disarm(core::mem::replace(&mut self.stalled, TimerKey::NOT));
-        }
-    }
 }
 
 impl Core {
@@ -128,7 +121,7 @@ impl Relay {
         if bytes == 0 {
             return;
         }
-        links[side].stops_stalling(timers);
+        timers.stop(&mut links[side].stalled);
         // Mostly one frame leaves at a time.
         let mut first = None;
         links[side].outbox.written(bytes, |tag, bytes| {
@@ -173,7 +166,7 @@ impl Relay {
         let link = &mut links[side];
         link.write_closed = true;
         link.own_backlog = 0;
-        link.stops_stalling(timers);
+        timers.stop(&mut link.stalled);
         let mut lost = Vec::new();
         link.outbox.clear(|tag| lost.push(tag.read()));
         for tag in lost {
@@ -212,8 +205,8 @@ impl Relay {
     pub(super) fn watch_backlog(&mut self, now: Instant, side: Side) {
         let Core { links, config, timers, .. } = &mut self.core;
         let link = &mut links[side];
-        if link.outbox.backlog() > config.max_backlog && !link.stalled.is_armed() {
-            link.stalled = timers.arm(now + config.stall_limit, Timer::Stalled(side));
+        if link.outbox.backlog() > config.max_backlog {
+            timers.arm_by(&mut link.stalled, now + config.stall_limit, Timer::Stalled(side));
         }
     }
 

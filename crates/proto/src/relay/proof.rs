@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::{
-    Relay,
+    Relay, RelayEvent,
     exchange::{Down, Exchange, TaskPart, Up},
 };
 use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant, timer_queue::TimerKey};
@@ -85,7 +85,7 @@ impl Relay {
             let decoder = link.decoder.as_deref().map_or(0, Decoder::held);
             decoder + link.outbox.held() + self.tables[side].held() + self.early_cancels[side].held()
         });
-        sides.sum::<usize>() + self.core.reports.held()
+        sides.sum::<usize>() + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no

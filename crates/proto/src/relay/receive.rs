@@ -4,6 +4,7 @@ use core::mem::replace;
 
 use super::{
     End, Hop, Relay, RelayEvent,
+    exchange::Exchange,
     link::Passed,
     step::Step,
     tag::{Part, Tag},
@@ -156,7 +157,7 @@ impl Relay {
             && let Some(token) = params.raw.and_then(|params| json::member(params, form.token))
         {
             let token = RequestId::from_json(token);
-            let found = token.as_ref().and_then(|token| self.tables[from.other()].by_token(token));
+            let found = token.as_ref().and_then(|token| self.tables[from.other()].by_token(token, Exchange::is_live));
             let (Some(token), Some(key)) = (token, found) else { return Some(Passed::PLAIN) };
             return self.with(now, RequestKey { from: from.other(), key }, |step| step.progress(token, params.raw))?;
         }

@@ -24,10 +24,10 @@ use crate::{
 /// How much of a rejected message an event keeps.
 const EXCERPT: usize = 256;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reports {
-    events: VecDeque<RelayEvent>,
-    emit: Emit,
+    pub(super) events: VecDeque<RelayEvent>,
+    pub(super) emit: Emit,
     /// By who broke them.
     pub(super) violations: Sides<Violations>,
     pub(super) tally: Tally,
@@ -38,17 +38,6 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn new(emit: Emit) -> Self {
-        Self {
-            events: VecDeque::new(),
-            emit,
-            violations: Sides::default(),
-            tally: Tally::default(),
-            changes: None,
-            allowance: None,
-        }
-    }
-
     pub(super) fn emit(&mut self, event: RelayEvent) {
         self.events.push_back(event);
     }
@@ -58,20 +47,6 @@ impl Reports {
         if self.emit.notices && self.allowance.as_mut().is_none_or(Allowance::allows_remark) {
             self.events.push_back(event());
         }
-    }
-
-    #[inline]
-    pub(super) fn poll_event(&mut self) -> Option<RelayEvent> {
-        let event = self.events.pop_front();
-        if event.is_none() && self.events.capacity() > KEPT_RECORDS {
-            self.events.shrink_to(KEPT_RECORDS);
-        }
-        event
-    }
-
-    /// Bytes of memory held for events.
-    pub(super) fn held(&self) -> usize {
-        self.events.capacity() * size_of::<RelayEvent>()
     }
 
     /// Whether frames that have left are looked at.
@@ -113,6 +88,16 @@ impl Core {
 }
 
 impl Relay {
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<RelayEvent> {
+        let events = &mut self.core.reports.events;
+        let event = events.pop_front();
+        if event.is_none() && events.capacity() > KEPT_RECORDS {
+            events.shrink_to(KEPT_RECORDS);
+        }
+        event
+    }
+
     /// Reports a cancel that a side sent.
     pub(super) fn report_cancel(
         &mut self,

@@ -110,7 +110,7 @@ impl Relay {
             let text = format!("too many requests in flight; the limit is {limit} ({name})");
             return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
         }
-        if table.kept() > config.max_kept {
+        if table.kept > config.max_kept {
             let text = "too many bytes of request ids are in use";
             return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
         }

@@ -140,9 +140,8 @@ impl Step<'_> {
     /// The data of an error of ours: the clock, if one ran out, and the receipt.
     pub(super) fn error_data(&self, clock: Option<(Clock, Duration)>) -> Vec<u8> {
         let Some(cancel) = &self.exchange.cancel else { return b"{}".to_vec() };
-        let clock = clock.map(|(clock, limit)| {
-            format!(r#""clock":"{}","afterMs":{},"#, clock.as_str(), limit.as_millis())
-        });
+        let clock =
+            clock.map(|(clock, limit)| format!(r#""clock":"{}","afterMs":{},"#, clock.as_str(), limit.as_millis()));
         let mut out = format!(r#"{{{}"receipt":"#, clock.unwrap_or_default()).into_bytes();
         write_receipt(&cancel.receipt, &mut out);
         out.push(b'}');

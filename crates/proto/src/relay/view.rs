@@ -109,32 +109,20 @@ pub struct ProgressView<'a> {
     pub reading: Option<Reading<'a>>,
 }
 
-/// How far a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RequestState {
-    /// It waits to be written, or never will be: the other side does not know of it.
-    Queued,
-    /// The other side has it.
-    Sent,
-    /// A cancel was asked for; its requester still waits for the answer that its dialect owes it.
-    Cancelling,
-    /// Its answer waits to be written.
-    Answering,
-    /// Its requester has all it will ever get.
-    Ended,
-}
-
-impl RequestState {
-    /// The word for logs and lists.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sent => "sent",
-            Self::Cancelling => "cancelling",
-            Self::Answering => "answering",
-            Self::Ended => "ended",
-        }
+words! {
+    /// How far a request is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum RequestState {
+        /// It waits to be written, or never will be: the other side does not know of it.
+        Queued = "queued",
+        /// The other side has it.
+        Sent = "sent",
+        /// A cancel was asked for; its requester still waits for the answer that its dialect owes it.
+        Cancelling = "cancelling",
+        /// Its answer waits to be written.
+        Answering = "answering",
+        /// Its requester has all it will ever get.
+        Ended = "ended",
     }
 }
 
