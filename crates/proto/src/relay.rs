@@ -44,12 +44,11 @@ pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
 use crate::{
-    cause::{Cause, CauseCode},
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::EarlyCancels,
     framing::{Decoder, Framing},
     hash::Seed,
-    link::{Implementation, RequestKey},
+    link::Implementation,
     method::Methods,
     rule::Violations,
     side::{Side, Sides},
@@ -154,25 +153,6 @@ impl Relay {
     /// comes later only hastens it.
     pub fn note_ended_by(&mut self, by: EndedBy) {
         self.core.ended_by.get_or_insert(by);
-    }
-
-    /// Cancels a request that is in flight, on behalf of the operator of this relay, and ends it for its requester as its
-    /// dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own cancellation result
-    /// elsewhere; the turn of an ACP session when its agent answers, or after the turn's own limit (D34, D37). The receipt
-    /// follows as events. `false` if it is over already, or is such a turn and cancelled.
-    pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
-        let done = self.stop_for_operator(now, request, Cause::by(CauseCode::Operator, reason));
-        self.check();
-        done
-    }
-
-    /// Records that `side` has gone away: each of its requests in flight is cancelled at the other side, cause
-    /// `disconnect` (D27). One whose dialect wants silence is over; another may still get the answer it is owed.
-    ///
-    /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
-    pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
-        self.cancel_for_disconnect(now, side);
-        self.check();
     }
 
     /// The next bytes for `side`; empty if there are none. Report what was written before anything else.

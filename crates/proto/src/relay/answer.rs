@@ -19,8 +19,7 @@ use crate::{
 
 impl Relay {
     pub(super) fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
-        let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
-        let Some(request) = found else {
+        let Some((request, exact)) = self.find_answered(from.other(), response.id.as_ref()) else {
             self.core.handle_stray(from, response);
             return None;
         };
@@ -30,30 +29,23 @@ impl Relay {
     }
 
     /// The request of `origin` that a response answers, and whether its id matches exactly (D10).
-    pub(super) fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> (Option<RequestKey>, bool) {
+    pub(super) fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> Option<(RequestKey, bool)> {
         let table = &self.tables[origin];
         let name = |key| RequestKey { from: origin, key };
-        let loose = match id {
-            None => return (None, true),
-            Some(ResponseId::Exact(id)) => {
-                if let Some(key) = table.by_upstream(id) {
-                    return (Some(name(key)), true);
-                }
-                id.loose()
-            }
-            Some(ResponseId::Loose(value)) => Some(*value),
+        let value = match id? {
+            ResponseId::Exact(id) => match table.by_upstream(id) {
+                Some(key) => return Some((name(key), true)),
+                None => id.loose()?,
+            },
+            ResponseId::Loose(value) => *value,
         };
-        let Some(value) = loose else { return (None, true) };
         let (integer, string) = (RequestId::integer(value), RequestId::string(&value.to_string()));
         // It could be the answer of one that was given up and forgotten: then it answers none.
         if table.has_spent(&integer) || table.has_spent(&string) {
-            return (None, false);
+            return None;
         }
         let open = |id| table.by_upstream(id).filter(|key| table.get(*key).is_some_and(|ex| ex.up == Up::Sent));
-        match (open(&integer), open(&string)) {
-            (Some(key), None) | (None, Some(key)) => (Some(name(key)), false),
-            (Some(_), Some(_)) | (None, None) => (None, false),
-        }
+        open(&integer).xor(open(&string)).map(|key| (name(key), false))
     }
 }
 

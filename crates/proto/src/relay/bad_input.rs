@@ -81,7 +81,7 @@ impl Relay {
     /// Whether there is one.
     fn answer_unreadable(&mut self, now: Instant, from: Side, id: Option<&RequestId>, code: i32, text: &str) -> bool {
         let id = id.map(|id| ResponseId::Exact(id.clone()));
-        let (Some(request), _) = self.find_answered(from.other(), id.as_ref()) else { return false };
+        let Some((request, _)) = self.find_answered(from.other(), id.as_ref()) else { return false };
         let answered = self.with(now, request, |step| step.answered(false, &ResponseBody::Error(b"{}")));
         if answered.flatten().is_some() {
             self.step(now, request, |step| step.answer_error(code, text, None));

@@ -1,7 +1,7 @@
 //! Cancels that a side sends. Each ends here, whatever it says (D32); what it leads to is in `stop`.
 
 use super::{
-    Core, Relay, Settled,
+    Relay, Settled,
     clocks::Timer,
     exchange::{Cancelling, Down, Exchange, Up},
     step::{Followup, Step},
@@ -24,13 +24,14 @@ use crate::{
 impl Relay {
     pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
         let dialect = self.core.spoken(from);
-        let also: &[&'static Dialect] = if self.core.negotiation.is_settled() { &[] } else { &Dialect::ALL };
+        let is_guess = !self.core.negotiation.is_settled();
+        let also: &[&'static Dialect] = if is_guess { &Dialect::ALL } else { &[] };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(from, None, None, None, Verdict::Malformed);
         };
-        let guess = (!self.core.negotiation.is_settled()).then(|| self.core.dialects());
+        let guess = Sides::from_fn(|side| self.core.spoken(side));
         self.core.negotiation.saw_cancel(from, self.core.framing, cancel.form);
-        if let Some(guess) = guess.filter(|_| self.core.negotiation.is_settled()) {
+        if is_guess && self.core.negotiation.is_settled() {
             self.reread_dialects(now, guess);
         }
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
@@ -58,7 +59,7 @@ impl Relay {
     /// The spelling of a cancel has told which dialects were spoken all along (D2): in every request in flight whose own
     /// were this guess.
     fn reread_dialects(&mut self, now: Instant, guess: Sides<&'static Dialect>) {
-        let found = self.core.dialects();
+        let found = Sides::from_fn(|side| self.core.spoken(side));
         for from in Side::BOTH {
             let is_guess =
                 |ex: &Exchange| ex.is_live() && ex.dialect == guess[from] && ex.upstream_dialect == guess[from.other()];
@@ -128,13 +129,6 @@ impl Relay {
             self.report_cancel(from, Some(request), Some(id), reason, Verdict::Accepted);
         }
         true
-    }
-}
-
-impl Core {
-    /// What both sides speak, as far as it is known.
-    fn dialects(&self) -> Sides<&'static Dialect> {
-        Sides::from_fn(|side| self.spoken(side))
     }
 }
 

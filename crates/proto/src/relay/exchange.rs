@@ -148,16 +148,14 @@ pub(super) struct ProgressLog {
 const MAX_PROGRESS: usize = 1024;
 
 impl ProgressLog {
-    /// Notes a sign of work that says nothing about how far it is, such as a partial result.
-    pub(super) const fn note_sign(&mut self, now: Instant) {
+    /// Notes a sign of work; one without params, such as a partial result, says nothing about how far it is.
+    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
         self.count += 1;
         self.at = now;
-    }
-
-    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
-        self.note_sign(now);
-        self.params.clear();
-        self.params.extend_from_slice(params.filter(|params| params.len() <= MAX_PROGRESS).unwrap_or_default());
+        if let Some(params) = params {
+            self.params.clear();
+            self.params.extend_from_slice(if params.len() <= MAX_PROGRESS { params } else { &[] });
+        }
     }
 }
 

@@ -125,7 +125,7 @@ impl Relay {
         // Mostly one frame leaves at a time.
         let mut first = None;
         links[side].outbox.written(bytes, |tag, bytes| {
-            if reports.observes_frames() {
+            if reports.emit.frames || reports.changes.is_some() {
                 cold_path();
                 reports.note_written(now, side, tag.read(), bytes, tables);
             }
@@ -156,12 +156,6 @@ impl Relay {
 
     /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.
     pub fn handle_write_closed(&mut self, now: Instant, side: Side) {
-        self.close(now, side);
-        self.check();
-    }
-
-    /// Nothing will be written to `side` again.
-    pub(super) fn close(&mut self, now: Instant, side: Side) {
         let Core { links, timers, .. } = &mut self.core;
         let link = &mut links[side];
         link.write_closed = true;
@@ -172,6 +166,7 @@ impl Relay {
         for tag in lost {
             self.frame_gone(now, side, tag, 0, FrameState::Lost);
         }
+        self.check();
     }
 
     /// Notes that a frame waits, under a ticket or in an array.

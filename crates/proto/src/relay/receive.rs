@@ -55,7 +55,7 @@ impl Relay {
         self.receive_leftover(now, side);
         if side == Side::Server {
             self.core.server_end = Some(how.clone());
-            self.close(now, Side::Server);
+            self.handle_write_closed(now, Side::Server);
             self.server_gone(now);
         }
         self.check();
@@ -192,11 +192,8 @@ impl Step<'_> {
     /// Progress came under `token`. It goes on, but not for a request that is over (MCP-P03), and restarts the response
     /// clock of one that is not.
     fn progress(&mut self, token: RequestId, params: Option<&[u8]>) -> Option<Passed> {
-        if self.exchange.partial() == Some(&token) {
-            self.exchange.rare().progress.note_sign(self.now);
-        } else {
-            self.exchange.rare().progress.note(self.now, params);
-        }
+        let is_partial = self.exchange.partial() == Some(&token);
+        self.exchange.rare().progress.note(self.now, params.filter(|_| !is_partial));
         if self.exchange.keeps_token() {
             self.mark_changed();
             return Some(Passed::PLAIN);

@@ -49,12 +49,6 @@ impl Reports {
         }
     }
 
-    /// Whether frames that have left are looked at.
-    #[inline]
-    pub(super) const fn observes_frames(&self) -> bool {
-        self.emit.frames || self.changes.is_some()
-    }
-
     /// A frame has left for `to`, whole.
     pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, bytes: &[u8], tables: &Sides<Exchanges>) {
         if let Some(changes) = &mut self.changes {

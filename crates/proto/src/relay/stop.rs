@@ -20,23 +20,34 @@ use crate::{
 };
 
 impl Relay {
-    pub(super) fn stop_for_operator(&mut self, now: Instant, request: RequestKey, cause: Cause) -> bool {
+    /// Cancels a request that is in flight, on behalf of the operator of this relay, and ends it for its requester as its
+    /// dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own cancellation result
+    /// elsewhere; the turn of an ACP session when its agent answers, or after the turn's own limit (D34, D37). The receipt
+    /// follows as events. `false` if it is over already, or is such a turn and cancelled.
+    pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let was_cancelled = self.with(now, request, |step| {
             if !step.exchange.is_waiting() || (step.is_turn() && step.awaits_answer()) {
                 return None;
             }
             let was_cancelled = step.exchange.cancel.is_some();
-            step.cancel_upstream(cause);
+            step.cancel_upstream(Cause::by(CauseCode::Operator, reason));
             Some(was_cancelled)
         });
-        let Some(was_cancelled) = was_cancelled.flatten() else { return false };
-        self.step(now, request, |step| step.answer_stopped(was_cancelled));
-        true
+        let was_cancelled = was_cancelled.flatten();
+        if let Some(was_cancelled) = was_cancelled {
+            self.step(now, request, |step| step.answer_stopped(was_cancelled));
+        }
+        self.check();
+        was_cancelled.is_some()
     }
 
-    pub(super) fn cancel_for_disconnect(&mut self, now: Instant, from: Side) {
-        for key in self.tables[from].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
-            let request = RequestKey { from, key };
+    /// Records that `side` has gone away: each of its requests in flight is cancelled at the other side, cause
+    /// `disconnect` (D27). One whose dialect wants silence is over; another may still get the answer it is owed.
+    ///
+    /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
+    pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
+        for key in self.tables[side].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
+            let request = RequestKey { from: side, key };
             self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
             self.step(now, request, |step| {
                 step.report_decided();
@@ -47,6 +58,7 @@ impl Relay {
                 }
             });
         }
+        self.check();
     }
 }
 
@@ -134,8 +146,7 @@ impl Step<'_> {
         let is_in_array = self.exchange.up == Up::Queued(None);
         let ticket = if is_in_array { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
         if let Some((turn, session)) = turn {
-            let followup = Followup::TurnCancelled(session.into(), turn, cause.code);
-            self.core.followups.push(followup);
+            self.core.followups.push(Followup::TurnCancelled(session.into(), turn, cause.code));
         }
         ticket
     }

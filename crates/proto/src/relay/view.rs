@@ -129,12 +129,8 @@ words! {
 impl Relay {
     /// The requests of `side` in flight: the same order on every run, not that of their arrival.
     pub fn requests(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
-        self.views(side, Exchange::is_live)
-    }
-
-    /// The requests of `side` that are over and still remembered (D8), in no particular order.
-    pub fn recent(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
-        self.views(side, |exchange| !exchange.is_live())
+        let live = self.tables[side].iter().filter(|(_, exchange)| exchange.is_live() && exchange.is_theirs());
+        live.map(move |(key, exchange)| self.view_of(RequestKey { from: side, key }, exchange))
     }
 
     /// Every request of `side`, in flight or remembered, in no particular order.
@@ -169,11 +165,6 @@ impl Relay {
             matches!(exchange.down, Down::Done(Settled::Answered, _)) && exchange.answer == Some(Answer::Result);
         let quiet = exchange.cancel.is_none() && exchange.task().is_none();
         Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == LateCounts::default()))
-    }
-
-    fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
-        let found = self.tables[side].iter().filter(move |(_, exchange)| wanted(exchange) && exchange.is_theirs());
-        found.map(move |(key, exchange)| self.view_of(RequestKey { from: side, key }, exchange))
     }
 
     fn view_of<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {

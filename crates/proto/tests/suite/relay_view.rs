@@ -91,7 +91,7 @@ fn what_ended_is_shown_with_how_it_did() {
     let ended = rig.relay.view(key).unwrap().ended.unwrap();
     assert_eq!((ended.at, ended.how), (rig.now, Settled::Answered));
     assert_eq!((ended.answer, ended.code), (Some(Answer::Error), Some(-32050)));
-    assert!(rig.relay.recent(Side::Client).any(|view| view.key == key));
+    assert!(rig.relay.summaries(Side::Client).any(|summary| summary.key == key && summary.ended.is_some()));
 }
 
 #[test]

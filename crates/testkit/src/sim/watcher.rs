@@ -47,7 +47,7 @@ impl Watcher {
 }
 
 fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
-    Side::BOTH.into_iter().flat_map(|side| relay.requests(side).chain(relay.recent(side)))
+    Side::BOTH.into_iter().flat_map(|side| relay.summaries(side)).filter_map(|summary| relay.view(summary.key))
 }
 
 /// All of a view; of a dialect its name.
