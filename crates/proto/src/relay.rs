@@ -8,6 +8,10 @@
 //! the side takes it, reports what left with [`handle_written`](Relay::handle_written), and drains
 //! [`poll_event`](Relay::poll_event). The two sides' bytes are separate queues, not one stream of outputs, because either
 //! side may be blocked while the other flows; within a side the order is total.
+//!
+//! Inside, [`Relay::with`] is the one door to a request: it looks it up and hands a [`Step`] both the request and
+//! everything that it may touch beside it. A request that is forgotten has no steps. What a step cannot do, since it
+//! concerns other requests, it leaves as a [`Followup`]: that is done as soon as the step returns, before anything else.
 
 mod answer;
 mod bad_input;
@@ -26,7 +30,6 @@ mod receive;
 mod reporting;
 mod request;
 mod settle;
-mod step;
 mod stop;
 mod tag;
 mod tally;
@@ -44,25 +47,27 @@ pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
 use crate::{
-    dialect::{Dialect, negotiation::Negotiation},
+    cause::CauseCode,
+    dialect::{Dialect, TurnForm, negotiation::Negotiation},
     early_cancels::EarlyCancels,
     framing::{Decoder, Framing},
     hash::Seed,
-    link::Implementation,
+    link::{Implementation, RequestKey},
     method::Methods,
+    receipt::{Answer, Outcome},
     rule::Violations,
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
+    table::Rings,
     time::Instant,
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
 };
-use clocks::Timer;
+use exchange::{Cancelling, Exchange};
 use exchanges::Exchanges;
 use link::Link;
 use reporting::Reports;
-use step::Followup;
 use tag::{PackedTag, Tag};
 
 /// A relay between a client and a server.
@@ -107,6 +112,49 @@ struct Core {
     server_end: Option<End>,
     /// Who asked it to end before.
     ended_by: Option<EndedBy>,
+}
+
+/// A request, and what a step on it may touch.
+struct Step<'a> {
+    now: Instant,
+    request: RequestKey,
+    exchange: &'a mut Exchange,
+    rings: &'a mut Rings,
+    /// It settled the request: others may have to be forgotten for it.
+    has_settled: bool,
+    core: &'a mut Core,
+}
+
+/// What a step leaves to be done with other requests.
+#[derive(Clone, Debug)]
+enum Followup {
+    /// A question to this side is over: with the last, the response clocks of its requests go on.
+    QuestionOver(Side),
+    /// We cancelled the turn of this session: its permission requests end with it.
+    TurnCancelled(Box<[u8]>, &'static TurnForm, CauseCode),
+    /// The handle that answered this request reaches nobody.
+    Orphaned(RequestKey),
+    /// This is what came of our request to cancel a task, which that request became.
+    TaskCancelled(RequestKey, Box<[u8]>, Outcome),
+    /// This answer came for a request that is over.
+    Late(RequestKey, Answer),
+}
+
+/// Everything that can become due.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// The clocks of a request (D16).
+    Clocks(RequestKey),
+    /// The grace of a cancelled request (D34).
+    Grace(RequestKey),
+    /// What came late of a cancelled request's work may have been the last of it.
+    Quiet(RequestKey),
+    /// The oldest early cancel (D9).
+    EarlyCancels(Side),
+    /// The oldest tombstone (D8).
+    Tombstones,
+    /// A side that does not read (D13).
+    Stalled(Side),
 }
 
 /// Entries for which room is kept while there are none.
@@ -226,5 +274,76 @@ impl Core {
     /// What `side` speaks, as far as it is known.
     fn spoken(&self, side: Side) -> &'static Dialect {
         self.negotiation.of(side, self.framing)
+    }
+}
+
+impl Relay {
+    /// Takes a step on a request; `None` if it is forgotten.
+    #[inline]
+    fn with<T>(&mut self, now: Instant, request: RequestKey, step: impl FnOnce(&mut Step<'_>) -> T) -> Option<T> {
+        let (exchange, rings) = self.tables[request.from].entry_mut(request.key)?;
+        let mut step_taken = Step { now, request, exchange, rings, has_settled: false, core: &mut self.core };
+        let done = step(&mut step_taken);
+        if step_taken.has_settled {
+            self.prune(now, request.from);
+        }
+        if !self.core.followups.is_empty() {
+            self.follow_up(now);
+        }
+        Some(done)
+    }
+
+    /// Takes a step on a request, where it does not matter whether it is forgotten.
+    #[inline]
+    fn step(&mut self, now: Instant, request: RequestKey, step: impl FnOnce(&mut Step<'_>)) {
+        self.with(now, request, step);
+    }
+
+    #[cold]
+    fn follow_up(&mut self, now: Instant) {
+        let mut followups = core::mem::take(&mut self.core.followups);
+        for followup in followups.drain(..) {
+            match followup {
+                Followup::QuestionOver(side) => self.question_over(now, side),
+                Followup::TurnCancelled(session, turn, root) => self.close_permissions(now, turn, &session, root),
+                Followup::Orphaned(request) => self.cancel_orphan(now, request),
+                Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
+                Followup::Late(request, answer) => self.step(now, request, |step| {
+                    step.report_late(step.exchange.upstream().clone(), answer.into());
+                }),
+            }
+        }
+        // Its room is kept.
+        self.core.followups = followups;
+    }
+
+    fn exchange(&self, request: RequestKey) -> Option<&Exchange> {
+        self.tables[request.from].get(request.key)
+    }
+}
+
+impl Step<'_> {
+    /// The cancel of the request, if there is one.
+    fn cancel(&mut self) -> Option<&mut Cancelling> {
+        self.exchange.cancel.as_deref_mut()
+    }
+
+    /// The request's method.
+    fn method(&self) -> &str {
+        self.core.methods.name(self.exchange.method)
+    }
+
+    /// How a turn is cancelled upstream, if the request is one (D37).
+    fn upstream_turn(&self) -> Option<&'static TurnForm> {
+        self.exchange.upstream_dialect.turn.filter(|turn| self.method() == turn.prompt)
+    }
+
+    /// Whether the request is a turn to its requester.
+    fn is_turn(&self) -> bool {
+        self.exchange.dialect.turn.is_some_and(|turn| self.method() == turn.prompt)
+    }
+
+    fn follow_with(&mut self, followup: Followup) {
+        self.core.followups.push(followup);
     }
 }

@@ -1,10 +1,9 @@
 //! The other side's answers: which request one answers, what it says about a cancel, and whether it goes on.
 
 use super::{
-    Relay,
+    Followup, Relay, Step,
     exchange::Up,
     link::Passed,
-    step::{Followup, Step},
     tag::{Part, Tag},
 };
 use crate::{

@@ -1,10 +1,8 @@
 //! Cancels that a side sends. Each ends here, whatever it says (D32); what it leads to is in `stop`.
 
 use super::{
-    Relay, Settled,
-    clocks::Timer,
+    Followup, Relay, Settled, Step, Timer,
     exchange::{Cancelling, Down, Exchange, Up},
-    step::{Followup, Step},
     tag::Tag,
 };
 use crate::{

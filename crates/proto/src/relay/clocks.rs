@@ -3,9 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    ClockRule, Core, Relay, RelayEvent, StuckSign,
+    ClockRule, Core, Relay, RelayEvent, Step, StuckSign, Timer,
     exchange::{Exchange, RequestClocks, Running},
-    step::Step,
     tally::count,
 };
 use crate::{
@@ -17,23 +16,6 @@ use crate::{
     time::Instant,
     timer_queue::TimerKey,
 };
-
-/// Everything that can become due.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
-    /// The clocks of a request (D16).
-    Clocks(RequestKey),
-    /// The grace of a cancelled request (D34).
-    Grace(RequestKey),
-    /// What came late of a cancelled request's work may have been the last of it.
-    Quiet(RequestKey),
-    /// The oldest early cancel (D9).
-    EarlyCancels(Side),
-    /// The oldest tombstone (D8).
-    Tombstones,
-    /// A side that does not read (D13).
-    Stalled(Side),
-}
 
 impl Relay {
     /// Does what is due by `now`, as [`poll_timeout`](Self::poll_timeout) said; calling earlier is harmless.

@@ -1,9 +1,8 @@
 //! The end of the server: how its input ended and who ended it (D44), and what that means for requests (D35).
 
 use super::{
-    Core, Relay, Settled,
+    Core, Relay, Settled, Step,
     exchange::{Exchange, Up},
-    step::Step,
 };
 use crate::{
     cause::{Cause, CauseCode},

@@ -3,10 +3,8 @@
 use core::{hint::cold_path, ops::Range};
 
 use super::{
-    Core, KEPT_RECORDS, Relay, RelayConfig, Settled,
-    clocks::Timer,
+    Core, KEPT_RECORDS, Relay, RelayConfig, Settled, Step, Timer,
     exchange::{Down, Up},
-    step::Step,
     tag::{PackedTag, Part, Tag},
 };
 use crate::{

@@ -3,10 +3,9 @@
 use core::mem::replace;
 
 use super::{
-    End, Hop, Relay, RelayEvent,
+    End, Hop, Relay, RelayEvent, Step,
     exchange::Exchange,
     link::Passed,
-    step::Step,
     tag::{Part, Tag},
 };
 use crate::{

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 
 use super::{
-    Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, StuckSign, TaskNews,
+    Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, Step, StuckSign, TaskNews,
     batch::Allowance,
     changes::Changes,
     exchanges::Exchanges,
-    step::Step,
     tag::Tag,
     tally::{Tally, count},
 };

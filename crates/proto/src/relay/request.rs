@@ -4,11 +4,10 @@ use core::mem::replace;
 use std::borrow::Cow;
 
 use super::{
-    Relay, Settled,
+    Relay, Settled, Step,
     exchange::{Exchange, Rare, Up},
     exchanges::Probe,
     link::Passed,
-    step::Step,
     tag::{Part, Tag},
 };
 use crate::{

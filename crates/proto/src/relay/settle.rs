@@ -3,10 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    Relay, RelayEvent, Settled,
-    clocks::Timer,
+    Followup, Relay, RelayEvent, Settled, Step, Timer,
     exchange::{Down, Exchange, Up},
-    step::{Followup, Step},
     tag::{Part, Tag},
 };
 use crate::{

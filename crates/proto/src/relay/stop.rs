@@ -1,9 +1,8 @@
 //! Stopping a request at the other side, whoever asked: its requester, a clock, an operator, or the end of the link.
 
 use super::{
-    Relay, Settled,
+    Followup, Relay, Settled, Step,
     exchange::{Cancelling, Up},
-    step::{Followup, Step},
     tag::{Part, Tag},
 };
 use crate::{

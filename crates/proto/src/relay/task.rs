@@ -5,9 +5,8 @@
 //! request of its own whose answer it keeps.
 
 use super::{
-    Relay, Settled, TaskNews,
+    Followup, Relay, Settled, Step, TaskNews,
     exchange::{Exchange, Rare, TaskPart, Up},
-    step::{Followup, Step},
     tag::{Part, Tag},
 };
 use crate::{

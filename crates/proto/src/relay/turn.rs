@@ -1,10 +1,9 @@
 //! The turn of an ACP session, as a relay sees it (D37, ACP-08).
 
 use super::{
-    Relay,
+    Relay, Step,
     exchange::{Cancelling, Exchange, Up},
     link::Passed,
-    step::Step,
     tag::{Part, Tag},
 };
 use crate::{
