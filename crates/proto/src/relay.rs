@@ -17,7 +17,6 @@ mod answer;
 mod bad_input;
 mod batch;
 mod cancel;
-mod changes;
 mod clocks;
 mod config;
 mod end;
@@ -31,18 +30,17 @@ mod reporting;
 mod request;
 mod settle;
 mod stop;
-mod tag;
 mod tally;
 mod task;
 mod turn;
 mod view;
 
 pub use crate::early_cancels::EarlyCancelLimits;
-pub use changes::OwnMessage;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
 pub use end::{End, EndedBy};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use exchange::LateCounts;
+pub use reporting::OwnMessage;
 pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
@@ -66,9 +64,8 @@ use crate::{
 };
 use exchange::{Cancelling, Exchange};
 use exchanges::Exchanges;
-use link::Link;
+use link::{Link, PackedTag, Tag};
 use reporting::Reports;
-use tag::{PackedTag, Tag};
 
 /// A relay between a client and a server.
 #[derive(Clone, Debug)]

@@ -3,8 +3,7 @@
 use super::{
     Followup, Relay, Step,
     exchange::Up,
-    link::Passed,
-    tag::{Part, Tag},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     bug::SeededBug,

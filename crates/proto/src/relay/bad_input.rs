@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Core, Relay, exchange::Exchange, link::Passed, tag::Tag};
+use super::{Core, Relay, exchange::Exchange, link::Passed, link::Tag};
 use crate::{
     bug::SeededBug,
     dialect::StrayError,

@@ -5,8 +5,7 @@ use core::ops::Range;
 use super::{
     Relay, RelayEvent,
     exchange::Up,
-    link::{FrameState, Passed},
-    tag::{Part, Tag},
+    link::{FrameState, Part, Passed, Tag},
 };
 use crate::{
     bug::SeededBug,

@@ -3,7 +3,7 @@
 use super::{
     Followup, Relay, Settled, Step, Timer,
     exchange::{Cancelling, Down, Exchange, Up},
-    tag::Tag,
+    link::Tag,
 };
 use crate::{
     bug::SeededBug,

@@ -243,13 +243,9 @@ impl Exchange {
 
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
-        let owned = |id: Option<&RequestId>| id.map_or(0, RequestId::heap_bytes);
+        let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref(), self.partial()];
         let session = self.session.as_ref().map_or(0, |session| session.len());
-        self.id.heap_bytes()
-            + owned(self.renamed.as_ref())
-            + owned(self.token.as_ref())
-            + owned(self.partial())
-            + session
+        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + session
     }
 
     /// Bytes of what few have.

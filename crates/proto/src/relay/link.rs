@@ -1,19 +1,20 @@
-//! One side's bytes: what of a message has arrived, and what waits to be written.
+//! One side's bytes: what of a message has arrived, what waits to be written, and what each frame is to the relay.
 
 use core::{hint::cold_path, ops::Range};
 
 use super::{
     Core, KEPT_RECORDS, Relay, RelayConfig, Settled, Step, Timer,
     exchange::{Down, Up},
-    tag::{PackedTag, Part, Tag},
 };
 use crate::{
     frame,
     framing::{Decoder, Framed, Framing},
     id::RequestId,
+    link::RequestKey,
     message,
     outbox::{OWN, Outbox, Ticket},
     side::Side,
+    slab::Key,
     time::Instant,
     timer_queue::TimerKey,
 };
@@ -32,6 +33,86 @@ pub(super) struct Link {
     pub(super) write_closed: bool,
     /// When it is given up unless it reads something.
     pub(super) stalled: TimerKey,
+}
+
+/// What a frame is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Tag {
+    /// Nothing.
+    Plain,
+    /// A reply to bad input; it counts as the side's own backlog.
+    Refusal,
+    /// A batch: what its members are stands among the bundles.
+    Many(Key),
+    /// A request.
+    Of(RequestKey, Part),
+}
+
+/// What a frame is to the request that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    /// Itself, on its way to the other side.
+    Request,
+    /// Its answer, on the way to its requester.
+    Answer,
+    /// Its cancel, on the way to the other side.
+    Cancel,
+    /// A notification about it, on the way to its requester.
+    Notice,
+}
+
+/// A tag in one word.
+///
+/// It is written and read several times for each message, and each time soon after. In several pieces it would be
+/// written by halves and read as a whole, for which a processor waits longer than for all the rest of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PackedTag(u64);
+
+/// Hundreds of thousands of small frames can wait.
+const _: () = assert!(Outbox::<PackedTag>::RECORD <= 40);
+
+/// Where the kind stands, three bits wide, above one bit for the side and the key.
+const KIND: u32 = 61;
+const SIDE: u32 = 60;
+
+/// A key's place is kept in so many bits: entries of its slab beyond them would take forty gigabytes.
+const PLACE_BITS: u32 = SIDE - u32::BITS;
+
+impl PackedTag {
+    pub(super) const PLAIN: Self = Self(0);
+
+    const fn new(kind: u64, from: Side, key: Key) -> Self {
+        debug_assert!(key.index() >> PLACE_BITS == 0, "an outbox names more requests than it can tell apart");
+        Self(kind << KIND | (from as u64) << SIDE | key.packed())
+    }
+
+    #[inline]
+    pub(super) fn read(self) -> Tag {
+        let from = if self.0 >> SIDE & 1 == 0 { Side::Client } else { Side::Server };
+        let Some(key) = Key::unpacked(self.0 & ((1 << SIDE) - 1)) else {
+            return if self.0 >> KIND == 0 { Tag::Plain } else { Tag::Refusal };
+        };
+        let part = match self.0 >> KIND {
+            1 => Part::Request,
+            2 => Part::Answer,
+            3 => Part::Cancel,
+            4 => Part::Notice,
+            _ => return Tag::Many(key),
+        };
+        Tag::Of(RequestKey { from, key }, part)
+    }
+}
+
+impl From<Tag> for PackedTag {
+    #[inline]
+    fn from(tag: Tag) -> Self {
+        match tag {
+            Tag::Plain => Self::PLAIN,
+            Tag::Of(request, part) => Self::new(part as u64 + 1, request.from, request.key),
+            Tag::Refusal => Self(5 << KIND),
+            Tag::Many(bundle) => Self::new(6, Side::Client, bundle),
+        }
+    }
 }
 
 /// What becomes of a message that goes on to the other side.
@@ -246,5 +327,31 @@ impl Step<'_> {
             (Part::Notice, FrameState::Left) => drop(self.exchange.rare().notices.pop_front()),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroU32;
+
+    use super::*;
+
+    #[test]
+    fn a_packed_tag_is_read_as_it_was() {
+        for (index, generation) in
+            [(0, NonZeroU32::MIN), (7, NonZeroU32::MAX), ((1 << PLACE_BITS) - 1, NonZeroU32::MIN)]
+        {
+            let key = Key::from_parts(index, generation);
+            for from in Side::BOTH {
+                let request = RequestKey { from, key };
+                for part in [Part::Request, Part::Answer, Part::Cancel, Part::Notice] {
+                    let tag = Tag::Of(request, part);
+                    assert_eq!(PackedTag::from(tag).read(), tag);
+                }
+            }
+            assert_eq!(PackedTag::from(Tag::Many(key)).read(), Tag::Many(key));
+        }
+        assert_eq!(PackedTag::PLAIN.read(), Tag::Plain);
+        assert_eq!(PackedTag::from(Tag::Refusal).read(), Tag::Refusal);
     }
 }

@@ -5,8 +5,7 @@ use core::mem::replace;
 use super::{
     End, Hop, Relay, RelayEvent, Step,
     exchange::Exchange,
-    link::Passed,
-    tag::{Part, Tag},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     frame::{self, Frame, Notification},

@@ -7,8 +7,7 @@ use super::{
     Relay, Settled, Step,
     exchange::{Exchange, Rare, Up},
     exchanges::Probe,
-    link::Passed,
-    tag::{Part, Tag},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     bug::SeededBug,

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{
     Followup, Relay, RelayEvent, Settled, Step, Timer,
     exchange::{Down, Exchange, Up},
-    tag::{Part, Tag},
+    link::{Part, Tag},
 };
 use crate::{
     bug::SeededBug,

@@ -3,7 +3,7 @@
 use super::{
     Followup, Relay, Settled, Step,
     exchange::{Cancelling, Up},
-    tag::{Part, Tag},
+    link::{Part, Tag},
 };
 use crate::{
     bug::SeededBug,

@@ -7,7 +7,7 @@
 use super::{
     Followup, Relay, Settled, Step, TaskNews,
     exchange::{Exchange, Rare, TaskPart, Up},
-    tag::{Part, Tag},
+    link::{Part, Tag},
 };
 use crate::{
     dialect::TaskForm,

@@ -3,8 +3,7 @@
 use super::{
     Relay, Step,
     exchange::{Cancelling, Exchange, Up},
-    link::Passed,
-    tag::{Part, Tag},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},

@@ -259,9 +259,9 @@ fn cancels_are_counted_by_who_asked_and_by_what_is_known() {
     let tally = rig.relay.tally();
     assert_eq!(Vec::from_iter(tally.cancels.clone()), [("caller", 1), ("operator", 1)]);
     assert_eq!((tally.outcomes["sent"], tally.outcomes["answered_after"]), (0, 1));
-    assert_eq!(tally.outcomes.iter().map(|(_, count)| count).sum::<u64>(), 2);
+    assert_eq!(tally.outcomes.values().sum::<u64>(), 2);
     assert_eq!(Vec::from_iter(tally.late.clone()), [("result", 1)]);
-    assert_eq!(tally.unheeded.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    assert_eq!(tally.unheeded.values().sum::<u64>(), 1);
     assert_eq!((tally.requests.client, tally.answered, tally.answered_here, tally.silent), (3, 1, 1, 1));
     assert_eq!(tally.cancel_to_settled.counts.iter().sum::<u64>(), 2);
     assert_eq!(tally.cancel_to_answer.sum, Duration::from_secs(2));
