@@ -97,8 +97,8 @@ impl Step<'_> {
         let (now, to) = (self.now, self.request.from.other());
         let Some(cancel) = &mut self.exchange.cancel else { return };
         // An answer that came before the cancel was written disarms it (D15).
-        if let Some(unwritten) = cancel.frame.take() {
-            self.core.links[to].outbox.withdraw(unwritten);
+        if let Some(frame) = cancel.frame {
+            self.core.links[to].outbox.withdraw(frame);
         }
         let Some(outcome) = cancel.receipt.answered(now, body.into(), says_cancelled) else { return };
         if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {

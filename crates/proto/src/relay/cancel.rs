@@ -2,7 +2,7 @@
 
 use super::{
     Followup, Relay, Settled, Step, Timer,
-    exchange::{Cancelling, Down, Exchange, Up},
+    exchange::{Down, Exchange, Up},
     link::Tag,
 };
 use crate::{
@@ -151,8 +151,7 @@ impl Step<'_> {
                     return Verdict::Completed;
                 }
                 if self.exchange.cancel.is_none() {
-                    let cause = Cause::new(CauseCode::Caller);
-                    self.begin_cancel(Cancelling::new(cause, self.now, Outcome::CompletedFirst));
+                    self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::CompletedFirst, None);
                 }
                 self.settle(Settled::Silent);
                 self.follow_with(Followup::Orphaned(self.request));

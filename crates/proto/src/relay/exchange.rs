@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 
 use super::event::Settled;
 use crate::{
-    cause::Cause,
     dialect::Dialect,
     id::RequestId,
     link::{Clock, RequestKey},
     method::Method,
     outbox::Ticket,
-    receipt::{Answer, Outcome, Receipt},
+    receipt::{Answer, Receipt},
     slab::Key,
     standstill::Standstill,
     time::Instant,
@@ -174,7 +173,7 @@ pub struct LateCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cancelling {
     pub(super) receipt: Receipt,
-    /// The cancel in the outbox, while it may still be withdrawn.
+    /// The cancel in the outbox, if one was queued: it can be withdrawn until a byte of it has left.
     pub(super) frame: Option<Ticket>,
     /// The end of the grace.
     pub(super) grace: TimerKey,
@@ -182,13 +181,6 @@ pub(super) struct Cancelling {
     pub(super) stuck: bool,
     /// Something late came of the work, no longer than a grace ago: its timer is armed.
     pub(super) works_on: bool,
-}
-
-impl Cancelling {
-    pub(super) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
-        let receipt = Receipt { cause, asked, written: None, outcome };
-        Self { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false }
-    }
 }
 
 /// A million of them are in flight at once: what few have stands in a box.

@@ -13,6 +13,7 @@ use crate::{
     link::RequestKey,
     message,
     outbox::{OWN, Outbox, Ticket},
+    receipt::Outcome,
     side::Side,
     slab::Key,
     time::Instant,
@@ -322,7 +323,7 @@ impl Step<'_> {
             (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
             (Part::Cancel, FrameState::Waits(_)) => {}
             (Part::Cancel, FrameState::Left) => self.cancel_written(),
-            (Part::Cancel, FrameState::Lost) => self.cancel_lost(),
+            (Part::Cancel, FrameState::Lost) => self.learn(Outcome::Unknown),
             (Part::Notice, FrameState::Waits(ticket)) => self.exchange.rare().notices.extend(ticket),
             (Part::Notice, FrameState::Left) => drop(self.exchange.rare().notices.pop_front()),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),

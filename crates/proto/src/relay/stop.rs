@@ -13,9 +13,10 @@ use crate::{
     link::{RequestKey, cancel},
     message,
     outbox::Ticket,
-    receipt::Outcome,
+    receipt::{Outcome, Receipt},
     side::Side,
     time::Instant,
+    timer_queue::TimerKey,
 };
 
 impl Relay {
@@ -86,12 +87,8 @@ impl Step<'_> {
             Up::Assembling | Up::Queued(_) | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
             Up::Assembling | Up::Queued(_) | Up::Sent => Outcome::Asked,
         };
-        let mut cancelling = Cancelling::new(cause, self.now, outcome);
-        if outcome == Outcome::Asked {
-            cancelling.frame = Some(self.send_cancel(&cancelling.receipt.cause));
-        }
-        self.stop_clocks();
-        self.begin_cancel(cancelling);
+        let frame = (outcome == Outcome::Asked).then(|| self.send_cancel(&cause));
+        self.begin_cancel(cause, outcome, frame);
         // A side that owes an answer to the cancel has the grace to give it.
         let silent = self.exchange.upstream_dialect.is_silent() && self.exchange.dialect.is_silent();
         if outcome == Outcome::Asked && !silent {
@@ -114,9 +111,12 @@ impl Step<'_> {
 
     /// Records the cancel of the request: every cancel starts here. It is counted now, since the request may be forgotten
     /// before an event is emitted.
-    pub(super) fn begin_cancel(&mut self, cancelling: Cancelling) {
-        self.core.reports.tally.begun(&cancelling.receipt);
-        self.exchange.cancel = Some(Box::new(cancelling));
+    pub(super) fn begin_cancel(&mut self, cause: Cause, outcome: Outcome, frame: Option<Ticket>) {
+        let receipt = Receipt { cause, asked: self.now, written: None, outcome };
+        self.core.reports.tally.begun(&receipt);
+        let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false };
+        self.exchange.cancel = Some(Box::new(cancel));
+        self.stop_clocks();
         self.mark_changed();
     }
 
@@ -155,16 +155,8 @@ impl Step<'_> {
         let now = self.now;
         let Some(cancel) = self.cancel() else { return };
         cancel.receipt.written = Some(now);
-        cancel.frame = None;
         let outcome = cancel.receipt.outcome;
         self.learn(if outcome == Outcome::Asked { Outcome::Sent } else { outcome });
-    }
-
-    /// The cancel will never leave.
-    pub(super) fn cancel_lost(&mut self) {
-        let Some(cancel) = self.cancel() else { return };
-        cancel.frame = None;
-        self.learn(Outcome::Unknown);
     }
 
     /// Notes what is known of the cancel now.

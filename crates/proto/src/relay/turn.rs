@@ -2,7 +2,7 @@
 
 use super::{
     Relay, Step,
-    exchange::{Cancelling, Exchange, Up},
+    exchange::{Exchange, Up},
     link::{Part, Passed, Tag},
 };
 use crate::{
@@ -77,9 +77,8 @@ impl Step<'_> {
             // The first one counts, and so this one must not pass it.
             return Passed::PLAIN;
         }
-        self.begin_cancel(Cancelling::new(Cause::new(CauseCode::Caller), self.now, Outcome::Asked));
+        self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::Asked, None);
         self.start_grace(self.grace());
-        self.stop_clocks();
         self.report_decided();
         let urgent = self.exchange.up == Up::Sent;
         Passed { tag: Tag::Of(self.request, Part::Cancel), urgent, splice: None }

@@ -9,6 +9,7 @@ use crate::{
     id::RequestId,
     link::Clock,
     outbox::{Outbox, Ticket},
+    receipt::Receipt,
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
         exchange::{Cancelling, Exchange, Rare, RequestClocks, Running},
@@ -98,6 +99,13 @@ fn retire(relay: &mut Relay, key: Key, at: Instant) {
     rings.retire(key, exchange, at, if exchange.is_open_upstream() { Ring::Abandoned } else { Ring::Over });
 }
 
+/// A cancel that was asked for.
+fn asked() -> Cancelling {
+    let cause = Cause::new(CauseCode::Caller);
+    let receipt = Receipt { cause, asked: now(), written: None, outcome: Outcome::Asked };
+    Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false }
+}
+
 /// The key of a timer that is due then.
 fn due(at: Instant) -> TimerKey {
     TimerQueue::new().arm(at, ())
@@ -176,9 +184,7 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
         let rare = exchange.rare.get_or_insert_default();
         rare.partial = Some(RequestId::integer(2));
         rare.task = Some(TaskPart::Became(b"\"t\"".as_slice().into()));
-        let cancel = exchange
-            .cancel
-            .get_or_insert_with(|| Box::new(Cancelling::new(Cause::new(CauseCode::Caller), now(), Outcome::Asked)));
+        let cancel = exchange.cancel.get_or_insert_with(|| Box::new(asked()));
         (cancel.grace, cancel.works_on) = (due(now() + 5 * SECOND), true);
         let running = Running { limit: SECOND, until: now() + SECOND };
         exchange.clocks =
