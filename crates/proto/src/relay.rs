@@ -29,7 +29,6 @@ mod receive;
 mod reporting;
 mod request;
 mod settle;
-mod stop;
 mod tally;
 mod task;
 mod turn;

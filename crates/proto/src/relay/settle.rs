@@ -171,11 +171,9 @@ impl Relay {
         }
         self.tables[side].prune(now);
         // One timer for both sides: the older of the two must not wait for the younger.
-        if !self.tombstones_due.is_armed()
-            && let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min()
-        {
+        if let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min() {
             let (_, longest) = self.core.config.remember;
-            self.tombstones_due = self.core.timers.arm(oldest + longest, Timer::Tombstones);
+            self.core.timers.arm_by(&mut self.tombstones_due, oldest + longest, Timer::Tombstones);
         }
         let Self { core, tables, .. } = self;
         let is_muted = |key| tables.client.get(key).is_some_and(Exchange::is_open_upstream);
