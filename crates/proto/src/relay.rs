@@ -52,7 +52,6 @@ use crate::{
     link::{Implementation, RequestKey},
     method::Methods,
     receipt::{Answer, Outcome},
-    rule::Violations,
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
@@ -240,13 +239,6 @@ impl Relay {
         self.tables[side].retired()
     }
 
-    /// The rules that `side` broke until now, by number, whether or not each was emitted as an event
-    /// ([`Emit::notices`]).
-    #[must_use]
-    pub fn violations(&self, side: Side) -> &Violations {
-        &self.core.reports.violations[side]
-    }
-
     /// What has been counted since the start.
     #[must_use]
     pub const fn tally(&self) -> &Tally {
@@ -337,9 +329,5 @@ impl Step<'_> {
     /// Whether the request is a turn to its requester.
     fn is_turn(&self) -> bool {
         self.exchange.dialect.turn.is_some_and(|turn| self.method() == turn.prompt)
-    }
-
-    fn follow_with(&mut self, followup: Followup) {
-        self.core.followups.push(followup);
     }
 }

@@ -80,10 +80,10 @@ impl Step<'_> {
             return Some(is_known_otherwise.then(|| self.exchange.id.clone()));
         }
         if is_cancelled {
-            self.follow_with(Followup::Orphaned(self.request));
+            self.core.followups.push(Followup::Orphaned(self.request));
         }
         // Reported after what has become of a task.
-        self.follow_with(Followup::Late(self.request, Answer::from(body)));
+        self.core.followups.push(Followup::Late(self.request, Answer::from(body)));
         None
     }
 

@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{Core, Relay, exchange::Exchange, link::Passed, link::Tag};
+use super::{
+    Core, Relay,
+    exchange::Exchange,
+    link::{Passed, Tag},
+};
 use crate::{
     bug::SeededBug,
     dialect::StrayError,

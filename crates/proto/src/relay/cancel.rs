@@ -200,7 +200,7 @@ impl Step<'_> {
                     self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::CompletedFirst, None);
                 }
                 self.settle(Settled::Silent);
-                self.follow_with(Followup::Orphaned(self.request));
+                self.core.followups.push(Followup::Orphaned(self.request));
                 Verdict::Accepted
             }
             Down::Done(Settled::Silent, _) => Verdict::Repeated,

@@ -26,7 +26,10 @@ impl Relay {
                 Timer::Grace(request) => self.step(now, request, |step| step.grace_due()),
                 Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
                 Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
-                Timer::Tombstones => self.tombstones_due(now),
+                Timer::Tombstones => {
+                    self.tombstones_due = TimerKey::NOT;
+                    Side::BOTH.into_iter().for_each(|side| self.forget(now, side));
+                }
                 Timer::Stalled(side) => {
                     self.core.links[side].stalled = TimerKey::NOT;
                     self.give_up(side);

@@ -76,16 +76,6 @@ impl Upstream {
     }
 }
 
-/// What is known under an id.
-pub(super) struct Probe {
-    /// The id's hash.
-    pub(super) hash: u64,
-    /// The newest request of the requester under it.
-    pub(super) previous: Option<Key>,
-    /// Whether the other side could confuse it with another request that it knows or may know.
-    pub(super) taken_upstream: bool,
-}
-
 impl Entry for Exchange {
     type Id = RequestId;
 
@@ -148,15 +138,17 @@ impl Exchanges {
         self.table.keys_by(|exchange| wanted(exchange).then_some(exchange.asked))
     }
 
-    /// What is known under `id` before a new request takes it, for the price of one look.
+    /// What is known under `id` before a new request takes it, for the price of one look: its hash, the newest request of
+    /// the requester, and whether the other side could confuse it with another request that it knows or may know.
     #[inline]
-    pub(super) fn probe(&self, id: &RequestId) -> Probe {
+    pub(super) fn probe(&self, id: &RequestId) -> (u64, Option<Key>, bool) {
         let hash = self.table.hash(id);
+        // It is one of ours there, or was spent, or can no longer be told from one that was.
+        let is_taken = self.own(hash, id).is_some() || self.upstream.may_be_spent(hash, id);
         if self.table.find(hash, |ex| ex.id == *id).is_none() {
-            return Probe { hash, previous: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
+            return (hash, None, is_taken);
         }
-        let taken_upstream = self.is_open_upstream(hash, id) || self.is_taken_elsewhere(hash, id);
-        Probe { hash, previous: self.newest(hash, id), taken_upstream }
+        (hash, self.newest(hash, id), is_taken || self.is_open_upstream(hash, id))
     }
 
     /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
@@ -231,11 +223,6 @@ impl Exchanges {
         if !exchange.is_open_upstream() {
             self.table.unlist(key);
         }
-    }
-
-    /// Whether `id` is one of ours upstream, or was spent there, or can no longer be told from one that was.
-    fn is_taken_elsewhere(&self, hash: u64, id: &RequestId) -> bool {
-        self.own(hash, id).is_some() || self.upstream.may_be_spent(hash, id)
     }
 
     /// An id of ours for the other side, of the same JSON type as `like`, that it has never seen.

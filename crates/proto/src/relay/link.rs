@@ -219,19 +219,16 @@ impl Relay {
             self.frame_gone(now, side, tag.read(), len, FrameState::Left);
         }
         if !self.left.is_empty() {
-            self.frames_left(now, side);
+            cold_path();
+            let mut left = core::mem::take(&mut self.left);
+            for (tag, len) in left.drain(..) {
+                self.frame_gone(now, side, tag.read(), len, FrameState::Left);
+            }
+            left.shrink_to(KEPT_RECORDS);
+            self.left = left;
         }
         self.watch_backlog(now, side);
         self.check();
-    }
-
-    fn frames_left(&mut self, now: Instant, side: Side) {
-        let mut left = core::mem::take(&mut self.left);
-        for (tag, len) in left.drain(..) {
-            self.frame_gone(now, side, tag.read(), len, FrameState::Left);
-        }
-        left.shrink_to(KEPT_RECORDS);
-        self.left = left;
     }
 
     /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.

@@ -126,7 +126,8 @@ impl Relay {
                 if let Some(cancel) = &ex.cancel {
                     let receipt = &cancel.receipt;
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
-                    (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
+                    let waits = receipt.outcome == Outcome::Asked && cancel.frame.is_some();
+                    (receipt.written.is_some(), waits, cancel.stuck, cancel.works_on).hash(state);
                     left(cancel.grace).hash(state);
                     let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);

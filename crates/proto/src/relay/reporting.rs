@@ -15,7 +15,7 @@ use crate::{
     id::RequestId,
     json,
     link::{CancelNotice, LateKind, Rejected, RequestKey, Verdict},
-    rule::{Rule, Violations},
+    rule::Rule,
     side::{Side, Sides},
     time::Instant,
 };
@@ -36,8 +36,6 @@ const MAX_FRAME: usize = 16 << 10;
 pub(super) struct Reports {
     pub(super) events: VecDeque<RelayEvent>,
     pub(super) emit: Emit,
-    /// By who broke them.
-    pub(super) violations: Sides<Violations>,
     pub(super) tally: Tally,
     /// What has changed since the observer last asked; absent where there is none.
     pub(super) changes: Option<Changes>,
@@ -122,7 +120,7 @@ impl Core {
     }
 
     pub(super) fn report_violation(&mut self, by: Side, rule: Rule, id: Option<RequestId>) {
-        self.reports.violations[by].count(rule);
+        self.reports.tally.violations[by].count(rule);
         self.reports.remark(|| RelayEvent::Violation { by, rule, id });
     }
 

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use super::{
     Relay, Settled, Step,
     exchange::{Exchange, Rare, Up},
-    exchanges::Probe,
     link::{Part, Passed, Tag},
 };
 use crate::{
@@ -42,8 +41,8 @@ impl Relay {
         if negotiation.is_handshake(from, framing, method) {
             self.core.implementations.client = params.raw.and_then(Implementation::of);
         }
-        let probe = self.tables[from].probe(&id);
-        if let Err((why, code, text)) = self.admit(from, &id, dialect, &probe) {
+        let (hash, previous, is_taken) = self.tables[from].probe(&id);
+        if let Err((why, code, text)) = self.admit(from, &id, dialect, previous) {
             self.core.refuse(from, Some(&id), code, &text);
             self.core.reject(from, why, method.as_bytes());
             return None;
@@ -57,7 +56,7 @@ impl Relay {
         }
 
         let table = &mut self.tables[from];
-        let taken = probe.taken_upstream && !self.core.config.has(SeededBug::ReuseGetsOldAnswer);
+        let taken = is_taken && !self.core.config.has(SeededBug::ReuseGetsOldAnswer);
         let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
         let renamed = (dialect.reuse != upstream_dialect.reuse || taken || ambiguous).then(|| table.own_id(&id));
         let parent = self.parent_of(from, dialect, method, params.session_id);
@@ -77,7 +76,7 @@ impl Relay {
             is_task: core.negotiation.asks_for_task(from, dialect, method, params),
             ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))
         };
-        let request_key = RequestKey { from, key: self.tables[from].insert(probe.hash, exchange) };
+        let request_key = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
         if is_question {
             self.core.asked[from.other()].hold(now);
         }
@@ -95,11 +94,11 @@ impl Relay {
 
     /// Whether a request may be taken in: its id must be free (D7), and there must be room (D12). A settled request of
     /// the same id gives way to it.
-    fn admit(&mut self, from: Side, id: &RequestId, dialect: &Dialect, probe: &Probe) -> Result<(), Refusal> {
+    fn admit(&mut self, from: Side, id: &RequestId, dialect: &Dialect, previous: Option<Key>) -> Result<(), Refusal> {
         if id.is_null() && !dialect.null_ids {
             return Err((Rejected::NullId, error_code::INVALID_REQUEST, "a request id must not be null".into()));
         }
-        if let Some(previous) = probe.previous {
+        if let Some(previous) = previous {
             self.replace(from, previous, id, dialect.reuse)?;
         }
         let (table, config) = (&self.tables[from], &self.core.config);

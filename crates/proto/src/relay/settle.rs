@@ -20,7 +20,6 @@ use crate::{
     side::Side,
     table::Ring,
     time::Instant,
-    timer_queue::TimerKey,
 };
 
 /// The words for a requester when the other side kept silent (D34).
@@ -148,14 +147,6 @@ impl Step<'_> {
 }
 
 impl Relay {
-    /// The oldest tombstones have had their time.
-    pub(super) fn tombstones_due(&mut self, now: Instant) {
-        self.tombstones_due = TimerKey::NOT;
-        for side in Side::BOTH {
-            self.forget(now, side);
-        }
-    }
-
     /// Forgets settled requests of which there are too many. Those that are too old have a timer.
     #[inline]
     pub(super) fn prune(&mut self, now: Instant, side: Side) {
@@ -165,7 +156,7 @@ impl Relay {
     }
 
     #[inline(never)]
-    fn forget(&mut self, now: Instant, side: Side) {
+    pub(super) fn forget(&mut self, now: Instant, side: Side) {
         if self.core.config.has(SeededBug::LeakedTombstone) {
             return;
         }

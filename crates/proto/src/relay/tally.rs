@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::Settled;
 use crate::{
     receipt::{Outcome, Receipt},
+    rule::Violations,
     side::Sides,
 };
 
@@ -36,6 +37,8 @@ pub struct Tally {
     pub stuck: u64,
     /// Messages that were not passed on.
     pub dropped: u64,
+    /// The rules that each side broke, whether or not that was emitted as an event ([`Emit::notices`](super::Emit)).
+    pub violations: Sides<Violations>,
     /// From asking for a cancel to the end of its request for the requester.
     pub cancel_to_settled: Histogram,
     /// From asking for a cancel to the other side's answer, where one came.

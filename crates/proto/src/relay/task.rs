@@ -10,10 +10,8 @@ use super::{
     link::{Part, Tag},
 };
 use crate::{
-    dialect::TaskForm,
     error_code,
     frame::ResponseBody,
-    id::RequestId,
     json,
     link::RequestKey,
     message,
@@ -58,7 +56,7 @@ impl Step<'_> {
             }
             ResponseBody::Error(_) => Outcome::AnsweredAfter { after, answer: Answer::Error },
         };
-        self.follow_with(Followup::TaskCancelled(request, task, outcome));
+        self.core.followups.push(Followup::TaskCancelled(request, task, outcome));
         true
     }
 }
@@ -86,9 +84,18 @@ impl Relay {
             ..Exchange::new(id.clone(), dialect, upstream_dialect, now, method)
         };
         let table = &mut self.tables[from];
-        let own = RequestKey { from, key: table.insert(table.probe(&id).hash, exchange) };
+        let own = RequestKey { from, key: table.insert(table.hash(&id), exchange) };
         self.step(now, own, |step| {
-            let write = |out: &mut Vec<u8>| write_cancel(&form, &id, &task, out);
+            let write = |out: &mut Vec<u8>| {
+                message::request(&id, form.cancel, out, |out| {
+                    out.extend_from_slice(br#""taskId":"#);
+                    out.extend_from_slice(&task);
+                    if let Some(meta) = form.meta {
+                        out.extend_from_slice(br#","_meta":"#);
+                        out.extend_from_slice(meta.as_bytes());
+                    }
+                });
+            };
             step.exchange.up = Up::Queued(step.core.write(to, Tag::Of(own, Part::Request), write));
             // Its answer goes to no requester; it is remembered as long as that may come.
             step.retire(Settled::Silent);
@@ -101,15 +108,4 @@ impl Relay {
             self.core.report_task(request, id, task, TaskNews::Orphaned(outcome));
         }
     }
-}
-
-fn write_cancel(form: &TaskForm, id: &RequestId, task: &[u8], out: &mut Vec<u8>) {
-    message::request(id, form.cancel, out, |out| {
-        out.extend_from_slice(br#""taskId":"#);
-        out.extend_from_slice(task);
-        if let Some(meta) = form.meta {
-            out.extend_from_slice(br#","_meta":"#);
-            out.extend_from_slice(meta.as_bytes());
-        }
-    });
 }
