@@ -84,12 +84,6 @@ impl<T> Outbox<T> {
         self.unsent == 0
     }
 
-    /// The ticket of the frame that is queued next.
-    pub(crate) fn upcoming(&self, urgent: bool) -> Ticket {
-        let lane = if urgent { &self.urgent } else { &self.ordered };
-        Ticket::new(urgent, lane.next())
-    }
-
     /// Queues a frame that `write` appends to the buffer it is given.
     pub(crate) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         let number = self.ordered.push(tag, write, &mut self.unsent);

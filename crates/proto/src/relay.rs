@@ -8,12 +8,15 @@
 //! the side takes it, reports what left with [`handle_written`](Relay::handle_written), and drains
 //! [`poll_event`](Relay::poll_event). The two sides' bytes are separate queues, not one stream of outputs, because either
 //! side may be blocked while the other flows; within a side the order is total.
+//!
+//! Inside, [`Relay::with`] is the one door to a request: it looks it up and hands a [`Step`] both the request and
+//! everything that it may touch beside it. A request that is forgotten has no steps. What a step cannot do, since it
+//! concerns other requests, it leaves as a [`Followup`]: that is done as soon as the step returns, before anything else.
 
 mod answer;
 mod bad_input;
 mod batch;
 mod cancel;
-mod changes;
 mod clocks;
 mod config;
 mod end;
@@ -26,45 +29,41 @@ mod receive;
 mod reporting;
 mod request;
 mod settle;
-mod step;
-mod stop;
-mod tag;
 mod tally;
 mod task;
 mod turn;
 mod view;
 
 pub use crate::early_cancels::EarlyCancelLimits;
-pub use changes::OwnMessage;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
-pub use end::{End, EndReason, EndedBy};
+pub use end::{End, EndedBy};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use exchange::LateCounts;
+pub use reporting::OwnMessage;
 pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
 use crate::{
-    cause::{Cause, CauseCode},
-    dialect::{Dialect, negotiation::Negotiation},
+    cause::CauseCode,
+    dialect::{Dialect, TurnForm, negotiation::Negotiation},
     early_cancels::EarlyCancels,
-    framing::Framing,
+    framing::{Decoder, Framing},
     hash::Seed,
     link::{Implementation, RequestKey},
     method::Methods,
-    rule::Violations,
+    receipt::{Answer, Outcome},
     side::{Side, Sides},
     slab::{Key, Slab},
     standstill::Standstill,
+    table::Rings,
     time::Instant,
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
 };
-use clocks::Timer;
+use exchange::{Cancelling, Exchange};
 use exchanges::Exchanges;
-use link::Link;
+use link::{Link, PackedTag, Tag};
 use reporting::Reports;
-use step::Followup;
-use tag::{PackedTag, Tag};
 
 /// A relay between a client and a server.
 #[derive(Clone, Debug)]
@@ -110,6 +109,49 @@ struct Core {
     ended_by: Option<EndedBy>,
 }
 
+/// A request, and what a step on it may touch.
+struct Step<'a> {
+    now: Instant,
+    request: RequestKey,
+    exchange: &'a mut Exchange,
+    rings: &'a mut Rings,
+    /// It settled the request: others may have to be forgotten for it.
+    has_settled: bool,
+    core: &'a mut Core,
+}
+
+/// What a step leaves to be done with other requests.
+#[derive(Clone, Debug)]
+enum Followup {
+    /// A question to this side is over: with the last, the response clocks of its requests go on.
+    QuestionOver(Side),
+    /// We cancelled the turn of this session: its permission requests end with it.
+    TurnCancelled(Box<[u8]>, &'static TurnForm, CauseCode),
+    /// The handle that answered this request reaches nobody.
+    Orphaned(RequestKey),
+    /// This is what came of our request to cancel a task, which that request became.
+    TaskCancelled(RequestKey, Box<[u8]>, Outcome),
+    /// This answer came for a request that is over.
+    Late(RequestKey, Answer),
+}
+
+/// Everything that can become due.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// The clocks of a request (D16).
+    Clocks(RequestKey),
+    /// The grace of a cancelled request (D34).
+    Grace(RequestKey),
+    /// What came late of a cancelled request's work may have been the last of it.
+    Quiet(RequestKey),
+    /// The oldest early cancel (D9).
+    EarlyCancels(Side),
+    /// The oldest tombstone (D8).
+    Tombstones,
+    /// A side that does not read (D13).
+    Stalled(Side),
+}
+
 /// Entries for which room is kept while there are none.
 const KEPT_RECORDS: usize = 256;
 
@@ -135,7 +177,7 @@ impl Relay {
                 turns: Turns::new(seed),
                 muted: Vec::new(),
                 implementations: Sides::default(),
-                reports: Reports::new(config.emit),
+                reports: Reports { emit: config.emit, ..Reports::default() },
                 followups: Vec::new(),
                 server_end: None,
                 ended_by: None,
@@ -144,93 +186,16 @@ impl Relay {
         }
     }
 
-    /// Takes in bytes that arrived from `side`.
-    ///
-    /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer where one is due
-    /// (D36). Nothing is taken after [`handle_eof`](Self::handle_eof).
-    pub fn handle_input(&mut self, now: Instant, side: Side, bytes: &[u8]) {
-        self.receive(now, side, bytes);
-        for side in Side::BOTH {
-            self.watch_backlog(now, side);
-        }
-        self.check();
-    }
-
-    /// Records that the first `bytes` of [`pending`](Self::pending) were written to `side`.
-    pub fn handle_written(&mut self, now: Instant, side: Side, bytes: usize) {
-        if bytes == 0 {
-            return;
-        }
-        self.note_written(now, side, bytes);
-        self.core.links[side].stops_stalling(&mut self.core.timers);
-        self.watch_backlog(now, side);
-        self.check();
-    }
-
-    /// Does what is due by `now`, as [`poll_timeout`](Self::poll_timeout) said; calling earlier is harmless.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.core.timers.pop_due(now) {
-            self.timer_due(now, timer);
-        }
-        self.check();
-    }
-
     /// Stops waiting for `side` to read what waits for it. Emits [`RelayEvent::GivenUp`].
     pub fn give_up(&mut self, side: Side) {
         let unsent = self.core.links[side].outbox.unsent();
         self.core.reports.emit(RelayEvent::GivenUp { side, unsent });
     }
 
-    /// Records that `side` will send nothing more.
-    ///
-    /// The client's end cancels nothing (D27): what waits for it still flows. The server's end answers every request in
-    /// flight with an error that says `how`, and cancels what the server had asked (D35). Afterwards nothing is pending
-    /// for the server.
-    pub fn handle_eof(&mut self, now: Instant, side: Side, how: &End) {
-        if self.core.links[side].ended {
-            return;
-        }
-        self.receive_leftover(now, side);
-        self.core.links[side].ended = true;
-        if side == Side::Server {
-            self.core.server_end = Some(how.clone());
-            self.close(now, Side::Server);
-            self.server_gone(now);
-        }
-        self.check();
-    }
-
     /// Records who asked the server to end: answers about its end will say so. The first who asked counts, since what
     /// comes later only hastens it.
-    pub const fn note_ended_by(&mut self, by: EndedBy) {
-        if self.core.ended_by.is_none() {
-            self.core.ended_by = Some(by);
-        }
-    }
-
-    /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.
-    pub fn handle_write_closed(&mut self, now: Instant, side: Side) {
-        self.close(now, side);
-        self.check();
-    }
-
-    /// Cancels a request that is in flight, on behalf of the operator of this relay, and ends it for its requester as its
-    /// dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own cancellation result
-    /// elsewhere; the turn of an ACP session when its agent answers, or after the turn's own limit (D34, D37). The receipt
-    /// follows as events. `false` if it is over already, or is such a turn and cancelled.
-    pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
-        let done = self.stop_for_operator(now, request, Cause::by(CauseCode::Operator, reason));
-        self.check();
-        done
-    }
-
-    /// Records that `side` has gone away: each of its requests in flight is cancelled at the other side, cause
-    /// `disconnect` (D27). One whose dialect wants silence is over; another may still get the answer it is owed.
-    ///
-    /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
-    pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
-        self.cancel_for_disconnect(now, side);
-        self.check();
+    pub fn note_ended_by(&mut self, by: EndedBy) {
+        self.core.ended_by.get_or_insert(by);
     }
 
     /// The next bytes for `side`; empty if there are none. Report what was written before anything else.
@@ -256,15 +221,10 @@ impl Relay {
         self.core.timers.next()
     }
 
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<RelayEvent> {
-        self.core.reports.poll_event()
-    }
-
     /// Whether the next bytes from `side` begin a message, as far as its bytes have been taken in.
     #[must_use]
     pub fn is_between_messages(&self, side: Side) -> bool {
-        self.core.links[side].is_between_messages()
+        self.core.links[side].decoder.as_deref().is_some_and(Decoder::is_between_messages)
     }
 
     /// Requests of `side` in flight.
@@ -277,13 +237,6 @@ impl Relay {
     #[must_use]
     pub fn remembered(&self, side: Side) -> usize {
         self.tables[side].retired()
-    }
-
-    /// The rules that `side` broke until now, by number, whether or not each was emitted as an event
-    /// ([`Emit::notices`]).
-    #[must_use]
-    pub fn violations(&self, side: Side) -> &Violations {
-        &self.core.reports.violations[side]
     }
 
     /// What has been counted since the start.
@@ -309,5 +262,72 @@ impl Core {
     /// What `side` speaks, as far as it is known.
     fn spoken(&self, side: Side) -> &'static Dialect {
         self.negotiation.of(side, self.framing)
+    }
+}
+
+impl Relay {
+    /// Takes a step on a request; `None` if it is forgotten.
+    #[inline]
+    fn with<T>(&mut self, now: Instant, request: RequestKey, step: impl FnOnce(&mut Step<'_>) -> T) -> Option<T> {
+        let (exchange, rings) = self.tables[request.from].entry_mut(request.key)?;
+        let mut step_taken = Step { now, request, exchange, rings, has_settled: false, core: &mut self.core };
+        let done = step(&mut step_taken);
+        if step_taken.has_settled {
+            self.prune(now, request.from);
+        }
+        if !self.core.followups.is_empty() {
+            self.follow_up(now);
+        }
+        Some(done)
+    }
+
+    /// Takes a step on a request, where it does not matter whether it is forgotten.
+    #[inline]
+    fn step(&mut self, now: Instant, request: RequestKey, step: impl FnOnce(&mut Step<'_>)) {
+        self.with(now, request, step);
+    }
+
+    #[cold]
+    fn follow_up(&mut self, now: Instant) {
+        let mut followups = core::mem::take(&mut self.core.followups);
+        for followup in followups.drain(..) {
+            match followup {
+                Followup::QuestionOver(side) => self.question_over(now, side),
+                Followup::TurnCancelled(session, turn, root) => self.close_permissions(now, turn, &session, root),
+                Followup::Orphaned(request) => self.cancel_orphan(now, request),
+                Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
+                Followup::Late(request, answer) => self.step(now, request, |step| {
+                    step.report_late(step.exchange.upstream().clone(), answer.into());
+                }),
+            }
+        }
+        // Its room is kept.
+        self.core.followups = followups;
+    }
+
+    fn exchange(&self, request: RequestKey) -> Option<&Exchange> {
+        self.tables[request.from].get(request.key)
+    }
+}
+
+impl Step<'_> {
+    /// The cancel of the request, if there is one.
+    fn cancel(&mut self) -> Option<&mut Cancelling> {
+        self.exchange.cancel.as_deref_mut()
+    }
+
+    /// The request's method.
+    fn method(&self) -> &str {
+        self.core.methods.name(self.exchange.method)
+    }
+
+    /// How a turn is cancelled upstream, if the request is one (D37).
+    fn upstream_turn(&self) -> Option<&'static TurnForm> {
+        self.exchange.upstream_dialect.turn.filter(|turn| self.method() == turn.prompt)
+    }
+
+    /// Whether the request is a turn to its requester.
+    fn is_turn(&self) -> bool {
+        self.exchange.dialect.turn.is_some_and(|turn| self.method() == turn.prompt)
     }
 }

@@ -121,8 +121,11 @@ impl<T: Copy> TimerQueue<T> {
     }
 
     /// Disarms a timer, if it is armed.
+    #[inline]
     pub(crate) fn stop(&mut self, armed: &mut TimerKey) {
-        self.disarm(core::mem::replace(armed, TimerKey::NOT));
+        if armed.is_armed() {
+            self.disarm(core::mem::replace(armed, TimerKey::NOT));
+        }
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {

@@ -1,5 +1,6 @@
 //! Processes that this one starts: their groups, their terminal, and the steps in which they are ended.
 
+pub(crate) mod ended_by;
 pub(crate) mod group;
 pub mod launch;
 pub(crate) mod shutdown;

@@ -76,11 +76,6 @@ impl<T> Lane<T> {
         self.frames.len() - self.withdrawn
     }
 
-    /// The number of the frame that is queued next.
-    pub(super) const fn next(&self) -> u64 {
-        self.next
-    }
-
     /// The number of the frame that leaves next.
     pub(super) fn first(&self) -> u64 {
         self.frames.front().map_or(self.next, |frame| frame.number)

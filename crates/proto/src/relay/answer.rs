@@ -1,11 +1,9 @@
 //! The other side's answers: which request one answers, what it says about a cancel, and whether it goes on.
 
 use super::{
-    Relay,
+    Followup, Relay, Step,
     exchange::Up,
-    link::Passed,
-    step::{Followup, Step},
-    tag::{Part, Tag},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     frame::{Response, ResponseBody, ResponseId},
@@ -16,83 +14,48 @@ use crate::{
     time::Instant,
 };
 
-/// What becomes of an answer.
-enum Answered {
-    /// It goes on, under this id where it has to be given that.
-    Passes(Option<RequestId>),
-    /// It came for a request that is over.
-    Late,
-    /// It was for us.
-    Ours,
-}
-
 impl Relay {
     pub(super) fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
-        let (found, exact) = self.find_answered(from.other(), response.id.as_ref());
-        let Some(request) = found else {
+        let Some((request, exact)) = self.find_answered(from.other(), response.id.as_ref()) else {
             self.core.handle_stray(from, response);
             return None;
         };
-        let renamed = self.answered(now, request, !exact, &response.body)?;
+        let renamed = self.with(now, request, |step| step.answered(!exact, &response.body))??;
         let splice = renamed.map(|id| (response.id_span.clone(), id));
         Some(Passed { splice, tag: Tag::Of(request, Part::Answer), urgent: false })
     }
 
     /// The request of `origin` that a response answers, and whether its id matches exactly (D10).
-    pub(super) fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> (Option<RequestKey>, bool) {
+    pub(super) fn find_answered(&self, origin: Side, id: Option<&ResponseId>) -> Option<(RequestKey, bool)> {
         let table = &self.tables[origin];
         let name = |key| RequestKey { from: origin, key };
-        let loose = match id {
-            None => return (None, true),
-            Some(ResponseId::Exact(id)) => {
-                if let Some(key) = table.by_upstream(id) {
-                    return (Some(name(key)), true);
-                }
-                id.loose()
-            }
-            Some(ResponseId::Loose(value)) => Some(*value),
+        let value = match id? {
+            ResponseId::Exact(id) => match table.by_upstream(id) {
+                Some(key) => return Some((name(key), true)),
+                None => id.loose()?,
+            },
+            ResponseId::Loose(value) => *value,
         };
-        let Some(value) = loose else { return (None, true) };
         let (integer, string) = (RequestId::integer(value), RequestId::string(&value.to_string()));
         // It could be the answer of one that was given up and forgotten: then it answers none.
         if table.has_spent(&integer) || table.has_spent(&string) {
-            return (None, false);
+            return None;
         }
         let open = |id| table.by_upstream(id).filter(|key| table.get(*key).is_some_and(|ex| ex.up == Up::Sent));
-        match (open(&integer), open(&string)) {
-            (Some(key), None) | (None, Some(key)) => (Some(name(key)), false),
-            (Some(_), Some(_)) | (None, None) => (None, false),
-        }
-    }
-
-    /// Takes in the other side's answer to `request`. `None` if it is swallowed; else the requester's id, where the
-    /// answer has to be given that.
-    pub(super) fn answered(
-        &mut self,
-        now: Instant,
-        request: RequestKey,
-        loosely: bool,
-        body: &ResponseBody<'_>,
-    ) -> Option<Option<RequestId>> {
-        match self.with(now, request, |step| step.answered(loosely, body))? {
-            Answered::Passes(id) => Some(id),
-            Answered::Late => {
-                let late = Answer::from(body).into();
-                self.step(now, request, |step| step.report_late(step.exchange.upstream().clone(), late));
-                None
-            }
-            Answered::Ours => None,
-        }
+        open(&integer).xor(open(&string)).map(|key| (name(key), false))
     }
 }
 
 impl Step<'_> {
-    fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Answered {
+    /// Takes in the other side's answer. `None` if it is swallowed; else the requester's id, where the answer has to be
+    /// given that.
+    pub(super) fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Option<Option<RequestId>> {
         if self.exchange.task().is_some() && self.ends_own_request(body) {
-            return Answered::Ours;
+            return None;
         }
         if self.exchange.up != Up::Sent {
-            return Answered::Late;
+            self.report_late(self.exchange.upstream().clone(), Answer::from(body).into());
+            return None;
         }
         self.exchange.up = Up::Answered;
         self.exchange.answer = Some(body.into());
@@ -110,16 +73,17 @@ impl Step<'_> {
             self.stop_grace();
         }
         self.stop_clocks();
-        self.core.unmute(self.request);
         self.note_task(body);
         if self.exchange.is_waiting() {
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();
-            return Answered::Passes(is_known_otherwise.then(|| self.exchange.id.clone()));
+            return Some(is_known_otherwise.then(|| self.exchange.id.clone()));
         }
         if is_cancelled {
-            self.follow_with(Followup::Orphaned(self.request));
+            self.core.followups.push(Followup::Orphaned(self.request));
         }
-        Answered::Late
+        // Reported after what has become of a task.
+        self.core.followups.push(Followup::Late(self.request, Answer::from(body)));
+        None
     }
 
     fn is_handshake(&self) -> bool {
@@ -131,28 +95,14 @@ impl Step<'_> {
         let says_cancelled = self.exchange.upstream_dialect.says_cancelled(self.method(), body);
         let (now, to) = (self.now, self.request.from.other());
         let Some(cancel) = &mut self.exchange.cancel else { return };
-        let after = now.since(cancel.receipt.asked);
-        let before = cancel.receipt.outcome;
-        cancel.receipt.outcome = match before {
-            Outcome::Asked => Outcome::CompletedFirst,
-            Outcome::Sent if says_cancelled => Outcome::Confirmed { after },
-            Outcome::Sent => Outcome::AnsweredAfter { after, answer: body.into() },
-            Outcome::NeverSent
-            | Outcome::NotSendable
-            | Outcome::Confirmed { .. }
-            | Outcome::CompletedFirst
-            | Outcome::AnsweredAfter { .. }
-            | Outcome::Unknown => before,
-        };
         // An answer that came before the cancel was written disarms it (D15).
-        if let Some(unwritten) = cancel.frame.take() {
-            self.core.links[to].outbox.withdraw(unwritten);
+        if let Some(frame) = cancel.frame {
+            self.core.links[to].outbox.withdraw(frame);
         }
-        if cancel.receipt.outcome != before {
-            if before == Outcome::Sent {
-                self.core.reports.tally.cancel_to_answer.record(after);
-            }
-            self.report_receipt();
+        let Some(outcome) = cancel.receipt.answered(now, body.into(), says_cancelled) else { return };
+        if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {
+            self.core.reports.tally.cancel_to_answer.record(after);
         }
+        self.learn(outcome);
     }
 }

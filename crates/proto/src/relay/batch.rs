@@ -1,14 +1,11 @@
 //! Batches: one array, many messages (MCP-B01, D36).
 
 use core::ops::Range;
-use std::borrow::Cow;
 
 use super::{
-    Relay, RelayEvent, Settled,
-    exchange::{Down, Up},
-    link::Passed,
-    step::Step,
-    tag::{Part, Tag},
+    Relay, RelayEvent,
+    exchange::Up,
+    link::{FrameState, Part, Passed, Tag},
 };
 use crate::{
     frame::{self, Batch},
@@ -28,7 +25,7 @@ const MAX_REMARKS: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     /// Bytes of refusals.
-    refusals: usize,
+    pub(super) refusals: usize,
     remarks: usize,
     /// Remarks that were not made.
     unmade: u64,
@@ -36,17 +33,6 @@ pub(super) struct Allowance {
 
 impl Allowance {
     const FULL: Self = Self { refusals: MAX_REFUSALS, remarks: MAX_REMARKS, unmade: 0 };
-
-    /// Whether nothing more of the batch is refused in words.
-    pub(super) const fn is_spent(&self) -> bool {
-        self.refusals == 0
-    }
-
-    /// A refusal was written that costs so much; whether it was the last.
-    pub(super) const fn spend(&mut self, cost: usize) -> bool {
-        self.refusals = self.refusals.saturating_sub(cost);
-        self.refusals == 0
-    }
 
     /// Whether one more remark may be made; counted either way.
     pub(super) const fn allows_remark(&mut self) -> bool {
@@ -75,22 +61,6 @@ impl Array {
             self.tagged.push((start..self.text.len(), passed.tag));
         }
     }
-
-    /// Takes out the members that `is_withdrawn` names.
-    fn remove(&mut self, is_withdrawn: impl Fn(Tag) -> bool) {
-        let mut withdrawn = self.tagged.iter().filter(|(_, tag)| is_withdrawn(*tag)).peekable();
-        if withdrawn.peek().is_none() {
-            return;
-        }
-        let (mut text, mut copied) = (Vec::with_capacity(self.text.len()), 0);
-        for (span, _) in withdrawn {
-            text.extend_from_slice(&self.text[copied..span.start]);
-            copied = span.end;
-        }
-        text.extend_from_slice(&self.text[copied..]);
-        self.text = text;
-        self.tagged.retain(|(_, tag)| !is_withdrawn(*tag));
-    }
 }
 
 impl Relay {
@@ -102,15 +72,12 @@ impl Relay {
     /// read. What is said of single members is bounded.
     pub(super) fn handle_batch(&mut self, now: Instant, from: Side, body: &[u8], batch: Batch<'_>) {
         if from == Side::Client {
-            let fault = if !self.may_batch(from) {
-                Some("an array, and this revision has no batches")
-            } else if !batch.has_message() {
-                Some("a batch without a message")
-            } else {
-                None
-            };
-            if let Some(text) = fault {
+            if self.core.negotiation.is_known(from) && !self.core.spoken(from).batches {
+                let text = "an array, and this revision has no batches";
                 return self.core.refuse_garbage(from, Rejected::Batch, body, text);
+            }
+            if !batch.has_message() {
+                return self.core.refuse_garbage(from, Rejected::Batch, body, "a batch without a message");
             }
         }
         self.core.reports.allowance = Some(Allowance::FULL);
@@ -120,10 +87,7 @@ impl Relay {
         for member in batch.members() {
             let passed = match frame::parse_member(member) {
                 Ok(parsed) => self.handle_message(now, from, member, parsed).map(|passed| (member.into(), passed)),
-                Err(malformed) => {
-                    let mended = self.handle_unreadable(now, from, member, malformed);
-                    mended.map(|(body, passed)| (Cow::Owned(body), passed))
-                }
+                Err(malformed) => self.handle_unreadable(now, from, member, malformed),
             };
             match passed {
                 None => {}
@@ -139,30 +103,30 @@ impl Relay {
         self.pass_array(now, to, array);
     }
 
-    /// Whether arrays of `side` may be batches: not in a revision that is known to have none.
-    fn may_batch(&self, side: Side) -> bool {
-        !self.core.negotiation.is_known(side) || self.core.spoken(side).batches
-    }
-
-    fn pass_array(&mut self, now: Instant, to: Side, mut array: Array) {
-        array.remove(|tag| self.is_withdrawn(tag));
+    fn pass_array(&mut self, now: Instant, to: Side, Array { text, tagged }: Array) {
+        let (withdrawn, tagged): (Vec<_>, Vec<_>) = tagged.into_iter().partition(|(_, tag)| self.is_withdrawn(*tag));
         if self.core.links[to].write_closed {
-            return array.tagged.into_iter().for_each(|(_, tag)| self.frame_lost(now, tag));
+            return tagged.into_iter().for_each(|(_, tag)| self.frame_gone(now, to, tag, 0, FrameState::Lost));
         }
-        let Some((_comma, members)) = array.text.split_last() else { return };
-        for &(_, tag) in &array.tagged {
-            if let Tag::Of(request, part) = tag {
-                self.step(now, request, |step| step.frame_bundled(part));
-            }
+        let len = text.len() - withdrawn.iter().map(|(span, _)| span.len()).sum::<usize>();
+        if len == 0 {
+            return;
         }
+        tagged.iter().for_each(|(_, tag)| self.frame_waits(now, *tag, None));
         // A notice in an array cannot be withdrawn, and so is none of those that wait.
-        let tags = array.tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Of(_, Part::Notice)));
+        let tags = tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Of(_, Part::Notice)));
         let bundle = self.bundles.insert(tags.collect());
         let framing = self.core.framing;
-        self.core.links[to].outbox.push_sized(Tag::Many(bundle).into(), members.len(), |out| {
+        self.core.links[to].outbox.push_sized(Tag::Many(bundle).into(), len, |out| {
             message::frame(framing, out, |out| {
                 out.push(b'[');
-                out.extend_from_slice(members);
+                let mut copied = 0;
+                for (span, _) in withdrawn {
+                    out.extend_from_slice(&text[copied..span.start]);
+                    copied = span.end;
+                }
+                out.extend_from_slice(&text[copied..]);
+                let _comma = out.pop();
                 out.push(b']');
             });
         });
@@ -172,19 +136,5 @@ impl Relay {
     fn is_withdrawn(&self, tag: Tag) -> bool {
         let is_never_sent = |request| self.exchange(request).is_none_or(|ex| ex.up == Up::Never);
         matches!(tag, Tag::Of(request, Part::Request) if is_never_sent(request))
-    }
-}
-
-impl Step<'_> {
-    /// A frame about the request waits to be written with others, and so cannot be withdrawn.
-    fn frame_bundled(&mut self, part: Part) {
-        match part {
-            Part::Request => self.exchange.up = Up::Bundled,
-            Part::Answer => {
-                self.exchange.down = Down::Bundled(Settled::Answered);
-                self.mark_changed();
-            }
-            Part::Cancel | Part::Notice => {}
-        }
     }
 }

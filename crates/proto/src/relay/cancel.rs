@@ -1,35 +1,39 @@
-//! Cancels that a side sends. Each ends here, whatever it says (D32); what it leads to is in `stop`.
+//! Cancels: those that a side sends, each of which ends here (D32), and those that go on in our own name, whoever asked:
+//! the requester, a clock, an operator, or the end of the link.
 
 use super::{
-    Core, Relay, Settled,
-    clocks::Timer,
+    Followup, Relay, Settled, Step, Timer,
     exchange::{Cancelling, Down, Exchange, Up},
-    step::{Followup, Step},
-    tag::Tag,
+    link::{Part, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::Dialect,
+    dialect::{Cancellers, Dialect},
     early_cancels::Hold,
+    error_code, json,
     link::{
         LateKind, RequestKey, Verdict,
         cancel::{self, Cancel},
     },
-    receipt::Outcome,
+    message,
+    outbox::Ticket,
+    receipt::{Outcome, Receipt},
     side::{Side, Sides},
     time::Instant,
+    timer_queue::TimerKey,
 };
 
 impl Relay {
     pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
         let dialect = self.core.spoken(from);
-        let also: &[&'static Dialect] = if self.core.negotiation.is_settled() { &[] } else { &Dialect::ALL };
+        let is_guess = !self.core.negotiation.is_settled();
+        let also: &[&'static Dialect] = if is_guess { &Dialect::ALL } else { &[] };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(from, None, None, None, Verdict::Malformed);
         };
-        let guess = (!self.core.negotiation.is_settled()).then(|| self.core.dialects());
+        let guess = Sides::from_fn(|side| self.core.spoken(side));
         self.core.negotiation.saw_cancel(from, self.core.framing, cancel.form);
-        if let Some(guess) = guess.filter(|_| self.core.negotiation.is_settled()) {
+        if is_guess && self.core.negotiation.is_settled() {
             self.reread_dialects(now, guess);
         }
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
@@ -51,7 +55,7 @@ impl Relay {
     /// The spelling of a cancel has told which dialects were spoken all along (D2): in every request in flight whose own
     /// were this guess.
     fn reread_dialects(&mut self, now: Instant, guess: Sides<&'static Dialect>) {
-        let found = self.core.dialects();
+        let found = Sides::from_fn(|side| self.core.spoken(side));
         for from in Side::BOTH {
             let is_guess =
                 |ex: &Exchange| ex.is_live() && ex.dialect == guess[from] && ex.upstream_dialect == guess[from.other()];
@@ -66,9 +70,6 @@ impl Relay {
 
     fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
         let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));
-        if verdict == Some(Verdict::Accepted) {
-            self.step(now, request, |step| step.settle_accepted());
-        }
         verdict.unwrap_or(Verdict::Unknown)
     }
 
@@ -103,38 +104,68 @@ impl Relay {
     /// Whether this is the one cancel that names the receiver's own request: a server ends a subscription (MCP-M02).
     fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> bool {
         let Some(form) = dialect.subscription.filter(|_| from == Side::Server) else { return false };
-        let Some(key) = self.tables[Side::Client].by_upstream(&cancel.id) else { return false };
-        let request = RequestKey { from: Side::Client, key };
-        let ended = self.with(now, request, |step| {
-            if step.exchange.up != Up::Sent || step.method() != form.method {
-                return None;
-            }
+        let (table, methods) = (&self.tables.client, &self.core.methods);
+        let is_subscription = |ex: &&Exchange| ex.up == Up::Sent && methods.name(ex.method) == form.method;
+        let found = table.by_upstream(&cancel.id).and_then(|key| Some((key, table.get(key).filter(is_subscription)?)));
+        let Some((key, exchange)) = found else { return false };
+        let (request, is_waiting) = (RequestKey { from: Side::Client, key }, exchange.is_waiting());
+        let (id, to_client) = (exchange.id.clone(), self.core.negotiation.cancel_form(Side::Client, exchange.dialect));
+        self.step(now, request, |step| {
             step.exchange.up = Up::Answered;
-            if !step.exchange.is_waiting() {
-                step.report_late(cancel.id.clone(), LateKind::Subscription);
-                return Some(None);
+            if !is_waiting {
+                return step.report_late(cancel.id.clone(), LateKind::Subscription);
             }
-            let to_client = step.core.negotiation.cancel_form(Side::Client, step.exchange.dialect);
-            let id = step.exchange.id.clone();
             step.core.write(Side::Client, Tag::Plain, |out| {
                 cancel::write(to_client, &id, cancel.reason.as_deref(), out);
             });
             step.settle(Settled::Answered);
-            Some(Some(id))
         });
-        let Some(id) = ended.flatten() else { return false };
-        if id.is_some() {
+        if is_waiting {
             let reason = cancel.reason.as_deref().map(Into::into);
-            self.report_cancel(from, Some(request), id, reason, Verdict::Accepted);
+            self.report_cancel(from, Some(request), Some(id), reason, Verdict::Accepted);
         }
         true
     }
-}
 
-impl Core {
-    /// What both sides speak, as far as it is known.
-    fn dialects(&self) -> Sides<&'static Dialect> {
-        Sides::from_fn(|side| self.spoken(side))
+    /// Cancels a request that is in flight, on behalf of the operator of this relay, and ends it for its requester as its
+    /// dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own cancellation result
+    /// elsewhere; the turn of an ACP session when its agent answers, or after the turn's own limit (D34, D37). The receipt
+    /// follows as events. `false` if it is over already, or is such a turn and cancelled.
+    pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
+        let was_cancelled = self.with(now, request, |step| {
+            if !step.exchange.is_waiting() || (step.is_turn() && step.awaits_answer()) {
+                return None;
+            }
+            let was_cancelled = step.exchange.cancel.is_some();
+            step.cancel_upstream(Cause::by(CauseCode::Operator, reason));
+            Some(was_cancelled)
+        });
+        let was_cancelled = was_cancelled.flatten();
+        if let Some(was_cancelled) = was_cancelled {
+            self.step(now, request, |step| step.answer_stopped(was_cancelled));
+        }
+        self.check();
+        was_cancelled.is_some()
+    }
+
+    /// Records that `side` has gone away: each of its requests in flight is cancelled at the other side, cause
+    /// `disconnect` (D27). One whose dialect wants silence is over; another may still get the answer it is owed.
+    ///
+    /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
+    pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
+        for key in self.tables[side].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
+            let request = RequestKey { from: side, key };
+            self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
+            self.step(now, request, |step| {
+                step.report_decided();
+                if step.exchange.dialect.is_silent() {
+                    step.settle(Settled::Gone);
+                } else {
+                    step.settle_cancelled();
+                }
+            });
+        }
+        self.check();
     }
 }
 
@@ -150,30 +181,148 @@ impl Step<'_> {
             Down::Waiting if self.exchange.cancel.is_some() => Verdict::Repeated,
             Down::Waiting => {
                 self.cancel_upstream(Cause::by(CauseCode::Caller, reason));
+                self.settle_cancelled();
                 Verdict::Accepted
             }
             // The answer may still be withdrawn from a requester that wants none any more (D36).
-            Down::Answering(ticket, _) if dialect.is_silent() => {
+            Down::Answering(Some(ticket), _) if dialect.is_silent() => {
                 if self.core.links[from].outbox.withdraw(ticket).is_none() {
                     return Verdict::Completed;
                 }
                 if self.exchange.cancel.is_none() {
-                    let cause = Cause::new(CauseCode::Caller);
-                    self.begin_cancel(Cancelling::new(cause, self.now, Outcome::CompletedFirst));
+                    self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::CompletedFirst, None);
                 }
                 self.settle(Settled::Silent);
-                self.follow_with(Followup::Orphaned(self.request));
+                self.core.followups.push(Followup::Orphaned(self.request));
                 Verdict::Accepted
             }
             Down::Done(Settled::Silent, _) => Verdict::Repeated,
-            Down::Answering(..) | Down::Bundled(_) | Down::Done(..) => Verdict::Completed,
+            Down::Answering(..) | Down::Done(..) => Verdict::Completed,
         }
     }
 
-    /// Ends a request whose cancel was accepted, unless that is done.
-    fn settle_accepted(&mut self) {
-        if self.exchange.is_waiting() {
-            self.settle_cancelled();
+    /// Asks the other side to stop, as far as it knows of the request and can be asked (D15, D18, D32). What the requester
+    /// is given is the caller's matter.
+    pub(super) fn cancel_upstream(&mut self, cause: Cause) {
+        if self.exchange.cancel.is_some() {
+            return;
+        }
+        let to = self.request.from.other();
+        let is_withdrawn = match self.exchange.up {
+            Up::Assembling => true,
+            Up::Queued(Some(ticket)) => self.core.links[to].outbox.withdraw(ticket).is_some(),
+            Up::Queued(None) | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
+        };
+        if is_withdrawn {
+            self.exchange.up = Up::Never;
+        }
+        let outcome = match self.exchange.up {
+            Up::Never => Outcome::NeverSent,
+            Up::Answered => Outcome::CompletedFirst,
+            Up::Lost => Outcome::Unknown,
+            Up::Assembling | Up::Queued(_) | Up::Sent if self.core.links[to].write_closed => Outcome::Unknown,
+            Up::Assembling | Up::Queued(_) | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
+            Up::Assembling | Up::Queued(_) | Up::Sent => Outcome::Asked,
+        };
+        let frame = (outcome == Outcome::Asked).then(|| self.send_cancel(&cause));
+        self.begin_cancel(cause, outcome, frame);
+        // A side that owes an answer to the cancel has the grace to give it.
+        let silent = self.exchange.upstream_dialect.is_silent() && self.exchange.dialect.is_silent();
+        if outcome == Outcome::Asked && !silent {
+            self.start_grace(self.grace());
+        }
+    }
+
+    /// Whether the other side's dialect has no way to cancel this request, or none now.
+    fn is_unsendable(&self) -> bool {
+        let (exchange, from) = (&*self.exchange, self.request.from);
+        let dialect = exchange.upstream_dialect;
+        let is_turn = exchange.session.is_some() && self.upstream_turn().is_some();
+        let forbidden = self.core.negotiation.forbids_cancel(from, dialect);
+        dialect.uncancellable(self.method()).is_some()
+            || exchange.is_task
+            // The gate is that of a request's cancel; every agent understands a turn's (D37).
+            || forbidden.is_some_and(|rule| !is_turn || dialect.gate.is_none_or(|gate| gate.rule != rule))
+            || (dialect.cancellers == Cancellers::Client && from == Side::Server)
+    }
+
+    /// Records the cancel of the request: every cancel starts here. It is counted now, since the request may be forgotten
+    /// before an event is emitted.
+    pub(super) fn begin_cancel(&mut self, cause: Cause, outcome: Outcome, frame: Option<Ticket>) {
+        let receipt = Receipt { cause, asked: self.now, written: None, outcome };
+        self.core.reports.tally.begun(&receipt);
+        let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false };
+        self.exchange.cancel = Some(Box::new(cancel));
+        self.stop_clocks();
+        self.mark_changed();
+    }
+
+    /// Queues the cancel behind its own request and before whatever else it may pass (D13).
+    fn send_cancel(&mut self, cause: &Cause) -> Ticket {
+        let to = self.request.from.other();
+        let form = self.core.negotiation.cancel_form(to, self.exchange.upstream_dialect);
+        // A requester that gave no reason gave none.
+        let reason = if cause.code == CauseCode::Caller { cause.text() } else { Some(cause.wire_reason()) };
+        let turn = self.upstream_turn().zip(self.exchange.session.as_deref());
+        let upstream = self.exchange.upstream();
+        let framing = self.core.framing;
+        let write = |out: &mut Vec<u8>| {
+            message::frame(framing, out, |out| match turn {
+                Some((turn, session)) => message::notification(turn.cancel, out, |out| {
+                    json::write_string(out, turn.session);
+                    out.push(b':');
+                    out.extend_from_slice(session);
+                }),
+                None => cancel::write(form, upstream, reason, out),
+            });
+        };
+        let outbox = &mut self.core.links[to].outbox;
+        let tag = Tag::Of(self.request, Part::Cancel).into();
+        // What is written in an array cannot be passed.
+        let is_in_array = self.exchange.up == Up::Queued(None);
+        let ticket = if is_in_array { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
+        if let Some((turn, session)) = turn {
+            self.core.followups.push(Followup::TurnCancelled(session.into(), turn, cause.code));
+        }
+        ticket
+    }
+
+    /// The cancel has left; from here on only the other side can show more.
+    pub(super) fn cancel_written(&mut self) {
+        let now = self.now;
+        let Some(cancel) = self.cancel() else { return };
+        cancel.receipt.written = Some(now);
+        let outcome = cancel.receipt.outcome;
+        self.learn(if outcome == Outcome::Asked { Outcome::Sent } else { outcome });
+    }
+
+    /// Notes what is known of the cancel now.
+    pub(super) fn learn(&mut self, outcome: Outcome) {
+        let Some(cancel) = &mut self.exchange.cancel else { return };
+        self.core.reports.tally.learnt(cancel.receipt.outcome, outcome);
+        cancel.receipt.outcome = outcome;
+        self.report_receipt();
+    }
+
+    /// Whether a cancelled request will still be answered: by the other side, or by its grace.
+    fn awaits_answer(&self) -> bool {
+        self.exchange.cancel.as_deref().is_some_and(|cancel| cancel.grace.is_armed())
+    }
+
+    /// Ends a request for its requester that the operator has stopped.
+    fn answer_stopped(&mut self, was_cancelled: bool) {
+        if self.is_turn() && self.awaits_answer() {
+            // The agent's own answer ends the turn, and what it still reports until then is passed on (D34, D37).
+        } else if self.exchange.dialect.is_silent() {
+            let data = self.error_data(None);
+            self.answer_error(error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));
+        } else {
+            self.mute_turn();
+            self.answer_cancelled();
+        }
+        // Who cancelled first stays the one who did; only the waiting is ended.
+        if !was_cancelled {
+            self.report_decided();
         }
     }
 }

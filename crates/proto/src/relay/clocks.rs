@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::{
-    ClockRule, Core, Relay, RelayEvent, StuckSign,
+    ClockRule, Core, Relay, RelayEvent, Step, StuckSign, Timer,
     exchange::{Exchange, RequestClocks, Running},
-    step::Step,
+    tally::count,
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -14,70 +14,48 @@ use crate::{
     link::{Clock, RequestKey},
     side::Side,
     time::Instant,
-    timer_queue::{NEVER, TimerKey},
+    timer_queue::TimerKey,
 };
 
-/// Everything that can become due.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
-    /// A clock of a request (D16).
-    Clock(RequestKey, Clock),
-    /// The grace of a cancelled request (D34).
-    Grace(RequestKey),
-    /// What came late of a cancelled request's work may have been the last of it.
-    Quiet(RequestKey),
-    /// The oldest early cancel (D9).
-    EarlyCancels(Side),
-    /// The oldest tombstone (D8).
-    Tombstones,
-    /// A side that does not read (D13).
-    Stalled(Side),
-}
-
-/// What a clock does whose timer has fired.
-enum Fired {
-    /// It was stopped, or progress had moved it: then it is armed again.
-    Goes,
-    /// It stands still (D49).
-    Stands,
-    /// It has run out, after so long.
-    RanOut(Duration),
-}
-
 impl Relay {
-    pub(super) fn timer_due(&mut self, now: Instant, timer: Timer) {
-        match timer {
-            Timer::Clock(request, clock) => self.clock_due(now, request, clock),
-            Timer::Grace(request) => self.step(now, request, |step| step.grace_due()),
-            Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
-            Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
-            Timer::Tombstones => self.tombstones_due(now),
-            Timer::Stalled(side) => {
-                self.core.links[side].stalled = TimerKey::NOT;
-                self.give_up(side);
+    /// Does what is due by `now`, as [`poll_timeout`](Self::poll_timeout) said; calling earlier is harmless.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(timer) = self.core.timers.pop_due(now) {
+            match timer {
+                Timer::Clocks(request) => self.clocks_due(now, request),
+                Timer::Grace(request) => self.step(now, request, |step| step.grace_due()),
+                Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
+                Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
+                Timer::Tombstones => {
+                    self.tombstones_due = TimerKey::NOT;
+                    Side::BOTH.into_iter().for_each(|side| self.forget(now, side));
+                }
+                Timer::Stalled(side) => {
+                    self.core.links[side].stalled = TimerKey::NOT;
+                    self.give_up(side);
+                }
             }
         }
+        self.check();
     }
 
-    fn clock_due(&mut self, now: Instant, request: RequestKey, clock: Clock) {
-        match self.with(now, request, |step| step.clock_fired(clock)) {
-            None | Some(Fired::Goes) => {}
-            Some(Fired::Stands) => {
-                let table = &self.tables[request.from];
-                let is_live = |key| table.get(key).is_some_and(Exchange::is_live);
-                self.core.asked[request.from].park(request.key, table.live(), is_live);
-            }
-            Some(Fired::RanOut(limit)) => {
-                self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Timeout)));
-                self.step(now, request, |step| step.answer_timed_out(clock, limit));
-            }
+    fn clocks_due(&mut self, now: Instant, request: RequestKey) {
+        let (table, asked) = (&self.tables[request.from], &mut self.core.asked[request.from]);
+        if asked.is_held() {
+            // Looked at again when the response clock goes on (D49).
+            asked.park(request.key, table.live(), |key| table.get(key).is_some_and(Exchange::is_live));
+        }
+        let ran_out = self.with(now, request, |step| step.clock_ran_out());
+        if let Some((clock, limit)) = ran_out.flatten() {
+            self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Timeout)));
+            self.step(now, request, |step| step.answer_timed_out(clock, limit));
         }
     }
 
     /// A question to `side` is over: with the last, the response clocks of its requests go on.
     pub(super) fn question_over(&mut self, now: Instant, side: Side) {
         for key in self.core.asked[side].release(now) {
-            self.step(now, RequestKey { from: side, key }, |step| step.rearm_response_clock());
+            self.step(now, RequestKey { from: side, key }, |step| step.arm_clocks());
         }
     }
 }
@@ -107,28 +85,30 @@ impl Core {
             let rules = self.config.clocks.iter().filter(|rule| rule.clock == clock);
             // The first of equally specific rules: `max_by_key` would take the last.
             let best = rules.filter_map(|rule| Some((specificity(rule)?, rule.limit))).rev().max_by_key(|(s, _)| *s);
-            best.map(|(_, limit)| Running { limit, until: starts + limit, armed: TimerKey::NOT })
+            best.map(|(_, limit)| Running { limit, until: starts + limit })
         };
         let response = pick(Clock::Response, self.asked[from].reading(now));
         let total = pick(Clock::Total, now);
-        (response.is_some() || total.is_some()).then(|| Box::new(RequestClocks { response, total }))
+        (response.is_some() || total.is_some())
+            .then(|| Box::new(RequestClocks { response, total, timer: TimerKey::NOT }))
     }
 }
 
 impl Step<'_> {
     #[inline]
     pub(super) fn start_clocks(&mut self) {
-        for (clock, running) in self.exchange.clocks.iter_mut().flat_map(|clocks| clocks.running()) {
-            let timer = Timer::Clock(self.request, clock);
-            running.armed = self.core.timers.arm(self.now + running.limit, timer);
+        if let Some(clocks) = &mut self.exchange.clocks {
+            let limits = [clocks.response, clocks.total].into_iter().flatten().map(|running| running.limit);
+            let first = limits.min().unwrap_or(Duration::MAX);
+            clocks.timer = self.core.timers.arm(self.now + first, Timer::Clocks(self.request));
         }
     }
 
     /// Stops the clocks of a request that has been answered or cancelled.
     #[inline]
     pub(super) fn stop_clocks(&mut self) {
-        if let Some(mut clocks) = self.exchange.clocks.take() {
-            clocks.running().for_each(|(_, running)| self.core.timers.disarm(running.armed));
+        if let Some(clocks) = self.exchange.clocks.take() {
+            self.core.timers.disarm(clocks.timer);
         }
     }
 
@@ -140,35 +120,27 @@ impl Step<'_> {
         }
     }
 
-    fn clock_fired(&mut self, clock: Clock) -> Fired {
-        let clocks = self.exchange.clocks.as_deref_mut();
-        let Some(clock_of) = clocks.map(|clocks| clocks.get_mut(clock)) else { return Fired::Goes };
-        let Some(running) = clock_of else { return Fired::Goes };
-        let due = match clock {
-            Clock::Response => self.core.asked[self.request.from].due(running.until),
-            Clock::Total => running.until,
-        };
-        if due == NEVER {
-            running.armed = TimerKey::NOT;
-            return Fired::Stands;
-        }
+    /// The timer of the clocks has fired: the one that has run out, if any has, and its limit.
+    fn clock_ran_out(&mut self) -> Option<(Clock, Duration)> {
+        let clocks = self.exchange.clocks.as_deref_mut()?;
+        clocks.timer = TimerKey::NOT;
+        let (due, clock, limit) = clocks.first(&self.core.asked[self.request.from])?;
         if due > self.now {
-            running.armed = self.core.timers.arm(due, Timer::Clock(self.request, clock));
-            return Fired::Goes;
+            self.arm_clocks();
+            return None;
         }
-        let limit = running.limit;
-        *clock_of = None;
-        self.core.reports.tally.timeouts.count(clock.as_str());
+        count(&mut self.core.reports.tally.timeouts, clock.as_str());
         self.core.reports.emit(RelayEvent::TimedOut { request: self.request, clock, after: limit });
-        Fired::RanOut(limit)
+        Some((clock, limit))
     }
 
-    fn rearm_response_clock(&mut self) {
-        let Some(running) = self.exchange.clocks.as_deref_mut().and_then(|clocks| clocks.response.as_mut()) else {
-            return;
-        };
-        let due = self.core.asked[self.request.from].due(running.until);
-        running.armed = self.core.timers.arm(due, Timer::Clock(self.request, Clock::Response));
+    /// Arms the timer for the clock that runs out first, unless that is never, or the timer fires before.
+    fn arm_clocks(&mut self) {
+        if let Some(clocks) = &mut self.exchange.clocks
+            && let Some((due, ..)) = clocks.first(&self.core.asked[self.request.from])
+        {
+            self.core.timers.arm_by(&mut clocks.timer, due, Timer::Clocks(self.request));
+        }
     }
 
     fn answer_timed_out(&mut self, clock: Clock, limit: Duration) {
@@ -199,7 +171,7 @@ impl Step<'_> {
     /// Ends the grace: the other side has answered, or never will.
     pub(super) fn stop_grace(&mut self) {
         if let Some(cancel) = &mut self.exchange.cancel {
-            self.core.timers.disarm(core::mem::replace(&mut cancel.grace, TimerKey::NOT));
+            self.core.timers.stop(&mut cancel.grace);
         }
     }
 

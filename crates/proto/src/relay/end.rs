@@ -1,15 +1,11 @@
 //! The end of the server: how its input ended and who ended it (D44), and what that means for requests (D35).
 
-use core::{fmt, time::Duration};
-
 use super::{
-    Core, Relay, Settled,
+    Core, Relay, Settled, Step,
     exchange::{Exchange, Up},
-    step::Step,
 };
 use crate::{
     cause::{Cause, CauseCode},
-    json,
     link::RequestKey,
     receipt::Outcome,
     side::Side,
@@ -27,82 +23,13 @@ pub enum End {
     Signalled(i32),
 }
 
-/// Who asked the server to end before it did (D44).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndedBy {
-    /// The client, by a signal with this number that was passed on.
-    Client(i32),
-    /// The shim.
-    Shim(EndReason),
-}
-
-impl EndedBy {
-    /// The word for data, logs and recordings; a server that ended without being asked is `server`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Client(_) => "client",
-            Self::Shim(_) => "shim",
-        }
-    }
-}
-
-/// Completes "… before it answered: ".
-impl fmt::Display for EndedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(signal) => write!(f, "its client had sent signal {signal}"),
-            Self::Shim(reason) => write!(f, "rescind ended it, because {reason}"),
-        }
-    }
-}
-
-/// Why a shim ends its server (D44).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndReason {
-    /// What is written to the client has no reader any more.
-    ReaderGone,
-    /// The client's input had ended, and then the process that had started the shim.
-    ParentGone,
-    /// The client's input had ended, and nothing was in flight for this long.
-    Idle(Duration),
-    /// A side read nothing of what it was owed for too long (D13).
-    Unread(Side),
-    /// It closed its input or output and lived on.
-    Silent,
-    /// A cancelled request was still being worked on (MCP-S03).
-    Stuck,
-}
-
-impl EndReason {
-    /// The word for data, logs and recordings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReaderGone => "reader_gone",
-            Self::ParentGone => "parent_gone",
-            Self::Idle(_) => "idle",
-            Self::Unread(_) => "unread",
-            Self::Silent => "silent",
-            Self::Stuck => "stuck",
-        }
-    }
-}
-
-/// Completes "because ".
-impl fmt::Display for EndReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ReaderGone => f.write_str("its client no longer reads"),
-            Self::ParentGone => f.write_str("its client's input and the process that started it had ended"),
-            Self::Idle(time) => {
-                write!(f, "its client's input had ended and nothing was in flight for {time:?} (--finish)")
-            }
-            Self::Unread(side) => write!(f, "the {} read nothing of what it was owed", side.as_str()),
-            Self::Silent => f.write_str("it had closed its input or output"),
-            Self::Stuck => f.write_str("it still worked on a cancelled request (--on-stuck kill)"),
-        }
-    }
+/// Who asked the server to end before it did (D44), as answers about its end say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedBy {
+    /// Completes "… before it answered: ".
+    pub words: String,
+    /// Members for the error's data, as JSON; the first is `endedBy`.
+    pub members: String,
 }
 
 impl Relay {
@@ -131,8 +58,7 @@ impl Step<'_> {
         if let Some(cancel) = self.cancel()
             && cancel.receipt.outcome.is_cut_short(confirms)
         {
-            cancel.receipt.outcome = Outcome::Unknown;
-            self.report_receipt();
+            self.learn(Outcome::Unknown);
         }
         self.stop_clocks();
         self.stop_grace();
@@ -157,30 +83,11 @@ impl Core {
             ),
             Some(End::Closed) | None => ("closed its output".to_owned(), None, ""),
         };
-        let text = match self.ended_by {
-            None => format!("the server {how}{unasked} before it answered"),
-            Some(by) => format!("the server {how} before it answered: {by}"),
+        let (text, ended_by) = match &self.ended_by {
+            None => (format!("the server {how}{unasked} before it answered"), r#""endedBy":"server""#),
+            Some(by) => (format!("the server {how} before it answered: {}", by.words), &*by.members),
         };
-        let mut data = vec![b'{'];
-        if let Some((name, number)) = status {
-            json::write_string(&mut data, name);
-            data.push(b':');
-            json::write_integer(&mut data, i64::from(number));
-            data.extend_from_slice(br#","endedBy":"#);
-            json::write_string(&mut data, self.ended_by.map_or("server", EndedBy::as_str));
-            match self.ended_by {
-                None => {}
-                Some(EndedBy::Client(signal)) => {
-                    data.extend_from_slice(br#","clientSignal":"#);
-                    json::write_integer(&mut data, i64::from(signal));
-                }
-                Some(EndedBy::Shim(reason)) => {
-                    data.extend_from_slice(br#","because":"#);
-                    json::write_string(&mut data, reason.as_str());
-                }
-            }
-        }
-        data.push(b'}');
-        (text, data)
+        let data = status.map(|(name, number)| format!(r#"{{"{name}":{number},{ended_by}}}"#));
+        (text, data.unwrap_or_else(|| "{}".to_owned()).into_bytes())
     }
 }

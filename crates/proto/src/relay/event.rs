@@ -119,74 +119,45 @@ pub enum RelayEvent {
     },
 }
 
-/// How a request ended for its requester.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Settled {
-    /// With the other side's answer.
-    Answered,
-    /// With an answer of ours, this code or a cancellation result.
-    AnsweredHere {
-        /// The error code, if it was an error.
-        code: Option<i32>,
-    },
-    /// With silence, as its dialect asks of a cancelled request.
-    Silent,
-    /// The requester went away.
-    Gone,
-}
-
-impl Settled {
-    /// The word for logs and recordings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::AnsweredHere { .. } => "answered_here",
-            Self::Silent => "silent",
-            Self::Gone => "gone",
-        }
+words! {
+    /// How a request ended for its requester.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Settled {
+        /// With the other side's answer.
+        Answered = "answered",
+        /// With an answer of ours, this code or a cancellation result.
+        AnsweredHere {
+            /// The error code, if it was an error.
+            code: Option<i32>,
+        } = "answered_here",
+        /// With silence, as its dialect asks of a cancelled request.
+        Silent = "silent",
+        /// The requester went away.
+        Gone = "gone",
     }
 }
 
-/// What is new of a request that is a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TaskNews {
-    /// Its answer is the handle of a task: from now on only that task can be cancelled (MCP-C13).
-    Made,
-    /// The handle came after its requester, a clock or an operator had cancelled, and was swallowed: the relay cancels
-    /// the task itself, and this is what is known of that. `Asked` is the request of its own, `Sent` a bare
-    /// acknowledgement of it, which promises nothing (TASK-21).
-    Orphaned(Outcome),
-}
-
-impl TaskNews {
-    /// The word for logs and recordings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Made => "made",
-            Self::Orphaned(_) => "orphaned",
-        }
+words! {
+    /// What is new of a request that is a task.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum TaskNews {
+        /// Its answer is the handle of a task: from now on only that task can be cancelled (MCP-C13).
+        Made = "made",
+        /// The handle came after its requester, a clock or an operator had cancelled, and was swallowed: the relay cancels
+        /// the task itself, and this is what is known of that. `Asked` is the request of its own, `Sent` a bare
+        /// acknowledgement of it, which promises nothing (TASK-21).
+        Orphaned(Outcome) = "orphaned",
     }
 }
 
-/// What shows that a cancelled request is still being worked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StuckSign {
-    /// Its progress still arrives.
-    Progress,
-    /// Its dialect owes an answer and none has come.
-    NoAnswer,
-}
-
-impl StuckSign {
-    /// The word for logs and recordings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Progress => "progress",
-            Self::NoAnswer => "no_answer",
-        }
+words! {
+    /// What shows that a cancelled request is still being worked on.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum StuckSign {
+        /// Its progress still arrives.
+        Progress = "progress",
+        /// Its dialect owes an answer and none has come.
+        NoAnswer = "no_answer",
     }
 }
 

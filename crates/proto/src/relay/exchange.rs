@@ -1,17 +1,18 @@
 //! One request on its way through the relay: what each side knows of it.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::event::Settled;
 use crate::{
-    cause::Cause,
     dialect::Dialect,
     id::RequestId,
     link::{Clock, RequestKey},
     method::Method,
     outbox::Ticket,
-    receipt::{Answer, Outcome, Receipt},
+    receipt::{Answer, Receipt},
     slab::Key,
+    standstill::Standstill,
     time::Instant,
     timer_queue::TimerKey,
 };
@@ -55,10 +56,8 @@ pub(super) struct Exchange {
 pub(super) enum Up {
     /// Its batch is still being read.
     Assembling,
-    /// It waits to be written, alone in its frame.
-    Queued(Ticket),
-    /// It waits to be written, with others in one frame, and so cannot be withdrawn.
-    Bundled,
+    /// It waits to be written: alone in its frame, under a ticket, or in an array, and so cannot be withdrawn.
+    Queued(Option<Ticket>),
     /// It has been written whole.
     Sent,
     /// It has been answered.
@@ -74,10 +73,8 @@ pub(super) enum Up {
 pub(super) enum Down {
     /// Nothing yet.
     Waiting,
-    /// An answer waits to be written, alone in its frame.
-    Answering(Ticket, Settled),
-    /// An answer waits to be written, with others in one frame.
-    Bundled(Settled),
+    /// An answer waits to be written: alone in its frame, under a ticket, or in an array.
+    Answering(Option<Ticket>, Settled),
     /// All it will ever be given, and since when.
     Done(Settled, Instant),
 }
@@ -87,29 +84,24 @@ pub(super) enum Down {
 pub(super) struct RequestClocks {
     pub(super) response: Option<Running>,
     pub(super) total: Option<Running>,
+    /// Fires when the first of them runs out, or before: progress moves a clock without touching the timer.
+    pub(super) timer: TimerKey,
 }
 
-/// A clock that runs: its timer may be armed earlier than `until`, which progress moves without touching the timer. The
-/// response clock's `until` is on the clock that stands while its requester is asked something (D49).
+/// A clock that runs. The response clock's `until` is on the clock that stands while its requester is asked something
+/// (D49).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
-    pub(super) limit: core::time::Duration,
+    pub(super) limit: Duration,
     pub(super) until: Instant,
-    pub(super) armed: TimerKey,
 }
 
 impl RequestClocks {
-    /// Those that run.
-    pub(super) fn running(&mut self) -> impl Iterator<Item = (Clock, &mut Running)> {
-        let clocks = [(Clock::Response, &mut self.response), (Clock::Total, &mut self.total)];
-        clocks.into_iter().filter_map(|(clock, running)| Some((clock, running.as_mut()?)))
-    }
-
-    pub(super) const fn get_mut(&mut self, clock: Clock) -> &mut Option<Running> {
-        match clock {
-            Clock::Response => &mut self.response,
-            Clock::Total => &mut self.total,
-        }
+    /// When the first of them runs out, which one that is, and its limit. Response clocks are on the clock `asked`.
+    pub(super) fn first(&self, asked: &Standstill) -> Option<(Instant, Clock, Duration)> {
+        let response = self.response.map(|running| (asked.due(running.until), Clock::Response, running.limit));
+        let total = self.total.map(|running| (running.until, Clock::Total, running.limit));
+        response.into_iter().chain(total).min()
     }
 }
 
@@ -155,16 +147,14 @@ pub(super) struct ProgressLog {
 const MAX_PROGRESS: usize = 1024;
 
 impl ProgressLog {
-    /// Notes a sign of work that says nothing about how far it is, such as a partial result.
-    pub(super) const fn note_sign(&mut self, now: Instant) {
+    /// Notes a sign of work; one without params, such as a partial result, says nothing about how far it is.
+    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
         self.count += 1;
         self.at = now;
-    }
-
-    pub(super) fn note(&mut self, now: Instant, params: Option<&[u8]>) {
-        self.note_sign(now);
-        self.params.clear();
-        self.params.extend_from_slice(params.filter(|params| params.len() <= MAX_PROGRESS).unwrap_or_default());
+        if let Some(params) = params {
+            self.params.clear();
+            self.params.extend_from_slice(if params.len() <= MAX_PROGRESS { params } else { &[] });
+        }
     }
 }
 
@@ -183,7 +173,7 @@ pub struct LateCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cancelling {
     pub(super) receipt: Receipt,
-    /// The cancel in the outbox, while it may still be withdrawn.
+    /// The cancel in the outbox, if one was queued: it can be withdrawn until a byte of it has left.
     pub(super) frame: Option<Ticket>,
     /// The end of the grace.
     pub(super) grace: TimerKey,
@@ -191,15 +181,6 @@ pub(super) struct Cancelling {
     pub(super) stuck: bool,
     /// Something late came of the work, no longer than a grace ago: its timer is armed.
     pub(super) works_on: bool,
-    /// The outcome under which it is counted.
-    pub(super) counted: Option<&'static str>,
-}
-
-impl Cancelling {
-    pub(super) const fn new(cause: Cause, asked: Instant, outcome: Outcome) -> Self {
-        let receipt = Receipt { cause, asked, written: None, outcome };
-        Self { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false, counted: None }
-    }
 }
 
 /// A million of them are in flight at once: what few have stands in a box.
@@ -254,13 +235,9 @@ impl Exchange {
 
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
-        let owned = |id: Option<&RequestId>| id.map_or(0, RequestId::heap_bytes);
+        let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref(), self.partial()];
         let session = self.session.as_ref().map_or(0, |session| session.len());
-        self.id.heap_bytes()
-            + owned(self.renamed.as_ref())
-            + owned(self.token.as_ref())
-            + owned(self.partial())
-            + session
+        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + session
     }
 
     /// Bytes of what few have.
@@ -303,7 +280,7 @@ impl Exchange {
 
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
-        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Sent)
+        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Sent)
     }
 
     /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01), while anybody wants it.

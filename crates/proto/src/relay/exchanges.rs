@@ -3,7 +3,10 @@
 //! What only a relay needs stands here: the ids that requests have on the other side, where those differ, and the ids
 //! that must not be used there again.
 
-use core::{ops::Deref, time::Duration};
+use core::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
 
 use hashbrown::HashTable;
 
@@ -12,7 +15,7 @@ use crate::{
     hash::Seed,
     id::RequestId,
     slab::Key,
-    table::{Bounds, Entry, Index, Ring, Rings, Table},
+    table::{Bounds, Entry, Index, Ring, Table},
     time::Instant,
 };
 
@@ -33,7 +36,7 @@ pub(super) struct Exchanges {
     /// Exchanges whose id is a string that a careless peer could take for an integer.
     numeric_strings: usize,
     /// Bytes that the ids, tokens and sessions of all of them own: the peer chooses how long those are.
-    kept: usize,
+    pub(super) kept: usize,
     over: Bounds,
     abandoned: Bounds,
     seed: Seed,
@@ -52,16 +55,6 @@ struct Upstream {
 }
 
 impl Upstream {
-    const fn new() -> Self {
-        Self {
-            renamed: Index::new(),
-            spent: HashTable::new(),
-            spent_lost: false,
-            highest: i64::MIN,
-            next_own: FIRST_OWN,
-        }
-    }
-
     fn is_spent(&self, hash: u64) -> bool {
         !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
     }
@@ -83,16 +76,6 @@ impl Upstream {
     }
 }
 
-/// What is known under an id.
-pub(super) struct Probe {
-    /// The id's hash.
-    pub(super) hash: u64,
-    /// The newest request of the requester under it.
-    pub(super) previous: Option<Key>,
-    /// Whether the other side could confuse it with another request that it knows or may know.
-    pub(super) taken_upstream: bool,
-}
-
 impl Entry for Exchange {
     type Id = RequestId;
 
@@ -107,7 +90,7 @@ impl Entry for Exchange {
     }
 }
 
-/// What is asked of every table is asked of this one. It is changed by its own functions alone: they count.
+/// What is asked of every table is asked of this one. It is filled and emptied by its own functions alone: they count.
 impl Deref for Exchanges {
     type Target = Table<Exchange>;
 
@@ -117,12 +100,25 @@ impl Deref for Exchanges {
     }
 }
 
+impl DerefMut for Exchanges {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.table
+    }
+}
+
 impl Exchanges {
     /// Settled requests are remembered as D8 says, `most` of them and as long as `least` and `longest`.
     pub(super) const fn new(seed: Seed, most: usize, (least, longest): (Duration, Duration)) -> Self {
         Self {
             table: Table::new(seed),
-            upstream: Upstream::new(),
+            upstream: Upstream {
+                renamed: Index::new(),
+                spent: HashTable::new(),
+                spent_lost: false,
+                highest: i64::MIN,
+                next_own: FIRST_OWN,
+            },
             numeric_strings: 0,
             kept: 0,
             over: Bounds { most, hard: usize::MAX, least: Duration::ZERO, longest },
@@ -131,30 +127,10 @@ impl Exchanges {
         }
     }
 
-    /// Bytes that the ids, tokens and sessions of all exchanges own.
-    pub(super) const fn kept(&self) -> usize {
-        self.kept
-    }
-
     /// Bytes of memory held, capacities included. Costs time in proportion to the entries.
     pub(super) fn held(&self) -> usize {
         let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
         self.table.held() + self.kept + self.upstream.renamed.held() + self.upstream.spent.allocation_size() + boxes
-    }
-
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
-        self.table.get_mut(key)
-    }
-
-    /// An exchange, and what it is settled with.
-    #[inline]
-    pub(super) fn entry_mut(&mut self, key: Key) -> Option<(&mut Exchange, &mut Rings)> {
-        self.table.entry_mut(key)
-    }
-
-    /// Forgets of every exchange that it waits among the changes.
-    pub(super) fn clear_changed(&mut self) {
-        self.table.iter_mut().for_each(|exchange| exchange.changed = false);
     }
 
     /// Keys of the exchanges that `wanted` chooses, oldest first.
@@ -162,15 +138,17 @@ impl Exchanges {
         self.table.keys_by(|exchange| wanted(exchange).then_some(exchange.asked))
     }
 
-    /// What is known under `id` before a new request takes it, for the price of one look.
+    /// What is known under `id` before a new request takes it, for the price of one look: its hash, the newest request of
+    /// the requester, and whether the other side could confuse it with another request that it knows or may know.
     #[inline]
-    pub(super) fn probe(&self, id: &RequestId) -> Probe {
+    pub(super) fn probe(&self, id: &RequestId) -> (u64, Option<Key>, bool) {
         let hash = self.table.hash(id);
+        // It is one of ours there, or was spent, or can no longer be told from one that was.
+        let is_taken = self.own(hash, id).is_some() || self.upstream.may_be_spent(hash, id);
         if self.table.find(hash, |ex| ex.id == *id).is_none() {
-            return Probe { hash, previous: None, taken_upstream: self.is_taken_elsewhere(hash, id) };
+            return (hash, None, is_taken);
         }
-        let taken_upstream = self.is_open_upstream(hash, id) || self.is_taken_elsewhere(hash, id);
-        Probe { hash, previous: self.newest(hash, id), taken_upstream }
+        (hash, self.newest(hash, id), is_taken || self.is_open_upstream(hash, id))
     }
 
     /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
@@ -237,11 +215,6 @@ impl Exchanges {
         self.table.look_up(&self.upstream.renamed, hash, |ex| ex.renamed.as_ref() == Some(id))
     }
 
-    /// The exchange that asked for progress or partial results under `token`; one in flight before one that is over.
-    pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
-        self.table.by_token(token, Exchange::is_live)
-    }
-
     /// A new request of the requester takes the id over from the settled exchange `key`.
     pub(super) fn replace(&mut self, key: Key) {
         let Some(exchange) = self.table.get_mut(key) else { return };
@@ -250,11 +223,6 @@ impl Exchanges {
         if !exchange.is_open_upstream() {
             self.table.unlist(key);
         }
-    }
-
-    /// Whether `id` is one of ours upstream, or was spent there, or can no longer be told from one that was.
-    fn is_taken_elsewhere(&self, hash: u64, id: &RequestId) -> bool {
-        self.own(hash, id).is_some() || self.upstream.may_be_spent(hash, id)
     }
 
     /// An id of ours for the other side, of the same JSON type as `like`, that it has never seen.

@@ -3,10 +3,10 @@
 use core::hash::{Hash, Hasher};
 
 use super::{
-    Relay,
+    Relay, RelayEvent,
     exchange::{Down, Exchange, TaskPart, Up},
 };
-use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant};
+use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant, timer_queue::TimerKey};
 
 impl Relay {
     /// Panics, naming the invariant by its number in the architecture page, if the state breaks one.
@@ -28,7 +28,7 @@ impl Relay {
                         "invariant 1: the cancel of {request:?} left before the request"
                     );
                 }
-                if let Down::Answering(ticket, _) = exchange.down {
+                if let Down::Answering(Some(ticket), _) = exchange.down {
                     assert!(
                         self.core.links[side].write_closed || self.core.links[side].outbox.holds(ticket),
                         "invariant 3: {request:?} waits for an answer that is not queued"
@@ -85,22 +85,17 @@ impl Relay {
             let decoder = link.decoder.as_deref().map_or(0, Decoder::held);
             decoder + link.outbox.held() + self.tables[side].held() + self.early_cancels[side].held()
         });
-        sides.sum::<usize>() + self.core.reports.held()
+        sides.sum::<usize>() + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
     /// generation or counter that only names things.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        let left = |timer: TimerKey| timer.is_armed().then(|| timer.at.since(now));
         self.core.negotiation.hash_state(state);
         for side in Side::BOTH {
             let link = &self.core.links[side];
-            (
-                link.own_backlog,
-                link.ended,
-                link.write_closed,
-                link.stalled.is_armed().then(|| link.stalled.at.since(now)),
-            )
-                .hash(state);
+            (link.own_backlog, link.ended, link.write_closed, left(link.stalled)).hash(state);
             link.decoder.as_deref().map(Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
@@ -115,22 +110,25 @@ impl Relay {
                     None => 0_u8.hash(state),
                 }
                 match ex.down {
-                    Down::Answering(ticket, how) => (self.core.links[side].outbox.place(ticket), how).hash(state),
-                    Down::Waiting | Down::Bundled(_) => ex.down.hash(state),
+                    Down::Waiting => 0_u8.hash(state),
+                    Down::Answering(ticket, how) => {
+                        (1_u8, ticket.map(|ticket| self.core.links[side].outbox.place(ticket)), how).hash(state);
+                    }
                     // When it was settled stands with the tombstones below.
-                    Down::Done(how, _) => (9_u8, how).hash(state),
+                    Down::Done(how, _) => (2_u8, how).hash(state),
                 }
                 match ex.up {
-                    Up::Queued(ticket) => self.core.links[side.other()].outbox.place(ticket).hash(state),
-                    Up::Assembling | Up::Bundled | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
+                    Up::Queued(Some(ticket)) => self.core.links[side.other()].outbox.place(ticket).hash(state),
+                    Up::Assembling | Up::Queued(None) | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
                         core::mem::discriminant(&ex.up).hash(state);
                     }
                 }
                 if let Some(cancel) = &ex.cancel {
                     let receipt = &cancel.receipt;
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
-                    (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
-                    cancel.grace.is_armed().then(|| cancel.grace.at.since(now)).hash(state);
+                    let waits = receipt.outcome == Outcome::Asked && cancel.frame.is_some();
+                    (receipt.written.is_some(), waits, cancel.stuck, cancel.works_on).hash(state);
+                    left(cancel.grace).hash(state);
                     let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);
                 }
@@ -139,9 +137,7 @@ impl Relay {
                     for (running, now) in [(clocks.response, reading), (clocks.total, now)] {
                         running.map(|running| running.until.since(now)).hash(state);
                     }
-                    for running in [clocks.response, clocks.total].into_iter().flatten() {
-                        running.armed.at.since(now).hash(state);
-                    }
+                    left(clocks.timer).hash(state);
                 }
             }
             self.early_cancels[side].hash_state(now, state);
@@ -155,8 +151,7 @@ impl Relay {
         for (session, key) in &self.core.muted {
             (session, key.index()).hash(state);
         }
-        (self.tombstones_due.is_armed().then(|| self.tombstones_due.at.since(now)), self.core.server_end.is_some())
-            .hash(state);
+        (left(self.tombstones_due), self.core.server_end.is_some()).hash(state);
     }
 
     /// How many entries all tables hold: requests in flight and remembered, their indexes, early cancels,

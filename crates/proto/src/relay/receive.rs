@@ -3,14 +3,13 @@
 use core::mem::replace;
 
 use super::{
-    Hop, Relay, RelayEvent,
-    link::Passed,
-    step::Step,
-    tag::{Part, Tag},
+    End, Hop, Relay, RelayEvent, Step,
+    exchange::Exchange,
+    link::{Part, Passed, Tag},
 };
 use crate::{
     frame::{self, Frame, Notification},
-    framing::{Chunk, Decoder, Framed, Framing, Leftover},
+    framing::{Chunk, Decoder, Framing, Leftover},
     id::RequestId,
     json,
     link::{LateKind, Rejected, RequestKey},
@@ -19,30 +18,55 @@ use crate::{
 };
 
 impl Relay {
-    pub(super) fn receive(&mut self, now: Instant, side: Side, mut bytes: &[u8]) {
-        if self.core.links[side].ended {
+    /// Takes in bytes that arrived from `side`.
+    ///
+    /// Any bytes are taken: what is malformed, over-long or unasked for becomes an event, and an answer where one is due
+    /// (D36). Nothing is taken after [`handle_eof`](Self::handle_eof).
+    pub fn handle_input(&mut self, now: Instant, side: Side, mut bytes: &[u8]) {
+        if !self.core.links[side].ended
+            && let Some(mut decoder) = self.core.links[side].decoder.take()
+        {
+            // Before the first message: what is written because of it is framed as it is.
+            if let Some(framing) = decoder.detect(&mut bytes) {
+                self.adopt_framing(framing);
+            }
+            while let Some(chunk) = decoder.decode(&mut bytes) {
+                self.handle_chunk(now, side, chunk);
+            }
+            self.core.links[side].decoder = Some(decoder);
+        }
+        for side in Side::BOTH {
+            self.watch_backlog(now, side);
+        }
+        self.check();
+    }
+
+    /// Records that `side` will send nothing more.
+    ///
+    /// The client's end cancels nothing (D27): what waits for it still flows. The server's end answers every request in
+    /// flight with an error that says `how`, and cancels what the server had asked (D35). Afterwards nothing is pending
+    /// for the server.
+    pub fn handle_eof(&mut self, now: Instant, side: Side, how: &End) {
+        if replace(&mut self.core.links[side].ended, true) {
             return;
         }
-        let Some(mut decoder) = self.core.links[side].decoder.take() else { return };
-        // Before the first message: what is written because of it is framed as it is.
-        if let Some(framing) = decoder.detect(&mut bytes) {
-            self.adopt_framing(framing);
+        self.receive_leftover(now, side);
+        if side == Side::Server {
+            self.core.server_end = Some(how.clone());
+            self.handle_write_closed(now, Side::Server);
+            self.server_gone(now);
         }
-        while let Some(chunk) = decoder.decode(&mut bytes) {
-            self.handle_chunk(now, side, chunk);
-        }
-        self.core.links[side].decoder = Some(decoder);
+        self.check();
     }
 
     fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
-        match chunk {
-            Chunk::Frame(framed) => self.handle_frame(now, from, framed),
-            Chunk::Overlong(message) => self.handle_overlong(now, from, &message),
-            Chunk::Broken(broken) => self.core.refuse_garbage(from, Rejected::Broken, broken.raw, "not a message"),
-        }
-    }
-
-    fn handle_frame(&mut self, now: Instant, from: Side, framed: Framed<'_>) {
+        let framed = match chunk {
+            Chunk::Frame(framed) => framed,
+            Chunk::Overlong(message) => return self.handle_overlong(now, from, message),
+            Chunk::Broken(broken) => {
+                return self.core.refuse_garbage(from, Rejected::Broken, broken.raw, "not a message");
+            }
+        };
         if self.core.config.emit.frames {
             self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(from), bytes: framed.raw().into() });
         }
@@ -51,7 +75,7 @@ impl Relay {
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, body, batch),
             Ok(message) => {
                 if let Some(passed) = self.handle_message(now, from, body, message) {
-                    self.pass(now, from, framed, passed);
+                    self.pass(now, from.other(), framed, passed);
                 }
             }
             Err(malformed) => {
@@ -72,10 +96,7 @@ impl Relay {
     ) -> Option<Passed> {
         // Read where they lie: they are large, and have just been written.
         match &mut message {
-            Frame::Request(request) => {
-                let id = replace(&mut request.id, RequestId::NULL);
-                self.handle_request(now, from, id, request)
-            }
+            Frame::Request(request) => self.handle_request(now, from, request),
             Frame::Notification(notification) => self.handle_notification(now, from, body, notification),
             Frame::Response(response) => self.handle_response(now, from, response),
             // The caller has taken batches apart; a nested one is malformed.
@@ -84,7 +105,7 @@ impl Relay {
     }
 
     /// Takes in the last bytes of an input that ended in the middle of something.
-    pub(super) fn receive_leftover(&mut self, now: Instant, from: Side) {
+    fn receive_leftover(&mut self, now: Instant, from: Side) {
         match self.core.links[from].decoder.as_deref_mut().and_then(Decoder::finish) {
             None => {}
             // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
@@ -102,7 +123,7 @@ impl Relay {
             Some(Leftover::Line(bytes) | Leftover::Half(bytes)) => {
                 self.core.reject(from, Rejected::Unfinished, &bytes);
             }
-            Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
+            Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, message),
         }
     }
 
@@ -133,19 +154,15 @@ impl Relay {
             && method == form.method
             && let Some(token) = params.raw.and_then(|params| json::member(params, form.token))
         {
-            return self.handle_progress(now, from, token, params.raw);
+            let token = RequestId::from_json(token);
+            let found = token.as_ref().and_then(|token| self.tables[from.other()].by_token(token, Exchange::is_live));
+            let (Some(token), Some(key)) = (token, found) else { return Some(Passed::PLAIN) };
+            return self.with(now, RequestKey { from: from.other(), key }, |step| step.progress(token, params.raw))?;
         }
         if from == Side::Server && params.meta.is_some() {
             return self.handle_subscription(now, body, params.raw?);
         }
         Some(Passed::PLAIN)
-    }
-
-    fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8], params: Option<&[u8]>) -> Option<Passed> {
-        let token = RequestId::from_json(token);
-        let found = token.as_ref().and_then(|token| self.tables[from.other()].by_token(token));
-        let (Some(token), Some(key)) = (token, found) else { return Some(Passed::PLAIN) };
-        self.with(now, RequestKey { from: from.other(), key }, |step| step.progress(token, params))?
     }
 
     /// A server's notification that may belong to a subscription: its id is mapped back, and those of a cancelled one
@@ -173,11 +190,8 @@ impl Step<'_> {
     /// Progress came under `token`. It goes on, but not for a request that is over (MCP-P03), and restarts the response
     /// clock of one that is not.
     fn progress(&mut self, token: RequestId, params: Option<&[u8]>) -> Option<Passed> {
-        if self.exchange.partial() == Some(&token) {
-            self.exchange.rare().progress.note_sign(self.now);
-        } else {
-            self.exchange.rare().progress.note(self.now, params);
-        }
+        let is_partial = self.exchange.partial() == Some(&token);
+        self.exchange.rare().progress.note(self.now, params.filter(|_| !is_partial));
         if self.exchange.keeps_token() {
             self.mark_changed();
             return Some(Passed::PLAIN);

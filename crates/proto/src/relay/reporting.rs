@@ -3,20 +3,19 @@
 use std::collections::VecDeque;
 
 use super::{
-    Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, StuckSign, TaskNews,
+    Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, Settled, Step, StuckSign, TaskNews,
     batch::Allowance,
-    changes::Changes,
+    exchange::Down,
     exchanges::Exchanges,
-    step::{Followup, Step},
-    tag::Tag,
-    tally::Tally,
+    link::{Part, Tag},
+    tally::{Tally, count},
 };
 use crate::{
     cause::CauseCode,
     id::RequestId,
     json,
     link::{CancelNotice, LateKind, Rejected, RequestKey, Verdict},
-    rule::{Rule, Violations},
+    rule::Rule,
     side::{Side, Sides},
     time::Instant,
 };
@@ -24,12 +23,19 @@ use crate::{
 /// How much of a rejected message an event keeps.
 const EXCERPT: usize = 256;
 
-#[derive(Clone, Debug)]
+/// Keys that wait at most; an observer that asks so rarely starts again.
+const MAX_CHANGES: usize = 1 << 18;
+
+/// Messages of our own that are kept at most.
+const MAX_OWN_MESSAGES: usize = 256;
+
+/// Longer ones are not: ids and sessions in them are the peers', of any length.
+const MAX_FRAME: usize = 16 << 10;
+
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reports {
-    events: VecDeque<RelayEvent>,
-    emit: Emit,
-    /// By who broke them.
-    pub(super) violations: Sides<Violations>,
+    pub(super) events: VecDeque<RelayEvent>,
+    pub(super) emit: Emit,
     pub(super) tally: Tally,
     /// What has changed since the observer last asked; absent where there is none.
     pub(super) changes: Option<Changes>,
@@ -37,18 +43,31 @@ pub(super) struct Reports {
     pub(super) allowance: Option<Allowance>,
 }
 
-impl Reports {
-    pub(super) fn new(emit: Emit) -> Self {
-        Self {
-            events: VecDeque::new(),
-            emit,
-            violations: Sides::default(),
-            tally: Tally::default(),
-            changes: None,
-            allowance: None,
-        }
-    }
+/// Which requests have changed, for an observer.
+///
+/// A change is noted by its request's key, once until it is asked for, whatever happened in between: so a busy link costs
+/// an observer one entry a request, and a link that is not observed a look at an absent queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    keys: VecDeque<RequestKey>,
+    lost: bool,
+    own_messages: VecDeque<OwnMessage>,
+}
 
+/// A message of the relay's own about a request: a cancel that went to one side, an answer that went to the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnMessage {
+    /// The request.
+    pub request: RequestKey,
+    /// Who received it.
+    pub to: Side,
+    /// When its last byte was written.
+    pub at: Instant,
+    /// The message with its framing.
+    pub frame: Box<[u8]>,
+}
+
+impl Reports {
     pub(super) fn emit(&mut self, event: RelayEvent) {
         self.events.push_back(event);
     }
@@ -60,33 +79,34 @@ impl Reports {
         }
     }
 
-    #[inline]
-    pub(super) fn poll_event(&mut self) -> Option<RelayEvent> {
-        let event = self.events.pop_front();
-        if event.is_none() && self.events.capacity() > KEPT_RECORDS {
-            self.events.shrink_to(KEPT_RECORDS);
-        }
-        event
-    }
-
-    /// Bytes of memory held for events.
-    pub(super) fn held(&self) -> usize {
-        self.events.capacity() * size_of::<RelayEvent>()
-    }
-
-    /// Whether frames that have left are looked at.
-    #[inline]
-    pub(super) const fn observes_frames(&self) -> bool {
-        self.emit.frames || self.changes.is_some()
-    }
-
-    /// A frame has left for `to`, whole.
+    /// A frame has left for `to`, whole. One of our own is kept for an observer.
     pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, bytes: &[u8], tables: &Sides<Exchanges>) {
-        if let Some(changes) = &mut self.changes {
-            changes.note_written(now, to, tag, bytes, tables);
-        }
         if self.emit.frames {
             self.events.push_back(RelayEvent::Frame { hop: Hop::To(to), bytes: bytes.into() });
+        }
+        let is_answered_here = |request: RequestKey| {
+            let exchange = tables[request.from].get(request.key);
+            exchange.is_some_and(|ex| matches!(ex.down, Down::Answering(_, Settled::AnsweredHere { .. })))
+        };
+        if let (Some(changes), Tag::Of(request, part)) = (&mut self.changes, tag)
+            && (part == Part::Cancel || part == Part::Answer && is_answered_here(request))
+            && bytes.len() <= MAX_FRAME
+        {
+            if changes.own_messages.len() == MAX_OWN_MESSAGES {
+                changes.own_messages.pop_front();
+            }
+            changes.own_messages.push_back(OwnMessage { request, to, at: now, frame: bytes.into() });
+        }
+    }
+}
+
+impl Changes {
+    /// Notes a change; one too many, and none of those that wait is worth anything.
+    pub(super) fn note(&mut self, request: RequestKey) {
+        self.keys.push_back(request);
+        if self.keys.len() > MAX_CHANGES {
+            self.keys = VecDeque::new();
+            self.lost = true;
         }
     }
 }
@@ -100,7 +120,7 @@ impl Core {
     }
 
     pub(super) fn report_violation(&mut self, by: Side, rule: Rule, id: Option<RequestId>) {
-        self.reports.violations[by].count(rule);
+        self.reports.tally.violations[by].count(rule);
         self.reports.remark(|| RelayEvent::Violation { by, rule, id });
     }
 
@@ -113,6 +133,16 @@ impl Core {
 }
 
 impl Relay {
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<RelayEvent> {
+        let events = &mut self.core.reports.events;
+        let event = events.pop_front();
+        if event.is_none() && events.capacity() > KEPT_RECORDS {
+            events.shrink_to(KEPT_RECORDS);
+        }
+        event
+    }
+
     /// Reports a cancel that a side sent.
     pub(super) fn report_cancel(
         &mut self,
@@ -123,7 +153,7 @@ impl Relay {
         verdict: Verdict,
     ) {
         if verdict != Verdict::Accepted && verdict != Verdict::Held {
-            self.core.reports.tally.unheeded.count(verdict.as_str());
+            count(&mut self.core.reports.tally.unheeded, verdict.as_str());
         }
         let Self { core: Core { reports, methods, .. }, tables, .. } = self;
         reports.remark(|| {
@@ -139,6 +169,51 @@ impl Relay {
             })
         });
     }
+
+    /// Begins or ends noting which requests change. Off at first; turning it on again begins anew.
+    ///
+    /// A key that is noted costs 12 bytes, at most 262,144 of them.
+    pub fn watch(&mut self, on: bool) {
+        self.core.reports.changes = on.then(Changes::default);
+        self.clear_changed();
+    }
+
+    /// A request that has changed since this last gave its key. What became of it is in [`view`](Self::view); one without
+    /// a view is over and forgotten.
+    pub fn poll_changed(&mut self) -> Option<RequestKey> {
+        let request = self.core.reports.changes.as_mut()?.keys.pop_front()?;
+        if let Some(exchange) = self.tables[request.from].get_mut(request.key) {
+            exchange.changed = false;
+        }
+        Some(request)
+    }
+
+    /// Whether [`poll_changed`](Self::poll_changed) or [`poll_lost_changes`](Self::poll_lost_changes) has something to
+    /// report.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.core.reports.changes.as_ref().is_some_and(|changes| changes.lost || !changes.keys.is_empty())
+    }
+
+    /// Whether more changed than could be noted: then everything has to be looked at anew. Reported once.
+    pub fn poll_lost_changes(&mut self) -> bool {
+        let lost = self.core.reports.changes.as_mut().is_some_and(|changes| core::mem::take(&mut changes.lost));
+        if lost {
+            self.clear_changed();
+        }
+        lost
+    }
+
+    /// Messages of the relay's own about requests, the latest 256 since observing began, but for those beyond 16 KiB.
+    pub fn own_messages(&self) -> impl Iterator<Item = &OwnMessage> {
+        self.core.reports.changes.iter().flat_map(|changes| &changes.own_messages)
+    }
+
+    fn clear_changed(&mut self) {
+        for side in Side::BOTH {
+            self.tables[side].iter_mut().for_each(|exchange| exchange.changed = false);
+        }
+    }
 }
 
 impl Step<'_> {
@@ -147,9 +222,8 @@ impl Step<'_> {
     pub(super) fn mark_changed(&mut self) {
         if let Some(changes) = &mut self.core.reports.changes
             && !core::mem::replace(&mut self.exchange.changed, true)
-            && changes.note(self.request)
         {
-            self.core.followups.push(Followup::ChangesLost);
+            changes.note(self.request);
         }
     }
 
@@ -167,7 +241,7 @@ impl Step<'_> {
     #[cold]
     pub(super) fn report_late(&mut self, id: RequestId, what: LateKind) {
         let (now, from) = (self.now, self.request.from.other());
-        self.core.reports.tally.late.count(what.as_str());
+        count(&mut self.core.reports.tally.late, what.as_str());
         let late = &mut self.exchange.rare().late;
         late.at = now;
         match what {
@@ -183,17 +257,13 @@ impl Step<'_> {
 
     /// Reports what is known of the cancel of the request.
     pub(super) fn report_receipt(&mut self) {
-        let reports = &mut self.core.reports;
-        if let Some(cancel) = self.exchange.cancel.as_deref_mut() {
-            reports.tally.receipt(cancel);
+        if let Some(cancel) = &self.exchange.cancel {
             let method = self.core.methods.name(self.exchange.method);
-            let (request, id) = (self.request, &self.exchange.id);
-            let receipt = || cancel.receipt.clone();
-            reports.remark(|| RelayEvent::Receipt {
-                request,
-                id: id.clone(),
+            self.core.reports.remark(|| RelayEvent::Receipt {
+                request: self.request,
+                id: self.exchange.id.clone(),
                 method: method.into(),
-                receipt: receipt(),
+                receipt: cancel.receipt.clone(),
             });
         }
         self.mark_changed();

@@ -1,14 +1,12 @@
 //! A request that a side makes: admitted or refused, and kept as an exchange.
 
+use core::mem::replace;
 use std::borrow::Cow;
 
 use super::{
-    Relay, Settled,
-    exchange::{Cancelling, Exchange, Rare, Up},
-    exchanges::Probe,
-    link::Passed,
-    step::Step,
-    tag::{Part, Tag},
+    Relay, Settled, Step,
+    exchange::{Exchange, Rare, Up},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -19,38 +17,22 @@ use crate::{
     id::RequestId,
     link::{Implementation, Rejected, RequestKey},
     method::Method,
-    receipt::Outcome,
     rule::Rule,
     side::Side,
     slab::Key,
     time::Instant,
 };
 
-/// Why a request is not admitted: the error that answers it, and what is reported.
-struct Refusal {
-    code: i32,
-    text: Cow<'static, str>,
-    why: Rejected,
-}
-
-impl Refusal {
-    const fn new(why: Rejected, code: i32, text: &'static str) -> Self {
-        Self { code, text: Cow::Borrowed(text), why }
-    }
-}
+/// Why a request is not admitted, and the code and words of the error that answers it.
+type Refusal = (Rejected, i32, Cow<'static, str>);
 
 /// Refuses a second request with an id in flight. Most who meet it share a server without knowing.
 const DUPLICATE_ID: &str =
     "a request with this id is in flight; if clients share this server, start one server for each client";
 
 impl Relay {
-    pub(super) fn handle_request(
-        &mut self,
-        now: Instant,
-        from: Side,
-        id: RequestId,
-        request: &Request<'_>,
-    ) -> Option<Passed> {
+    pub(super) fn handle_request(&mut self, now: Instant, from: Side, request: &mut Request<'_>) -> Option<Passed> {
+        let id = replace(&mut request.id, RequestId::NULL);
         let (method, params) = (&*request.method, &request.params);
         let (framing, negotiation) = (self.core.framing, &mut self.core.negotiation);
         let dialect = negotiation.saw_request_from(from, framing, method, params);
@@ -58,10 +40,10 @@ impl Relay {
         if negotiation.is_handshake(from, framing, method) {
             self.core.implementations.client = params.raw.and_then(Implementation::of);
         }
-        let probe = self.tables[from].probe(&id);
-        if let Err(refusal) = self.admit(from, &id, dialect, &probe) {
-            self.core.refuse(from, Some(&id), refusal.code, &refusal.text);
-            self.core.reject(from, refusal.why, method.as_bytes());
+        let (hash, previous, is_taken) = self.tables[from].probe(&id);
+        if let Err((why, code, text)) = self.admit(from, &id, dialect, previous) {
+            self.core.refuse(from, Some(&id), code, &text);
+            self.core.reject(from, why, method.as_bytes());
             return None;
         }
         if from == Side::Client {
@@ -74,8 +56,7 @@ impl Relay {
 
         let table = &mut self.tables[from];
         let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
-        let renamed =
-            (dialect.reuse != upstream_dialect.reuse || probe.taken_upstream || ambiguous).then(|| table.own_id(&id));
+        let renamed = (dialect.reuse != upstream_dialect.reuse || is_taken || ambiguous).then(|| table.own_id(&id));
         let parent = self.parent_of(from, dialect, method, params.session_id);
         let partial = dialect.progress.and_then(|form| form.asked_partial(params));
         let is_question = dialect.clocks.is_question(method);
@@ -93,7 +74,7 @@ impl Relay {
             is_task: core.negotiation.asks_for_task(from, dialect, method, params),
             ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))
         };
-        let request_key = RequestKey { from, key: self.tables[from].insert(probe.hash, exchange) };
+        let request_key = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
         if is_question {
             self.core.asked[from.other()].hold(now);
         }
@@ -111,23 +92,22 @@ impl Relay {
 
     /// Whether a request may be taken in: its id must be free (D7), and there must be room (D12). A settled request of
     /// the same id gives way to it.
-    fn admit(&mut self, from: Side, id: &RequestId, dialect: &Dialect, probe: &Probe) -> Result<(), Refusal> {
+    fn admit(&mut self, from: Side, id: &RequestId, dialect: &Dialect, previous: Option<Key>) -> Result<(), Refusal> {
         if id.is_null() && !dialect.null_ids {
-            let text = "a request id must not be null";
-            return Err(Refusal::new(Rejected::NullId, error_code::INVALID_REQUEST, text));
+            return Err((Rejected::NullId, error_code::INVALID_REQUEST, "a request id must not be null".into()));
         }
-        if let Some(previous) = probe.previous {
+        if let Some(previous) = previous {
             self.replace(from, previous, id, dialect.reuse)?;
         }
         let (table, config) = (&self.tables[from], &self.core.config);
         if table.live() >= config.max_in_flight {
             let (limit, name) = (config.max_in_flight, config.setting_names.max_in_flight);
-            let text = format!("too many requests in flight; the limit is {limit} ({name})").into();
-            return Err(Refusal { code: error_code::OVERLOADED, text, why: Rejected::Overloaded });
+            let text = format!("too many requests in flight; the limit is {limit} ({name})");
+            return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
         }
-        if table.kept() > config.max_kept {
+        if table.kept > config.max_kept {
             let text = "too many bytes of request ids are in use";
-            return Err(Refusal::new(Rejected::Overloaded, error_code::OVERLOADED, text));
+            return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
         }
         Ok(())
     }
@@ -135,7 +115,7 @@ impl Relay {
     #[cold]
     fn replace(&mut self, from: Side, previous: Key, id: &RequestId, reuse: IdReuse) -> Result<(), Refusal> {
         if self.tables[from].get(previous).is_some_and(Exchange::is_live) {
-            return Err(Refusal::new(Rejected::DuplicateId, error_code::INVALID_REQUEST, DUPLICATE_ID));
+            return Err((Rejected::DuplicateId, error_code::INVALID_REQUEST, DUPLICATE_ID.into()));
         }
         if reuse == IdReuse::Never {
             self.core.report_violation(from, Rule::McpI02, Some(id.clone()));
@@ -170,7 +150,10 @@ impl Step<'_> {
         if let Some(early) = early
             && self.may_be_cancelled_early()
         {
-            self.cancel_early(early.reason.as_deref());
+            // The other side never receives it.
+            self.cancel_upstream(Cause::by(CauseCode::Caller, early.reason.as_deref()));
+            self.report_receipt();
+            self.settle_cancelled();
             return false;
         }
         if self.core.links[self.request.from.other()].write_closed {
@@ -186,15 +169,6 @@ impl Step<'_> {
         let Some(rule) = forbidden.or_else(|| self.exchange.is_task.then_some(Rule::McpC13)) else { return true };
         self.core.report_violation(self.request.from, rule, Some(self.exchange.id.clone()));
         false
-    }
-
-    /// Cancels a request that an early cancel names: the other side never receives it (D9).
-    fn cancel_early(&mut self, reason: Option<&str>) {
-        self.exchange.up = Up::Never;
-        let cause = Cause::by(CauseCode::Caller, reason);
-        self.begin_cancel(Cancelling::new(cause, self.now, Outcome::NeverSent));
-        self.report_receipt();
-        self.settle_cancelled();
     }
 
     /// Answers a request that can no longer be sent anywhere (D35).

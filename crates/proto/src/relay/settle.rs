@@ -3,11 +3,9 @@
 use core::time::Duration;
 
 use super::{
-    Relay, RelayEvent, Settled,
-    clocks::Timer,
-    exchange::{Down, Up},
-    step::{Followup, Step},
-    tag::{Part, Tag},
+    Followup, Relay, RelayEvent, Settled, Step, Timer,
+    exchange::{Down, Exchange, Up},
+    link::{Part, Tag},
 };
 use crate::{
     cause::CauseCode,
@@ -21,7 +19,6 @@ use crate::{
     side::Side,
     table::Ring,
     time::Instant,
-    timer_queue::TimerKey,
 };
 
 /// The words for a requester when the other side kept silent (D34).
@@ -88,22 +85,18 @@ impl Step<'_> {
 
     /// Answers with the method's own cancellation result or the dialect's error; the receipt goes into its data.
     pub(super) fn answer_cancelled(&mut self) {
-        match self.exchange.dialect.cancelled(self.method()) {
+        let (code, text) = match self.exchange.dialect.cancelled(self.method()) {
             Some(Cancelled::Result(own)) => {
                 let result = self.cancelled_result(own.json);
-                let how = Settled::AnsweredHere { code: None };
-                self.answer(how, |id, out| message::result(id, &result, out));
+                return self.answer(Settled::AnsweredHere { code: None }, |id, out| message::result(id, &result, out));
             }
-            Some(Cancelled::Error(error)) => self.answer_unconfirmed(error.code, error.message),
+            Some(Cancelled::Error(error)) => (error.code, error.message),
             // Not reached: in a silent dialect a cancel is not answered.
-            None => self.answer_unconfirmed(error_code::INTERNAL_ERROR, "cancelled"),
-        }
-    }
-
-    fn answer_unconfirmed(&mut self, code: i32, text: &str) {
-        let unconfirmed = self.exchange.is_open_upstream() || self.exchange.up == Up::Lost;
+            None => (error_code::INTERNAL_ERROR, "cancelled"),
+        };
+        let is_unconfirmed = self.exchange.is_open_upstream() || self.exchange.up == Up::Lost;
         let data = self.error_data(None);
-        self.answer_error(code, if unconfirmed { UNCONFIRMED } else { text }, Some(&data));
+        self.answer_error(code, if is_unconfirmed { UNCONFIRMED } else { text }, Some(&data));
     }
 
     /// The method's own cancellation result; one that an operator caused says so in its `_meta`.
@@ -132,78 +125,55 @@ impl Step<'_> {
         }
         let id = &self.exchange.id;
         let tag = Tag::Of(self.request, Part::Answer);
-        match self.core.write(self.request.from, tag, |out| write(id, out)) {
-            Some(ticket) => {
-                self.exchange.down = Down::Answering(ticket, how);
-                self.mark_changed();
-            }
-            None => self.settle(Settled::Gone),
+        let ticket = self.core.write(self.request.from, tag, |out| write(id, out));
+        if ticket.is_none() {
+            return self.settle(Settled::Gone);
         }
+        self.exchange.down = Down::Answering(ticket, how);
+        self.mark_changed();
     }
 
     /// The data of an error of ours: the clock, if one ran out, and the receipt.
     pub(super) fn error_data(&self, clock: Option<(Clock, Duration)>) -> Vec<u8> {
-        let mut out = vec![b'{'];
-        if let Some((clock, limit)) = clock {
-            out.extend_from_slice(br#""clock":"#);
-            json::write_string(&mut out, clock.as_str());
-            out.extend_from_slice(br#","afterMs":"#);
-            json::write_integer(&mut out, i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
-        }
-        if let Some(cancel) = &self.exchange.cancel {
-            if clock.is_some() {
-                out.push(b',');
-            }
-            out.extend_from_slice(br#""receipt":"#);
-            write_receipt(&cancel.receipt, &mut out);
-        }
+        let Some(cancel) = &self.exchange.cancel else { return b"{}".to_vec() };
+        let clock =
+            clock.map(|(clock, limit)| format!(r#""clock":"{}","afterMs":{},"#, clock.as_str(), limit.as_millis()));
+        let mut out = format!(r#"{{{}"receipt":"#, clock.unwrap_or_default()).into_bytes();
+        write_receipt(&cancel.receipt, &mut out);
         out.push(b'}');
         out
     }
 }
 
 impl Relay {
-    /// The oldest tombstones have had their time.
-    pub(super) fn tombstones_due(&mut self, now: Instant) {
-        self.tombstones_due = TimerKey::NOT;
-        for side in Side::BOTH {
-            self.forget(now, side);
-        }
-    }
-
     /// Forgets settled requests of which there are too many. Those that are too old have a timer.
     #[inline]
     pub(super) fn prune(&mut self, now: Instant, side: Side) {
-        let is_full = self.tables[side].has_too_many();
-        if is_full || !self.tombstones_due.is_armed() || !self.core.muted.is_empty() {
+        if self.tables[side].has_too_many() || !self.tombstones_due.is_armed() {
             self.forget(now, side);
         }
     }
 
     #[inline(never)]
-    fn forget(&mut self, now: Instant, side: Side) {
+    pub(super) fn forget(&mut self, now: Instant, side: Side) {
         self.tables[side].prune(now);
         // One timer for both sides: the older of the two must not wait for the younger.
-        if !self.tombstones_due.is_armed()
-            && let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min()
-        {
+        if let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min() {
             let (_, longest) = self.core.config.remember;
-            self.tombstones_due = self.core.timers.arm(oldest + longest, Timer::Tombstones);
+            self.core.timers.arm_by(&mut self.tombstones_due, oldest + longest, Timer::Tombstones);
         }
         let Self { core, tables, .. } = self;
-        core.muted.retain(|(_, key)| tables[Side::Client].get(*key).is_some());
+        let is_muted = |key| tables.client.get(key).is_some_and(Exchange::is_open_upstream);
+        core.muted.retain(|(_, key)| is_muted(*key));
     }
 }
 
 /// A receipt as JSON: who asked, and what is known.
 fn write_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"cause":"#);
-    json::write_string(out, receipt.cause.code.as_str());
+    out.extend_from_slice(format!(r#"{{"cause":"{}""#, receipt.cause.code.as_str()).as_bytes());
     if let Some(text) = receipt.cause.text() {
         out.extend_from_slice(br#","reason":"#);
         json::write_string(out, text);
     }
-    out.extend_from_slice(br#","outcome":"#);
-    json::write_string(out, receipt.outcome.as_str());
-    out.push(b'}');
+    out.extend_from_slice(format!(r#","outcome":"{}"}}"#, receipt.outcome.as_str()).as_bytes());
 }

@@ -1,9 +1,14 @@
 //! Counts of what has happened.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use super::{Settled, exchange::Cancelling};
-use crate::side::Sides;
+use super::Settled;
+use crate::{
+    receipt::{Outcome, Receipt},
+    rule::Violations,
+    side::Sides,
+};
 
 /// Counts since a relay's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct Tally {
     pub stuck: u64,
     /// Messages that were not passed on.
     pub dropped: u64,
+    /// The rules that each side broke, whether or not that was emitted as an event ([`Emit::notices`](super::Emit)).
+    pub violations: Sides<Violations>,
     /// From asking for a cancel to the end of its request for the requester.
     pub cancel_to_settled: Histogram,
     /// From asking for a cancel to the other side's answer, where one came.
@@ -52,53 +59,33 @@ impl Tally {
         }
     }
 
-    /// Counts a cancel under its cause once, and under its outcome as that changes.
-    pub(super) fn receipt(&mut self, cancel: &mut Cancelling) {
-        let outcome = cancel.receipt.outcome.as_str();
-        match cancel.counted.replace(outcome) {
-            None => self.cancels.count(cancel.receipt.cause.code.as_str()),
-            Some(before) if before == outcome => return,
-            Some(before) => self.outcomes.take_back(before),
-        }
-        self.outcomes.count(outcome);
+    /// Counts a cancel by its cause, and by what is known of it.
+    pub(super) fn begun(&mut self, receipt: &Receipt) {
+        count(&mut self.cancels, receipt.cause.code.as_str());
+        count(&mut self.outcomes, receipt.outcome.as_str());
+    }
+
+    /// Counts a cancel by what is known of it now, and no longer by what was known before.
+    pub(super) fn learnt(&mut self, before: Outcome, now: Outcome) {
+        count(&mut self.outcomes, now.as_str());
+        self.outcomes.entry(before.as_str()).and_modify(|count| *count -= 1);
     }
 }
 
 /// Counts by words of a closed list; what has not happened takes no room.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WordCounts(Vec<(&'static str, u64)>);
+pub type WordCounts = BTreeMap<&'static str, u64>;
 
-impl WordCounts {
-    /// The words and how often each, sorted.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.0.iter().copied()
-    }
-
-    /// How often `word`.
-    #[must_use]
-    pub fn of(&self, word: &str) -> u64 {
-        self.0.iter().find(|(known, _)| *known == word).map_or(0, |(_, count)| *count)
-    }
-
-    pub(super) fn count(&mut self, word: &'static str) {
-        match self.0.binary_search_by_key(&word, |(known, _)| known) {
-            Ok(place) => self.0[place].1 += 1,
-            Err(place) => self.0.insert(place, (word, 1)),
-        }
-    }
-
-    fn take_back(&mut self, word: &'static str) {
-        if let Ok(place) = self.0.binary_search_by_key(&word, |(known, _)| known) {
-            self.0[place].1 = self.0[place].1.saturating_sub(1);
-        }
-    }
+pub(super) fn count(counts: &mut WordCounts, word: &'static str) {
+    *counts.entry(word).or_default() += 1;
 }
 
 /// How long something took, in buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    counts: [u64; Self::BOUNDS.len() + 1],
-    sum: Duration,
+    /// How many fell into each bucket.
+    pub counts: [u64; Self::BOUNDS.len() + 1],
+    /// The sum of all.
+    pub sum: Duration,
 }
 
 impl Histogram {
@@ -118,18 +105,6 @@ impl Histogram {
         300_000_000,
     ];
 
-    /// How many fell into each bucket.
-    #[must_use]
-    pub const fn counts(&self) -> &[u64; Self::BOUNDS.len() + 1] {
-        &self.counts
-    }
-
-    /// The sum of all.
-    #[must_use]
-    pub const fn sum(&self) -> Duration {
-        self.sum
-    }
-
     pub(super) fn record(&mut self, took: Duration) {
         let micros = took.as_micros();
         let bucket = Self::BOUNDS.partition_point(|bound| u128::from(*bound) < micros);
@@ -148,17 +123,17 @@ mod tests {
         for micros in [0, 1_000, 1_001, 300_000_000, 300_000_001] {
             histogram.record(Duration::from_micros(micros));
         }
-        assert_eq!(histogram.counts(), &[2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
-        assert_eq!(histogram.sum(), Duration::from_micros(600_002_002));
+        assert_eq!(histogram.counts, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+        assert_eq!(histogram.sum, Duration::from_micros(600_002_002));
     }
 
     #[test]
     fn words_stand_in_their_order() {
-        let mut counts = WordCounts::default();
+        let mut tally = Tally::default();
         for word in ["sent", "asked", "sent"] {
-            counts.count(word);
+            count(&mut tally.outcomes, word);
         }
-        counts.take_back("asked");
-        assert_eq!(counts.iter().collect::<Vec<_>>(), [("asked", 0), ("sent", 2)]);
+        tally.learnt(Outcome::Asked, Outcome::Unknown);
+        assert_eq!(Vec::from_iter(tally.outcomes), [("asked", 0), ("sent", 2), ("unknown", 1)]);
     }
 }

@@ -5,16 +5,13 @@
 //! request of its own whose answer it keeps.
 
 use super::{
-    Relay, Settled, TaskNews,
+    Followup, Relay, Settled, Step, TaskNews,
     exchange::{Exchange, Rare, TaskPart, Up},
-    step::{Followup, Step},
-    tag::{Part, Tag},
+    link::{Part, Tag},
 };
 use crate::{
-    dialect::TaskForm,
     error_code,
     frame::ResponseBody,
-    id::RequestId,
     json,
     link::RequestKey,
     message,
@@ -59,62 +56,47 @@ impl Step<'_> {
             }
             ResponseBody::Error(_) => Outcome::AnsweredAfter { after, answer: Answer::Error },
         };
-        self.follow_with(Followup::TaskCancelled(request, task, outcome));
+        self.core.followups.push(Followup::TaskCancelled(request, task, outcome));
         true
     }
-
-    /// The task whose handle reaches nobody, and how it is cancelled. Given once: an answer of our own to the same request
-    /// may be withdrawn later.
-    fn remove_orphan(&mut self) -> Option<Orphan> {
-        let Some(TaskPart::Became(task)) = self.exchange.rare.as_deref_mut().and_then(|rare| rare.task.take()) else {
-            return None;
-        };
-        let to = self.request.from.other();
-        let form = self.exchange.upstream_dialect.tasks.filter(|_| !self.core.links[to].write_closed)?;
-        if form.asked && !self.core.negotiation.cancels_tasks(to) {
-            let news = TaskNews::Orphaned(Outcome::NotSendable);
-            self.core.report_task(self.request, self.exchange.id.clone(), &task, news);
-            return None;
-        }
-        let rare = Rare { task: Some(TaskPart::Cancels(self.request, task.clone())), ..Rare::default() };
-        let method = self.core.methods.intern(form.cancel);
-        let Exchange { id, dialect, upstream_dialect, .. } = &*self.exchange;
-        let exchange = Exchange {
-            rare: Some(Box::new(rare)),
-            // No requester calls it by its id.
-            replaced: true,
-            ..Exchange::new(id.clone(), dialect, upstream_dialect, self.now, method)
-        };
-        Some(Orphan { form, task, exchange })
-    }
-}
-
-/// A task that the relay cancels itself.
-struct Orphan {
-    form: TaskForm,
-    task: Box<[u8]>,
-    /// The request that does it, but for its id.
-    exchange: Exchange,
 }
 
 impl Relay {
     /// Cancels the task whose handle answered `request` and does not reach its requester, who has cancelled: nobody else
-    /// can.
+    /// can. Once: an answer of our own to the same request may be withdrawn later.
     pub(super) fn cancel_orphan(&mut self, now: Instant, request: RequestKey) {
-        let Some(Some(Orphan { form, task, mut exchange })) = self.with(now, request, |step| step.remove_orphan())
-        else {
-            return;
+        let (from, to) = (request.from, request.from.other());
+        let Some(of) = self.tables[from].get_mut(request.key) else { return };
+        let Some(TaskPart::Became(task)) = of.rare.as_deref_mut().and_then(|rare| rare.task.take()) else { return };
+        let Some(form) = of.upstream_dialect.tasks.filter(|_| !self.core.links[to].write_closed) else { return };
+        if form.asked && !self.core.negotiation.cancels_tasks(to) {
+            return self.report_orphan(request, &task, Outcome::NotSendable);
+        }
+        let (like, dialect, upstream_dialect) = (of.id.clone(), of.dialect, of.upstream_dialect);
+        let id = self.tables[from].own_id(&like);
+        let rare = Rare { task: Some(TaskPart::Cancels(request, task.clone())), ..Rare::default() };
+        let method = self.core.methods.intern(form.cancel);
+        let exchange = Exchange {
+            renamed: Some(id.clone()),
+            rare: Some(Box::new(rare)),
+            // No requester calls it by its id.
+            replaced: true,
+            ..Exchange::new(id.clone(), dialect, upstream_dialect, now, method)
         };
-        let table = &mut self.tables[request.from];
-        let id = table.own_id(&exchange.id);
-        exchange.id = id.clone();
-        exchange.renamed = Some(id.clone());
-        let own = RequestKey { from: request.from, key: table.insert(table.probe(&id).hash, exchange) };
+        let table = &mut self.tables[from];
+        let own = RequestKey { from, key: table.insert(table.hash(&id), exchange) };
         self.step(now, own, |step| {
-            let write = |out: &mut Vec<u8>| write_cancel(&form, &id, &task, out);
-            if let Some(ticket) = step.core.write(own.from.other(), Tag::Of(own, Part::Request), write) {
-                step.exchange.up = Up::Queued(ticket);
-            }
+            let write = |out: &mut Vec<u8>| {
+                message::request(&id, form.cancel, out, |out| {
+                    out.extend_from_slice(br#""taskId":"#);
+                    out.extend_from_slice(&task);
+                    if let Some(meta) = form.meta {
+                        out.extend_from_slice(br#","_meta":"#);
+                        out.extend_from_slice(meta.as_bytes());
+                    }
+                });
+            };
+            step.exchange.up = Up::Queued(step.core.write(to, Tag::Of(own, Part::Request), write));
             // Its answer goes to no requester; it is remembered as long as that may come.
             step.retire(Settled::Silent);
         });
@@ -126,15 +108,4 @@ impl Relay {
             self.core.report_task(request, id, task, TaskNews::Orphaned(outcome));
         }
     }
-}
-
-fn write_cancel(form: &TaskForm, id: &RequestId, task: &[u8], out: &mut Vec<u8>) {
-    message::request(id, form.cancel, out, |out| {
-        out.extend_from_slice(br#""taskId":"#);
-        out.extend_from_slice(task);
-        if let Some(meta) = form.meta {
-            out.extend_from_slice(br#","_meta":"#);
-            out.extend_from_slice(meta.as_bytes());
-        }
-    });
 }

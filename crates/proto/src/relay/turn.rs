@@ -1,11 +1,9 @@
 //! The turn of an ACP session, as a relay sees it (D37, ACP-08).
 
 use super::{
-    Core, Relay,
-    exchange::{Cancelling, Exchange, Up},
-    link::Passed,
-    step::Step,
-    tag::{Part, Tag},
+    Relay, Step,
+    exchange::{Exchange, Up},
+    link::{Part, Passed, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -28,9 +26,11 @@ impl Relay {
     /// Whether a turn's update goes on: not after we have answered the turn for the agent (D34).
     pub(super) fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) -> bool {
         let Some(session) = session else { return true };
-        if let Some((_, key)) = self.core.muted.iter().find(|(muted, _)| **muted == *session) {
+        let is_muted = |key| self.tables.client.get(key).is_some_and(Exchange::is_open_upstream);
+        let mut muted = self.core.muted.iter().filter(|(muted, _)| **muted == *session).map(|(_, key)| *key);
+        if let Some(key) = muted.find(|key| is_muted(*key)) {
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
-            self.step(now, RequestKey { from: Side::Client, key: *key }, |step| {
+            self.step(now, RequestKey { from: Side::Client, key }, |step| {
                 step.report_late(id, LateKind::Progress);
                 step.note_alive();
             });
@@ -77,17 +77,11 @@ impl Step<'_> {
             // The first one counts, and so this one must not pass it.
             return Passed::PLAIN;
         }
-        self.begin_cancel(Cancelling::new(Cause::new(CauseCode::Caller), self.now, Outcome::Asked));
-        self.start_grace(self.turn_limit());
-        self.stop_clocks();
+        self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::Asked, None);
+        self.start_grace(self.grace());
         self.report_decided();
         let urgent = self.exchange.up == Up::Sent;
         Passed { tag: Tag::Of(self.request, Part::Cancel), urgent, splice: None }
-    }
-
-    fn turn_limit(&self) -> core::time::Duration {
-        let grace = self.core.config.grace;
-        self.exchange.dialect.turn.map_or(grace, |turn| turn.limit.max(grace))
     }
 
     /// We answer a turn that the agent has not: its updates are swallowed until it does.
@@ -97,16 +91,6 @@ impl Step<'_> {
             && let Some(session) = &self.exchange.session
         {
             self.core.muted.push((session.clone(), self.request.key));
-        }
-    }
-}
-
-impl Core {
-    /// The agent has answered its turn.
-    #[inline]
-    pub(super) fn unmute(&mut self, request: RequestKey) {
-        if !self.muted.is_empty() && request.from == Side::Client {
-            self.muted.retain(|(_, key)| *key != request.key);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     LateCounts, Relay, Settled,
-    exchange::{Cancelling, Down, Exchange, Rare, RequestClocks, TaskPart, Up},
+    exchange::{Cancelling, Down, Exchange, Rare, TaskPart, Up},
 };
 use crate::{
     dialect::{Dialect, Reading},
@@ -109,44 +109,28 @@ pub struct ProgressView<'a> {
     pub reading: Option<Reading<'a>>,
 }
 
-/// How far a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RequestState {
-    /// It waits to be written, or never will be: the other side does not know of it.
-    Queued,
-    /// The other side has it.
-    Sent,
-    /// A cancel was asked for; its requester still waits for the answer that its dialect owes it.
-    Cancelling,
-    /// Its answer waits to be written.
-    Answering,
-    /// Its requester has all it will ever get.
-    Ended,
-}
-
-impl RequestState {
-    /// The word for logs and lists.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sent => "sent",
-            Self::Cancelling => "cancelling",
-            Self::Answering => "answering",
-            Self::Ended => "ended",
-        }
+words! {
+    /// How far a request is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum RequestState {
+        /// It waits to be written, or never will be: the other side does not know of it.
+        Queued = "queued",
+        /// The other side has it.
+        Sent = "sent",
+        /// A cancel was asked for; its requester still waits for the answer that its dialect owes it.
+        Cancelling = "cancelling",
+        /// Its answer waits to be written.
+        Answering = "answering",
+        /// Its requester has all it will ever get.
+        Ended = "ended",
     }
 }
 
 impl Relay {
     /// The requests of `side` in flight: the same order on every run, not that of their arrival.
     pub fn requests(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
-        self.views(side, Exchange::is_live)
-    }
-
-    /// The requests of `side` that are over and still remembered (D8), in no particular order.
-    pub fn recent(&self, side: Side) -> impl Iterator<Item = RequestView<'_>> {
-        self.views(side, |exchange| !exchange.is_live())
+        let live = self.tables[side].iter().filter(|(_, exchange)| exchange.is_live() && exchange.is_theirs());
+        live.map(move |(key, exchange)| self.view_of(RequestKey { from: side, key }, exchange))
     }
 
     /// Every request of `side`, in flight or remembered, in no particular order.
@@ -158,7 +142,7 @@ impl Relay {
             since: exchange.asked,
             ended: match exchange.down {
                 Down::Done(_, at) => Some(at),
-                Down::Waiting | Down::Answering(..) | Down::Bundled(_) => None,
+                Down::Waiting | Down::Answering(..) => None,
             },
             is_stuck: is_stuck(exchange),
             is_cancelled: exchange.cancel.is_some(),
@@ -183,17 +167,10 @@ impl Relay {
         Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == LateCounts::default()))
     }
 
-    fn views(&self, side: Side, wanted: fn(&Exchange) -> bool) -> impl Iterator<Item = RequestView<'_>> {
-        let found = self.tables[side].iter().filter(move |(_, exchange)| wanted(exchange) && exchange.is_theirs());
-        found.map(move |(key, exchange)| self.view_of(RequestKey { from: side, key }, exchange))
-    }
-
     fn view_of<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let rare = exchange.rare.as_deref();
-        let clocks = exchange.clocks.as_deref().map(|RequestClocks { response, total }| {
-            let response = response.map(|running| self.core.asked[key.from].due(running.until));
-            [response.filter(|due| *due != NEVER), total.map(|running| running.until)]
-        });
+        let asked = &self.core.asked[key.from];
+        let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(asked)?.0));
         let cancel = exchange.cancel.as_deref();
         let named = exchange.name != Method::OTHER;
         RequestView {
@@ -205,7 +182,7 @@ impl Relay {
             parent: rare.and_then(|rare| rare.parent).map(|parent| RequestKey { from: key.from.other(), key: parent }),
             since: exchange.asked,
             state: state(exchange),
-            deadline: clocks.into_iter().flatten().flatten().min(),
+            deadline: due.filter(|due| *due != NEVER),
             progress: rare.filter(|rare| rare.progress.count > 0).map(|rare| progress(rare, exchange.upstream_dialect)),
             is_task: exchange.is_task,
             task: match exchange.task() {
@@ -247,10 +224,10 @@ fn ended(exchange: &Exchange) -> Option<Ended> {
 const fn state(exchange: &Exchange) -> RequestState {
     match (exchange.down, exchange.up) {
         (Down::Done(..), _) => RequestState::Ended,
-        (Down::Answering(..) | Down::Bundled(_), _) => RequestState::Answering,
+        (Down::Answering(..), _) => RequestState::Answering,
         (Down::Waiting, _) if exchange.cancel.is_some() => RequestState::Cancelling,
         // Lost while its requester waits: the other side could no longer be written to.
-        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Bundled | Up::Never | Up::Lost) => RequestState::Queued,
+        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Never | Up::Lost) => RequestState::Queued,
         (Down::Waiting, Up::Sent | Up::Answered) => RequestState::Sent,
     }
 }

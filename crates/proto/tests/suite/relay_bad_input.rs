@@ -5,7 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::{Dialect, acp, mcp},
     link::Rejected,
-    relay::{End, EndReason, EndedBy, RelayConfig, RelayEvent},
+    relay::{End, EndedBy, RelayConfig, RelayEvent},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -168,11 +168,12 @@ fn an_error_about_a_servers_end_says_who_ended_it() {
         if let Some(by) = by {
             rig.relay.note_ended_by(by);
             // It hastened an end that was asked for before.
-            rig.relay.note_ended_by(EndedBy::Client(9));
+            rig.relay.note_ended_by(EndedBy { words: "later".to_owned(), members: String::new() });
         }
         rig.end(Side::Server, how);
         rig.at_client().concat()
     };
+    let by = |words: &str, members: &str| Some(EndedBy { words: words.to_owned(), members: members.to_owned() });
     let error = |message: &str, data: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-31002,"message":"{message}","data":{data}}}}}"#)
     };
@@ -184,17 +185,16 @@ fn an_error_about_a_servers_end_says_who_ended_it() {
         )
     );
     assert_eq!(
-        told(Some(EndedBy::Client(15)), &End::Exited(0)),
+        told(by("its client had sent signal 15", r#""endedBy":"client","clientSignal":15"#), &End::Exited(0)),
         error(
             "the server exited with code 0 before it answered: its client had sent signal 15",
             r#"{"exitCode":0,"endedBy":"client","clientSignal":15}"#
         )
     );
     assert_eq!(
-        told(Some(EndedBy::Shim(EndReason::Unread(Side::Server))), &End::Signalled(15)),
+        told(by("rescind ended it", r#""endedBy":"shim","because":"unread""#), &End::Signalled(15)),
         error(
-            "the server was ended by signal 15 before it answered: \
-             rescind ended it, because the server read nothing of what it was owed",
+            "the server was ended by signal 15 before it answered: rescind ended it",
             r#"{"signal":15,"endedBy":"shim","because":"unread"}"#
         )
     );

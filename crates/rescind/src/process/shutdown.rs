@@ -12,11 +12,10 @@
 
 use std::time::Duration;
 
-use rescind_proto::{
-    relay::{End, EndReason, EndedBy},
-    time::Instant,
-};
+use rescind_proto::{relay::End, time::Instant};
 use rustix::process::Signal;
+
+use super::ended_by::{EndReason, EndedBy};
 
 /// The time limits of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,30 +319,31 @@ impl Shutdown {
             self.upstream = Upstream::ClientClosed;
             return Some(ShutdownStep::CloseClient);
         }
-        match self.stage.clone() {
+        match &self.stage {
             ShutdownStage::Relaying | ShutdownStage::Finishing { .. } | ShutdownStage::Killed => None,
             ShutdownStage::Closing { until } => {
-                if now < until {
+                if now < *until {
                     return None;
                 }
                 self.stage = ShutdownStage::Terminated { until: now + self.limits.terminate };
                 Some(ShutdownStep::Terminate)
             }
             ShutdownStage::Terminated { until } => {
-                if now < until {
+                if now < *until {
                     return None;
                 }
                 self.stage = ShutdownStage::Killed;
                 Some(ShutdownStep::Kill)
             }
             ShutdownStage::DrainingServer { how, until } => {
-                if open.server_output && now < until {
+                if open.server_output && now < *until {
                     return None;
                 }
-                self.stage = ShutdownStage::ServerDrained { how };
+                self.stage = ShutdownStage::ServerDrained { how: how.clone() };
                 Some(ShutdownStep::Kill)
             }
             ShutdownStage::ServerDrained { how } => {
+                let how = how.clone();
                 let limit = if self.is_hurried { self.limits.close } else { self.limits.client_drain };
                 self.stage = ShutdownStage::DrainingClient { how: how.clone(), until: now + limit };
                 let is_news = matches!(self.upstream, Upstream::Talking | Upstream::Silent { .. });
@@ -351,14 +351,14 @@ impl Shutdown {
                 is_news.then_some(ShutdownStep::EndServer(how)).or_else(|| self.next(now, open))
             }
             ShutdownStage::DrainingClient { how, until } => {
-                if open.owed_client && now < until {
+                if open.owed_client && now < *until {
                     return None;
                 }
-                if open.owed_client && !self.is_hurried && until + SUSPENDED <= now {
+                if open.owed_client && !self.is_hurried && *until + SUSPENDED <= now {
                     self.handle_client_read(now);
                     return None;
                 }
-                Some(ShutdownStep::Leave(how))
+                Some(ShutdownStep::Leave(how.clone()))
             }
         }
     }

@@ -12,7 +12,7 @@ use std::{
 
 use rescind_proto::{
     link::RequestKey,
-    relay::{End, EndReason, Relay, RelayConfig, RelayEvent},
+    relay::{End, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
     time::Instant,
 };
@@ -31,6 +31,7 @@ use super::{
 use crate::{
     alarm::Alarm,
     process::{
+        ended_by::EndReason,
         group::{Group, Pipes},
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
     },
@@ -185,7 +186,7 @@ impl Drive {
         drop(group);
         drop(ports);
         let dialects = Sides::from_fn(|side| relay.dialect(side));
-        let broken = Sides::from_fn(|side| relay.violations(side));
+        let broken = Sides::from_fn(|side| &relay.tally().violations[side]);
         observer.finish(Instant::after_origin(origin.elapsed()), dialects, broken);
         admin.close().await;
     }
@@ -382,7 +383,7 @@ impl Drive {
             }
         }
         if let Some(by) = self.shutdown.ended_by() {
-            self.relay.note_ended_by(by);
+            self.relay.note_ended_by(by.into());
         }
         self.relay.handle_eof(now, Side::Server, how);
         self.handle_events(now);

@@ -17,7 +17,7 @@ use rescind_proto::{
     id::RequestId,
     link::{CancelNotice, Rejected, Verdict},
     receipt::Outcome,
-    relay::{End, EndedBy, RelayEvent, Settled, TaskNews},
+    relay::{End, RelayEvent, Settled, TaskNews},
     rule::Violations,
     side::{Side, Sides},
 };
@@ -25,6 +25,7 @@ use rescind_proto::{
 use rustix::process::Signal;
 
 use super::{names::RequestNames, sink::Sink};
+use crate::process::ended_by::EndedBy;
 
 /// How much is logged. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

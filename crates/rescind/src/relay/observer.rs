@@ -9,7 +9,7 @@ use std::{
 use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
-    relay::{End, EndedBy, RelayConfig, RelayEvent, StuckSign},
+    relay::{End, RelayConfig, RelayEvent, StuckSign},
     rule::Violations,
     side::{Side, Sides},
     time::Instant,
@@ -22,6 +22,7 @@ use super::{
     record::Recorder,
     stderr::Stderr,
 };
+use crate::process::ended_by::EndedBy;
 
 /// What to do about a cancelled request that, past its grace, is still worked on or still owed an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use rescind_proto::relay::EndReason;
 use tokio::net::unix::pipe::Receiver;
+
+use crate::process::ended_by::EndReason;
 
 /// Detects that the client is gone. It holds a copy of the client's output, and so keeps that open.
 #[derive(Debug)]

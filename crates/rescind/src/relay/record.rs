@@ -20,13 +20,14 @@ use rescind_proto::{
     id::RequestId,
     link::{CancelNotice, Verdict},
     receipt::{Answer, Outcome, Receipt},
-    relay::{End, EndedBy, RelayEvent, Settled, TaskNews},
+    relay::{End, RelayEvent, Settled, TaskNews},
     side::{Side, Sides},
     time::Instant,
 };
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 
 use super::{names::RequestNames, object::Object, sink::Sink};
+use crate::process::ended_by::EndedBy;
 
 /// The version of the schema.
 const VERSION: i64 = 1;

@@ -47,7 +47,7 @@ impl Watcher {
 }
 
 fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
-    Side::BOTH.into_iter().flat_map(|side| relay.requests(side).chain(relay.recent(side)))
+    Side::BOTH.into_iter().flat_map(|side| relay.summaries(side)).filter_map(|summary| relay.view(summary.key))
 }
 
 /// All of a view; of a dialect its name.
@@ -62,7 +62,7 @@ fn shown(view: &RequestView<'_>) -> String {
 /// Every request is in flight or has ended in one way, and every cancel has one outcome.
 fn add_up(relay: &Relay) -> Result<(), Broken> {
     let tally = relay.tally();
-    let sum = |counts: &WordCounts| counts.iter().map(|(_, count)| count).sum::<u64>();
+    let sum = |counts: &WordCounts| counts.values().sum::<u64>();
     let opened = tally.requests.client + tally.requests.server;
     let in_flight = (relay.in_flight(Side::Client) + relay.in_flight(Side::Server)) as u64;
     let ended = tally.answered + tally.answered_here + tally.silent + tally.gone;
@@ -73,7 +73,7 @@ fn add_up(relay: &Relay) -> Result<(), Broken> {
     if cancels != outcomes {
         return Err(Broken(format!("{cancels} cancels have {outcomes} outcomes: {tally:?}")));
     }
-    let settled: u64 = tally.cancel_to_settled.counts().iter().sum();
+    let settled: u64 = tally.cancel_to_settled.counts.iter().sum();
     if settled > cancels {
         return Err(Broken(format!("{settled} cancelled requests have ended, of {cancels}")));
     }

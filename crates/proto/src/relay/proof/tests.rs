@@ -8,6 +8,7 @@ use crate::{
     id::RequestId,
     link::Clock,
     outbox::Ticket,
+    receipt::Receipt,
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
         exchange::{Cancelling, Exchange, Rare, RequestClocks, Running},
@@ -97,6 +98,13 @@ fn retire(relay: &mut Relay, key: Key, at: Instant) {
     rings.retire(key, exchange, at, if exchange.is_open_upstream() { Ring::Abandoned } else { Ring::Over });
 }
 
+/// A cancel that was asked for.
+fn asked() -> Cancelling {
+    let cause = Cause::new(CauseCode::Caller);
+    let receipt = Receipt { cause, asked: now(), written: None, outcome: Outcome::Asked };
+    Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false }
+}
+
 /// The key of a timer that is due then.
 fn due(at: Instant) -> TimerKey {
     TimerQueue::new().arm(at, ())
@@ -104,7 +112,7 @@ fn due(at: Instant) -> TimerKey {
 
 /// A ticket of no frame that waits.
 fn void(relay: &Relay) -> Ticket {
-    relay.core.links[Side::Client].outbox.upcoming(false)
+    relay.core.links[Side::Client].outbox.clone().push(Tag::Plain.into(), |_| ())
 }
 
 #[test]
@@ -121,12 +129,12 @@ fn every_check_of_the_relay_can_fail() {
                 (cancel.receipt.outcome, cancel.receipt.written, cancel.frame) =
                     (Outcome::NeverSent, None, Some(ticket));
             }),
-            ("left before the request", |relay| request(relay, 2).up = Up::Queued(void(relay))),
+            ("left before the request", |relay| request(relay, 2).up = Up::Queued(Some(void(relay)))),
             ("left before the request", |relay| request(relay, 2).up = Up::Assembling),
             ("waits for an answer that is not queued", |relay| {
-                request(relay, 4).down = Down::Answering(void(relay), Settled::Answered);
+                request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered);
             }),
-            ("a clock runs for", |relay| request(relay, 1).down = Down::Bundled(Settled::Answered)),
+            ("a clock runs for", |relay| request(relay, 1).down = Down::Answering(None, Settled::Answered)),
             ("a turn is known while it is in flight", |relay| {
                 let key = key(relay, 1);
                 relay.core.turns.remove(b"\"s\"", key);
@@ -173,12 +181,11 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
         let rare = exchange.rare.get_or_insert_default();
         rare.partial = Some(RequestId::integer(2));
         rare.task = Some(TaskPart::Became(b"\"t\"".as_slice().into()));
-        let cancel = exchange
-            .cancel
-            .get_or_insert_with(|| Box::new(Cancelling::new(Cause::new(CauseCode::Caller), now(), Outcome::Asked)));
+        let cancel = exchange.cancel.get_or_insert_with(|| Box::new(asked()));
         (cancel.grace, cancel.works_on) = (due(now() + 5 * SECOND), true);
-        let running = Running { limit: SECOND, until: now() + SECOND, armed: due(now() + SECOND) };
-        exchange.clocks = Some(Box::new(RequestClocks { response: Some(running), total: Some(running) }));
+        let running = Running { limit: SECOND, until: now() + SECOND };
+        exchange.clocks =
+            Some(Box::new(RequestClocks { response: Some(running), total: Some(running), timer: due(now() + SECOND) }));
     });
     request(&mut relay, 5).rare.as_mut().expect("each has it").task =
         Some(TaskPart::Cancels(of, b"\"u\"".as_slice().into()));
@@ -303,7 +310,9 @@ fn every_change_of_the_relay_shows_in_its_hash() {
                 own(relay).task = Some(TaskPart::Cancels(of, b"\"u\"".as_slice().into()));
             }),
             ("that it cancels a task", |relay| own(relay).task = None),
-            ("which answer waits", |relay| request(relay, 4).down = Down::Answering(void(relay), Settled::Answered)),
+            ("which answer waits", |relay| {
+                request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered)
+            }),
             ("what the answer that waits is", |relay| {
                 let Down::Answering(_, how) = &mut request(relay, 4).down else { panic!("its answer waits") };
                 *how = Settled::AnsweredHere { code: Some(1) };
@@ -311,15 +320,15 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("what its requester was told", |relay| {
                 each(relay, |exchange| {
                     if exchange.down == Down::Waiting {
-                        exchange.down = Down::Bundled(Settled::Answered);
+                        exchange.down = Down::Answering(None, Settled::Answered);
                     }
                 });
             }),
             ("how it was settled", |relay| request(relay, 3).down = Down::Done(Settled::Gone, now())),
             ("that it was settled", |relay| request(relay, 3).down = Down::Waiting),
             ("which request waits to be written", |relay| {
-                let ticket = relay.core.links[Side::Server].outbox.upcoming(false);
-                request(relay, 5).up = Up::Queued(ticket);
+                let ticket = relay.core.links[Side::Server].outbox.clone().push(Tag::Plain.into(), |_| ());
+                request(relay, 5).up = Up::Queued(Some(ticket));
             }),
             ("what the other side knows of it", |relay| {
                 each(relay, |exchange| {
@@ -345,14 +354,10 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("when the grace ends", |relay| cancels(relay, |cancel| cancel.grace = due(now() + SECOND))),
             ("whether the grace goes on", |relay| cancels(relay, |cancel| cancel.grace = TimerKey::NOT)),
             ("that it was cancelled", |relay| each(relay, |exchange| exchange.cancel = None)),
-            ("when its response clock ends", |relay| clock(relay, Clock::Response, |it| it.until = now() + 2 * SECOND)),
-            ("when its total clock ends", |relay| clock(relay, Clock::Total, |it| it.until = now() + 2 * SECOND)),
-            ("when the timer of its response clock is due", |relay| {
-                clock(relay, Clock::Response, |it| it.armed = due(now()))
-            }),
-            ("when the timer of its total clock is due", |relay| {
-                clock(relay, Clock::Total, |it| it.armed = due(now()))
-            }),
+            ("when its response clock ends", |relay| clock(relay, |clocks| &mut clocks.response)),
+            ("when its total clock ends", |relay| clock(relay, |clocks| &mut clocks.total)),
+            ("when the timer of its clocks is due", |relay| clocks(relay, |clocks| clocks.timer = due(now()))),
+            ("whether that timer is armed", |relay| clocks(relay, |clocks| clocks.timer = TimerKey::NOT)),
             ("whether a response clock runs", |relay| clocks(relay, |clocks| clocks.response = None)),
             ("whether a total clock runs", |relay| clocks(relay, |clocks| clocks.total = None)),
             ("how long a clock has stood still", |relay| {
@@ -416,8 +421,8 @@ fn clocks(relay: &mut Relay, change: impl Fn(&mut RequestClocks)) {
     each(relay, |exchange| change(exchange.clocks.as_mut().expect("each has clocks")));
 }
 
-fn clock(relay: &mut Relay, clock: Clock, change: impl Fn(&mut Running)) {
-    clocks(relay, |clocks| change(clocks.get_mut(clock).as_mut().expect("both run")));
+fn clock(relay: &mut Relay, which: impl Fn(&mut RequestClocks) -> &mut Option<Running>) {
+    clocks(relay, |clocks| which(clocks).as_mut().expect("both run").until = now() + 2 * SECOND);
 }
 
 /// A request in flight. Behind another, it got its place while that one was still remembered.

@@ -15,10 +15,7 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use rescind_proto::{
-    relay::{End, EndReason},
-    time::Instant,
-};
+use rescind_proto::{relay::End, time::Instant};
 use rustix::process::Pid;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -33,7 +30,10 @@ use super::{
 use crate::{
     alarm::Alarm,
     peer::command::Leader,
-    process::shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
+    process::{
+        ended_by::EndReason,
+        shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
+    },
     stdio::{Input, Output},
 };
 

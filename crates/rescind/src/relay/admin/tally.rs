@@ -35,12 +35,12 @@ fn by_side(counts: Sides<u64>) -> BTreeMap<String, u64> {
 }
 
 fn by_word(counts: &WordCounts) -> BTreeMap<String, u64> {
-    counts.iter().map(|(word, count)| (word.to_owned(), count)).collect()
+    counts.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
 }
 
 fn violations(relay: &Relay) -> BTreeMap<String, u64> {
     let of = |side: Side| {
-        let broken = relay.violations(side).iter();
+        let broken = relay.tally().violations[side].iter();
         broken.map(move |(rule, count)| (format!("{} {}", side.as_str(), rule.number()), count))
     };
     Side::BOTH.into_iter().flat_map(of).collect()
@@ -49,7 +49,7 @@ fn violations(relay: &Relay) -> BTreeMap<String, u64> {
 fn histogram(histogram: &Histogram) -> feed::Histogram {
     feed::Histogram {
         bounds: Histogram::BOUNDS.to_vec(),
-        counts: histogram.counts().to_vec(),
-        sum: histogram.sum().as_micros().try_into().unwrap_or(u64::MAX),
+        counts: histogram.counts.to_vec(),
+        sum: histogram.sum.as_micros().try_into().unwrap_or(u64::MAX),
     }
 }

@@ -71,7 +71,7 @@ impl Handle {
     /// The rules that `side` has broken so far, by number.
     #[must_use]
     pub fn violations(&self, side: Side) -> Violations {
-        self.shared.with(|link, _| link.relay.violations(side).clone())
+        self.shared.with(|link, _| link.relay.tally().violations[side].clone())
     }
 
     /// The dialect spoken with `side`: a guess until a message has decided it (D2).
