@@ -214,15 +214,6 @@ impl CancelResult {
     }
 }
 
-/// An answer that says "cancelled".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled<'a> {
-    /// The method's own cancellation result.
-    Result(&'a CancelResult),
-    /// The dialect's error.
-    Error(ErrorText),
-}
-
 /// The turn of a session (D37).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TurnForm {
@@ -316,16 +307,6 @@ impl Dialect {
                 matches!(self.settlement, CancelReply::Answered(text) if answer.error_code() == Some(i64::from(text.code)))
             }
             ResponseBody::Result(result) => self.cancel_result(method).is_some_and(|own| own.is_in(result)),
-        }
-    }
-
-    /// Finds how an answer to a request of this method says "cancelled".
-    #[must_use]
-    pub fn cancelled(&self, method: &str) -> Option<Cancelled<'_>> {
-        match (self.cancel_result(method), self.settlement) {
-            (Some(own), _) => Some(Cancelled::Result(own)),
-            (None, CancelReply::Answered(error)) => Some(Cancelled::Error(error)),
-            (None, CancelReply::Silent) => None,
         }
     }
 

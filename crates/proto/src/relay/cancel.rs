@@ -38,7 +38,10 @@ impl Relay {
         }
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
         let verdict = match request {
-            Some(request) => self.cancel_known(now, request, &cancel),
+            Some(request) => {
+                let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));
+                verdict.unwrap_or(Verdict::Unknown)
+            }
             None if self.ends_subscription(now, from, dialect, &cancel) => return,
             None => self.cancel_unknown(now, from, dialect, &cancel),
         };
@@ -66,11 +69,6 @@ impl Relay {
                 });
             }
         }
-    }
-
-    fn cancel_known(&mut self, now: Instant, request: RequestKey, cancel: &Cancel<'_>) -> Verdict {
-        let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));
-        verdict.unwrap_or(Verdict::Unknown)
     }
 
     fn cancel_unknown(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> Verdict {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cause::CauseCode,
-    dialect::Cancelled,
+    dialect::CancelReply,
     error_code,
     id::RequestId,
     json,
@@ -85,14 +85,14 @@ impl Step<'_> {
 
     /// Answers with the method's own cancellation result or the dialect's error; the receipt goes into its data.
     pub(super) fn answer_cancelled(&mut self) {
-        let (code, text) = match self.exchange.dialect.cancelled(self.method()) {
-            Some(Cancelled::Result(own)) => {
-                let result = self.cancelled_result(own.json);
-                return self.answer(Settled::AnsweredHere { code: None }, |id, out| message::result(id, &result, out));
-            }
-            Some(Cancelled::Error(error)) => (error.code, error.message),
+        if let Some(own) = self.exchange.dialect.cancel_result(self.method()) {
+            let result = self.cancelled_result(own.json);
+            return self.answer(Settled::AnsweredHere { code: None }, |id, out| message::result(id, &result, out));
+        }
+        let (code, text) = match self.exchange.dialect.settlement {
+            CancelReply::Answered(error) => (error.code, error.message),
             // Not reached: in a silent dialect a cancel is not answered.
-            None => (error_code::INTERNAL_ERROR, "cancelled"),
+            CancelReply::Silent => (error_code::INTERNAL_ERROR, "cancelled"),
         };
         let is_unconfirmed = self.exchange.is_open_upstream() || self.exchange.up == Up::Lost;
         let data = self.error_data(None);
