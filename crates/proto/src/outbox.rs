@@ -76,7 +76,7 @@ impl<T> Outbox<T> {
     }
 
     /// The most that [`held`](Self::held) may be (invariant 8).
-    pub(crate) fn most_held(&self) -> usize {
+    pub(crate) fn bound(&self) -> usize {
         4 * (self.backlog() + self.begun) + SLACK
     }
 
@@ -224,11 +224,11 @@ impl<T> Outbox<T> {
     }
 }
 
-/// The most that an outbox holds that is paused beyond a backlog of `debt`, twice over, since what a side's own bad input
+/// The most that an outbox holds that is paused beyond a `backlog`, twice over, since what a side's own bad input
 /// costs counts by itself (D13). `read` bytes of input can cost [`DEAREST`] times as much; a message that is large is
 /// kept apart, as long as it is.
-pub(crate) const fn most_held(debt: usize, read: usize, message: usize) -> usize {
-    4 * (2 * debt + DEAREST * read + OWN) + 2 * message + SLACK
+pub(crate) const fn bound_for(backlog: usize, read: usize, message: usize) -> usize {
+    4 * (2 * backlog + DEAREST * read + OWN) + 2 * message + SLACK
 }
 
 /// How many times its own size bad input can cost at most: a line of two bytes is answered with an error.

@@ -92,7 +92,7 @@ struct Core {
     /// The tools and prompts that requests name, as JSON.
     names: Methods,
     /// The clocks of each side's response limits: one stands while that side has a question to answer (D49).
-    asked: Sides<Standstill>,
+    questions: Sides<Standstill>,
     timers: TimerQueue<Timer>,
     /// The client's turns in flight (D37).
     turns: Turns,
@@ -172,7 +172,7 @@ impl Relay {
                 links: Sides::from_fn(|_| Link::new(&config)),
                 methods: Methods::new(seed),
                 names: Methods::new(seed),
-                asked: Sides::from_fn(|_| Standstill::new()),
+                questions: Sides::from_fn(|_| Standstill::new()),
                 timers: TimerQueue::new(),
                 turns: Turns::new(seed),
                 muted: Vec::new(),

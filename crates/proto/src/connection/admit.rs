@@ -101,7 +101,7 @@ impl Connection {
         request.set_work(Work::Running);
         let payload = request.remove_payload()?;
         let now = self.link.now;
-        let deadline = request.remaining(now, &self.link.asking).map(|left| now + left);
+        let deadline = request.remaining(now, &self.link.our_questions).map(|left| now + left);
         let (id, dialect) = (request.id.clone(), request.dialect);
         Some(ConnectionEvent::Request(IncomingRequest { key: IncomingKey(key), id, payload, dialect, deadline }))
     }
@@ -138,13 +138,13 @@ impl Link {
         let uncancellable = dialect.uncancellable(&method).or_else(|| is_task.then_some(Rule::McpC13));
         let deadline = match params.meta {
             Some(meta) if dialect.meta && uncancellable.is_none() => {
-                params::deadline(self.asking.reading(self.now), meta)
+                params::deadline(self.our_questions.reading(self.now), meta)
             }
             Some(_) | None => NEVER,
         };
         let is_open_question = self.is_question(dialect, &method);
         if is_open_question {
-            self.asked.hold(self.now);
+            self.their_questions.hold(self.now);
         }
         let cancel_result = dialect.cancel_result(&method);
         let session = params.session_id.filter(|_| part.has_session());

@@ -230,7 +230,7 @@ impl Link {
     /// go on (D49).
     pub(super) fn close_question(&mut self, request: &mut Incoming) {
         if core::mem::take(&mut request.is_open_question) {
-            self.resumed.extend(self.asked.release(self.now));
+            self.resumed.extend(self.their_questions.release(self.now));
         }
     }
 

@@ -122,7 +122,7 @@ impl Connection {
         let frame = link.write_request(id, method, params.raw.unwrap_or_default(), insert.as_ref());
         let is_added = insert.is_some();
         if is_question {
-            link.asking.hold(now);
+            link.our_questions.hold(now);
         }
         let session = params.session_id.filter(|_| part.has_session());
         let key = outgoing.insert(Outgoing {
@@ -146,7 +146,7 @@ impl Connection {
         if let Some(session) = session {
             turns.insert(&turn::name(part, session), key);
         }
-        let has_expired = outgoing.get(key).is_some_and(|call| call.due(&link.asked) <= now);
+        let has_expired = outgoing.get(key).is_some_and(|call| call.due(&link.their_questions) <= now);
         if !has_expired {
             link.arm_call(outgoing, key);
         }

@@ -116,12 +116,12 @@ impl Connection {
         let Self { outgoing, link, .. } = self;
         let Some(call) = outgoing.get_mut(key) else { return debug_assert!(false, "a timer outlived its request") };
         call.timer = TimerKey::NOT;
-        if call.due(&link.asked) > link.now {
+        if call.due(&link.their_questions) > link.now {
             return link.arm_call(outgoing, key);
         }
         let CallClocks { response, total, .. } = call.clocks;
         let (clock, after) = match call.clocks.limit() {
-            Some(limit) if link.asked.due(response) <= total => (Clock::Response, limit),
+            Some(limit) if link.their_questions.due(response) <= total => (Clock::Response, limit),
             Some(_) | None => (Clock::Total, total.since(call.started)),
         };
         // A cancel that was asked for before wins over the clock (D19).

@@ -26,7 +26,8 @@ impl Link {
         let since = options.since.unwrap_or(self.now).min(self.now);
         let waited = self.now.since(since);
         CallClocks {
-            response: response.map_or(NEVER, |limit| self.asked.reading(self.now) + limit.saturating_sub(waited)),
+            response: response
+                .map_or(NEVER, |limit| self.their_questions.reading(self.now) + limit.saturating_sub(waited)),
             limit: response.map(|limit| {
                 let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
                 NonZeroU64::new(nanoseconds).unwrap_or(NonZeroU64::MIN)
@@ -48,9 +49,9 @@ impl Link {
         parent: Option<&Incoming>,
         is_question: bool,
     ) -> Option<Duration> {
-        let response = until(clocks.response, self.asked.reading(self.now)).filter(|_| !clocks.is_reset);
+        let response = until(clocks.response, self.their_questions.reading(self.now)).filter(|_| !clocks.is_reset);
         let total = until(clocks.total, self.now);
-        let here = parent.and_then(|parent| parent.remaining(self.now, &self.asking));
+        let here = parent.and_then(|parent| parent.remaining(self.now, &self.our_questions));
         let elsewhere = options.deadline.map(|deadline| deadline.since(self.now));
         let inherited = here.into_iter().chain(elsewhere).filter(|_| !is_question);
         response.into_iter().chain(total).chain(inherited).min()
@@ -60,11 +61,11 @@ impl Link {
     pub(super) fn arm_call(&mut self, outgoing: &mut Calls, key: Key) {
         let waiting = outgoing.waiting;
         let Some(call) = outgoing.open(key) else { return };
-        let due = call.due(&self.asked);
+        let due = call.due(&self.their_questions);
         self.timers.arm_by(&mut call.timer, due, Timer::Call(key));
         // While the peer has a question open, this clock is not due at all, and looked at again afterwards (D49).
-        if call.clocks.response != NEVER && self.asked.is_held() {
-            self.asked.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.is_settled()));
+        if call.clocks.response != NEVER && self.their_questions.is_held() {
+            self.their_questions.park(key, waiting, |key| outgoing.get(key).is_some_and(|call| !call.is_settled()));
         }
     }
 
@@ -75,10 +76,10 @@ impl Link {
         if request.stop.is_some() || request.work == Work::Ended {
             return;
         }
-        let due = request.due(&self.asking);
+        let due = request.due(&self.our_questions);
         self.timers.arm_by(&mut request.timer, due, Timer::Request(key));
-        if request.deadline != NEVER && self.asking.is_held() {
-            self.asking.park(key, incoming.len(), |key| incoming.get(key).is_some());
+        if request.deadline != NEVER && self.our_questions.is_held() {
+            self.our_questions.park(key, incoming.len(), |key| incoming.get(key).is_some());
         }
     }
 }

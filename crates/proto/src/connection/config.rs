@@ -116,7 +116,7 @@ impl ConnectionConfig {
     #[must_use]
     pub const fn most_held(&self, read: usize) -> usize {
         let requests = self.max_running + self.max_queued + 8 * self.remembered + self.early_cancels.most;
-        let queue = outbox::most_held(self.max_backlog, read, self.max_message);
+        let queue = outbox::bound_for(self.max_backlog, read, self.max_message);
         // Gathered by the decoder, kept of requests, answered to a batch.
         let messages = 6 * self.max_message + self.max_queued_bytes + MAX_BLOCK;
         queue + messages + requests * REQUEST + EVENTS * read

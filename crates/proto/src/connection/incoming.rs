@@ -157,19 +157,19 @@ pub(super) struct Stop {
 const NET: Duration = Duration::from_secs(1);
 
 impl Incoming {
-    /// When its time is up, as long as `asking` goes on as it does now.
-    pub(super) fn due(&self, asking: &Standstill) -> Instant {
-        self.limit.min(asking.due(self.deadline) + NET)
+    /// When its time is up, as long as `questions` goes on as it does now.
+    pub(super) fn due(&self, questions: &Standstill) -> Instant {
+        self.limit.min(questions.due(self.deadline) + NET)
     }
 
     /// When its time is up at the earliest.
-    pub(super) fn earliest(&self, now: Instant, asking: &Standstill) -> Instant {
-        self.limit.min(asking.earliest(now, self.deadline) + NET)
+    pub(super) fn earliest(&self, now: Instant, questions: &Standstill) -> Instant {
+        self.limit.min(questions.earliest(now, self.deadline) + NET)
     }
 
     /// How much time its requester and our own limit still give it.
-    pub(super) fn remaining(&self, now: Instant, asking: &Standstill) -> Option<Duration> {
-        until(self.limit.min(asking.earliest(now, self.deadline)), now)
+    pub(super) fn remaining(&self, now: Instant, questions: &Standstill) -> Option<Duration> {
+        until(self.limit.min(questions.earliest(now, self.deadline)), now)
     }
 
     /// Whether a handler runs, its token fired or not.
@@ -250,7 +250,7 @@ impl Incoming {
         if *work == Work::Stopping {
             until(timer.at, now).hash(state);
         } else {
-            (until(*deadline, link.asking.reading(now)), until(*limit, now)).hash(state);
+            (until(*deadline, link.our_questions.reading(now)), until(*limit, now)).hash(state);
         }
         if let Some(stop) = stop {
             let Stop { cause, asked: _, by_peer, is_refused } = &**stop; // when it was asked for is only reported

@@ -48,9 +48,9 @@ pub(super) struct Link {
     pub(super) early_cancels: EarlyCancels,
     pub(super) methods: Methods,
     /// The clock of our calls' response limits: it stands while the peer has a question open (D49).
-    pub(super) asked: Standstill,
+    pub(super) their_questions: Standstill,
     /// The clock of the peer's deadlines: it stands while we have a question open (D49).
-    pub(super) asking: Standstill,
+    pub(super) our_questions: Standstill,
     /// Calls whose response clock goes on: their timers are to be armed again.
     pub(super) resumed: Vec<Key>,
     pub(super) timers: TimerQueue<Timer>,
@@ -148,8 +148,8 @@ impl Link {
             spent_tokens: Tombstones::new(bounds, seed),
             early_cancels: EarlyCancels::new(config.early_cancels, seed),
             methods: Methods::new(seed),
-            asked: Standstill::new(),
-            asking: Standstill::new(),
+            their_questions: Standstill::new(),
+            our_questions: Standstill::new(),
             resumed: Vec::new(),
             timers: TimerQueue::new(),
             alarms: [TimerKey::NOT; 4],

@@ -120,14 +120,14 @@ impl Outgoing {
         self.cancel.as_ref().map(|cancel| cancel.receipt.outcome)
     }
 
-    /// When something is next due for it, as long as `asked` goes on as it does now.
-    pub(super) fn due(&self, asked: &Standstill) -> Instant {
-        self.first(asked.due(self.clocks.response))
+    /// When something is next due for it, as long as `questions` goes on as it does now.
+    pub(super) fn due(&self, questions: &Standstill) -> Instant {
+        self.first(questions.due(self.clocks.response))
     }
 
     /// When something can be due for it at the earliest.
-    pub(super) fn earliest(&self, now: Instant, asked: &Standstill) -> Instant {
-        self.first(asked.earliest(now, self.clocks.response))
+    pub(super) fn earliest(&self, now: Instant, questions: &Standstill) -> Instant {
+        self.first(questions.earliest(now, self.clocks.response))
     }
 
     fn first(&self, response: Instant) -> Instant {

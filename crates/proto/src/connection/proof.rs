@@ -74,7 +74,8 @@ impl Connection {
                 assert!(!outcome.is_final(), "invariant 6: {id} is settled and its receipt is final");
                 assert!(!call.timer.is_armed(), "invariant 6: a clock runs for {id}, which is settled");
             }
-            let is_timed = call.timer.at <= call.earliest(link.now, &link.asked) || link.asked.has_parked(key);
+            let is_timed =
+                call.timer.at <= call.earliest(link.now, &link.their_questions) || link.their_questions.has_parked(key);
             assert!(is_timed, "invariant 6: nothing is armed for {id}, which is due");
             assert_eq!(self.outgoing.by_id(&id), Some(key), "invariant 6: our request {id} cannot be found");
             let parent = call.parent().map(|parent| self.incoming.get(parent));
@@ -83,7 +84,11 @@ impl Connection {
         }
         assert!(self.outgoing.waiting <= link.config.max_in_flight, "invariant 8: too many in flight");
         let questions = self.outgoing.iter().filter(|(_, call)| call.is_question && !call.is_settled()).count();
-        assert_eq!(questions, link.asking.holders(), "invariant 6: the peer's deadlines stand still for nothing");
+        assert_eq!(
+            questions,
+            link.our_questions.holders(),
+            "invariant 6: the peer's deadlines stand still for nothing"
+        );
     }
 
     fn check_incoming(&self) {
@@ -108,8 +113,8 @@ impl Connection {
                 }
                 Work::Waiting | Work::Offered | Work::Running => {
                     // A shielded handler has let its deadline pass.
-                    let is_timed = request.timer.at <= request.earliest(link.now, &link.asking)
-                        || link.asking.has_parked(key)
+                    let is_timed = request.timer.at <= request.earliest(link.now, &link.our_questions)
+                        || link.our_questions.has_parked(key)
                         || request.stop.is_some();
                     assert!(is_timed, "invariant 6: no timer for the deadline of {id:?}");
                 }
@@ -121,7 +126,7 @@ impl Connection {
             }
         }
         let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
-        assert_eq!(questions, link.asked.holders(), "invariant 6: our clocks stand still for nothing");
+        assert_eq!(questions, link.their_questions.holders(), "invariant 6: our clocks stand still for nothing");
         let most = link.config.max_running.saturating_add(link.config.max_queued);
         let counts = &self.incoming.counts;
         let busy = counts.running() - were_suspended + counts.queued();
@@ -138,7 +143,7 @@ impl Connection {
         let is_forgotten = self.outgoing.oldest().is_none_or(is_timed);
         assert!(is_forgotten, "invariant 6: a cancelled request of ours is never forgotten");
         assert!(early_cancels.len() <= config.early_cancels.most, "invariant 8: too many early cancels");
-        let (held, most) = (outbox.held(), outbox.most_held());
+        let (held, most) = (outbox.held(), outbox.bound());
         assert!(held <= most, "invariant 8: {held} bytes are held for a backlog of {}", outbox.backlog());
         let is_timed = early_cancels.due().is_none_or(|due| alarms[Alarm::EarlyCancels as usize].at <= due);
         assert!(is_timed, "invariant 6: a cancel is held for ever");
@@ -224,7 +229,7 @@ impl Connection {
         (id, dialect.name, link.methods.name(*method), part, standing, is_uncancellable, is_task, is_question)
             .hash(state);
         let CallClocks { response, limit, is_reset, total } = clocks;
-        (until(*response, link.asked.reading(now)), limit, is_reset, until(*total, now)).hash(state);
+        (until(*response, link.their_questions.reading(now)), limit, is_reset, until(*total, now)).hash(state);
         (link.outbox.has_begun(*frame), token).hash(state);
         let none = outgoing::Rare::default();
         let outgoing::Rare { parent, session } = rare.as_deref().unwrap_or(&none);
@@ -261,8 +266,8 @@ impl Link {
             spent_tokens,
             early_cancels,
             methods: _, // names, hashed where they are used
-            asked,
-            asking,
+            their_questions,
+            our_questions,
             resumed: _, // empty between inputs
             timers: _,  // the entries and alarms tell what is due
             alarms,
@@ -282,7 +287,7 @@ impl Link {
         spent_tokens.hash_state(now, state);
         early_cancels.hash_state(now, state);
         // Clocks that stand are read where something is due by them.
-        (asked.holders(), asking.holders()).hash(state);
+        (their_questions.holders(), our_questions.holders()).hash(state);
         batches.iter().for_each(|(_, batch)| batch.hash(state));
     }
 }

@@ -129,7 +129,7 @@ impl Connection {
             if let Some(call) = outgoing.get_mut(key)
                 && let Some(limit) = call.clocks.limit().filter(|_| call.clocks.is_reset)
             {
-                call.clocks.response = link.asked.reading(link.now) + limit; // MCP-T04; the timer notices when it fires
+                call.clocks.response = link.their_questions.reading(link.now) + limit; // MCP-T04; the timer notices when it fires
             }
             link.emit(ConnectionEvent::Progress { request: OutgoingKey(key), params: raw.into() });
             return true;

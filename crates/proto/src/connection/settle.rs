@@ -111,7 +111,7 @@ impl Connection {
             link.spent_tokens.remember(link.now, *token, SettledAs::Answered);
         }
         if call.is_question {
-            for key in link.asking.release(link.now) {
+            for key in link.our_questions.release(link.now) {
                 link.arm_deadline(incoming, key);
             }
         }

@@ -155,7 +155,7 @@ impl Connection {
         };
         request.timer = TimerKey::NOT;
         match request.work {
-            Work::Waiting | Work::Offered | Work::Running if request.due(&link.asking) <= link.now => {
+            Work::Waiting | Work::Offered | Work::Running if request.due(&link.our_questions) <= link.now => {
                 self.stop_request(key, Cause::new(CauseCode::Timeout), By::Us);
             }
             // A question of ours made it later, or holds it still.

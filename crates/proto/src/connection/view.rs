@@ -93,7 +93,7 @@ impl Connection {
                 None if link.outbox.has_begun(call.frame) => OutgoingState::Sent,
                 None => OutgoingState::Queued,
             },
-            deadline: Some(call.earliest(link.now, &link.asked)).filter(|due| *due != NEVER),
+            deadline: Some(call.earliest(link.now, &link.their_questions)).filter(|due| *due != NEVER),
             parent: call.parent().map(IncomingKey),
             cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
         })
@@ -113,7 +113,7 @@ impl Connection {
                 Work::Stopping | Work::Dropping => IncomingState::Stopping,
                 Work::Ended => IncomingState::Answering,
             },
-            deadline: request.remaining(link.now, &link.asking).map(|left| link.now + left),
+            deadline: request.remaining(link.now, &link.our_questions).map(|left| link.now + left),
             cause: request.stop.as_ref().map(|stop| stop.cause.code),
         })
     }
@@ -191,7 +191,7 @@ impl Connection {
     /// It stays the same while a question of ours is open on this connection (D49).
     #[must_use]
     pub fn remaining(&self, now: Instant, key: IncomingKey) -> Option<Duration> {
-        self.incoming.get(key.0)?.remaining(now, &self.link.asking)
+        self.incoming.get(key.0)?.remaining(now, &self.link.our_questions)
     }
 
     /// The id of one of our requests, as long as anything is known of it.

@@ -40,10 +40,10 @@ impl Relay {
     }
 
     fn clocks_due(&mut self, now: Instant, request: RequestKey) {
-        let (table, asked) = (&self.tables[request.from], &mut self.core.asked[request.from]);
-        if asked.is_held() {
+        let (table, questions) = (&self.tables[request.from], &mut self.core.questions[request.from]);
+        if questions.is_held() {
             // Looked at again when the response clock goes on (D49).
-            asked.park(request.key, table.live(), |key| table.get(key).is_some_and(Exchange::is_live));
+            questions.park(request.key, table.live(), |key| table.get(key).is_some_and(Exchange::is_live));
         }
         let ran_out = self.with(now, request, |step| step.clock_ran_out());
         if let Some((clock, limit)) = ran_out.flatten() {
@@ -54,7 +54,7 @@ impl Relay {
 
     /// A question to `side` is over: with the last, the response clocks of its requests go on.
     pub(super) fn question_over(&mut self, now: Instant, side: Side) {
-        for key in self.core.asked[side].release(now) {
+        for key in self.core.questions[side].release(now) {
             self.step(now, RequestKey { from: side, key }, |step| step.arm_clocks());
         }
     }
@@ -87,7 +87,7 @@ impl Core {
             let best = rules.filter_map(|rule| Some((specificity(rule)?, rule.limit))).rev().max_by_key(|(s, _)| *s);
             best.map(|(_, limit)| Running { limit, until: starts + limit })
         };
-        let response = pick(Clock::Response, self.asked[from].reading(now));
+        let response = pick(Clock::Response, self.questions[from].reading(now));
         let total = pick(Clock::Total, now);
         (response.is_some() || total.is_some())
             .then(|| Box::new(RequestClocks { response, total, timer: TimerKey::NOT }))
@@ -114,7 +114,7 @@ impl Step<'_> {
 
     /// Moves the response clock; its timer notices when it fires.
     pub(super) fn reset_response_clock(&mut self) {
-        let reading = self.core.asked[self.request.from].reading(self.now);
+        let reading = self.core.questions[self.request.from].reading(self.now);
         if let Some(running) = self.exchange.clocks.as_deref_mut().and_then(|clocks| clocks.response.as_mut()) {
             running.until = reading + running.limit;
         }
@@ -124,7 +124,7 @@ impl Step<'_> {
     fn clock_ran_out(&mut self) -> Option<(Clock, Duration)> {
         let clocks = self.exchange.clocks.as_deref_mut()?;
         clocks.timer = TimerKey::NOT;
-        let (due, clock, limit) = clocks.first(&self.core.asked[self.request.from])?;
+        let (due, clock, limit) = clocks.first(&self.core.questions[self.request.from])?;
         if due > self.now {
             self.arm_clocks();
             return None;
@@ -137,7 +137,7 @@ impl Step<'_> {
     /// Arms the timer for the clock that runs out first, unless that is never, or the timer fires before.
     fn arm_clocks(&mut self) {
         if let Some(clocks) = &mut self.exchange.clocks
-            && let Some((due, ..)) = clocks.first(&self.core.asked[self.request.from])
+            && let Some((due, ..)) = clocks.first(&self.core.questions[self.request.from])
         {
             self.core.timers.arm_by(&mut clocks.timer, due, Timer::Clocks(self.request));
         }

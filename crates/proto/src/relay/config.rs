@@ -65,7 +65,7 @@ impl RelayConfig {
         // Settled requests: those owed nothing, and sixteen times as many that may still be answered (D8).
         let requests = self.max_in_flight + 17 * (self.remembered + 32);
         let early = self.early_cancels.client.most + self.early_cancels.server.most;
-        let queue = outbox::most_held(self.max_backlog, read, self.max_message);
+        let queue = outbox::bound_for(self.max_backlog, read, self.max_message);
         let decoder = 2 * self.max_message + MAX_BLOCK;
         let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read

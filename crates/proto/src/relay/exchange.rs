@@ -97,9 +97,9 @@ pub(super) struct Running {
 }
 
 impl RequestClocks {
-    /// When the first of them runs out, which one that is, and its limit. Response clocks are on the clock `asked`.
-    pub(super) fn first(&self, asked: &Standstill) -> Option<(Instant, Clock, Duration)> {
-        let response = self.response.map(|running| (asked.due(running.until), Clock::Response, running.limit));
+    /// When the first of them runs out, which one that is, and its limit. Response clocks are on the clock `questions`.
+    pub(super) fn first(&self, questions: &Standstill) -> Option<(Instant, Clock, Duration)> {
+        let response = self.response.map(|running| (questions.due(running.until), Clock::Response, running.limit));
         let total = self.total.map(|running| (running.until, Clock::Total, running.limit));
         response.into_iter().chain(total).min()
     }

@@ -49,7 +49,7 @@ impl Relay {
             let questions = table.iter().filter(|(_, ex)| ex.is_question() && ex.is_live()).count();
             assert_eq!(
                 questions,
-                self.core.asked[side.other()].holders(),
+                self.core.questions[side.other()].holders(),
                 "invariant 6: a clock stands still for nothing"
             );
             table.check(Exchange::is_live);
@@ -59,7 +59,7 @@ impl Relay {
             );
             let outbox = &self.core.links[side].outbox;
             assert!(
-                outbox.held() <= outbox.most_held(),
+                outbox.held() <= outbox.bound(),
                 "invariant 8: {} bytes are held for a backlog of {}",
                 outbox.held(),
                 outbox.backlog()
@@ -133,7 +133,7 @@ impl Relay {
                     late.hash(state);
                 }
                 if let Some(clocks) = &ex.clocks {
-                    let reading = self.core.asked[side].reading(now);
+                    let reading = self.core.questions[side].reading(now);
                     for (running, now) in [(clocks.response, reading), (clocks.total, now)] {
                         running.map(|running| running.until.since(now)).hash(state);
                     }
@@ -141,7 +141,7 @@ impl Relay {
                 }
             }
             self.early_cancels[side].hash_state(now, state);
-            self.core.asked[side].holders().hash(state);
+            self.core.questions[side].holders().hash(state);
             for (key, at) in self.tables[side].tombstones() {
                 (key.index(), now.since(at)).hash(state);
             }

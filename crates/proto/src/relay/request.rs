@@ -76,7 +76,7 @@ impl Relay {
         };
         let request_key = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
         if is_question {
-            self.core.asked[from.other()].hold(now);
+            self.core.questions[from.other()].hold(now);
         }
         if let (Side::Client, Some(turn), Some(session)) = (from, turn, params.session_id)
             && method == turn.prompt
@@ -97,7 +97,7 @@ impl Relay {
             return Err((Rejected::NullId, error_code::INVALID_REQUEST, "a request id must not be null".into()));
         }
         if let Some(previous) = previous {
-            self.replace(from, previous, id, dialect.reuse)?;
+            self.refuse_or_replace(from, previous, id, dialect.reuse)?;
         }
         let (table, config) = (&self.tables[from], &self.core.config);
         if table.live() >= config.max_in_flight {
@@ -113,7 +113,7 @@ impl Relay {
     }
 
     #[cold]
-    fn replace(&mut self, from: Side, previous: Key, id: &RequestId, reuse: IdReuse) -> Result<(), Refusal> {
+    fn refuse_or_replace(&mut self, from: Side, previous: Key, id: &RequestId, reuse: IdReuse) -> Result<(), Refusal> {
         if self.tables[from].get(previous).is_some_and(Exchange::is_live) {
             return Err((Rejected::DuplicateId, error_code::INVALID_REQUEST, DUPLICATE_ID.into()));
         }

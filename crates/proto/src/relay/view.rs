@@ -169,8 +169,8 @@ impl Relay {
 
     fn view_of<'a>(&'a self, key: RequestKey, exchange: &'a Exchange) -> RequestView<'a> {
         let rare = exchange.rare.as_deref();
-        let asked = &self.core.asked[key.from];
-        let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(asked)?.0));
+        let questions = &self.core.questions[key.from];
+        let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(questions)?.0));
         let cancel = exchange.cancel.as_deref();
         let named = exchange.name != Method::OTHER;
         RequestView {

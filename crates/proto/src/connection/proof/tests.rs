@@ -168,7 +168,7 @@ fn every_check_of_a_connection_can_fail() {
             ("the count of tombstones", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
             ("a token leads nowhere", |machine| ours(machine, OPEN).token = None),
             ("too many in flight", |machine| machine.link.config.max_in_flight = 0),
-            ("the peer's deadlines stand still", |machine| machine.link.asking.hold(now())),
+            ("the peer's deadlines stand still", |machine| machine.link.our_questions.hold(now())),
             ("the peer's deadlines stand still", |machine| ours(machine, OPEN).is_question = true),
             ("of the peer cannot be found", |machine| theirs(machine, SERVED).id = IncomingId(RequestId::integer(77))),
             ("is to be answered", |machine| theirs(machine, STOPPING).response = ResponseState::Nothing),
@@ -185,7 +185,7 @@ fn every_check_of_a_connection_can_fail() {
             ("the count of handlers is off", |machine| theirs(machine, QUESTION).work = Work::Ended),
             ("the count of bytes", |machine| theirs(machine, WAITING).payload = None),
             ("an id leads nowhere", |machine| theirs(machine, SERVED).is_replaced = true),
-            ("our clocks stand still", |machine| machine.link.asked.hold(now())),
+            ("our clocks stand still", |machine| machine.link.their_questions.hold(now())),
             ("our clocks stand still", |machine| theirs(machine, QUESTION).is_open_question = false),
             ("the count of handlers that wait", |machine| theirs(machine, SERVED).rare().children.clear()),
             ("the count of handlers that wait", |machine| theirs(machine, QUESTION).suspension = Suspension::Waits),
@@ -314,8 +314,8 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 machine.link.early_cancels.claim(&RequestId::integer(99));
                 machine.link.early_cancels.hold(now() + SECOND, RequestId::integer(99), None);
             }),
-            ("that our clocks stand still", |machine| machine.link.asked.hold(now())),
-            ("that the peer's deadlines stand still", |machine| machine.link.asking.hold(now())),
+            ("that our clocks stand still", |machine| machine.link.their_questions.hold(now())),
+            ("that the peer's deadlines stand still", |machine| machine.link.our_questions.hold(now())),
             ("the id of ours", |machine| ours(machine, UNSENT).id = 77),
             ("the dialect of ours", |machine| ours(machine, OPEN).dialect = &lsp::LSP),
             ("the method of ours", |machine| ours(machine, OPEN).method = machine.link.methods.intern("other")),

@@ -149,7 +149,7 @@ fn every_check_of_the_relay_can_fail() {
                 request(relay, 4).session = Some(b"\"s\"".as_slice().into());
                 relay.core.turns.insert(b"\"s\"", key);
             }),
-            ("a clock stands still for nothing", |relay| relay.core.asked[Side::Client].hold(now())),
+            ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
             ("too many early cancels", |relay| relay.core.config.early_cancels[Side::Client].most = 0),
             ("bytes are held for a backlog", |relay| {
@@ -172,7 +172,7 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
         relay.core.negotiation.saw_cancel(side, Framing::Line, lsp::LSP.cancel);
         relay.core.links[side].stalled = due(now() + SECOND);
         relay.core.links[side].outbox.push(Tag::Plain.into(), |out| out.extend_from_slice(b"{}"));
-        relay.core.asked[side].hold(now());
+        relay.core.questions[side].hold(now());
     }
     let of = RequestKey { from: Side::Client, key: key(&relay, 1) };
     each(&mut relay, |exchange| {
@@ -362,12 +362,14 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("whether a total clock runs", |relay| clocks(relay, |clocks| clocks.total = None)),
             ("how long a clock has stood still", |relay| {
                 for side in Side::BOTH {
-                    relay.core.asked[side] = Standstill::new();
-                    relay.core.asked[side].hold(Instant::ORIGIN);
-                    (0..if side == Side::Client { 1 } else { 0 }).for_each(|_| relay.core.asked[side].hold(now()));
+                    relay.core.questions[side] = Standstill::new();
+                    relay.core.questions[side].hold(Instant::ORIGIN);
+                    (0..if side == Side::Client { 1 } else { 0 }).for_each(|_| relay.core.questions[side].hold(now()));
                 }
             }),
-            ("who holds a clock", |relay| Side::BOTH.into_iter().for_each(|side| relay.core.asked[side].hold(now()))),
+            ("who holds a clock", |relay| {
+                Side::BOTH.into_iter().for_each(|side| relay.core.questions[side].hold(now()))
+            }),
             ("which cancels are held", |relay| {
                 for side in Side::BOTH {
                     relay.early_cancels[side].claim(&RequestId::integer(99));
