@@ -9,9 +9,9 @@
 //! [`poll_event`](Relay::poll_event). The two sides' bytes are separate queues, not one stream of outputs, because either
 //! side may be blocked while the other flows; within a side the order is total.
 //!
-//! Inside, [`Relay::with`] is the one door to a request: it looks it up and hands a [`Step`] both the request and
+//! Inside, `Relay::with` is the one door to a request: it looks it up and hands a `Step` both the request and
 //! everything that it may touch beside it. A request that is forgotten has no steps. What a step cannot do, since it
-//! concerns other requests, it leaves as a [`Followup`]: that is done as soon as the step returns, before anything else.
+//! concerns other requests, it leaves as a `Followup`: that is done as soon as the step returns, before anything else.
 
 mod answer;
 mod bad_input;

@@ -29,6 +29,13 @@ pub(crate) fn endpoint(choices: &[u8]) -> Result<Flooded, Broken> {
     flood::endpoint(ConnectionConfig::new(Side::Server), &mut ByteChooser::new(choices))
 }
 
+/// What the settings allow, 64 KiB read at a time. A bound that changes is one that a user must hear of.
+#[test]
+fn the_bounds_of_the_default_settings_are_known() {
+    assert_eq!(RelayConfig::default().most_held(64 << 10), 2_292_203_520);
+    assert_eq!(ConnectionConfig::new(Side::Server).most_held(64 << 10), 770_646_016);
+}
+
 /// Choices without proptest: the same in every run.
 pub(crate) fn choices(seed: u64, len: usize) -> Vec<u8> {
     let mut endless = EndlessChooser(seed);

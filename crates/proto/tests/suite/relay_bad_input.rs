@@ -37,6 +37,27 @@ fn garbage_from_the_client_gets_one_parse_error_and_goes_no_further() {
 }
 
 #[test]
+fn a_bad_notification_or_answer_is_not_answered() {
+    for body in [
+        r#"{"jsonrpc":"2.0","method":"x","method":"y"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{"code":1,"message":""}}"#,
+    ] {
+        let mut rig = mcp();
+        rig.from_client(body);
+        assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![]), "{body}");
+        assert_eq!(drops(&rig).len(), 1, "{body}");
+    }
+}
+
+#[test]
+fn half_a_message_is_one_that_has_begun() {
+    let mut rig = mcp();
+    assert!(rig.relay.is_between_messages(Side::Client));
+    rig.bytes(Side::Client, b"{\"half\":");
+    assert!(!rig.relay.is_between_messages(Side::Client) && rig.relay.is_between_messages(Side::Server));
+}
+
+#[test]
 fn the_form_of_a_parse_error_is_that_of_the_revision() {
     let mut rig = speaking(&mcp::LATEST_LEGACY, RelayConfig::default());
     rig.bytes(Side::Client, b"\xff\xfe\n");
