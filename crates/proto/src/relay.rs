@@ -1,8 +1,9 @@
 //! Two sides of one link, joined (D32–D36).
 //!
 //! A relay stands between a client and a server and is neither. What is not about a request passes byte for byte. A
-//! request is kept as one exchange with two faces: what the other side knows of it, and what its requester has been given. A cancel is never tunnelled: it ends here, and a cancel of the relay's own goes on, in the other side's
-//! dialect and with the id that side knows (D32).
+//! request is kept as one exchange with two faces: what the other side knows of it, and what its requester has been
+//! given. A cancel is never tunnelled: it ends here, and a cancel of the relay's own goes on, in the other side's dialect
+//! and with the id that side knows (D32).
 //!
 //! The driver feeds bytes, times and ends; after every call it writes [`pending`](Relay::pending) to each side as far as
 //! the side takes it, reports what left with [`handle_written`](Relay::handle_written), and drains

@@ -263,9 +263,9 @@ impl Rig {
     pub(crate) fn leaves_nothing(mut self) {
         self.say();
         self.poll();
+        assert!(!self.conn.has_events(), "an event is left");
         assert_eq!((self.conn.running(), self.conn.queued(), self.conn.waiting()), (0, 0, 0));
         self.pass(secs(700));
-        assert!(!self.conn.has_events(), "an event is left");
         assert_eq!(self.conn.remembered(), 0, "something is remembered for ever");
         assert_eq!(self.conn.incoming().count() + self.conn.outgoing().count(), 0);
         assert_eq!(self.conn.poll_timeout(), None, "a timer is left");
