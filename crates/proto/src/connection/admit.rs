@@ -27,8 +27,10 @@ impl Connection {
     /// Receives a request: takes it in, or refuses it.
     pub(super) fn receive_request(&mut self, request: frame::Request<'_>, batch: Option<Key>) {
         let frame::Request { id, method, params, .. } = &request;
-        let dialect = self.link.negotiation.of_request(self.link.peer(), self.link.config.framing, params.meta);
-        let part = Part::of(dialect, self.link.peer(), method, params.session_id.is_some());
+        // Seen of one that is refused, too.
+        let (peer, framing) = (self.link.peer(), self.link.config.framing);
+        let dialect = self.link.negotiation.saw_revision(peer, framing, params.meta);
+        let part = Part::of(dialect, peer, method, params.session_id.is_some());
         let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.response)));
         if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, batch) {
             self.link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
@@ -39,7 +41,7 @@ impl Connection {
         if let Some((earlier, _)) = earlier {
             incoming.replace(earlier);
         }
-        let dialect = link.observe_request(link.peer(), method, params);
+        let dialect = link.observe_request(peer, method, params);
         if let (Side::Client, Some(rule)) = (link.role(), dialect.no_server_requests) {
             link.report_violation(rule, Some(id.clone()));
         }

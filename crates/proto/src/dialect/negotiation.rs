@@ -131,9 +131,15 @@ impl Negotiation {
         if self.is_handshake(from, framing, method) {
             self.saw_initialize(framing, params.raw);
         }
-        let dialect = self.of_request(from, framing, params.meta);
-        if params.meta.is_some() && !self.is_settled() && dialect != self.of(from, framing) {
-            self.saw_request(dialect);
+        self.saw_revision(from, framing, params.meta)
+    }
+
+    /// Returns the dialect of a request from `from`. The revision that its `_meta` names counts for the link, if none was
+    /// settled before.
+    pub fn saw_revision(&mut self, from: Side, framing: Framing, meta: Option<&[u8]>) -> &'static Dialect {
+        let dialect = self.of_request(from, framing, meta);
+        if meta.is_some() && !self.is_settled() && dialect != self.of(from, framing) {
+            self.settled = Some(dialect);
         }
         dialect
     }
@@ -143,13 +149,6 @@ impl Negotiation {
     #[must_use]
     pub fn is_handshake(&self, from: Side, framing: Framing, method: &str) -> bool {
         from == Side::Client && self.of(from, framing).handshake == Some(method)
-    }
-
-    /// Notes the revision that a request named, which counts if none was settled before.
-    pub const fn saw_request(&mut self, dialect: &'static Dialect) {
-        if self.settled.is_none() {
-            self.settled = Some(dialect);
-        }
     }
 
     /// Notes that the client sent the last request of its session.

@@ -239,6 +239,17 @@ fn a_request_that_names_its_revision_is_served_in_it() {
     assert_eq!(spoken, ["mcp-2025-03-26", "mcp-2026-07-28", "mcp-2025-03-26"]);
 }
 
+// D2.
+#[test]
+fn a_request_that_is_refused_tells_the_revision_too() {
+    let mut rig = Rig::new(ConnectionConfig::new(Side::Server));
+    rig.hear(&[
+        r#"{"jsonrpc":"2.0","id":null,"method":"a","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
+    ]);
+    assert!(rig.start().is_empty());
+    assert_eq!(rig.conn.dialect(), &mcp::LATEST);
+}
+
 // MCP-M03.
 #[test]
 fn a_server_of_the_newest_revision_may_not_ask() {

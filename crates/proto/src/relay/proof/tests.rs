@@ -3,7 +3,7 @@ use rescind_testkit::tamper::{every_change_shows, every_check_can_fail};
 use super::*;
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::{CancelForm, acp, lsp, mcp},
+    dialect::{CancelForm, acp, lsp},
     framing::Framing,
     id::RequestId,
     link::Clock,
@@ -166,7 +166,7 @@ fn every_check_of_the_relay_can_fail() {
 fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
     let mut relay = at_work();
     receive(&mut relay, Side::Server, r#""method":"$/cancel_request","params":{"requestId":99}"#);
-    relay.core.negotiation.saw_request(&mcp::LATEST);
+    relay.core.negotiation.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":"2026-07-28"}"#));
     relay.core.negotiation.saw_initialize_result(b"{}");
     for side in Side::BOTH {
         relay.core.negotiation.saw_cancel(side, Framing::Line, lsp::LSP.cancel);
