@@ -161,7 +161,7 @@ impl Connection {
     pub(super) fn cancel_children(&mut self, parent: Key, root: Option<CauseCode>) {
         while let Some(child) = self.incoming.get(parent).and_then(Incoming::newest_child) {
             self.cancel_call(child, Cause::parent(root), None);
-            // Whatever became of it, it serves nothing now.
+            // Also if it was over already: it serves nothing any more.
             self.unlink_child(child);
         }
     }

@@ -37,10 +37,10 @@ impl Link {
         }
     }
 
-    /// How long a request of ours will be waited for whatever progress it makes, which is what travels (D17): by its own
-    /// clocks, and by those of the `parent` that it serves.
+    /// Returns the time that travels with a request of ours (D17): how long it can be waited for at most, progress or
+    /// not, by its own clocks and by those of the `parent` that it serves.
     ///
-    /// A question inherits none of that: while it is open they stand still, and the end of what it serves is its end, too
+    /// A question inherits nothing: while it is open the clocks of what it serves stand still, and it ends when that ends
     /// (D26, D49).
     pub(super) fn time_left(
         &self,

@@ -33,7 +33,7 @@ const EVENTS: usize = 256;
 pub struct ConnectionConfig {
     /// Which side of the link this endpoint is.
     pub role: Side,
-    /// The dialect, whatever passes; `None` detects it (D2).
+    /// The dialect to speak; `None` detects it from what passes (D2).
     pub dialect: Option<&'static Dialect>,
     /// How messages are told apart.
     pub framing: Framing,

@@ -125,7 +125,7 @@ pub(super) enum ResponseState {
     Answering(Ticket),
     /// An answer, which is out; or part of a batch, and will never be withdrawn.
     Answered,
-    /// An answer of which nothing more leaves: the link is dead, or a filter kept it back.
+    /// An answer that will not leave, or not as a whole: the link is dead, or a filter kept it back.
     Lost,
 }
 
@@ -141,7 +141,7 @@ impl ResponseState {
     }
 }
 
-/// A cancel of the request, whoever asked.
+/// A cancel of the request, by its requester or by this side.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     pub(super) cause: Cause,

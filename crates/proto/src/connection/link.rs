@@ -37,7 +37,7 @@ pub(super) struct Link {
     pub(super) outbox: Outbox<Tag>,
     /// What the peer's own messages caused of all that waits to be written (D13).
     pub(super) backlog: usize,
-    /// Frames of which the driver has still to report what became of them.
+    /// Frames that the driver has taken and not yet reported as written or lost.
     pub(super) detached: usize,
     /// The batches that are being answered.
     pub(super) batches: Slab<Batch>,

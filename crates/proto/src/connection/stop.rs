@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Stops a request, whoever asked, and returns what was done with that.
+    /// Stops a request for its requester or for this side, and returns the verdict on that.
     pub(super) fn stop_request(&mut self, key: Key, cause: Cause, by: By) -> Verdict {
         let Self { incoming, link, .. } = self;
         // One stop may end others of a list before their turn comes.

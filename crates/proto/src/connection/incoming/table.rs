@@ -121,7 +121,8 @@ impl Requests {
         Self { table: Table::new(seed), line: VecDeque::new(), counts: Counts::default(), max_running, max_queued }
     }
 
-    /// Whether one more can be taken in (D12). Suspended handlers keep nobody out: it may be what they wait for.
+    /// Whether one more can be taken in (D12). Suspended handlers do not count: the new request may
+    /// be what they wait for.
     pub(in crate::connection) const fn has_room(&self) -> bool {
         let counts = &self.counts;
         counts.running() - counts.suspended + counts.queued() < self.max_running.saturating_add(self.max_queued)
