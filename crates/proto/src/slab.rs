@@ -1,40 +1,38 @@
 //! A slab with generations: a key of something gone never finds its successor.
 
-use core::num::NonZeroU32;
+use core::num::{NonZeroU32, NonZeroU64};
 
 /// Names an entry of a [`Slab`]; never equal to the key of a later entry in the same place.
+///
+/// Its place stands above its generation in one word: a processor waits for what is written by halves and soon after
+/// read as a whole. Not zero, so an absent key takes no more room than a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Key {
-    index: u32,
-    /// Not zero: so an absent key takes no more room than a key.
-    generation: NonZeroU32,
-}
+pub(crate) struct Key(NonZeroU64);
 
 impl Key {
+    /// A key that was written down: it finds its entry, or nothing.
+    #[inline]
+    pub(crate) fn from_parts(index: u32, generation: NonZeroU32) -> Self {
+        Self(NonZeroU64::from(generation) | u64::from(index) << u32::BITS)
+    }
+
+    /// A key from its [word](Self::word); `None` if that is zero.
+    #[inline]
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        NonZeroU64::new(word).map(Self)
+    }
+
+    pub(crate) const fn word(self) -> u64 {
+        self.0.get()
+    }
+
     pub(crate) const fn index(self) -> u32 {
-        self.index
+        (self.0.get() >> u32::BITS) as u32
     }
 
     /// How many entries had the place before it, and one.
-    pub(crate) const fn generation(self) -> NonZeroU32 {
-        self.generation
-    }
-
-    /// The key in one word: its place above its generation.
-    pub(crate) const fn packed(self) -> u64 {
-        (self.index as u64) << u32::BITS | self.generation.get() as u64
-    }
-
-    /// A key that was [packed](Self::packed); `None` if its generation is zero, which no key has.
-    #[inline]
-    pub(crate) fn unpacked(word: u64) -> Option<Self> {
-        let generation = NonZeroU32::new(word as u32)?;
-        Some(Self { index: (word >> u32::BITS) as u32, generation })
-    }
-
-    /// A key that was written down: it finds its entry, or nothing.
-    pub(crate) const fn from_parts(index: u32, generation: NonZeroU32) -> Self {
-        Self { index, generation }
+    pub(crate) const fn generation(self) -> u32 {
+        self.0.get() as u32
     }
 }
 
@@ -69,44 +67,44 @@ impl<T> Slab<T> {
         if let Some(index) = self.free.pop() {
             let place = &mut self.places[index as usize];
             place.entry = Some(entry);
-            return Key { index, generation: place.generation };
+            return Key::from_parts(index, place.generation);
         }
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         self.places.push(Place { generation: NonZeroU32::MIN, entry: Some(entry) });
-        Key { index, generation: NonZeroU32::MIN }
+        Key::from_parts(index, NonZeroU32::MIN)
     }
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
-        let place = self.places.get_mut(key.index as usize)?;
-        if place.generation != key.generation {
+        let place = self.places.get_mut(key.index() as usize)?;
+        if place.generation.get() != key.generation() {
             return None;
         }
         let entry = place.entry.take()?;
         place.generation = next(place.generation);
-        self.free.push(key.index);
+        self.free.push(key.index());
         Some(entry)
     }
 
     /// Drops an entry where it lies: large ones are not moved to be thrown away.
     pub(crate) fn discard(&mut self, key: Key) {
-        if let Some(place) = self.places.get_mut(key.index as usize)
-            && place.generation == key.generation
+        if let Some(place) = self.places.get_mut(key.index() as usize)
+            && place.generation.get() == key.generation()
             && place.entry.is_some()
         {
             place.entry = None;
             place.generation = next(place.generation);
-            self.free.push(key.index);
+            self.free.push(key.index());
         }
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
-        let place = self.places.get(key.index as usize)?;
-        if place.generation == key.generation { place.entry.as_ref() } else { None }
+        let place = self.places.get(key.index() as usize)?;
+        if place.generation.get() == key.generation() { place.entry.as_ref() } else { None }
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let place = self.places.get_mut(key.index as usize)?;
-        if place.generation == key.generation { place.entry.as_mut() } else { None }
+        let place = self.places.get_mut(key.index() as usize)?;
+        if place.generation.get() == key.generation() { place.entry.as_mut() } else { None }
     }
 
     /// The entry at a bare index, as a hash index stores it.
@@ -117,7 +115,7 @@ impl<T> Slab<T> {
     /// The key of the entry at a bare index.
     pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
         let place = self.places.get(index as usize)?;
-        place.entry.is_some().then_some(Key { index, generation: place.generation })
+        place.entry.is_some().then_some(Key::from_parts(index, place.generation))
     }
 
     /// All entries, to be changed, in index order.
@@ -128,7 +126,7 @@ impl<T> Slab<T> {
     /// All entries in index order: the same order on every run.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.places.iter().enumerate().filter_map(|(index, place)| {
-            let key = Key { index: index as u32, generation: place.generation };
+            let key = Key::from_parts(index as u32, place.generation);
             place.entry.as_ref().map(|entry| (key, entry))
         })
     }

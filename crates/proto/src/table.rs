@@ -136,9 +136,6 @@ impl Rings {
     }
 }
 
-/// Entries that a processor's caches hold for certain.
-const CACHED: usize = 8192;
-
 impl<E: Entry> Table<E> {
     pub(crate) const fn new(seed: Seed) -> Self {
         Self {
@@ -304,10 +301,8 @@ impl<E: Entry> Table<E> {
     /// memory arrive together instead of one after the other: at a million requests a third of the time.
     #[inline(never)]
     fn forget(&mut self, ring: Ring, count: usize, forget: &mut impl FnMut(Key, &E)) {
-        if self.slab.len() > CACHED {
-            let oldest = self.rings.ring(ring).queue.iter().take(count);
-            black_box(oldest.filter(|tombstone| self.is_listed(tombstone)).count());
-        }
+        let oldest = self.rings.ring(ring).queue.iter().take(count);
+        black_box(oldest.filter(|tombstone| self.is_listed(tombstone)).count());
         for _ in 0..count {
             let Some(Tombstone { key, hash, .. }) = self.rings.ring_mut(ring).queue.pop_front() else { return };
             let Some(entry) = self.slab.get(key) else {

@@ -28,14 +28,14 @@ impl Relay {
         now: Instant,
         from: Side,
         body: &[u8],
-        malformed: Malformed,
+        malformed: &Malformed,
     ) -> Option<(Cow<'static, [u8]>, Passed)> {
         match frame::mend(body, self.core.config.max_message) {
             Mend::Mended(mended) => {
-                let passed = self.handle_message(now, from, &mended, frame::parse_member(&mended).ok()?)?;
+                let passed = self.handle_message(now, from, &mended, &mut frame::parse_member(&mended).ok()?)?;
                 return Some((mended.into(), passed));
             }
-            Mend::TooLong(len) => self.handle_overlong(now, from, Overlong { len, ..framing::learn(body) }),
+            Mend::TooLong(len) => self.handle_overlong(now, from, &Overlong { len, ..framing::learn(body) }),
             Mend::No => self.handle_malformed(now, from, body, malformed),
         }
         None
@@ -43,10 +43,10 @@ impl Relay {
 
     /// A body that is not a message. The request that it is, or answers, is ended; otherwise a client gets one error, and
     /// a server's goes to the log.
-    fn handle_malformed(&mut self, now: Instant, from: Side, body: &[u8], malformed: Malformed) {
+    fn handle_malformed(&mut self, now: Instant, from: Side, body: &[u8], malformed: &Malformed) {
         let (why, kind, id, code, text) = match malformed {
-            Malformed::Invalid { reason, kind, id } => {
-                (Rejected::Invalid(reason), kind, id, error_code::INVALID_REQUEST, reason.as_str())
+            &Malformed::Invalid { reason, kind, ref id } => {
+                (Rejected::Invalid(reason), kind, id.clone(), error_code::INVALID_REQUEST, reason.as_str())
             }
             Malformed::NotJson => {
                 let Overlong { kind, id, .. } = framing::learn(body);
@@ -64,7 +64,8 @@ impl Relay {
     }
 
     /// A message over the limit has ended; the one request that it was, or answers, is answered.
-    pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, Overlong { len, kind, id, .. }: Overlong) {
+    pub(super) fn handle_overlong(&mut self, now: Instant, from: Side, message: &Overlong) {
+        let &Overlong { len, kind, ref id, .. } = message;
         let (limit, name) = (self.core.config.max_message, self.core.config.setting_names.max_message);
         let text = format!("the message has {len} bytes; the limit is {limit} ({name})");
         self.core.reject(from, Rejected::TooLarge, text.as_bytes());

@@ -85,7 +85,7 @@ impl Relay {
         let joins = self.core.spoken(to).batches;
         let mut array = Array::default();
         for member in batch.members() {
-            let passed = match frame::parse_member(member) {
+            let passed = match &mut frame::parse_member(member) {
                 Ok(parsed) => self.handle_message(now, from, member, parsed).map(|passed| (member.into(), passed)),
                 Err(malformed) => self.handle_unreadable(now, from, member, malformed),
             };

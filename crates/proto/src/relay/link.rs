@@ -84,13 +84,13 @@ impl PackedTag {
 
     const fn new(kind: u64, from: Side, key: Key) -> Self {
         debug_assert!(key.index() >> PLACE_BITS == 0, "an outbox names more requests than it can tell apart");
-        Self(kind << KIND | (from as u64) << SIDE | key.packed())
+        Self(kind << KIND | (from as u64) << SIDE | key.word())
     }
 
     #[inline]
     pub(super) fn read(self) -> Tag {
         let from = if self.0 >> SIDE & 1 == 0 { Side::Client } else { Side::Server };
-        let Some(key) = Key::unpacked(self.0 & ((1 << SIDE) - 1)) else {
+        let Some(key) = Key::from_word(self.0 & ((1 << SIDE) - 1)) else {
             return if self.0 >> KIND == 0 { Tag::Plain } else { Tag::Refusal };
         };
         let part = match self.0 >> KIND {
@@ -165,8 +165,8 @@ impl Core {
 impl Relay {
     /// Passes a frame on to the other side: untouched, or with one id replaced (D33).
     #[inline]
-    pub(super) fn pass(&mut self, now: Instant, to: Side, framed: Framed<'_>, passed: Passed) {
-        let Passed { splice, tag, urgent } = passed;
+    pub(super) fn pass(&mut self, now: Instant, to: Side, framed: Framed<'_>, passed: &Passed) {
+        let &Passed { ref splice, tag, urgent } = passed;
         let Core { links, framing, .. } = &mut self.core;
         let Link { outbox, write_closed: false, .. } = &mut links[to] else {
             return self.frame_gone(now, to, tag, 0, FrameState::Lost);
@@ -174,7 +174,7 @@ impl Relay {
         let packed = PackedTag::from(tag);
         let ticket = match splice {
             Some((span, id)) => outbox.push_sized(packed, framed.raw().len(), |out| {
-                message::frame(*framing, out, |out| frame::splice(framed.body(), span, &id, out));
+                message::frame(*framing, out, |out| frame::splice(framed.body(), span.clone(), id, out));
             }),
             None if urgent => outbox.push_urgent(packed, |out| out.extend_from_slice(framed.raw())),
             None if framed.raw().len() >= OWN => outbox.push_owned(packed, framed.into_raw()),

@@ -60,7 +60,8 @@ impl Relay {
     }
 
     fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
-        let framed = match chunk {
+        // Looked at where they lie, as is all that is read of them: what has just been written in pieces is slow to move.
+        let framed = match &chunk {
             Chunk::Frame(framed) => framed,
             Chunk::Overlong(message) => return self.handle_overlong(now, from, message),
             Chunk::Broken(broken) => {
@@ -71,18 +72,20 @@ impl Relay {
             self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(from), bytes: framed.raw().into() });
         }
         let body = framed.body();
-        match frame::parse(body) {
-            Ok(Frame::Batch(batch)) => self.handle_batch(now, from, body, batch),
-            Ok(message) => {
-                if let Some(passed) = self.handle_message(now, from, body, message) {
-                    self.pass(now, from.other(), framed, passed);
-                }
-            }
+        let passed = match &mut frame::parse(body) {
+            Ok(Frame::Batch(batch)) => return self.handle_batch(now, from, body, *batch),
+            Ok(message) => self.handle_message(now, from, body, message),
             Err(malformed) => {
                 if let Some((body, passed)) = self.handle_unreadable(now, from, body, malformed) {
                     self.pass_alone(now, from.other(), &body, passed);
                 }
+                return;
             }
+        };
+        if let Some(passed) = &passed
+            && let Chunk::Frame(framed) = chunk
+        {
+            self.pass(now, from.other(), framed, passed);
         }
     }
 
@@ -92,10 +95,9 @@ impl Relay {
         now: Instant,
         from: Side,
         body: &[u8],
-        mut message: Frame<'_>,
+        message: &mut Frame<'_>,
     ) -> Option<Passed> {
-        // Read where they lie: they are large, and have just been written.
-        match &mut message {
+        match message {
             Frame::Request(request) => self.handle_request(now, from, request),
             Frame::Notification(notification) => self.handle_notification(now, from, body, notification),
             Frame::Response(response) => self.handle_response(now, from, response),
@@ -123,7 +125,7 @@ impl Relay {
             Some(Leftover::Line(bytes) | Leftover::Half(bytes)) => {
                 self.core.reject(from, Rejected::Unfinished, &bytes);
             }
-            Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, message),
+            Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
         }
     }
 
