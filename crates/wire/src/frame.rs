@@ -250,8 +250,7 @@ fn read(body: &[u8], is_member: bool) -> Result<Frame<'_>, Malformed> {
     let first = cursor.peek();
     match first {
         Some(b'{') => {
-            let text = simdutf8::basic::from_utf8(body).map_err(|_| Malformed::NotJson)?;
-            Envelope::read(&mut cursor, text)
+            Envelope::read(&mut cursor, utf8(body).ok_or(Malformed::NotJson)?)
         }
         Some(b'[') if !is_member => parse_batch(cursor),
         _ => {
@@ -263,6 +262,15 @@ fn read(body: &[u8], is_member: bool) -> Result<Frame<'_>, Malformed> {
             })
         }
     }
+}
+
+/// The start of `body` as text, if all of it is UTF-8.
+fn utf8(body: &[u8]) -> Option<&str> {
+    // The last block reaches back over bytes that have been looked at: what is shorter than a block is slow to check.
+    let whole = body.len() / 64 * 64;
+    let text = simdutf8::basic::from_utf8(&body[..whole]).ok();
+    let is_end_text = body.last_chunk::<64>().is_some_and(|end| simdutf8::basic::from_utf8(end).is_ok());
+    text.filter(|_| is_end_text).or_else(|| simdutf8::basic::from_utf8(body).ok())
 }
 
 fn parse_batch(mut cursor: Cursor<'_>) -> Result<Frame<'_>, Malformed> {

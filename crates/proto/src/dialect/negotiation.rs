@@ -119,7 +119,7 @@ impl Negotiation {
     }
 
     /// Notes a request of this method from `from` and returns its dialect, which settles that of both sides if nothing
-    /// did before.
+    /// did before, and whether it opens the session.
     #[inline]
     pub fn saw_request_from(
         &mut self,
@@ -127,11 +127,12 @@ impl Negotiation {
         framing: Framing,
         method: &str,
         params: &Params<'_>,
-    ) -> &'static Dialect {
-        if self.is_handshake(from, framing, method) {
+    ) -> (&'static Dialect, bool) {
+        let is_handshake = self.is_handshake(from, framing, method);
+        if is_handshake {
             self.saw_initialize(framing, params.raw);
         }
-        self.saw_revision(from, framing, params.meta)
+        (self.saw_revision(from, framing, params.meta), is_handshake)
     }
 
     /// Returns the dialect of a request from `from`. The revision that its `_meta` names counts for the link, if none was

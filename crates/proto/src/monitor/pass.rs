@@ -35,8 +35,7 @@ impl Monitor {
 
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) {
         let Request { id, method, params, .. } = request;
-        let dialect = self.negotiation.saw_request_from(from, self.framing, &method, &params);
-        let is_handshake = self.negotiation.is_handshake(from, self.framing, &method);
+        let (dialect, is_handshake) = self.negotiation.saw_request_from(from, self.framing, &method, &params);
         if params.meta.is_some() || is_handshake {
             self.note_dialect();
         }

@@ -60,7 +60,7 @@ impl Step<'_> {
         self.exchange.up = Up::Answered;
         self.exchange.answer = Some(body.into());
         match body {
-            ResponseBody::Result(result) if self.is_handshake() => {
+            ResponseBody::Result(result) if self.exchange.is_handshake() => {
                 self.core.negotiation.saw_initialize_result(result);
                 self.core.implementations.server = Implementation::of(result);
             }
@@ -84,10 +84,6 @@ impl Step<'_> {
         // It goes no further (MCP-C08, D36). Reported after what has become of a task.
         self.core.followups.push(Followup::Late(self.request, Answer::from(body)));
         None
-    }
-
-    fn is_handshake(&self) -> bool {
-        self.request.from == Side::Client && self.exchange.dialect.handshake == Some(self.method())
     }
 
     /// Notes what the answer says about the cancel (D28).

@@ -110,6 +110,8 @@ impl RequestClocks {
 pub(super) struct Rare {
     /// A person answers it: until then the response clocks of the side that is asked stand still (D49).
     pub(super) is_question: bool,
+    /// It opens the session.
+    pub(super) is_handshake: bool,
     /// The token under which the requester asked for partial results (LSP-04).
     pub(super) partial: Option<RequestId>,
     /// Notifications about the request that wait to be written, in the order in which they leave: taken back where
@@ -256,6 +258,11 @@ impl Exchange {
     /// Whether a person answers it.
     pub(super) fn is_question(&self) -> bool {
         self.rare.as_deref().is_some_and(|rare| rare.is_question)
+    }
+
+    /// Whether it opens the session.
+    pub(super) fn is_handshake(&self) -> bool {
+        self.rare.as_deref().is_some_and(|rare| rare.is_handshake)
     }
 
     /// The token under which its requester asked for partial results.

@@ -203,7 +203,10 @@ impl Exchanges {
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
         // A replaced id that was answered belongs to its successor now.
         let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.is_open_upstream());
-        self.own(hash, id).or_else(|| self.table.find(hash, is))
+        match self.own(hash, id) {
+            None => self.table.find(hash, is),
+            own => own,
+        }
     }
 
     /// The exchange that goes by `id` upstream because we gave it that.

@@ -35,9 +35,9 @@ impl Relay {
         let id = replace(&mut request.id, RequestId::NULL);
         let (method, params) = (&*request.method, &request.params);
         let (framing, negotiation) = (self.core.framing, &mut self.core.negotiation);
-        let dialect = negotiation.saw_request_from(from, framing, method, params);
+        let (dialect, is_handshake) = negotiation.saw_request_from(from, framing, method, params);
         let upstream_dialect = negotiation.of_request(from.other(), framing, params.meta);
-        if negotiation.is_handshake(from, framing, method) {
+        if is_handshake {
             self.core.implementations.client = params.raw.and_then(Implementation::of);
         }
         let (hash, previous, is_taken) = self.tables[from].probe(&id);
@@ -68,8 +68,8 @@ impl Relay {
             token: dialect.progress.and_then(|form| form.asked(params)),
             session: turn.and(params.session_id).map(Into::into),
             clocks: core.clocks_for(now, from, method, params.name, &dialect.clocks),
-            rare: (parent.is_some() || partial.is_some() || is_question)
-                .then(|| Box::new(Rare { parent, partial, is_question, ..Rare::default() })),
+            rare: (parent.is_some() || partial.is_some() || is_question || is_handshake)
+                .then(|| Box::new(Rare { parent, partial, is_question, is_handshake, ..Rare::default() })),
             name: params.name.map_or(Method::OTHER, |name| core.names.intern_json(name)),
             is_task: core.negotiation.asks_for_task(from, dialect, method, params),
             ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))

@@ -64,7 +64,8 @@ impl<'a> Method<'a> {
         if self.token.escaped || quoted.first() != Some(&b'"') {
             return json::text(quoted);
         }
-        text.get(self.start + 1..self.start + quoted.len() - 1).map(Cow::Borrowed)
+        let known = text.get(self.start + 1..self.start + quoted.len() - 1);
+        known.or_else(|| core::str::from_utf8(self.token.inner()).ok()).map(Cow::Borrowed)
     }
 }
 

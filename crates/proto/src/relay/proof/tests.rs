@@ -286,6 +286,7 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             }),
             ("its dialect", |relay| each(relay, |exchange| exchange.dialect = &lsp::LSP)),
             ("the dialect of the other side", |relay| each(relay, |exchange| exchange.upstream_dialect = &lsp::LSP)),
+            ("that it opens the session", |relay| each(relay, |exchange| exchange.rare().is_handshake = true)),
             ("that it is a task", |relay| each(relay, |exchange| exchange.is_task = true)),
             ("that its id was used again", |relay| each(relay, |exchange| exchange.replaced = true)),
             ("the order of a session's turns", |relay| {
