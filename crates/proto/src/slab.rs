@@ -42,7 +42,9 @@ pub(crate) struct Slab<T> {
     free: Vec<u32>,
 }
 
+/// The generation in front, beside what an entry is found by: they are looked at together.
 #[derive(Clone, Debug)]
+#[repr(C)]
 struct Place<T> {
     generation: NonZeroU32,
     entry: Option<T>,

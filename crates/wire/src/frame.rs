@@ -249,9 +249,7 @@ fn read(body: &[u8], is_member: bool) -> Result<Frame<'_>, Malformed> {
     cursor.skip_space();
     let first = cursor.peek();
     match first {
-        Some(b'{') => {
-            Envelope::read(&mut cursor, utf8(body).ok_or(Malformed::NotJson)?)
-        }
+        Some(b'{') => Envelope::read(&mut cursor, utf8(body).ok_or(Malformed::NotJson)?),
         Some(b'[') if !is_member => parse_batch(cursor),
         _ => {
             cursor.value()?;

@@ -39,21 +39,16 @@ pub fn integer(text: &[u8]) -> Option<i64> {
 /// The short integer that `text` starts with, and its length; `None` for anything that needs a closer look.
 #[inline]
 pub(crate) fn small_integer(text: &[u8]) -> Option<(i64, usize)> {
-    let mut value = 0;
-    let mut len = 0;
-    loop {
-        let byte = *text.get(len)?;
+    let mut value = 0_u64;
+    for (len, byte) in text.iter().enumerate().take(19) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             let is_whole = matches!(byte, b',' | b'}') && len > 0 && (text[0] != b'0' || len == 1);
-            return is_whole.then_some((value, len));
+            return is_whole.then_some((value as i64, len));
         }
-        if len == 18 {
-            return None;
-        }
-        value = value * 10 + i64::from(digit);
-        len += 1;
+        value = value * 10 + u64::from(digit);
     }
+    None
 }
 
 /// The end of the number that `bytes` start with, if there is one.
