@@ -26,12 +26,13 @@ use target::Target;
 ///
 /// The side that works on a request gets a cancel. The side that waits for it gets the answer that its protocol prescribes
 /// for a cancelled request; MCP prescribes none, so there it gets error -31003. Then each change of the outcome is
-/// printed, until nothing more can be learnt or the time of --wait is over. It reports only what was observed; `sent`
-/// does not mean that the work stopped.
+/// printed, until nothing more can be learnt or the time of --wait is over. The outcome claims only what was observed:
+/// `sent` does not mean that the work stopped.
 ///
-/// Exit code: 0 if every request was cancelled; 1 if one was not: it is not in flight, its session does not exist, its
-/// protocol does not allow it, its ID matches several requests, or you declined the confirmation; 2 if something failed,
-/// or a session that may have the request did not answer.
+/// Exit code: 0 if every cancel was accepted, which does not mean that the work stopped; 1 if one was not: its request is
+/// not in flight, its session does not exist, its protocol does not allow it to be cancelled, its ID matches several
+/// requests, or you declined the confirmation; 2 if something failed, or a session that may have the request did not
+/// answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A request as `rescind ps` lists it: 4711/17, '4711/"a b"', or 4711/server:3 for one that the server sent to its
@@ -42,7 +43,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     selection: Selection,
 
-    /// Every request in flight, in all sessions or that of --session, which alone selects nothing
+    /// Every request in flight, in all sessions or that of --session. --session without --all, --method or --older-than
+    /// cancels nothing
     #[arg(long)]
     all: bool,
 

@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_open: bool,
 
-    /// Keep the key in FILE (mode 0600, created if missing), so that it survives a restart. A scraper of /metrics sends it
-    /// as `Authorization: Bearer KEY`
+    /// Keep the key in FILE (mode 0600, created if missing), so that the same key works after a restart. A scraper of
+    /// /metrics sends it as `Authorization: Bearer KEY`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }

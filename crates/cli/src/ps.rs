@@ -28,7 +28,7 @@ use row::{Row, is_from};
 /// there is none. A session that does not answer within two seconds is listed as `not answering`; with --state, --from,
 /// --method or --older-than, such a session is reported on stderr only.
 ///
-/// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, so that requests may be
+/// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, in which case requests may be
 /// missing; 2 if the session of --session does not exist, or if the directory of the sessions cannot be used.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -43,7 +43,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIDE", value_enum)]
     from: Option<SideArg>,
 
-    /// Also list ended requests that their `rescind run` still remembers
+    /// Also list ended requests that their `rescind run` still remembers: about the last 4,096 of each side, for ten
+    /// minutes at most
     #[arg(long)]
     recent: bool,
 
@@ -55,18 +56,24 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     watch: bool,
 
-    /// Print one JSON document; with --watch, one line for each event (of the filters only --session applies)
+    /// Print one JSON document; with --watch, one line for each event, where of the filters only --session applies
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum StateArg {
+    /// Not yet written to the other side
     Queued,
+    /// Written to the other side
     Running,
+    /// Cancelled; its sender waits for the answer that its protocol requires
     Cancelling,
+    /// Cancelled; after the grace it still reports progress, or the answer that its protocol requires is still missing
     Stuck,
+    /// Its answer is not yet written to its sender
     Answering,
+    /// Over for its sender, and still remembered (see --recent)
     Ended,
 }
 

@@ -47,11 +47,12 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// late answers are dropped, and if the server ends, the client gets an error for every request in flight. A server that
 /// is alive and never answers leaves its client waiting, unless --timeout is given. By default the protocol is detected.
 ///
-/// Without --log and --on-stuck, stderr has only what the server writes to it and errors of rescind: a flag or file that
-/// cannot be used, output that was lost, a session that cannot be listed, a server that the terminal suspended.
+/// Without --log and --on-stuck, stderr has only what the server writes to it, and lines of rescind's own (`error:` or
+/// `warning:`, then `hint:`) about a flag or file that cannot be used, output that was lost, a session that cannot be
+/// listed, or a server that was suspended because it used the client's terminal.
 ///
-/// The first word that is not a flag begins COMMAND, and everything after it belongs to COMMAND. `--` before it is
-/// allowed and never needed.
+/// COMMAND begins at the first word that is neither a flag nor a flag's value, and extends to the end of the line. `--`
+/// before it is allowed but never needed.
 ///
 /// Exit code: that of the server, or death by the same signal; 125 if rescind itself failed, or if the server succeeded
 /// and its client did not read all of its output; 126 if COMMAND cannot be run; 127 if it does not exist.
@@ -59,7 +60,7 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 pub(crate) struct Arguments {
     /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
     /// revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13 (ACP's cancellation proposal); or FILE.json, a
-    /// dialect of your own
+    /// dialect of your own. A dialect is the way in which one revision of a protocol cancels
     #[arg(long, value_name = "PROTOCOL", default_value = "auto", value_parser = Protocol::parse)]
     protocol: Protocol,
 
@@ -68,29 +69,29 @@ pub(crate) struct Arguments {
     server_protocol: Option<Protocol>,
 
     /// Cancel a request that has no answer after this time, and answer it with an error. DURATION is for all requests of
-    /// the client; METHOD=DURATION and METHOD:TOOL=DURATION take precedence. May be repeated; of two for the same
-    /// requests the last one counts. Progress restarts the time if the client asked for progress. Set it below the
-    /// client's own timeout
+    /// the client; METHOD=DURATION and METHOD:TOOL=DURATION take precedence. May be repeated; of several values for all
+    /// requests, or for the same METHOD or METHOD:TOOL, the last one counts. Progress restarts the timer if the client
+    /// asked for progress. Set it below the client's own timeout
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     timeout: Vec<LimitArg>,
 
-    /// Like --timeout, but progress does not restart the time
+    /// Like --timeout, but progress does not restart the timer
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     total_timeout: Vec<LimitArg>,
 
     /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
-    /// requires an answer. --on-stuck waits for the same time
+    /// requires an answer; for an ACP prompt at least 30s. --on-stuck acts after the same time
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Duration,
 
-    /// How long the server may live on after the client's input has ended and nothing is in flight, counted from the
-    /// later of the two: a DURATION, or `never` to let it run
+    /// How long the server may live on once the client has closed the shim's stdin and has nothing in flight, counted
+    /// from the later of the two: a DURATION, or `never` for as long as it likes
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse, allow_hyphen_values = true)]
     finish: FinishArg,
 
-    /// What to do if a cancelled request still reports progress after the grace, or has no answer then although its
-    /// protocol requires one (ACP, LSP). By default nothing is done. An MCP server that ignores a cancel in silence is
-    /// never seen to be stuck: end it yourself
+    /// What to do if, after the grace, a cancelled request still reports progress, or the answer that its protocol
+    /// requires (ACP, LSP) is still missing. By default nothing is done. An MCP server that silently ignores a cancel
+    /// cannot be told from one that stopped: end it yourself
     #[arg(long, value_name = "WHAT", value_enum)]
     on_stuck: Option<OnStuckArg>,
 
@@ -99,7 +100,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Log cancels and their outcomes, to stderr unless --log-file is given
+    /// Log cancels and what became of them, to stderr unless --log-file is given. Each LEVEL includes those before it
     #[arg(long, value_name = "LEVEL", value_enum)]
     log: Option<LogLevelArg>,
 
@@ -128,16 +129,21 @@ pub(crate) struct Arguments {
 enum OnStuckArg {
     /// Report it on stderr
     Report,
-    /// End the server with all its work, if the request is one of the client; report it in any case
+    /// Report it, and if the client sent the request, end the server with all its work
     Kill,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogLevelArg {
+    /// A side that does not read, and was given up; the first malformed cancel of each side
     Error,
+    /// Timeouts, stuck requests, cancels that were not obeyed, broken rules of the protocol, messages not passed on
     Warn,
+    /// Cancels that were received or sent, and their outcomes; the end of the server
     Info,
+    /// Late answers and progress; the start and end of each request
     Debug,
+    /// The length of each message; the beginning of each that is not passed on, which may hold secrets
     Trace,
 }
 

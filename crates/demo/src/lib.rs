@@ -69,8 +69,8 @@ impl Demo {
 
 /// A description of the object that [`Demo::to_json`] writes, for the help of a command.
 pub const JSON_FORMAT: &str = "\
-The JSON object has a member for each act. Times are in milliseconds since the first request of the act was sent;
-null stands for what was not observed.
+The JSON object has a member for each act. Times are in milliseconds since the first request of the act was sent,
+except afterMs, wentOnMs and pingMs, which are durations in milliseconds. What was not observed is null.
 
   stop          the editor, the agent, the tool server and its processes
     mcp         the MCP revision of agent and tool server
@@ -78,14 +78,15 @@ null stands for what was not observed.
     rows        one object for each piece of the work:
       piece     prompt, build, make, compiler, search, permission
       parent    the piece that it is part of
-      askedMs, startedMs, toldMs (when Stop reached the work), stoppedMs, steps, stepsAfterTold
+      askedMs, startedMs, toldMs (when Stop reached the work), stoppedMs
+      steps     short portions of work that were completed; stepsAfterTold of them after toldMs
       cancels   notifications that cancelled it: method, atMs
       answers   answers that its requester received: atMs, answer
-      receipt   what its requester knows of the cancel: outcome, afterMs
+      receipt   what its requester knows of the cancel: outcome, afterMs (from the cancel to the answer)
       exit      of the process: code, signal
     wentOnMs    how long another prompt took afterwards
     end         exitCode of the agent, leftBehind (true if a process of the act was left running)
-    unexpected  sentences; empty if the act went as expected
+    unexpected  a list with a sentence for each thing that was not as expected; normally empty
 
   shim          a client, the shim and a sample server
     protocol    the MCP revision
@@ -94,15 +95,15 @@ null stands for what was not observed.
       cancel    by (client, shim), atMs
       work      what the work itself marked: startedMs, toldMs (when the server read the cancel),
                 answeringMs (when half the answer was written), endedMs, end (stopped, finished, exited),
-                progress (reports written), progressWhenTold
+                progress (reports written), progressWhenTold (those written before toldMs)
       client    what the client received: progress, afterCancel (messages after its cancel),
                 answers (atMs, error: null for a result)
-      swallowed what came late and the shim did not pass on: progress, answers, answerMs
-      receipt   the last receipt that the shim recorded (docs/recording.md): cause, outcome,
-                askedMs, writtenMs, afterMs, answer
+      swallowed what came late and the shim did not pass on: progress, answers, answerMs (of the last answer)
+      receipt   the last receipt that the shim recorded: cause, outcome,
+                askedMs, writtenMs, afterMs (from the cancel to the answer), answer
     pingMs      how long a ping took after the late answers
     end         exitCode of the shim, leftBehind (true if a process of the act was left running)
-    unexpected  sentences; empty if the act went as expected";
+    unexpected  a list with a sentence for each thing that was not as expected; normally empty";
 
 /// Writes the last lines of an act that did not go as expected.
 fn failures(sentences: &[String], paint: Paint) -> String {
