@@ -107,7 +107,7 @@ async fn choose(arguments: &Arguments) -> Result<(Vec<Chosen>, Completion), Fail
     }
     if !all && selection.method.is_none() && selection.older_than.is_none() {
         let hint = match &selection.session {
-            None => "name them as `rescind ps` lists them (SESSION/ID), or use --method, --older-than or --all",
+            None => "name requests as `rescind ps` lists them (SESSION/ID), or use --method, --older-than or --all",
             Some(_) => "add --all for every request of the session, or --method or --older-than for some of them",
         };
         return Err(Failure::new("rescind cancel", "no request was named", hint));

@@ -19,6 +19,9 @@ fn read(text: &str, remedy: &str) -> Result<Duration, String> {
         return Err("must not be negative".into());
     }
     humantime::parse_duration(text).map_err(|error| match error {
+        DurationError::UnknownUnit { unit, .. } if unit.is_empty() && text.contains(char::is_alphabetic) => {
+            format!("its last number has no unit; write, for example, {text}s")
+        }
         DurationError::UnknownUnit { unit, .. } if unit.is_empty() => format!("has no unit; {remedy}"),
         DurationError::NumberOverflow => format!("is too long, or has too many digits; {remedy}"),
         DurationError::InvalidCharacter(_)
@@ -41,7 +44,8 @@ mod tests {
             ("--log", "not a duration; write 500ms, 10s, 2m or 1h"),
             ("never", "not a duration; write 500ms, 10s, 2m or 1h"),
             ("10", "has no unit; write 500ms, 10s, 2m or 1h"),
-            ("1h 10", "has no unit; write 500ms, 10s, 2m or 1h"),
+            ("1h 10", "its last number has no unit; write, for example, 1h 10s"),
+            ("5m30", "its last number has no unit; write, for example, 5m30s"),
             ("-1s", "must not be negative"),
             ("-1", "must not be negative"),
             ("99999999999999999999y", "is too long, or has too many digits; write 500ms, 10s, 2m or 1h"),

@@ -104,7 +104,8 @@ pub(crate) fn no_sessions() -> String {
 }
 
 pub(crate) fn no_such_session(session: &str) -> Failure {
-    Failure::new(clean(session), "no such session", "`rescind ps --sessions` lists all sessions")
+    let input = if session.is_empty() { "\"\"".into() } else { clean(session) };
+    Failure::new(input, "no such session", "`rescind ps --sessions` lists all sessions")
 }
 
 /// Asks each shim, many at once. Shims that are gone are left out; the order of the others is kept.
@@ -151,6 +152,9 @@ pub(crate) fn report_silent(answers: &[ShimAnswer]) {
         if let Err(error) = answer {
             report(&format!("warning: {}: {}; its requests are not listed", shim.name(), clean(&error.to_string())));
         }
+    }
+    if answers.iter().any(|one| matches!(one.answer, Err(ShimError::NotAnswering))) {
+        report("hint: try again; a session is named after its process, which may be suspended or overloaded");
     }
 }
 

@@ -33,11 +33,13 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
         UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes))).unwrap_or((text, 1));
     let number = number.trim_end();
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("not a size; write a whole number of bytes, or one with KiB, MiB or GiB".into());
+        return Err(
+            "not a size; write a whole number of bytes, or one with a unit, such as 512KiB, 64MiB or 1GiB".into()
+        );
     }
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     let size = size.filter(|size| (LEAST..=MOST).contains(size)).and_then(|size| usize::try_from(size).ok());
-    size.ok_or_else(|| "must be from 256B to 4GiB".into())
+    size.ok_or_else(|| "must be from 256 bytes to 4GiB".into())
 }
 
 #[cfg(test)]
@@ -50,11 +52,11 @@ mod tests {
         assert_eq!(size("1000"), Ok(1000));
         assert_eq!(size("2 kB"), Ok(2000));
         assert_eq!(size("4GiB"), Ok(4 << 30));
-        for text in ["", "MiB", "1.5MiB", "-1", "+300", "many"] {
+        for text in ["", "MiB", "1.5MiB", "5XB", "-1", "+300", "many"] {
             assert!(size(text).unwrap_err().starts_with("not a size; write "), "{text:?}");
         }
         for text in ["0", "1B", "255", "5GiB", "99999999999GiB", "99999999999999999999"] {
-            assert_eq!(size(text).unwrap_err(), "must be from 256B to 4GiB", "{text:?}");
+            assert_eq!(size(text).unwrap_err(), "must be from 256 bytes to 4GiB", "{text:?}");
         }
     }
 

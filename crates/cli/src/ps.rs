@@ -195,14 +195,14 @@ impl Arguments {
         let what = match (self.is_unfiltered(), self.recent) {
             (true, false) => "nothing is in flight",
             (true, true) => "nothing is in flight or remembered",
-            (false, false) => "no such request is in flight",
-            (false, true) => "no such request is in flight or remembered",
+            (false, false) => "no matching request is in flight",
+            (false, true) => "no matching request is in flight or remembered",
         };
         match (sessions, answered) {
             (0, _) => Some(fleet::no_sessions()),
             (_, 0) => None,
-            (1, 1) => Some(format!("{what} in 1 session")),
-            (all, some) if all == some => Some(format!("{what} in {all} sessions")),
+            (1, 1) => Some(format!("{what} (1 session)")),
+            (all, some) if all == some => Some(format!("{what} ({all} sessions)")),
             (_, 1) => Some(format!("{what} in the 1 session that answered")),
             (_, some) => Some(format!("{what} in the {some} sessions that answered")),
         }

@@ -112,7 +112,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     unlisted: bool,
 
-    /// The longest message to pass on, from 256B to 4GiB
+    /// The longest message to pass on, from 256 bytes to 4GiB. Without a unit, SIZE is in bytes
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = number::size, allow_hyphen_values = true)]
     max_message: usize,
 
@@ -200,7 +200,9 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
 fn check(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { protocol: client, server_protocol, record, log_file, .. } = arguments;
     if let Some(server) = server_protocol.filter(|server| client.excludes(*server)) {
-        let cause = format_args!("cannot be joined with --protocol {client}: LSP frames its messages in another way");
+        let cause = format_args!(
+            "cannot be combined with --protocol {client}: rescind does not translate between LSP and other protocols"
+        );
         let hint = "leave out --server-protocol, or name a revision of the same protocol";
         return Err(Failure::new(format_args!("--server-protocol {server}"), cause, hint));
     }

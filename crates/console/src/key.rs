@@ -41,10 +41,13 @@ pub enum AccessKeyError {
 impl AccessKeyError {
     /// The remedy, for the user.
     #[must_use]
-    pub const fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &'static str {
         match self {
+            Self::File(error) if error.kind() == io::ErrorKind::NotFound => {
+                "create the file's directory first; the file is then created for you"
+            }
             Self::File(_) | Self::NotAFile | Self::Foreign => {
-                "name a file in a directory of yours; a missing file is created"
+                "name a file in a directory of your own; if it is missing, it is created"
             }
             Self::OpenToOthers(_) => {
                 "others may have read it: remove the file and start again, which creates a new key"
@@ -178,5 +181,7 @@ mod tests {
             assert!(matches!(AccessKey::from_file(&file), Err(AccessKeyError::NotAKey)), "{wrong}");
         }
         assert!(matches!(AccessKey::from_file(directory.path()), Err(AccessKeyError::NotAFile)));
+        let error = AccessKey::from_file(&directory.path().join("no/key")).unwrap_err();
+        assert!(error.hint().starts_with("create the file's directory first"), "{error}");
     }
 }

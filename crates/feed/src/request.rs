@@ -60,7 +60,8 @@ pub enum State {
     Running,
     /// It was cancelled, and its requester still waits for the answer that its protocol owes.
     Cancelling,
-    /// It was cancelled, and past the grace it is still worked on, or an answer is still owed.
+    /// It was cancelled, and after the grace it still reports progress, or the answer that its protocol requires is still
+    /// missing.
     Stuck,
     /// Its answer waits to be written.
     Answering,
@@ -151,7 +152,7 @@ impl SettledHow {
         match self {
             Self::Result => "result",
             Self::Error => "error",
-            Self::AnsweredHere => "answered here",
+            Self::AnsweredHere => "answered by rescind",
             Self::Silent => "silent",
             Self::Gone => "gone",
         }

@@ -14,7 +14,7 @@
 //! assert_eq!(dialect.cancel.method, "agent/abort");
 //!
 //! let error = rescind::dialect_file::read(&json.replace("reason", "reasons")).unwrap_err();
-//! assert_eq!(error.to_string(), r#""cancel.reasons": unknown member; known are "method", "id" and "reason""#);
+//! assert_eq!(error.to_string(), r#""cancel.reasons": unknown member; allowed: "method", "id" and "reason""#);
 //! # Ok::<(), rescind::dialect_file::DialectFileError>(())
 //! ```
 //!
@@ -34,8 +34,7 @@ use rescind_proto::{
 use node::{Node, Object};
 
 /// The shape of a file, for errors.
-const SHAPE: &str =
-    r#"a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new one), and perhaps other members"#;
+const SHAPE: &str = r#"a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new name), and what differs from the base"#;
 
 /// Why a file is not a dialect.
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +208,8 @@ impl Table {
 
 impl Form {
     fn read(node: &Node<'_>) -> Result<Self, DialectFileError> {
-        let form = node.object(&["method", "id", "reason"], r#"an object with "method", "id" and perhaps "reason""#)?;
+        let form =
+            node.object(&["method", "id", "reason"], r#"an object with "method", "id" and, if it has one, "reason""#)?;
         Ok(Self {
             method: form.required("method", Node::string)?,
             id: form.required("id", Node::string)?,
@@ -269,8 +269,8 @@ fn base(node: &Node<'_>) -> Result<&'static Dialect, DialectFileError> {
 fn name(node: &Node<'_>) -> Result<String, DialectFileError> {
     let name = node.string()?;
     match Dialect::by_name(&name) {
-        None => Ok(name),
-        Some(_) => Err(node.must_be("a new name, not that of a known dialect")),
+        None if !name.is_empty() => Ok(name),
+        None | Some(_) => Err(node.must_be("a new name, neither empty nor that of a known dialect")),
     }
 }
 
@@ -335,47 +335,51 @@ mod tests {
         for (json, message) in [
             (
                 r#"{"base":"lsp","name":"lsp"}"#.into(),
-                r#""name": must be a new name, not that of a known dialect; is "lsp""#,
+                r#""name": must be a new name, neither empty nor that of a known dialect; found "lsp""#,
+            ),
+            (
+                r#"{"base":"lsp","name":""}"#.into(),
+                r#""name": must be a new name, neither empty nor that of a known dialect; found """#,
             ),
             (
                 r#"{"base":"lsp"}"#.into(),
-                r#""name": missing; the file must be a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new one), and perhaps other members"#,
+                r#""name": missing; the file must be a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new name), and what differs from the base"#,
             ),
-            (r#"{"base":"lsp","name":7}"#.into(), r#""name": must be a string; is 7"#),
+            (r#"{"base":"lsp","name":7}"#.into(), r#""name": must be a string; found 7"#),
             (with(r#""base":"lsp""#), r#""base": given twice"#),
             (
                 with(r#""settlement":"loud""#),
-                r#""settlement": must be "silent", or an object with "code" and "message"; is "loud""#,
+                r#""settlement": must be "silent", or an object with "code" and "message"; found "loud""#,
             ),
             (
                 with(r#""settlement":{"code":1.5,"message":""}"#),
-                r#""settlement.code": must be an integer of 32 bits; is 1.5"#,
+                r#""settlement.code": must be an integer of 32 bits; found 1.5"#,
             ),
             (
                 with(r#""settlement":{"code":1}"#),
                 r#""settlement.message": missing; "settlement" must be "silent", or an object with "code" and "message""#,
             ),
-            (with(r#""idReuse":"always""#), r#""idReuse": must be "never" or "afterAnswer"; is "always""#),
-            (with(r#""strayError":1"#), r#""strayError": must be "nullId", "noId" or "invalid"; is 1"#),
-            (with(r#""batches":"yes""#), r#""batches": must be true or false; is "yes""#),
-            (with(r#""aliases":{}"#), r#""aliases": must be a list; is {}"#),
+            (with(r#""idReuse":"always""#), r#""idReuse": must be "never" or "afterAnswer"; found "always""#),
+            (with(r#""strayError":1"#), r#""strayError": must be "nullId", "noId" or "invalid"; found 1"#),
+            (with(r#""batches":"yes""#), r#""batches": must be true or false; found "yes""#),
+            (with(r#""aliases":{}"#), r#""aliases": must be a list; found {}"#),
             (
                 with(r#""aliases":[{"method":"a","id":"b"},{"method":"a","id":null}]"#),
-                r#""aliases[1].id": must be a string; is null"#,
+                r#""aliases[1].id": must be a string; found null"#,
             ),
-            (with(r#""uncancellable":["a",2]"#), r#""uncancellable[1]": must be a string; is 2"#),
+            (with(r#""uncancellable":["a",2]"#), r#""uncancellable[1]": must be a string; found 2"#),
             (
                 with(r#""cancel":{"metod":"a"}"#),
-                r#""cancel.metod": unknown member; known are "method", "id" and "reason""#,
+                r#""cancel.metod": unknown member; allowed: "method", "id" and "reason""#,
             ),
         ] {
             assert_eq!(read(&json).unwrap_err().to_string(), message, "{json}");
         }
         let unknown = read(&with(r#""sticki":true"#)).unwrap_err().to_string();
-        assert!(unknown.starts_with(r#""sticki": unknown member; known are "base", "name", "#), "{unknown}");
+        assert!(unknown.starts_with(r#""sticki": unknown member; allowed: "base", "name", "#), "{unknown}");
         let base = read(r#"{"base":"smtp","name":"mine"}"#).unwrap_err().to_string();
         assert!(base.starts_with(r#""base": must be one of "mcp-2024-11-05", "#), "{base}");
-        assert!(base.ends_with(r#"; is "smtp""#), "{base}");
+        assert!(base.ends_with(r#"; found "smtp""#), "{base}");
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub enum LinkError {
     #[error("cannot start the server process: {0}")]
     Start(#[source] io::Error),
     /// This process's own descriptors, signals or timers cannot be used.
-    #[error("cannot set up the link: {0}")]
+    #[error("cannot connect the client and the server: {0}")]
     Setup(#[source] io::Error),
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rescind_console::shims::{ListingQuery, Shim};
-use rescind_feed::{Request, duration};
+use rescind_feed::{Request, SettledHow, duration};
 
 use super::target::Target;
 use crate::{
@@ -188,14 +188,15 @@ fn partition(answers: Vec<ShimAnswer>) -> (Vec<(Shim, SessionListing)>, Vec<Sile
 
 /// Reports a name that may match a request in a session that did not answer.
 fn report_unsure(target: &Target, one: Option<&Chosen>, silent: &[SilentSession]) {
+    let sessions = if silent.len() == 1 { "session" } else { "sessions" };
     let silent = silent.iter().map(|one| one.session.as_str()).collect::<Vec<_>>().join(", ");
-    let text = clean(&target.text);
+    let (text, unasked) = (clean(&target.text), format!("{sessions} {silent} could not be asked"));
     match one {
         None => report(&format!(
-            "error: {text}: may be a request of {silent}\nhint: try again; `rescind ps` shows which sessions answer"
+            "error: {text}: not cancelled, since {unasked}\nhint: try again; `rescind ps` shows which sessions answer"
         )),
         Some(one) => {
-            report(&format!("error: {text}: matches this request, and may match one of {silent}"));
+            report(&format!("error: {text}: not cancelled: it matches this request, but {unasked}"));
             report(&one.line());
             report("hint: use the full name shown here");
         }
@@ -216,7 +217,11 @@ fn report_missing(target: &Target, ended: Option<&Chosen>) {
     };
     let how = request.settled.as_ref().map_or_else(String::new, |settled| {
         let ago = duration(now.saturating_sub(settled.at));
-        let code = settled.code.map(|code| format!(" {code}")).unwrap_or_default();
+        let code = match (settled.how, settled.code) {
+            (_, None) => String::new(),
+            (SettledHow::Error, Some(code)) => format!(" {code}"),
+            (_, Some(code)) => format!(" with error {code}"),
+        };
         format!(": {}{code}, {ago} ago", settled.how.as_str())
     });
     report(&format!("{text}: no longer in flight{how}"));

@@ -18,6 +18,9 @@ impl LimitArg {
         // A tool's name may contain `=`, so the duration follows the last one.
         let (selector, limit) = match text.rsplit_once('=') {
             Some((selector, limit)) => (Some(Selector::parse(selector)?), limit),
+            None if text.contains(['/', ':']) => {
+                return Err("has no duration; write METHOD=DURATION or METHOD:TOOL=DURATION".into());
+            }
             None => (None, text),
         };
         if selector.as_ref().is_some_and(|selector| selector.method.contains('=')) {
@@ -96,6 +99,8 @@ mod tests {
             ("tools/call=", "not a duration"),
             ("tools/call:=5s", "has no tool after the `:`"),
             ("a=b=2s", "has two `=`"),
+            ("tools/call", "has no duration; write METHOD=DURATION"),
+            ("tools/call:x", "has no duration; write METHOD=DURATION"),
             ("-1s", "must not be negative"),
             ("tools/call=-1s", "must not be negative"),
         ] {

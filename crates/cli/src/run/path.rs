@@ -26,7 +26,8 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path).or_else(|_| Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default())))
 }
 
-fn folder(path: &Path) -> &Path {
+/// The directory that holds `path`.
+pub(super) fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 

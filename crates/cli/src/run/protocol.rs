@@ -24,8 +24,7 @@ impl Protocol {
             file if Path::new(file).extension().is_some_and(|extension| extension == "json") => {
                 let json = fs::read_to_string(file).map_err(|error| {
                     let is_missing = error.kind() == io::ErrorKind::NotFound;
-                    let remedy =
-                        if is_missing { "; docs/dialects.md says what to write into a dialect file" } else { "" };
+                    let remedy = if is_missing { "; check the path of this dialect file" } else { "" };
                     format!("{error}{remedy}")
                 })?;
                 dialect_file::read(&json).map(Self::Pinned).map_err(|error| error.to_string())

@@ -10,6 +10,7 @@ use std::{
 use rescind_console::shims::Directories;
 use rescind_feed::DIRECTORY_VARIABLE;
 
+use super::path::folder;
 use crate::{fleet::report, screen::clean};
 
 /// Returns the directories, the best one first. Warns if one was chosen that cannot be used: no other takes its place, and
@@ -21,20 +22,25 @@ pub(super) fn directories() -> Vec<PathBuf> {
         && let Err((error, hint)) = check(chosen)
     {
         let path = clean(&chosen.display().to_string());
+        let hint = clean(&hint);
         report(&format!("warning: {path} ({DIRECTORY_VARIABLE}): {error}; this session is not listed\nhint: {hint}"));
     }
     all
 }
 
 /// Creates the directory if it is missing, and checks that readers would use it.
-fn check(path: &Path) -> Result<(), (String, &'static str)> {
+fn check(path: &Path) -> Result<(), (String, String)> {
     match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let hint = format!("create the directory that it is in first: mkdir -p {}", folder(path).display());
+            Err(("its parent directory does not exist".into(), hint))
+        }
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err((error.to_string(), "name a directory that can be created, or one of your own with mode 700"))
+            Err((error.to_string(), "name a directory that can be created, or one of your own with mode 700".into()))
         }
         Ok(()) | Err(_) => {
             let scan = Directories::at(path.into()).scan();
-            scan.map(drop).map_err(|unusable| (unusable.error.to_string(), unusable.error.hint()))
+            scan.map(drop).map_err(|unusable| (unusable.error.to_string(), unusable.error.hint().into()))
         }
     }
 }

@@ -116,7 +116,7 @@ fn a_file_that_is_no_dialect_is_a_usage_error() {
     fs::write(&file, r#"{"name":"mine","base":"smtp"}"#).unwrap();
     let (said, code) = shim::run_to_end(&["run", "--protocol", file.to_str().unwrap(), "--", "true"]);
     assert_eq!(code, 125);
-    assert!(said.contains("\"base\": must be one of ") && said.contains("; is \"smtp\""), "{said}");
+    assert!(said.contains("\"base\": must be one of ") && said.contains("; found \"smtp\""), "{said}");
 }
 
 #[test]
@@ -349,6 +349,8 @@ fn values_that_make_no_sense_are_usage_errors_that_say_what_does() {
     for (flag, value, problem) in [
         ("--protocol", "smtp", "unknown protocol; use auto, mcp, acp, a FILE.json, or one of "),
         ("--timeout", "10", &*no_unit),
+        ("--timeout", "5m30", "its last number has no unit; write, for example, 5m30s"),
+        ("--timeout", "tools/call:x", "has no duration; write METHOD=DURATION or METHOD:TOOL=DURATION"),
         ("--timeout", "0s", "must be longer than zero; for no limit, leave the flag out"),
         ("--timeout", "-1s", "must not be negative"),
         ("--timeout", "=10s", "has no method; write METHOD or METHOD:TOOL"),
@@ -361,10 +363,14 @@ fn values_that_make_no_sense_are_usage_errors_that_say_what_does() {
         ("--finish", "-1", "must not be negative"),
         ("--on-stuck", "ignore", ""),
         ("--log", "loud", ""),
-        ("--max-message", "0", "must be from 256B to 4GiB"),
-        ("--max-message", "1B", "must be from 256B to 4GiB"),
-        ("--max-message", "99999999999GiB", "must be from 256B to 4GiB"),
-        ("--max-message", "much", "not a size; write a whole number of bytes, or one with KiB, MiB or GiB"),
+        ("--max-message", "0", "must be from 256 bytes to 4GiB"),
+        ("--max-message", "1B", "must be from 256 bytes to 4GiB"),
+        ("--max-message", "99999999999GiB", "must be from 256 bytes to 4GiB"),
+        (
+            "--max-message",
+            "much",
+            "not a size; write a whole number of bytes, or one with a unit, such as 512KiB, 64MiB or 1GiB",
+        ),
         ("--max-in-flight", "0", "must be a whole number from 1 to 4294967295"),
         ("--max-in-flight", "x", "must be a whole number from 1 to 4294967295"),
     ] {
@@ -395,7 +401,7 @@ fn a_protocol_that_is_no_dialect_says_what_is_amiss() {
     };
     let missing = folder.path().join("missing.json").to_str().unwrap().to_owned();
     for (value, problem) in [
-        (missing, "; docs/dialects.md says what to write into a dialect file"),
+        (missing, "; check the path of this dialect file"),
         (file("mine.txt", "{}"), ">': the name of a dialect file must end in .json"),
         (
             file("broken.json", "{"),
@@ -415,8 +421,8 @@ fn a_protocol_that_is_no_dialect_says_what_is_amiss() {
 #[test]
 fn protocols_with_two_framings_cannot_be_joined() {
     let said = shim::run_to_end(&["run", "--protocol", "mcp", "--server-protocol", "lsp", "true"]);
-    let cause =
-        "error: --server-protocol lsp: cannot be joined with --protocol mcp: LSP frames its messages in another way";
+    let cause = "error: --server-protocol lsp: cannot be combined with --protocol mcp: rescind does not translate between \
+                 LSP and other protocols";
     let hint = "hint: leave out --server-protocol, or name a revision of the same protocol";
     assert_eq!(said, (format!("{cause}\n{hint}\n"), 125));
 }

@@ -578,7 +578,7 @@ fn after_the_servers_exit_a_signal_ends_the_wait_for_a_client_that_does_not_read
     rig.server.puppet.expect_death();
     rig.shim.kill(Signal::TERM);
     let said = rig.shim.stderr.line();
-    assert!(said.starts_with("error: the client: does not read; the rest of the server's output is lost"), "{said}");
+    assert!(said.starts_with("error: the client does not read: the rest of the server's output is lost"), "{said}");
     rig.shim.expect_exit(125);
 }
 

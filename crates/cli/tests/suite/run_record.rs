@@ -149,12 +149,16 @@ fn the_log_and_the_recording_do_not_share_a_file() {
     assert_eq!(said, (String::new(), 0));
 }
 
+/// Said when a recording breaks off.
+const HINT: &str =
+    "hint: the session goes on without a recording; to record again, fix the cause and restart the session";
+
 #[test]
 fn a_recording_that_cannot_be_written_any_more_does_not_end_the_link() {
     let mut rig = rig(&["--record", "/dev/full"]);
     greet_mcp(&mut rig, "2025-11-25");
     assert_eq!(rig.shim.stderr.line(), "error: /dev/full: No space left on device (os error 28)");
-    assert_eq!(rig.shim.stderr.line(), "hint: the recording ends there; the link goes on");
+    assert_eq!(rig.shim.stderr.line(), HINT);
     pass_to_server(&mut rig, &request("1", "tools/call"));
     rig.server.exit(0);
     rig.shim.expect_exit(0);
@@ -174,13 +178,7 @@ fn a_limit_on_file_sizes_ends_the_recording_and_not_the_link() {
     rig.server.exit(0);
     rig.shim.expect_exit(0);
     let said = String::from_utf8(rig.shim.stderr.rest()).unwrap();
-    assert_eq!(
-        said,
-        format!(
-            "error: {}: File too large (os error 27)\nhint: the recording ends there; the link goes on\n",
-            file.display()
-        )
-    );
+    assert_eq!(said, format!("error: {}: File too large (os error 27)\n{HINT}\n", file.display()));
 }
 
 /// A recording that leaves something out would lie, so the link waits for a slow one, in bounded memory.

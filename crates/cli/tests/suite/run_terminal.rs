@@ -61,7 +61,7 @@ fn a_terminal_that_is_the_clients_is_never_taken_and_the_stopped_server_is_repor
     let script = r#""$0" run --finish 1ms sh -c "$1"; echo "ended: $?""#;
     let mut client = session(&terminal, &[], script, "read -r told </dev/tty; echo told");
     let shown = terminal.shows_until("hint: ");
-    assert!(shown.contains("error: the server: stopped by SIGTTIN: "), "{shown}");
+    assert!(shown.contains("error: the server was suspended by SIGTTIN: "), "{shown}");
     assert!(!shown.contains("told"), "{shown}");
     // It ends as a server that was never stopped would: by the SIGTERM that it is sent.
     terminal.type_in("\x04");

@@ -135,7 +135,7 @@ export class Details {
     const line = byId("pane-state");
     const text = !live ? `${state.text} when last seen; the page no longer keeps it`
       : shown === "unknown" ? `unknown: its session is over (${over(session)})`
-      : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still worked on" : request.settled ? "not known to have stopped" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
+      : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still being worked on" : request.settled ? "not known to have stopped" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : open ? `${state.text} for ${took}` : `${state.text} after ${took}`;
     fill(line, `${state.glyph}${text}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(text)]);
     line.className = `pane-state is-${state.tone}`;

@@ -34,8 +34,11 @@ pub(super) struct FoundSockets {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
-    /// It is not a directory, or is a link.
-    #[error("is a symbolic link or not a directory")]
+    /// It is a link, which another user may have made.
+    #[error("is a symbolic link")]
+    Link,
+    /// It is not a directory.
+    #[error("is not a directory")]
     NotADirectory,
     /// It belongs to another user.
     #[error("belongs to user {owner}, not to user {user}")]
@@ -58,8 +61,13 @@ impl DirectoryError {
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::NotADirectory | Self::Foreign { .. } | Self::OpenToOthers(_) => {
-                "set RESCIND_RUNTIME_DIR to a directory of your own with mode 700, for `rescind run` too"
+            Self::Link | Self::NotADirectory | Self::Foreign { .. } => {
+                "set RESCIND_RUNTIME_DIR, for every rescind command alike, to a directory of your own with mode 700"
+            }
+            // It may be `/tmp`, which must stay open.
+            Self::OpenToOthers(_) => {
+                "if only rescind uses it, close it to others (chmod 700); if not, set RESCIND_RUNTIME_DIR, for every \
+                 rescind command alike, to a directory of your own with mode 700"
             }
             Self::Unreadable(_) => "check that you may read it",
         }
@@ -105,6 +113,9 @@ impl Directory {
     }
 
     fn check(&self, found: &Metadata) -> Result<(), DirectoryError> {
+        if found.is_symlink() {
+            return Err(DirectoryError::Link);
+        }
         if !found.is_dir() {
             return Err(DirectoryError::NotADirectory);
         }
@@ -189,7 +200,10 @@ mod tests {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let link = around.path().join("link");
         symlink(directory.path(), &link).unwrap();
-        assert!(matches!(Directory::at(link).scan(), Err(DirectoryError::NotADirectory)));
+        assert!(matches!(Directory::at(link).scan(), Err(DirectoryError::Link)));
+        let file = around.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(Directory::at(file).scan(), Err(DirectoryError::NotADirectory)));
         let user = directory.user + 1;
         let foreign = Directory { user, ..directory };
         assert!(matches!(foreign.scan(), Err(DirectoryError::Foreign { owner, .. }) if owner + 1 == user));

@@ -83,7 +83,7 @@ impl Connection {
             (Rejected::NullId, error_code::INVALID_REQUEST, "a request id must not be null")
         } else if earlier.is_some_and(|(_, response)| response.is_live()) {
             // D7: the first request keeps the id until it is answered.
-            (Rejected::DuplicateId, error_code::INVALID_REQUEST, "a request with this id is in flight")
+            (Rejected::DuplicateId, error_code::INVALID_REQUEST, "another request with this id is already in flight")
         } else if batch.is_some() && part == Part::Handshake {
             (Rejected::Batch, error_code::INVALID_REQUEST, "initialize must not be in a batch") // MCP-B01
         } else if link.phase.shutting_down {

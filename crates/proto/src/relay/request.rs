@@ -28,7 +28,7 @@ type Refusal = (Rejected, i32, Cow<'static, str>);
 
 /// Refuses a second request with an id in flight. Most who meet it share a server without knowing.
 const DUPLICATE_ID: &str =
-    "a request with this id is in flight; if clients share this server, start one server for each client";
+    "another request with this id is already in flight; if clients share this server, start one server for each client";
 
 impl Relay {
     pub(super) fn handle_request(&mut self, now: Instant, from: Side, request: &mut Request<'_>) -> Option<Passed> {

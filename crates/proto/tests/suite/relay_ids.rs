@@ -99,7 +99,7 @@ fn a_duplicate_in_flight_is_refused_and_the_first_stays_cancellable() {
     rig.from_client(&call("1"));
     rig.from_client(&call("1"));
     assert_eq!(rig.at_server(), [call("1")]);
-    let message = "a request with this id is in flight; if clients share this server, start one server for each client";
+    let message = "another request with this id is already in flight; if clients share this server, start one server for each client";
     let refused = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-32600,"message":"{message}"}}}}"#);
     assert_eq!(rig.at_client(), [refused]);
     rig.from_client(&cancel("1"));

@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
         let object = Object { path: self.path.clone(), shape, members };
         for (place, (name, _)) in object.members.iter().enumerate() {
             if !known.contains(&&**name) {
-                return Err(object.error(name, format!("unknown member; known are {}", either(known, "and"))));
+                return Err(object.error(name, format!("unknown member; allowed: {}", either(known, "and"))));
             }
             if object.members[..place].iter().any(|(earlier, _)| earlier == name) {
                 return Err(object.error(name, "given twice".into()));
@@ -92,7 +92,7 @@ impl<'a> Node<'a> {
     pub(super) fn must_be(&self, allowed: &str) -> DialectFileError {
         let shown = cut(self.json, SHOWN);
         let mark = if shown.len() < self.json.len() { "…" } else { "" };
-        let problem = format!("must be {allowed}; is {}{mark}", sanitised(shown));
+        let problem = format!("must be {allowed}; found {}{mark}", sanitised(shown));
         DialectFileError::Member { member: self.path.clone(), problem }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) enum EndReason {
     ParentGone,
     /// The client's input had ended, and nothing was in flight for this long.
     Idle(Duration),
-    /// A side read nothing of what it was owed for too long (D13).
+    /// A side did not read what was sent to it for too long (D13).
     Unread(Side),
     /// It closed its input or output and lived on.
     Silent,
@@ -84,9 +84,9 @@ impl fmt::Display for EndReason {
             Self::Idle(time) => {
                 write!(f, "its client's input had ended and nothing was in flight for {time:?} (--finish)")
             }
-            Self::Unread(side) => write!(f, "the {} read nothing of what it was owed", side.as_str()),
+            Self::Unread(side) => write!(f, "the {} did not read what was sent to it", side.as_str()),
             Self::Silent => f.write_str("it had closed its input or output"),
-            Self::Stuck => f.write_str("it still worked on a cancelled request (--on-stuck kill)"),
+            Self::Stuck => f.write_str("a cancelled request was stuck in it (--on-stuck kill)"),
         }
     }
 }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(
             relay::EndedBy::from(EndedBy::Shim(EndReason::Unread(Side::Server))),
             relay::EndedBy {
-                words: "rescind ended it, because the server read nothing of what it was owed".to_owned(),
+                words: "rescind ended it, because the server did not read what was sent to it".to_owned(),
                 members: r#""endedBy":"shim","because":"unread""#.to_owned(),
             }
         );

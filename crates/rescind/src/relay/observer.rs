@@ -24,7 +24,7 @@ use super::{
 };
 use crate::process::ended_by::EndedBy;
 
-/// What to do about a cancelled request that, past its grace, is still worked on or still owed an answer.
+/// What to do if, after the grace, a cancelled request still reports progress or still lacks a required answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnStuck {
     /// Report it on stderr.
@@ -80,7 +80,7 @@ impl Observer {
                 (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
             let seen = match sign {
-                StuckSign::Progress => "still works on",
+                StuckSign::Progress => "is still working on",
                 StuckSign::NoAnswer => "has not answered",
             };
             let (at_work, id, method) = (request.from.other().as_str(), sanitised(&id.to_string()), sanitised(method));
@@ -88,7 +88,7 @@ impl Observer {
         }
         if let RelayEvent::GivenUp { side: Side::Client, unsent } = event {
             self.stderr.write(&format!(
-                "error: the client: does not read; the rest of the server's output is lost (at least {unsent} bytes)\n\
+                "error: the client does not read: the rest of the server's output is lost (at least {unsent} bytes)\n\
                  hint: read rescind's stdout to the end, or close it\n"
             ));
         }
@@ -112,8 +112,8 @@ impl Observer {
         }
         let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
         self.stderr.write(&format!(
-            "error: the server: stopped by {name}: it, or a program it started, tried to use the terminal, which belongs \
-             to its client\nhint: keep it from prompting there: ssh with a key or SSH_ASKPASS, sudo with -A, git with a \
+            "error: the server was suspended by {name}: it, or a program that it started, tried to use the terminal, which \
+             belongs to its client\nhint: keep it from prompting there: ssh with a key or SSH_ASKPASS, sudo with -A, git with a \
              credential helper; or start rescind from a shell\n"
         ));
     }
@@ -155,11 +155,11 @@ impl Observer {
 
     fn report_recording_end(&mut self, path: &Path, error: &io::Error) {
         let path = path.display();
-        self.stderr.write(&format!("error: {path}: {error}\nhint: the recording ends there; the link goes on\n"));
+        self.stderr.write(&format!("error: {path}: {error}\nhint: the session goes on without a recording; to record again, fix the cause and restart the session\n"));
     }
 
     /// If the log goes to stderr itself, this message is lost too.
     fn report_log_end(&mut self, error: &io::Error) {
-        self.stderr.write(&format!("error: the log: {error}\nhint: the log ends there; the link goes on\n"));
+        self.stderr.write(&format!("error: the log: {error}\nhint: the session goes on without a log; to log again, fix the cause and restart the session\n"));
     }
 }

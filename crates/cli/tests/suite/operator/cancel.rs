@@ -177,7 +177,10 @@ fn an_order_names_what_it_means() {
     let shim = sockets.shim("1");
     shim.put([request(1, "m", None, 0), request(2, "m", None, 0)]);
     for (wrong, problem) in [
-        (&["cancel"][..], "error: rescind cancel: no request was named\nhint: name them as `rescind ps` lists them"),
+        (
+            &["cancel"][..],
+            "error: rescind cancel: no request was named\nhint: name requests as `rescind ps` lists them",
+        ),
         (
             &["cancel", "--session", "1"],
             "error: rescind cancel: no request was named\nhint: add --all for every request",

@@ -41,7 +41,7 @@ fn a_directory_whose_path_is_longer_than_an_address_is_no_hindrance() {
     let mut rig = Rig::builder(PROGRAM).sockets(&sockets).start();
     expect_alive(&mut rig);
     let said = say(&sockets, &["ps", "--sessions"]);
-    assert_eq!((said.code, said.stderr.as_str()), (0, "nothing is in flight in 1 session\n"));
+    assert_eq!((said.code, said.stderr.as_str()), (0, "nothing is in flight (1 session)\n"));
     assert!(said.stdout.contains("idle"), "{}", said.stdout);
 }
 
@@ -101,8 +101,10 @@ fn filters_leave_out_what_does_not_fit() {
     let said = sockets.say(&["ps", "--session", "3"]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(said.stderr.starts_with("error: 3: no such session\nhint: "), "{}", said.stderr);
+    let said = sockets.say(&["ps", "--session", ""]);
+    assert!(said.stderr.starts_with("error: \"\": no such session\nhint: "), "{}", said.stderr);
     let said = sockets.say(&["ps", "--from", "server"]);
-    assert_eq!(said.stderr, "no such request is in flight in 2 sessions\n");
+    assert_eq!(said.stderr, "no matching request is in flight (2 sessions)\n");
     for (flag, value, problem) in [
         ("--older-than", "soon", "not a duration; write 500ms, 10s, 2m or 1h"),
         ("--older-than", "-1s", "must not be negative"),
@@ -129,7 +131,7 @@ fn where_nothing_is_in_flight_it_says_in_how_many_sessions() {
     assert_eq!(said.stderr, nowhere);
     let _shims = (sockets.shim("1"), sockets.shim("2"));
     let said = sockets.say(&["ps"]);
-    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "nothing is in flight in 2 sessions\n"));
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "nothing is in flight (2 sessions)\n"));
     assert_eq!(sockets.say(&["ps", "--sessions"]).stdout.lines().count(), 3);
     // One that was left by a shim that is gone is no session.
     left_socket(&sockets, "3");
@@ -163,7 +165,7 @@ fn where_nothing_fits_a_filter_stdout_is_empty() {
     for filter in filters {
         let said = sockets.say(&[&["ps"], filter].concat());
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{filter:?}");
-        assert!(said.stderr.starts_with("no such request is in flight"), "{filter:?}: {said:?}");
+        assert!(said.stderr.starts_with("no matching request is in flight"), "{filter:?}: {said:?}");
         let said = sockets.say(&[&["ps", "--json"], filter].concat());
         let document: Value = serde_json::from_str(&said.stdout).unwrap();
         let requests = document["sessions"].as_array().unwrap().iter().map(|one| one["requests"].as_array().unwrap());
@@ -178,8 +180,11 @@ fn where_nothing_fits_a_filter_stdout_is_empty() {
     assert_eq!((said.code, said.stdout.as_str()), (1, ""));
     let lines: Vec<_> = said.stderr.lines().collect();
     let silent = "warning: 3: not answering; its requests are not listed";
-    assert_eq!(lines, ["no such request is in flight in the 2 sessions that answered", silent]);
+    assert_eq!(lines, ["no matching request is in flight in the 2 sessions that answered", silent, TRY_AGAIN]);
 }
+
+/// Said once after the sessions that do not answer.
+const TRY_AGAIN: &str = "hint: try again; a session is named after its process, which may be suspended or overloaded";
 
 #[test]
 fn watching_says_only_in_words_that_nothing_fits() {
@@ -189,7 +194,7 @@ fn watching_says_only_in_words_that_nothing_fits() {
     let terminal = Terminal::open();
     let child =
         Watching(sockets.command(&["ps", "--watch", "--state", "stuck"]).stdout(terminal.end()).spawn().unwrap());
-    let shown = terminal.shows_until("no such request is in flight in 1 session");
+    let shown = terminal.shows_until("no matching request is in flight (1 session)");
     assert!(!shown.contains("no sessions") && !shown.contains("mcp-2025-11-25"), "{shown:?}");
     drop(child);
     // And elsewhere in nothing at all: lines are what fits, and a session that is lost is told of on stderr.
@@ -236,11 +241,14 @@ fn a_shim_that_turns_everybody_away_is_not_answering() {
     }
     assert_eq!((document["sessions"].as_array().unwrap().len(), said.code), (2, 1));
     let _shim = sockets.shim("3");
-    for target in ["1/17", "17"] {
+    for (target, unasked) in [("1/17", "session 1"), ("17", "sessions 1, 2")] {
         let said = sockets.say(&["cancel", target]);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""));
         assert!(said.stderr.starts_with("error: 1: not answering\n"), "{said:?}");
-        assert!(said.stderr.contains(&format!("error: {target}: may be a request of 1")), "{said:?}");
+        assert!(
+            said.stderr.contains(&format!("error: {target}: not cancelled, since {unasked} could not be asked\n")),
+            "{said:?}"
+        );
         assert!(!said.stderr.contains("no such request"), "{said:?}");
     }
     let said = sockets.say(&["cancel", "--method", "tools/call"]);
@@ -254,7 +262,10 @@ fn a_stopped_shim_holds_nothing_up() {
     stopped.freeze();
     lively.put([request(1, "tools/call", None, 0)]);
     let said = sockets.say(&["ps"]);
-    assert_eq!((said.code, said.stderr.as_str()), (1, "warning: 1: not answering; its requests are not listed\n"));
+    assert_eq!(
+        (said.code, said.stderr.as_str()),
+        (1, &*format!("warning: 1: not answering; its requests are not listed\n{TRY_AGAIN}\n"))
+    );
     let lines: Vec<_> = said.stdout.lines().skip(1).map(words).collect();
     assert_eq!(lines, [vec!["1", "not answering"], vec!["2/1", "server", "client", "tools/call", "0 µs", "running"]]);
     let said = sockets.say(&["ps", "--json"]);
@@ -414,9 +425,9 @@ fn a_directory_that_is_open_to_others_is_not_used() {
     for arguments in [&["ps"][..], &["ps", "--watch"], &["cancel", "1/1"], &["console", "--no-open"]] {
         let said = sockets.say(arguments);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{arguments:?}");
-        let hint = "set RESCIND_RUNTIME_DIR to a directory of your own with mode 700, for `rescind run` too";
-        let problem = format!("is open to other users (mode 755)\nhint: {hint}\n");
-        assert!(said.stderr.contains(&problem), "{}", said.stderr);
+        let problem =
+            "is open to other users (mode 755)\nhint: if only rescind uses it, close it to others (chmod 700); ";
+        assert!(said.stderr.contains(problem), "{}", said.stderr);
     }
     fs::set_permissions(&sockets.path, fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(sockets.path.join("1.sock"), fs::Permissions::from_mode(0o666)).unwrap();

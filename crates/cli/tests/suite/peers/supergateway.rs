@@ -27,7 +27,10 @@ fn of_two_clients_whose_calls_have_one_id_both_fail_and_are_told_why() {
         let refused: Vec<_> =
             shim.stdout.iter().filter(|line| line.contains(&format!(r#""call":"{call}","#))).collect();
         let [_, refused] = &refused[..] else { panic!("{call} settled once: {shim}") };
-        assert!(refused.contains("-32600") && refused.contains("a request with this id is in flight"), "{refused}");
+        assert!(
+            refused.contains("-32600") && refused.contains("another request with this id is already in flight"),
+            "{refused}"
+        );
         assert!(refused.contains("start one server for each client"), "it says what to do: {refused}");
     }
     // The first call's work is done all the same, and the session goes on.
