@@ -81,7 +81,7 @@ impl Step<'_> {
         if is_cancelled {
             self.core.followups.push(Followup::Orphaned(self.request));
         }
-        // It goes no further (MCP-C08, D36). Reported after what has become of a task.
+        // It goes no further (MCP-C08, D34, D36). Reported after what has become of a task.
         self.core.followups.push(Followup::Late(self.request, Answer::from(body)));
         None
     }

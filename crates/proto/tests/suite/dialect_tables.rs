@@ -3,6 +3,7 @@
 //! A change of a table shows in `snapshots/`. `INSTA_UPDATE=always cargo test -p rescind-proto dialect_tables` writes it.
 
 use core::fmt::Write;
+use std::{fs, path::Path};
 
 use rescind_proto::dialect::{Dialect, Family};
 
@@ -44,6 +45,22 @@ fn answers(dialect: &Dialect) -> Vec<(&'static str, String)> {
         batches reuse null_ids sticky stray_error clocks cancel_results progress turn handshake ping last_request
         handshake_first subscription meta
     }
+}
+
+/// A table that is not in the list has no name, and no other test looks at it.
+#[test]
+fn every_table_is_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect");
+    let list = fs::read_to_string(folder.with_extension("rs")).unwrap();
+    let mut tables = Vec::new();
+    for family in ["mcp", "acp", "lsp"] {
+        let text = fs::read_to_string(folder.join(family).with_extension("rs")).unwrap();
+        let consts =
+            text.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(": Dialect = Dialect {"));
+        tables.extend(consts.map(|(name, _)| format!("&{family}::{name},")));
+    }
+    assert_eq!(tables.len(), Dialect::ALL.len(), "{tables:?}");
+    assert!(tables.iter().all(|table| list.contains(table)), "{tables:?}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use super::{chooser::Chooser, world::Broken};
 const MESSAGE: usize = 1 << 20;
 
 /// Bytes that may wait for a side before the other is paused.
-const DEBT: usize = 64 << 10;
+const BACKLOG: usize = 64 << 10;
 
 /// The most that one read gives the machine.
 const READ: usize = 16 << 10;
@@ -64,8 +64,8 @@ pub fn narrow_relay(config: relay::RelayConfig) -> relay::RelayConfig {
     relay::RelayConfig {
         dialects: Sides { client: legacy, server: legacy },
         max_message: MESSAGE,
-        max_backlog: DEBT,
-        max_kept: DEBT,
+        max_backlog: BACKLOG,
+        max_kept: BACKLOG,
         max_in_flight: 256,
         remembered: 16,
         ..config
@@ -78,8 +78,8 @@ pub fn narrow_endpoint(config: connection::ConnectionConfig) -> connection::Conn
     connection::ConnectionConfig {
         dialect: Some(&mcp::REVISION_2025_03_26),
         max_message: MESSAGE,
-        max_backlog: DEBT,
-        max_queued_bytes: DEBT,
+        max_backlog: BACKLOG,
+        max_queued_bytes: BACKLOG,
         max_running: 16,
         max_queued: 64,
         remembered: 256,
