@@ -568,7 +568,7 @@ fn a_server_that_closes_its_input_and_lives_is_gone() {
     rig.shim.expect_death(Signal::TERM);
 }
 
-/// D44. Without a signal the client would have ten minutes: see `run_debt.rs`.
+/// D44. Without a signal the client would have ten minutes: see `run_backlog.rs`.
 #[test]
 fn after_the_servers_exit_a_signal_ends_the_wait_for_a_client_that_does_not_read_and_the_loss_is_said() {
     let mut rig = Rig::builder(PROGRAM).under(["env", "--default-signal"]).start();
