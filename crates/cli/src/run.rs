@@ -51,8 +51,8 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// `warning:`, then `hint:`) about a flag or file that cannot be used, output that was lost, a session that cannot be
 /// listed, or a server that was suspended because it used the client's terminal.
 ///
-/// COMMAND begins at the first word that is neither a flag nor a flag's value, and extends to the end of the line. `--`
-/// before it is allowed but never needed.
+/// COMMAND begins at the first word that is neither a flag nor a flag's value, and everything after that word belongs to
+/// it. `--` before it is allowed but never needed.
 ///
 /// Exit code: that of the server, or death by the same signal; 125 if rescind itself failed, or if the server succeeded
 /// and its client did not read all of its output; 126 if COMMAND cannot be run; 127 if it does not exist.

@@ -34,7 +34,8 @@ use rescind_proto::{
 use node::{Node, Object};
 
 /// The shape of a file, for errors.
-const SHAPE: &str = r#"a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new name), and what differs from the base"#;
+const SHAPE: &str =
+    r#"a JSON object with "base" (a known dialect, such as "acp-v1"), a new "name", and what differs from the base"#;
 
 /// Why a file is not a dialect.
 #[derive(Debug, thiserror::Error)]
@@ -343,7 +344,7 @@ mod tests {
             ),
             (
                 r#"{"base":"lsp"}"#.into(),
-                r#""name": missing; the file must be a JSON object with "base" (a known dialect, such as "acp-v1"), "name" (a new name), and what differs from the base"#,
+                r#""name": missing; the file must be a JSON object with "base" (a known dialect, such as "acp-v1"), a new "name", and what differs from the base"#,
             ),
             (r#"{"base":"lsp","name":7}"#.into(), r#""name": must be a string; found 7"#),
             (with(r#""base":"lsp""#), r#""base": given twice"#),

@@ -292,7 +292,8 @@ fn a_log_that_cannot_be_written_any_more_is_said_once_and_does_not_end_the_link(
     let said = String::from_utf8(rig.shim.stderr.rest()).unwrap();
     assert_eq!(
         said,
-        "error: the log: No space left on device (os error 28)\nhint: the session goes on without a log; to log again, fix the cause and restart the session\n"
+        "error: the log: No space left on device (os error 28)\nhint: the rest of the session is not logged; to \
+         log again, fix the cause and restart the session\n"
     );
 }
 

@@ -151,7 +151,7 @@ fn the_log_and_the_recording_do_not_share_a_file() {
 
 /// Said when a recording breaks off.
 const HINT: &str =
-    "hint: the session goes on without a recording; to record again, fix the cause and restart the session";
+    "hint: the rest of the session is not recorded; to record again, fix the cause and restart the session";
 
 #[test]
 fn a_recording_that_cannot_be_written_any_more_does_not_end_the_link() {

@@ -112,9 +112,9 @@ impl Observer {
         }
         let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
         self.stderr.write(&format!(
-            "error: the server was suspended by {name}: it, or a program that it started, tried to use the terminal, which \
-             belongs to its client\nhint: keep it from prompting there: ssh with a key or SSH_ASKPASS, sudo with -A, git with a \
-             credential helper; or start rescind from a shell\n"
+            "error: the server was suspended by {name}: it, or a program that it started, tried to use the terminal, \
+             which belongs to its client\nhint: keep it from prompting there: ssh with a key or SSH_ASKPASS, sudo with \
+             -A, git with a credential helper; or start rescind from a shell\n"
         ));
     }
 
@@ -155,11 +155,17 @@ impl Observer {
 
     fn report_recording_end(&mut self, path: &Path, error: &io::Error) {
         let path = path.display();
-        self.stderr.write(&format!("error: {path}: {error}\nhint: the session goes on without a recording; to record again, fix the cause and restart the session\n"));
+        self.stderr.write(&format!(
+            "error: {path}: {error}\nhint: the rest of the session is not recorded; to record again, fix the cause and \
+             restart the session\n"
+        ));
     }
 
     /// If the log goes to stderr itself, this message is lost too.
     fn report_log_end(&mut self, error: &io::Error) {
-        self.stderr.write(&format!("error: the log: {error}\nhint: the session goes on without a log; to log again, fix the cause and restart the session\n"));
+        self.stderr.write(&format!(
+            "error: the log: {error}\nhint: the rest of the session is not logged; to log again, fix the cause and \
+             restart the session\n"
+        ));
     }
 }
