@@ -283,6 +283,21 @@ fn what_is_not_utf_8_is_not_json() {
 }
 
 #[test]
+fn utf_8_is_told_apart_wherever_blocks_begin_and_end() {
+    for len in 0..200 {
+        let text = "é".repeat(len / 2) + &"a".repeat(len % 2);
+        let mut body = format!(r#"{{"id":"{text}","method":"é"}}"#).into_bytes();
+        let Ok(Frame::Request(request)) = frame::parse(&body) else { panic!("{text}") };
+        assert_eq!((request.method.as_ref(), request.id), ("é", RequestId::string(&text)));
+        for at in 7..7 + len {
+            let right = core::mem::replace(&mut body[at], 0xFF);
+            assert_eq!(frame::parse(&body).unwrap_err(), Malformed::NotJson, "{len} {at}");
+            body[at] = right;
+        }
+    }
+}
+
+#[test]
 fn containers_may_nest_as_deep_as_the_message_is_long() {
     let nested = |depth: usize| {
         let body = format!(r#"{{"method":"m","params":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));

@@ -252,6 +252,16 @@ fn a_spelling_tells_the_dialect_when_no_handshake_was_seen() {
 }
 
 #[test]
+fn a_server_may_answer_a_revision_without_a_handshake_with_one_that_has_it() {
+    let mut rig = RelayRig::new(RelayConfig::default());
+    rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}"#);
+    assert_eq!(rig.relay.dialect(Side::Server).name, "mcp-2026-07-28");
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
+    assert_eq!(rig.relay.dialect(Side::Server).name, "mcp-2025-06-18");
+}
+
+#[test]
 fn an_operator_who_ends_the_waiting_of_a_cancelled_request_did_not_cancel_it() {
     let mut rig = between(&acp::V1, &acp::V1);
     rig.from_client(CALL);
