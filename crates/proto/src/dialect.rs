@@ -13,7 +13,7 @@ use core::{fmt, time::Duration};
 
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 
-use crate::{frame::ResponseBody, json, rule::Rule};
+use crate::{frame::ResponseBody, json, method::is_same, rule::Rule};
 
 /// One protocol revision's answers about cancellation.
 #[derive(Debug, Clone)]
@@ -183,7 +183,7 @@ impl DefaultClocks {
     /// Whether a person answers requests of this method.
     #[must_use]
     pub fn is_question(&self, method: &str) -> bool {
-        self.questions.contains(&method)
+        self.questions.iter().any(|question| is_same(question, method))
     }
 
     /// Whether requests of this method have clocks unless they name some.

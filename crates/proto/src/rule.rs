@@ -31,12 +31,6 @@ words! {
     }
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// Builds [`Rule`] and its one table, so that a rule is written in one place.
 macro_rules! catalogue {
     ($($rule:ident $number:literal $level:ident ($($revisions:ident)+) $text:literal)+) => {
@@ -329,7 +323,7 @@ mod tests {
     fn a_level_is_written_as_specifications_write_it() {
         let levels = [Level::Must, Level::MustNot, Level::Should, Level::ShouldNot, Level::May, Level::Fact];
         assert_eq!(levels.map(Level::as_str), ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "fact"]);
-        assert_eq!(Rule::McpC06.level().to_string(), "SHOULD NOT");
+        assert_eq!(Rule::McpC06.level().as_str(), "SHOULD NOT");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     frame::Params,
     framing::Framing,
     json,
+    method::is_same,
     rule::Rule,
     side::{Side, Sides},
 };
@@ -63,16 +64,10 @@ impl Negotiation {
 
     /// Returns the dialect of a request to or from `side` with this `_meta`, which beats the handshake.
     #[must_use]
+    #[inline]
     pub fn of_request(&self, side: Side, framing: Framing, meta: Option<&[u8]>) -> &'static Dialect {
-        if self.pinned[side].is_none()
-            && let Some(meta) = meta
-            && let Some(version) = json::member(meta, mcp::VERSION_IN_META)
-            && let Some(version) = json::text(version)
-            && let Some(dialect) = mcp::by_version(&version)
-        {
-            return dialect;
-        }
-        self.of(side, framing)
+        let named = meta.filter(|_| self.pinned[side].is_none()).and_then(by_meta);
+        named.unwrap_or_else(|| self.of(side, framing))
     }
 
     /// Whether the dialect is known rather than guessed.
@@ -149,7 +144,7 @@ impl Negotiation {
     #[inline]
     #[must_use]
     pub fn is_handshake(&self, from: Side, framing: Framing, method: &str) -> bool {
-        from == Side::Client && self.of(from, framing).handshake == Some(method)
+        from == Side::Client && self.of(from, framing).handshake.is_some_and(|handshake| is_same(handshake, method))
     }
 
     /// Notes that the client sent the last request of its session.
@@ -244,6 +239,12 @@ impl Negotiation {
         let Self { pinned: _, settled, handshake, declared, tasks, spelling, closing } = self;
         (settled.map(|dialect| dialect.name), handshake, declared, tasks, spelling, closing).hash(state);
     }
+}
+
+/// Finds the dialect that the `_meta` of a request names.
+#[inline(never)]
+fn by_meta(meta: &[u8]) -> Option<&'static Dialect> {
+    mcp::by_version(&json::text(json::member(meta, mcp::VERSION_IN_META)?)?)
 }
 
 /// Finds the dialect of a `protocolVersion` member.

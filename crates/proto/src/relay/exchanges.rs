@@ -203,10 +203,8 @@ impl Exchanges {
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
         // A replaced id that was answered belongs to its successor now.
         let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.is_open_upstream());
-        match self.own(hash, id) {
-            None => self.table.find(hash, is),
-            own => own,
-        }
+        let Some(own) = self.own(hash, id) else { return self.table.find(hash, is) };
+        Some(own)
     }
 
     /// The exchange that goes by `id` upstream because we gave it that.
