@@ -46,16 +46,20 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// The client talks to the server through this command's stdin and stdout. Cancels reach the server in its own protocol,
 /// late answers are dropped, and if the server ends, the client gets an error for every request in flight. A server that
 /// is alive and never answers leaves its client waiting, unless --timeout is given. By default the protocol is detected.
+/// One running `rescind run` is a session, named after its process id.
 ///
-/// Without --log and --on-stuck, stderr has only what the server writes to it, and lines of rescind's own (`error:` or
-/// `warning:`, then `hint:`) about a flag or file that cannot be used, output that was lost, a session that cannot be
-/// listed, or a server that was suspended because it used the client's terminal.
+/// Without --log and --on-stuck, stderr has only what the server writes to it, and errors and warnings of rescind's own,
+/// most of them with a hint. Those are about a flag, file or COMMAND that cannot be used, a system that keeps rescind
+/// from starting, output that was lost, a session that cannot be listed, or a server that was suspended because it used
+/// the client's terminal.
 ///
 /// COMMAND begins at the first word that is neither a flag nor a flag's value, and everything after that word belongs to
 /// it. `--` before it is allowed but never needed.
 ///
 /// Exit code: that of the server, or death by the same signal; 125 if rescind itself failed, or if the server succeeded
-/// and its client did not read all of its output; 126 if COMMAND cannot be run; 127 if it does not exist.
+/// and output was lost; 126 if COMMAND cannot be run; 127 if it does not exist. Output is lost if the client keeps its
+/// end open and reads nothing for ten minutes, or has not read the rest 1.5 s after it sent a signal and the server
+/// ended. A client that closes its end does not want the rest: that is not an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
@@ -84,8 +88,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Duration,
 
-    /// How long the server may live on once the client has closed the shim's stdin and has nothing in flight, counted
-    /// from the later of the two: a DURATION, or `never` for as long as it likes
+    /// How long the server may live on once the client has closed this command's stdin and has nothing in flight,
+    /// counted from the later of the two: a DURATION, or `never` for as long as it likes
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse, allow_hyphen_values = true)]
     finish: FinishArg,
 
@@ -108,7 +112,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
 
-    /// Open no admin socket, which hides this session from `rescind ps`, `rescind cancel` and the console
+    /// Hide this session from `rescind ps`, `rescind cancel` and the console: no admin socket is opened
     #[arg(long)]
     unlisted: bool,
 
@@ -135,7 +139,7 @@ enum OnStuckArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogLevelArg {
-    /// A side that does not read, and was given up; the first malformed cancel of each side
+    /// A client or server that rescind gave up on, because it did not read; the first malformed cancel of each side
     Error,
     /// Timeouts, stuck requests, cancels that were not obeyed, broken rules of the protocol, messages not passed on
     Warn,

@@ -13,8 +13,8 @@ pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
 
 /// What to do if the file cannot be opened for writing.
 pub(super) fn remedy(path: &Path, error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::NotFound {
-        return format!("create its directory first: mkdir -p {}", folder(path).display());
+    if error.kind() == io::ErrorKind::NotFound && !folder(path).exists() {
+        return format!("first create its directory: mkdir -p {}", folder(path).display());
     }
     if path.is_dir() {
         return "this is a directory: name a file in it".into();

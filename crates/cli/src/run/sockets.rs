@@ -31,12 +31,13 @@ pub(super) fn directories() -> Vec<PathBuf> {
 /// Creates the directory if it is missing, and checks that readers would use it.
 fn check(path: &Path) -> Result<(), (String, String)> {
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let hint = format!("create the directory that it is in first: mkdir -p {}", folder(path).display());
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !folder(path).exists() => {
+            let hint = format!("first create its parent directory: mkdir -p {}", folder(path).display());
             Err(("its parent directory does not exist".into(), hint))
         }
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err((error.to_string(), "name a directory that can be created, or one of your own with mode 700".into()))
+            let hint = "name a directory that can be created, or one of your own with mode 700";
+            Err((format!("cannot be created: {error}"), hint.into()))
         }
         Ok(()) | Err(_) => {
             let scan = Directories::at(path.into()).scan();

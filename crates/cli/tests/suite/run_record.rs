@@ -130,11 +130,16 @@ fn a_place_where_no_file_can_be_says_what_to_do() {
     for flags in [&["--record"][..], &["--log", "info", "--log-file"]] {
         let of = |path: &str| said(&[flags, &[path]].concat());
         let cause = format!("error: {}: No such file or directory (os error 2)\n", file.display());
-        let hint = format!("hint: create its directory first: mkdir -p {}\n", missing.display());
+        let hint = format!("hint: first create its directory: mkdir -p {}\n", missing.display());
         assert_eq!(of(file.to_str().unwrap()), (cause + &hint, 125));
         let cause = format!("error: {here}: Is a directory (os error 21)\n");
         assert_eq!(of(&here.to_string()), (cause + "hint: this is a directory: name a file in it\n", 125));
     }
+    // The directory of this one exists.
+    let dangling = folder.path().join("dangling");
+    std::os::unix::fs::symlink(&file, &dangling).unwrap();
+    let (said, _) = said(&["--log", "info", "--log-file", dangling.to_str().unwrap()]);
+    assert!(said.ends_with("hint: name a file in a directory that you may write to\n"), "{said}");
 }
 
 #[test]
