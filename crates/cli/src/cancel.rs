@@ -31,8 +31,8 @@ use target::Target;
 ///
 /// Exit code: 0 if every cancel was accepted, which does not mean that the work stopped; 1 if one was not: its request is
 /// not in flight, its session does not exist, its protocol does not allow it to be cancelled, its ID matches several
-/// requests, or you declined the confirmation; 2 if something failed, or a session that may have the request did not
-/// answer.
+/// requests, or you declined the confirmation; also 1 if --all, --method or --older-than matches no request that is not
+/// cancelled yet; 2 if something failed, or a session that may have the request did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A request as `rescind ps` lists it: 4711/17, '4711/"a b"', or 4711/server:3 for one that the server sent to its

@@ -87,7 +87,7 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
             (None, _) if !silent.is_empty() => report_unsure(target, None, &silent),
             (None, _) => {
                 let ended = fitting(target, &meant, Some("recent")).await.requests;
-                report_missing(target, ended.last());
+                report_missing(target, ended.last(), &meant);
                 completion = completion.max(Completion::NotCancelled);
             }
         }
@@ -122,7 +122,8 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
-        report(&format!("no request matches{of_those}, or all are cancelled already"));
+        let cause = format_args!("no request matches{of_those}, or all are cancelled already");
+        Failure::new("rescind cancel", cause, "`rescind ps` lists the requests in flight").report();
         completion = completion.max(Completion::NotCancelled);
     }
     Ok((chosen, completion))
@@ -209,10 +210,17 @@ fn report_ambiguous(target: &Target, fitting: &[Chosen]) {
     report("hint: use the full name shown here");
 }
 
-fn report_missing(target: &Target, ended: Option<&Chosen>) {
+/// Reports a name that matches no request in flight in `shims`. `ended` is a request of that name which has ended.
+fn report_missing(target: &Target, ended: Option<&Chosen>, shims: &[Shim]) {
     let text = clean(&target.text);
     let Some(Chosen { request, now, .. }) = ended else {
-        report(&format!("error: {text}: no such request\nhint: `rescind ps` lists the requests in flight"));
+        match shims.iter().any(|shim| shim.name() == target.text) {
+            true => {
+                let hint = format!("name a request as `rescind ps` lists it, or use --session {text} --all");
+                Failure::new(text, "is a session, and no request has this id", hint).report();
+            }
+            false => Failure::new(text, "no such request", "`rescind ps` lists the requests in flight").report(),
+        }
         return;
     };
     let how = request.settled.as_ref().map_or_else(String::new, |settled| {

@@ -120,6 +120,12 @@ fn what_is_over_is_not_cancelled_and_it_says_why() {
     let said = sockets.say(&["cancel", "1/99"]);
     assert_eq!(said.code, 1);
     assert!(said.stderr.starts_with("error: 1/99: no such request\nhint: "), "{}", said.stderr);
+    // The name of a session alone.
+    let _other = sockets.shim("2");
+    let said = sockets.say(&["cancel", "2"]);
+    let words = "error: 2: is a session, and no request has this id\n\
+                 hint: name a request as `rescind ps` lists it, or use --session 2 --all\n";
+    assert_eq!((said.code, said.stderr.as_str()), (1, words));
     // However the session is named.
     for unknown in [&["7/1"][..], &["1", "--session", "7"], &["--all", "--session", "7"]] {
         let said = sockets.say(&[&["cancel"], unknown].concat());
@@ -167,7 +173,8 @@ fn more_than_one_is_asked_about_first() {
         (vec!["c2".into()], vec!["c3".into()])
     );
     let said = sockets.say(&["cancel", "--all", "--yes"]);
-    let words = "no request matches, or all are cancelled already\n";
+    let words = "error: rescind cancel: no request matches, or all are cancelled already\n\
+                 hint: `rescind ps` lists the requests in flight\n";
     assert_eq!((said.code, said.stderr.as_str()), (1, words), "all are cancelled");
 }
 
