@@ -24,7 +24,7 @@ use row::{Row, is_from};
 
 /// List the requests in flight behind every `rescind run` of yours, except those with --unlisted.
 ///
-/// The first column is the name for `rescind cancel`. Stdout has a heading and one line for each request, or nothing if
+/// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout has a heading and one line for each request, or nothing if
 /// there is none. A session that does not answer within two seconds is listed as `not answering`; with --state, --from,
 /// --method or --older-than, such a session is reported on stderr only.
 ///
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     recent: bool,
 
-    /// Also list sessions with nothing in flight
+    /// Also list sessions with nothing in flight, and their protocols
     #[arg(long, short)]
     sessions: bool,
 
@@ -56,7 +56,8 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     watch: bool,
 
-    /// Print one JSON document; with --watch, one line for each event, where of the filters only --session applies
+    /// Print one JSON document; with --watch, one line for each event, and then --session is the only filter that
+    /// has an effect
     #[arg(long)]
     json: bool,
 }

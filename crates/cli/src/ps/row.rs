@@ -6,8 +6,8 @@ use rescind_feed::{Progress, Request, Session, Settled, SettledHow, Side, State,
 use crate::screen::{Tone, clean};
 
 /// The headings of the columns.
-pub(super) const COLUMNS: [&str; 9] =
-    ["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
+pub(super) const COLUMNS: [&str; 10] =
+    ["ID", "SERVER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
 /// One row. Every cell is clean text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ impl Row {
             cells: [
                 format!("{name}/{}", clean(&request.label())),
                 server(session),
+                String::new(),
                 request.from.as_str().into(),
                 method(request),
                 duration(end.saturating_sub(request.since)),
@@ -44,18 +45,19 @@ impl Row {
             (client, server) => format!("{client}, {server}"),
         };
         let state = if in_flight { "at work" } else { "idle" };
-        Self::of(name, [server(session), String::new(), protocol, duration(now), state.into()], Tone::Faint)
+        Self::of(name, [server(session), protocol, duration(now), state.into()], Tone::Faint)
     }
 
     /// The row of a session whose shim cannot be asked.
     pub(super) fn of_error(name: &str, error: &ShimError) -> Self {
         let none = String::new;
-        Self::of(name, [none(), none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
+        Self::of(name, [none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
     }
 
-    fn of(name: &str, [server, from, method, age, state]: [String; 5], tone: Tone) -> Self {
+    fn of(name: &str, [server, protocol, age, state]: [String; 4], tone: Tone) -> Self {
         let none = String::new;
-        Self { cells: [name.to_owned(), server, from, method, age, state, none(), none(), none()], tone }
+        let name = name.to_owned();
+        Self { cells: [name, server, protocol, none(), none(), age, state, none(), none(), none()], tone }
     }
 }
 

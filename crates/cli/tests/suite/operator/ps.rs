@@ -68,10 +68,10 @@ fn what_is_in_flight_is_a_table_over_all_sessions() {
     ];
     assert_eq!(lines, expected);
     let said = sockets.say(&["ps", "--sessions"]);
-    assert_eq!(
-        said.stdout.lines().map(words).next_back().unwrap(),
-        ["4712", "server", "mcp-2025-11-25", "0 µs", "idle"]
-    );
+    let lines: Vec<_> = said.stdout.lines().collect();
+    assert_eq!(words(lines[0])[..4], ["ID", "SERVER", "PROTOCOL", "FROM"]);
+    assert_eq!(words(lines[4]), ["4712", "server", "mcp-2025-11-25", "0 µs", "idle"]);
+    assert_eq!(lines[0].find("PROTOCOL"), lines[4].find("mcp-2025-11-25"), "{}", said.stdout);
 }
 
 #[test]
