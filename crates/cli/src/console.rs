@@ -20,8 +20,9 @@ use crate::{
 
 /// Show all requests in flight on one page, with a button to cancel each.
 ///
-/// Prints a link and, on a terminal, opens it in the browser. The link works once; the page works until this command
-/// ends. It listens on 127.0.0.1 only, and shows nothing without the link or the key (--key-file).
+/// Prints a link and, on a terminal, opens it in the browser. The link works once, and leads to the page at an address
+/// with a secret key. The page works until this command ends, and at the same address after a restart if --key-file and
+/// --port are given. It listens on 127.0.0.1 only, and shows nothing without the link or the key.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recordings (`rescind run --record`) to show instead of running sessions
@@ -43,8 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_open: bool,
 
-    /// Keep the key in FILE (mode 0600, created if missing), so that the same key works after a restart. A scraper of
-    /// /metrics sends it as `Authorization: Bearer KEY`
+    /// Keep the secret key in FILE (mode 0600, created if missing), so that the same key works after a restart. A scraper
+    /// of /metrics sends it as `Authorization: Bearer KEY`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
