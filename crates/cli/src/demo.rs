@@ -20,7 +20,7 @@ use crate::{failure::Failure, screen::Screen};
 /// the person; one tool runs a process, which runs another. All of them stop, and each reports when. In the second act, a
 /// client calls six tools through the shim, `rescind run`: one answers; one obeys its cancel; one ignores it; one is
 /// cancelled while its answer is on its way; one never answers, so the shim's timeout cancels it; and during the last
-/// one the server dies. The demo takes about three seconds, needs nothing, and leaves nothing behind.
+/// one the server dies. The demo takes about two seconds, needs nothing, and leaves nothing behind.
 ///
 /// Exit code: 0 if everything went as expected, 1 if something did not (the output says what), 2 if it could not run.
 #[derive(Debug, Args)]

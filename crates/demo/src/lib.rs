@@ -42,7 +42,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Plays both acts and waits until every process has ended. Takes about three seconds.
+    /// Plays both acts and waits until every process has ended. Takes about two seconds.
     ///
     /// # Errors
     ///
