@@ -14,7 +14,7 @@ check:
 test FILTER:
     cargo test --workspace --no-fail-fast -- {{FILTER}}
 
-# Everything, as it runs for each submission; `.ci/run check` is its first five minutes.
+# Everything, as it runs for each submission; `.ci/run check` is what of it needs only Rust.
 ci:
     .ci/run
 
