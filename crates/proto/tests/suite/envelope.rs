@@ -172,6 +172,10 @@ fn case_75_a_repeated_envelope_member_is_refused() {
         (Reason::RepeatedMember, MessageKind::Response, one.clone())
     );
     assert_eq!(refused(r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"m"}"#).0, Reason::RepeatedMember);
+    assert_eq!(
+        refused(r#"{"id":1,"jsonrpc":"2.0","id":1,"method":"m"}"#),
+        (Reason::RepeatedMember, MessageKind::Request, None)
+    );
 }
 
 #[test]

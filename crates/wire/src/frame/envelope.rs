@@ -72,6 +72,8 @@ impl<'a> Method<'a> {
 enum Name {
     Version,
     Id,
+    /// The version, which is 2.0, and behind it the id: as most write them.
+    VersionAndId,
     Method,
     Params,
     Result,
@@ -97,6 +99,7 @@ impl Name {
     fn at_start(text: &[u8]) -> Option<(Self, usize)> {
         // One comparison of known length for each letter: several bytes at once.
         match text.get(1)? {
+            b'j' if text.starts_with(b"\"jsonrpc\":\"2.0\",\"id\":") => Some((Self::VersionAndId, 21)),
             b'j' => text.starts_with(b"\"jsonrpc\":").then_some((Self::Version, 10)),
             b'i' => text.starts_with(b"\"id\":").then_some((Self::Id, 5)),
             b'm' => text.starts_with(b"\"method\":").then_some((Self::Method, 9)),
@@ -142,10 +145,10 @@ impl<'a> Envelope<'a> {
                 }
                 core::mem::replace(&mut self.has_version, true)
             }
-            Some(Name::Id) => {
+            Some(name @ (Name::Id | Name::VersionAndId)) => {
                 let repeated = self.id.replace(Id::read(cursor)?).is_some();
                 self.id_unsure |= repeated;
-                repeated
+                repeated | (matches!(name, Name::VersionAndId) && core::mem::replace(&mut self.has_version, true))
             }
             Some(Name::Method) => {
                 let start = cursor.at();
