@@ -70,9 +70,9 @@ impl Relay {
         let text = format!("the message has {len} bytes; the limit is {limit} ({name})");
         self.core.reject(from, Rejected::TooLarge, text.as_bytes());
         let answer = format!("answer too large: {text}");
-        if kind != MessageKind::Response
-            || !self.answer_unreadable(now, from, id.as_ref(), error_code::TOO_LARGE, &answer)
-        {
+        if kind == MessageKind::Response {
+            self.answer_unreadable(now, from, id.as_ref(), error_code::TOO_LARGE, &answer);
+        } else {
             self.refuse_unreadable(from, kind, id.as_ref(), error_code::TOO_LARGE, &text);
         }
     }
