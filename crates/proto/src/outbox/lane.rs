@@ -291,3 +291,6 @@ impl<T> Lane<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
