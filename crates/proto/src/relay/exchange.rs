@@ -301,3 +301,33 @@ impl Exchange {
         self.is_task && (self.dialect.asks_for_tasks() || !self.is_live())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cause::{Cause, CauseCode},
+        dialect::mcp,
+        receipt::Outcome,
+    };
+
+    #[test]
+    fn each_box_counts_with_what_it_owns() {
+        let dialect = &mcp::LATEST;
+        let mut exchange = Exchange::new(RequestId::integer(1), dialect, dialect, Instant::ORIGIN, Method::OTHER);
+        assert_eq!(exchange.boxed(), 0);
+        exchange.clocks = Some(Box::new(RequestClocks { response: None, total: None, timer: TimerKey::NOT }));
+        let clocks = size_of::<RequestClocks>();
+        assert_eq!(exchange.boxed(), clocks);
+        let cause = Cause::by(CauseCode::Caller, Some("too late"));
+        let receipt = Receipt { cause, asked: Instant::ORIGIN, written: None, outcome: Outcome::Asked };
+        let cancel = Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false };
+        exchange.cancel = Some(Box::new(cancel));
+        let cancel = size_of::<Cancelling>() + "too late".len();
+        assert_eq!(exchange.boxed(), cancel + clocks);
+        let (notices, params) = (VecDeque::with_capacity(100), Vec::with_capacity(1000));
+        let owned = notices.capacity() * size_of::<Ticket>() + params.capacity();
+        *exchange.rare() = Rare { notices, progress: ProgressLog { params, ..Default::default() }, ..Rare::default() };
+        assert_eq!(exchange.boxed(), size_of::<Rare>() + owned + cancel + clocks);
+    }
+}

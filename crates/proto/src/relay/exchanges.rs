@@ -294,6 +294,21 @@ mod tests {
     use rescind_testkit::tamper::every_change_shows;
 
     use super::*;
+    use crate::{dialect::mcp, method::Method, relay::exchange::Rare};
+
+    #[test]
+    fn what_is_held_includes_spent_ids_and_what_few_requests_have() {
+        let mut exchanges = Exchanges::new(Seed::new(0), 0, (Duration::ZERO, Duration::ZERO));
+        let (dialect, id) = (&mcp::LATEST, RequestId::integer(1));
+        let hash = exchanges.probe(&id).0;
+        let key = exchanges.insert(hash, Exchange::new(id, dialect, dialect, Instant::ORIGIN, Method::OTHER));
+        let plain = exchanges.held();
+        exchanges.get_mut(key).expect("it is in flight").rare();
+        let rare = exchanges.held();
+        assert_eq!(rare - plain, size_of::<Rare>());
+        exchanges.upstream.spend(1);
+        assert_eq!(exchanges.held() - rare, exchanges.upstream.spent.allocation_size());
+    }
 
     #[test]
     fn every_change_of_which_ids_are_new_shows_in_the_hash() {

@@ -108,6 +108,18 @@ fn a_flood_of_short_requests_is_remembered_within_bounds() {
     rig.leaves_nothing();
 }
 
+// Invariant 8.
+#[test]
+fn events_that_were_not_polled_count_as_held() {
+    let mut rig = client(&mcp::LATEST);
+    let idle = rig.conn.held();
+    rig.hear(&["garbage"; 1000]);
+    let waiting = 1000 * size_of::<ConnectionEvent>();
+    assert!(rig.conn.held() - idle >= waiting);
+    rig.poll();
+    assert!(rig.conn.held() - idle < waiting, "their memory is given back");
+}
+
 // D8: whatever the bounds.
 #[test]
 fn a_cancelled_id_is_known_until_its_handler_has_ended() {

@@ -237,3 +237,18 @@ fn is_space(byte: u8) -> bool {
 fn is_delimiter(byte: u8) -> bool {
     is_space(byte) || matches!(byte, b',' | b'}' | b']' | b':' | b'{' | b'[' | b'"')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_any_length_takes_constant_memory() {
+        let mut scan = OverlongScan::default();
+        scan.feed(b"{\"text\":\"");
+        for _ in 0..1000 {
+            scan.feed(&[b'a'; 1000]);
+            assert!(scan.member.capacity() <= 2 * MAX_MEMBER);
+        }
+    }
+}
