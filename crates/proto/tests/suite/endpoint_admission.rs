@@ -3,7 +3,7 @@
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingState, Reply},
-    dialect::{acp, mcp},
+    dialect::{acp, lsp, mcp},
     link::{Rejected, Verdict},
     receipt::Ending,
     side::Side,
@@ -300,4 +300,24 @@ fn a_request_that_outlives_its_deadline_in_line_never_starts() {
         rig.say(),
         [r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32800,"message":"Request cancelled: request timed out"}}"#]
     );
+}
+
+#[test]
+fn a_handler_is_given_the_token_under_which_its_requester_wants_progress() {
+    let token_of = |dialect, params: &str| {
+        let mut rig = server(dialect);
+        rig.hear(&[&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"work","params":{params}}}"#)]);
+        rig.start()[0].progress_token().map(<[u8]>::to_vec)
+    };
+    assert_eq!(token_of(&mcp::LATEST, r#"{"_meta":{"progressToken":"t"}}"#).as_deref(), Some(&br#""t""#[..]));
+    assert_eq!(token_of(&mcp::LATEST, r#"{"_meta":{}}"#), None);
+    assert_eq!(token_of(&lsp::LSP, r#"{"workDoneToken":7}"#).as_deref(), Some(&b"7"[..]));
+}
+
+// Params may hold secrets.
+#[test]
+fn the_debug_output_of_a_request_has_its_method_and_not_its_params() {
+    let mut rig = server(&mcp::LATEST);
+    rig.hear(&[r#"{"jsonrpc":"2.0","id":1,"method":"login","params":{"password":"x"}}"#]);
+    assert_eq!(format!("{:?}", rig.start()[0].payload), "login(16 bytes)");
 }

@@ -351,6 +351,20 @@ fn a_batch_holds_answers_for_us_and_refusals_for_the_peer() {
     rig.leaves_nothing();
 }
 
+// D36.
+#[test]
+fn refusals_and_reports_of_one_batch_are_bounded() {
+    let mut rig = server(BATCHING);
+    rig.hear(&[&format!("[{}{}]", call("1", "work"), format!(",{}", call("2", "initialize")).repeat(10_000))]);
+    assert_eq!(rig.refusals().len(), 1024);
+    let key = rig.start()[0].key;
+    rig.end(key, OK);
+    let said = rig.say().concat();
+    assert!(said.len() < 70_000, "{} bytes of answers", said.len());
+    assert!(said.ends_with(&format!("{}]", result("1"))), "and what is served is answered");
+    rig.leaves_nothing();
+}
+
 #[test]
 fn a_batch_is_no_message_elsewhere() {
     let mut rig = server(&mcp::LATEST);

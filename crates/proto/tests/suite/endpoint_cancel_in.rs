@@ -320,6 +320,18 @@ fn who_watches_an_answer_is_told_once_whether_it_left() {
     assert_eq!(told(&mut rig), [(running, false)]);
 }
 
+#[test]
+fn an_answer_is_not_watched_once_it_has_left_or_its_handler_has_ended() {
+    let mut rig = server(&mcp::LATEST);
+    let answered = rig.serve("1", "work");
+    assert!(rig.conn.respond(rig.now, answered, Reply::Result(b"{}")));
+    rig.say();
+    assert!(!rig.conn.watch_answer(answered), "it has left");
+    let ended = rig.serve("2", "work");
+    rig.end(ended, OK);
+    assert!(!rig.conn.watch_answer(ended), "its handler has ended");
+}
+
 // D13, D48: the answer was to say how to go on with the handler.
 #[test]
 fn a_suspended_handler_whose_answer_is_taken_back_is_stopped() {
@@ -676,4 +688,15 @@ fn a_cancel_that_nobody_hears_of_stops_its_handler_all_the_same() {
     conn.ended(now, request.key, HandlerEnd::Cancelled);
     assert_eq!(conn.poll_event(), None);
     assert_eq!(conn.pending(), format!("{CANCELLED}\n").as_bytes());
+}
+
+// D23: it belongs to no session, as a turn or a permission request does.
+#[test]
+fn a_cancelled_question_is_answered_with_the_result_that_its_method_has_for_that() {
+    let mut rig = client(&acp::V1);
+    let key = rig.serve("7", "elicitation/create");
+    rig.hear(&[&acp_cancel("7")]);
+    rig.end(key, HandlerEnd::Cancelled);
+    assert_eq!(rig.say(), [r#"{"jsonrpc":"2.0","id":7,"result":{"action":"cancel"}}"#]);
+    rig.leaves_nothing();
 }

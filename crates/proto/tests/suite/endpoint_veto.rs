@@ -3,6 +3,9 @@
 use rescind_proto::{
     connection::Settlement,
     dialect::{CancelResult, acp, mcp},
+    framing::Overlong,
+    id::RequestId,
+    kind::MessageKind,
     link::Rejected,
     receipt::Outcome,
     side::Side,
@@ -32,6 +35,19 @@ fn a_vetoed_request_of_the_peer_is_answered_and_a_vetoed_answer_fails_its_call()
     rig.conn.handle_vetoed(rig.now, call("7", "roots/list").as_bytes());
     rig.conn.handle_vetoed(rig.now, result("1").as_bytes());
     assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Rejected::Vetoed))]);
+    let said = rig.say();
+    assert!(matches!(&said[..], [answer] if answer.contains(r#""id":7,"error""#)), "{said:?}");
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_message_too_long_for_the_drivers_own_decoder_fails_the_request_that_it_names() {
+    let overlong = |kind, id| Overlong { id: Some(RequestId::integer(id)), method: None, kind, len: 1 << 30 };
+    let mut rig = client(&mcp::LATEST_LEGACY);
+    let key = rig.call("work");
+    rig.conn.handle_overlong(rig.now, &overlong(MessageKind::Request, 7));
+    rig.conn.handle_overlong(rig.now, &overlong(MessageKind::Response, 1));
+    assert_eq!(rig.settled(), [(key, Settlement::Unreadable(Rejected::TooLarge))]);
     let said = rig.say();
     assert!(matches!(&said[..], [answer] if answer.contains(r#""id":7,"error""#)), "{said:?}");
     rig.leaves_nothing();

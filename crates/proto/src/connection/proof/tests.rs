@@ -401,6 +401,13 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 }
             }),
             ("the session of a turn", |machine| take_part(machine, b"1", Part::Prompt)),
+            ("that a session has an older turn", |machine| {
+                let (older, served) = (incoming(machine, WAITING), incoming(machine, SERVED));
+                machine.turns = Turns::new(Seed::new(0));
+                for key in [older, served] {
+                    machine.turns.insert(&turn::name(Part::Prompt, b"0"), key);
+                }
+            }),
             ("what is in a turn", |machine| take_part(machine, b"0", Part::Permission)),
             ("how many of a batch are open", |machine| batch(machine).open += 1),
             ("what a batch was answered", |machine| _ = batch(machine).add(|out| out.push(0))),
