@@ -232,6 +232,14 @@ mod tests {
     }
 
     #[test]
+    fn a_disarmed_timer_leaves_its_neighbours_in_their_lane() {
+        let mut timer_queue = TimerQueue::new();
+        let [_, second, _] = [1, 2, 3].map(|due| timer_queue.arm(at(due), due));
+        timer_queue.disarm(second);
+        assert_eq!((timer_queue.len(), timer_queue.rest.len()), (2, 0));
+    }
+
+    #[test]
     fn the_dead_do_not_pile_up_behind_the_living() {
         let mut timer_queue = TimerQueue::new();
         let old = timer_queue.arm(at(0), 0);

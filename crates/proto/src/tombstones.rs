@@ -161,6 +161,18 @@ mod tests {
     }
 
     #[test]
+    fn long_ids_are_bounded_in_bytes_whatever_their_number() {
+        let mut tombstones = Tombstones::new(Bounds { most: 1000, hard: 1000, ..BOUNDS }, Seed::new(1));
+        let long = |value: u8| RequestId::string(&char::from(value).to_string().repeat(MAX_BYTES / 8));
+        for value in b'a'..=b'z' {
+            tombstones.remember(at(0), long(value), SettledAs::Answered);
+        }
+        assert!(tombstones.bytes <= MAX_BYTES, "{} bytes of ids", tombstones.bytes);
+        assert_eq!(tombstones.settled_as(&long(b'a')), None);
+        assert_eq!(tombstones.settled_as(&long(b'z')), Some(SettledAs::Answered));
+    }
+
+    #[test]
     fn the_newest_of_one_id_counts_and_outlives_the_older() {
         let mut tombstones = tombstones();
         tombstones.remember(at(0), id(7), SettledAs::Silenced);

@@ -153,6 +153,15 @@ mod tests {
     }
 
     #[test]
+    fn members_of_a_callers_own_are_added_to_the_meta() {
+        let with =
+            |params: &str| with_meta(params.as_bytes(), br#""own":1"#).map(|out| String::from_utf8(out).unwrap());
+        assert_eq!(with(r#"{"_meta":{"b":2},"a":1}"#).as_deref(), Some(r#"{"_meta":{"own":1,"b":2},"a":1}"#));
+        assert_eq!(with("").as_deref(), Some(r#"{"_meta":{"own":1}}"#));
+        assert_eq!(with("[1]"), None);
+    }
+
+    #[test]
     fn what_has_no_place_for_it_is_left_alone() {
         for params in ["[1]", r#"{"_meta":5}"#, r#"{"_meta":{"dev.rescind/deadlineMs":1}}"#] {
             assert_eq!(added(&mcp::LATEST, params, Some(9), None), params);

@@ -2,7 +2,7 @@
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit},
+    connection::{CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, Limit, Reply},
     dialect::{Dialect, acp, lsp, mcp},
     id::RequestId,
     link::{LateKind, Verdict},
@@ -110,14 +110,38 @@ fn a_flood_of_short_requests_is_remembered_within_bounds() {
 
 // Invariant 8.
 #[test]
-fn events_that_were_not_polled_count_as_held() {
-    let mut rig = client(&mcp::LATEST);
-    let idle = rig.conn.held();
-    rig.hear(&["garbage"; 1000]);
-    let waiting = 1000 * size_of::<ConnectionEvent>();
-    assert!(rig.conn.held() - idle >= waiting);
-    rig.poll();
-    assert!(rig.conn.held() - idle < waiting, "their memory is given back");
+fn everything_that_an_endpoint_keeps_counts_as_held() {
+    type Keep<'a> = &'a dyn Fn(&mut Rig);
+    let long = || "x".repeat(100_000);
+    let batching = || server(&mcp::REVISION_2025_03_26);
+    let keeps: [(&str, usize, Rig, Keep<'_>); 8] = [
+        ("half a message", 100_000, batching(), &|rig| rig.conn.handle_input(rig.now, long().as_bytes())),
+        ("the params of a request that waits", 100_000, batching(), &|rig| rig.hear(&[&call("1", &long())])),
+        ("a message that waits to be written", 100_000, batching(), &|rig| _ = rig.ask(&long(), "")),
+        ("requests of ours", 50_000, batching(), &|rig| (0..1000).for_each(|_| _ = rig.call("work"))),
+        ("requests of the peer that are over", 10_000, batching(), &|rig| {
+            for id in 0..1000 {
+                let key = rig.serve(&id.to_string(), "work");
+                rig.end(key, OK);
+                rig.say();
+            }
+        }),
+        ("early cancels", 10_000, batching(), &|rig| {
+            (10..20).for_each(|id| rig.hear(&[&mcp_cancel(&format!("\"{}\"", id.to_string().repeat(500)))]));
+            rig.poll();
+        }),
+        ("answers of a batch", 100_000, batching(), &|rig| {
+            rig.hear(&[&format!("[{},{}]", call("1", "work"), call("2", "work"))]);
+            let key = rig.start()[0].key;
+            rig.end(key, HandlerEnd::Returned(Reply::Result(format!("\"{}\"", long()).as_bytes())));
+        }),
+        ("events", 1000 * size_of::<ConnectionEvent>(), client(&mcp::LATEST), &|rig| rig.hear(&["garbage"; 1000])),
+    ];
+    for (what, least, mut rig, keep) in keeps {
+        let idle = rig.conn.held();
+        keep(&mut rig);
+        assert!(rig.conn.held() >= idle + least, "{what}: {} bytes are held", rig.conn.held());
+    }
 }
 
 // D8: whatever the bounds.

@@ -298,6 +298,40 @@ fn memory_of_the_settled_is_bounded_and_ends() {
     assert_eq!(rig.relay.poll_timeout(), None, "nothing is left to do");
 }
 
+// Invariant 8.
+#[test]
+fn everything_that_a_relay_keeps_counts_as_held() {
+    type Keep = fn(&mut RelayRig);
+    let keeps: [(&str, usize, Keep); 5] = [
+        ("half a message", 100_000, |rig| rig.bytes(Side::Client, &[b'x'; 100_000])),
+        ("a message that waits to be written", 100_000, |rig| {
+            rig.from_client(&CALL.replace("{}", &format!(r#"{{"x":"{}"}}"#, "x".repeat(100_000))));
+        }),
+        ("requests in flight", 100_000, |rig| {
+            for id in 0..1000 {
+                rig.from_client(&CALL.replace("\"id\":1", &format!("\"id\":{id}")));
+                rig.at_server();
+            }
+        }),
+        ("early cancels", 10_000, |rig| {
+            for id in 10..20 {
+                let id = id.to_string().repeat(500);
+                let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"ID"}}"#;
+                rig.from_client(&cancel.replace("ID", &id));
+            }
+        }),
+        ("events", 1000 * size_of::<RelayEvent>(), |rig| {
+            rig.relay.handle_input(rig.now, Side::Server, &b"garbage\n".repeat(1000));
+        }),
+    ];
+    for (what, least, keep) in keeps {
+        let mut rig = mcp();
+        let idle = rig.relay.held();
+        keep(&mut rig);
+        assert!(rig.relay.held() >= idle + least, "{what}: {} bytes are held", rig.relay.held());
+    }
+}
+
 // A batch is a sixty-fourth of the bound, and 32 at most.
 #[test]
 fn the_settled_exceed_their_bound_by_less_than_one_batch() {

@@ -447,3 +447,12 @@ fn batch(machine: &mut Connection) -> &mut Batch {
     let key = batch_key(machine);
     machine.link.batches.get_mut(key).expect("it is being answered")
 }
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "invariant 3 was broken")]
+fn a_debug_build_checks_a_connection_after_every_input() {
+    let mut machine = at_work();
+    machine.link.note_broken(3, true);
+    machine.handle_timeout(now());
+}

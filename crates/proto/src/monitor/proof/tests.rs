@@ -65,3 +65,12 @@ fn every_check_of_a_monitors_requests_can_fail() {
         ],
     );
 }
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "too many early cancels")]
+fn a_debug_build_checks_a_monitor_after_every_input() {
+    let mut monitor = at_work();
+    monitor.config.early_cancels.most = 0;
+    monitor.handle_frame(Instant::ORIGIN, Side::Server, br#"{"jsonrpc":"2.0","method":"other"}"#);
+}

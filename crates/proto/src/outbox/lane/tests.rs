@@ -67,11 +67,11 @@ fn few_withdrawn_frames_stay_however_few_wait() {
 }
 
 #[test]
-fn a_lane_that_has_emptied_keeps_little_memory() {
+fn a_lane_that_has_emptied_keeps_some_memory_and_not_much() {
     let mut bytes = lane(1, 4 * KEEP);
     pop(&mut bytes, 1);
-    assert!(bytes.bulk.capacity() <= KEEP);
+    assert!((KEEP / 2..=KEEP).contains(&bytes.bulk.capacity()));
     let mut records = lane(4 * KEEP_RECORDS, 0);
     pop(&mut records, 4 * KEEP_RECORDS);
-    assert!(records.frames.capacity() <= KEEP_RECORDS);
+    assert!((KEEP_RECORDS / 2..=KEEP_RECORDS).contains(&records.frames.capacity()));
 }

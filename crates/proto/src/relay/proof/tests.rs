@@ -456,3 +456,12 @@ fn where_a_request_lies_shows_in_the_hash_of_the_relay() {
         })],
     );
 }
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "too many early cancels")]
+fn a_debug_build_checks_a_relay_after_every_input() {
+    let mut relay = at_work();
+    relay.core.config.early_cancels[Side::Client].most = 0;
+    relay.handle_timeout(now());
+}
