@@ -232,6 +232,15 @@ fn in_the_proposal_only_a_side_that_declared_it_can_be_sent_a_cancel() {
     }
 }
 
+#[test]
+fn progress_after_the_answer_is_late() {
+    let mut rig = speaking("mcp-2025-11-25");
+    rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":7}}}"#);
+    rig.server(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    rig.server(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#);
+    assert_eq!(rig.request(Client, "1").late.notices, 1);
+}
+
 /// Case 32: progress for a request that nobody waits for is late; for one that still owes its answer it is not.
 #[test]
 fn progress_is_late_when_the_request_is_over_for_its_requester() {

@@ -99,6 +99,20 @@ fn a_mute_agents_turn_is_ended_for_the_client_after_its_limit_and_muted() {
 }
 
 #[test]
+fn only_updates_of_a_muted_turn_are_swallowed_and_what_else_names_its_session_passes() {
+    let other = UPDATE.replace("session/update", "_vendor/note");
+    let mut rig = prompted();
+    rig.from_client(CANCEL_PROMPT);
+    rig.at_server();
+    rig.pass(Duration::from_secs(30));
+    assert_eq!(rig.at_client(), [STOPPED]);
+    rig.from_server(&other);
+    assert_eq!(rig.at_client(), [&*other]);
+    rig.from_client(UPDATE);
+    assert_eq!(rig.at_server(), [UPDATE], "an update that is not the agent's");
+}
+
+#[test]
 fn a_cancelled_permission_request_is_answered_with_its_own_result() {
     let mut rig = prompted();
     rig.from_server(ASK);
