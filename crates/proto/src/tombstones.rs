@@ -173,6 +173,17 @@ mod tests {
     }
 
     #[test]
+    fn past_the_hard_bound_a_batch_goes_at_once() {
+        let mut tombstones = Tombstones::new(Bounds { most: 2048, hard: 4096, ..BOUNDS }, Seed::new(1));
+        for value in 0..=4096 {
+            tombstones.remember(at(0), id(value), SettledAs::Answered);
+        }
+        assert_eq!(tombstones.len(), 4097 - 32);
+        assert_eq!(tombstones.settled_as(&id(31)), None);
+        assert_eq!(tombstones.settled_as(&id(32)), Some(SettledAs::Answered));
+    }
+
+    #[test]
     fn the_newest_of_one_id_counts_and_outlives_the_older() {
         let mut tombstones = tombstones();
         tombstones.remember(at(0), id(7), SettledAs::Silenced);

@@ -13,10 +13,17 @@ pub(super) const BATCH: usize = 32;
 pub(crate) struct Bounds {
     /// Beyond this many, one that is older than `least` is forgotten.
     pub(crate) most: usize,
-    /// Beyond this many, the oldest is forgotten whatever its age: a peer must not choose our memory.
+    /// Beyond this many, a batch of the oldest is forgotten whatever its age: a peer must not choose our memory.
     pub(crate) hard: usize,
     pub(crate) least: Duration,
     pub(crate) longest: Duration,
+}
+
+impl Bounds {
+    /// How many more may stay until a batch is full, or go with one that has to.
+    fn slack(&self) -> usize {
+        (self.most / 64).min(BATCH)
+    }
 }
 
 /// An entry that has settled.
@@ -64,7 +71,8 @@ impl Tombstones {
     pub(super) fn expired(&self, now: Instant, bounds: &Bounds) -> usize {
         let Some(oldest) = self.oldest() else { return 0 };
         if self.len() > bounds.hard {
-            return (self.len() - bounds.hard).min(BATCH);
+            // A few with it: one alone would wait for its memory, as each of them would.
+            return (self.len() - bounds.hard + bounds.slack()).min(BATCH);
         }
         if now.since(oldest) < self.age(bounds) { 0 } else { self.count_expired(now, bounds) }
     }
@@ -72,8 +80,7 @@ impl Tombstones {
     /// Whether some have to go, or may.
     #[inline]
     pub(super) fn is_full(&self, bounds: &Bounds) -> bool {
-        // A few more may stay until a batch is full.
-        self.len() > bounds.most.saturating_add((bounds.most / 64).min(BATCH))
+        self.len() > bounds.most.saturating_add(bounds.slack())
     }
 
     /// How old the oldest may become.
