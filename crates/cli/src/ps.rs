@@ -24,9 +24,10 @@ use row::{Row, is_from};
 
 /// List the requests in flight behind every `rescind run` of yours, except those with --unlisted.
 ///
-/// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout has a heading and one line for each request, or nothing if
-/// there is none. A session that does not answer within two seconds is listed as `not answering`; with --state, --from,
-/// --method or --older-than, such a session is reported on stderr only.
+/// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout
+/// has a heading and one line for each request, or nothing if there is none. A session that does not answer within two
+/// seconds is listed as `not answering`; with --state, --from, --method or --older-than, such a session is reported on
+/// stderr only.
 ///
 /// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, in which case requests may be
 /// missing; 2 if the session of --session does not exist, or if the directory of the sessions cannot be used.

@@ -214,14 +214,11 @@ fn report_ambiguous(target: &Target, fitting: &[Chosen]) {
 fn report_missing(target: &Target, ended: Option<&Chosen>, shims: &[Shim]) {
     let text = clean(&target.text);
     let Some(Chosen { request, now, .. }) = ended else {
-        match shims.iter().any(|shim| shim.name() == target.text) {
-            true => {
-                let hint = format!("name a request as `rescind ps` lists it, or use --session {text} --all");
-                Failure::new(text, "is a session, and no request has this id", hint).report();
-            }
-            false => Failure::new(text, "no such request", "`rescind ps` lists the requests in flight").report(),
+        if shims.iter().any(|shim| shim.name() == target.text) {
+            let hint = format!("name a request as `rescind ps` lists it, or use --session {text} --all");
+            return Failure::new(text, "is a session, and no request has this id", hint).report();
         }
-        return;
+        return Failure::new(text, "no such request", "`rescind ps` lists the requests in flight").report();
     };
     let how = request.settled.as_ref().map_or_else(String::new, |settled| {
         let ago = duration(now.saturating_sub(settled.at));

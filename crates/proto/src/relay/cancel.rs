@@ -1,4 +1,4 @@
-//! Cancels: those that a side sends, each of which ends here (D32), and those that the relay sends on in its own name, for
+//! Cancels: those that a side sends, each of which ends here (D32), and those that the relay sends in its own name, for
 //! the requester, a clock, an operator, or the end of the link.
 
 use super::{

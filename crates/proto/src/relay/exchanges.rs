@@ -203,8 +203,10 @@ impl Exchanges {
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
         // A replaced id that was answered belongs to its successor now.
         let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.is_open_upstream());
-        let Some(own) = self.own(hash, id) else { return self.table.find(hash, is) };
-        Some(own)
+        if let Some(own) = self.own(hash, id) {
+            return Some(own);
+        }
+        self.table.find(hash, is)
     }
 
     /// The exchange that goes by `id` upstream because we gave it that.

@@ -60,7 +60,7 @@ impl Relay {
     }
 
     fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
-        // Looked at where they lie, as is all that is read of them: what has just been written in pieces is slow to move.
+        // Read in place, as is the message in it: moving what was just written field by field makes a processor wait.
         let framed = match &chunk {
             Chunk::Frame(framed) => framed,
             Chunk::Overlong(message) => return self.handle_overlong(now, from, message),
