@@ -13,21 +13,7 @@ pub fn is_integer(text: &[u8]) -> bool {
 
 /// Appends `value` in decimal.
 pub fn write_integer(out: &mut Vec<u8>, value: i64) {
-    let mut digits = [0_u8; 20];
-    let mut first = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[first..]);
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// The value of an integer that fits.
@@ -39,8 +25,8 @@ pub fn integer(text: &[u8]) -> Option<i64> {
 /// The short integer that `text` starts with, and its length; `None` for anything that needs a closer look.
 #[inline]
 pub(crate) fn small_integer(text: &[u8]) -> Option<(i64, usize)> {
-    let mut value = 0_u64;
-    for (len, byte) in text.iter().enumerate().take(19) {
+    let (mut value, start) = text.first_chunk().and_then(eight_digits).map_or((0, 0), |value| (value, 8));
+    for (len, byte) in (start..19).zip(&text[start..]) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             let is_whole = matches!(byte, b',' | b'}') && len > 0 && (text[0] != b'0' || len == 1);
@@ -49,6 +35,20 @@ pub(crate) fn small_integer(text: &[u8]) -> Option<(i64, usize)> {
         value = value * 10 + u64::from(digit);
     }
     None
+}
+
+/// The value of eight digits.
+#[inline]
+fn eight_digits(text: &[u8; 8]) -> Option<u64> {
+    const ZEROS: u64 = u64::from_le_bytes(*b"00000000");
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    let digits = u64::from_le_bytes(*text) ^ ZEROS;
+    if (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & HIGH != 0 {
+        return None;
+    }
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
 /// The end of the number that `bytes` start with, if there is one.
@@ -125,8 +125,28 @@ mod tests {
         assert_eq!(small_integer(b"0,"), Some((0, 1)));
         assert_eq!(small_integer(b"10}"), Some((10, 2)));
         assert_eq!(small_integer(b"123456789012345678,"), Some((123_456_789_012_345_678, 18)));
-        for other in ["-1,", "1234567890123456789,", "1.0,", "01,", "00,", "", ",", "1", "1e1,", "1 ,"] {
+        for other in ["-1,", "1234567890123456789,", "1.0,", "01,", "00,", "", ",", "1", "1e1,", "1 ,", "01234567,"] {
             assert_eq!(small_integer(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_read_at_once_and_nothing_else_is() {
+        let mut state = 1_u64;
+        for len in 1..19 {
+            for _ in 0..100 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let value = (state >> 1) % 10_u64.pow(len);
+                let text = format!("{value},");
+                assert_eq!(small_integer(text.as_bytes()), Some((value as i64, text.len() - 1)));
+            }
+        }
+        for place in 0..8 {
+            for byte in (0..=255_u8).filter(|byte| !byte.is_ascii_digit()) {
+                let mut text = *b"98765432";
+                text[place] = byte;
+                assert_eq!(eight_digits(&text), None, "{byte} at {place}");
+            }
         }
     }
 }
