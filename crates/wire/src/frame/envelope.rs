@@ -24,10 +24,10 @@ pub(super) struct Envelope<'a> {
     fault: Option<Reason>,
 }
 
-/// The value of `id`, if it can be one, and where it stands.
+/// Where the value of `id` stands, and what it is if it is a short integer.
 struct Id {
     span: Range<usize>,
-    value: Option<ResponseId>,
+    short: Option<i64>,
 }
 
 impl Id {
@@ -35,19 +35,20 @@ impl Id {
     #[inline(always)]
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
         let start = cursor.at();
-        match cursor.small_integer() {
-            Some(value) => {
-                Ok(Self { span: start..cursor.at(), value: Some(ResponseId::Exact(RequestId::integer(value))) })
-            }
-            None => Self::read_in_full(cursor),
+        let short = cursor.small_integer();
+        if short.is_none() {
+            cursor.value()?;
         }
+        Ok(Self { span: start..cursor.at(), short })
     }
 
-    #[inline(never)]
-    fn read_in_full(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
-        let start = cursor.at();
-        let text = cursor.value()?.text;
-        Ok(Self { span: start..cursor.at(), value: id_of(text) })
+    /// `None` if it can be no id.
+    #[inline(always)]
+    fn value(&self, body: &[u8]) -> Option<ResponseId> {
+        match self.short {
+            Some(value) => Some(ResponseId::Exact(RequestId::integer(value))),
+            None => id_of(&body[self.span.clone()]),
+        }
     }
 }
 
@@ -132,7 +133,7 @@ impl<'a> Envelope<'a> {
             first = false;
         }
         cursor.finish()?;
-        envelope.frame(text, &mut params)
+        envelope.frame(cursor.bytes(), text, &mut params)
     }
 
     #[inline(always)]
@@ -182,19 +183,19 @@ impl<'a> Envelope<'a> {
 
     /// What the members make together.
     #[inline(always)]
-    fn frame(self, text: &'a str, params: &mut Params<'a>) -> Result<Frame<'a>, Malformed> {
+    fn frame(self, body: &'a [u8], text: &'a str, params: &mut Params<'a>) -> Result<Frame<'a>, Malformed> {
         // Serialisers that write every field write null for those that are absent.
         let result_counts = self.result.is_some_and(|result| result != b"null");
         let error = self.error.filter(|error| *error != b"null");
-        let body = match (self.result, error) {
+        let outcome = match (self.result, error) {
             (Some(_), Some(_)) if result_counts => Err(Reason::TwoOutcomes),
             (_, Some(error)) => Ok(ResponseBody::Error(error)),
             (Some(result), None) => Ok(ResponseBody::Result(result)),
             (None, None) => Err(Reason::NoKind),
         };
-        let method = self.method.filter(|method| method.token.text != b"null" || body == Err(Reason::NoKind));
+        let method = self.method.filter(|method| method.token.text != b"null" || outcome == Err(Reason::NoKind));
         let (id, id_span) = match self.id {
-            Some(id) => (Some(id.value), id.span),
+            Some(id) => (Some(id.value(body)), id.span),
             None => (None, 0..0),
         };
         let kind = match (&method, self.result.or(error)) {
@@ -215,7 +216,7 @@ impl<'a> Envelope<'a> {
             return fail(fault, id);
         }
         let Some(method) = method else {
-            return match (body, id) {
+            return match (outcome, id) {
                 (Err(reason), id) => fail(reason, id),
                 (Ok(_), Some(None)) => fail(Reason::BadId, None),
                 (Ok(body), id) => Ok(Frame::Response(Response { id: id.flatten(), id_span, body })),

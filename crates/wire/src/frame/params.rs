@@ -32,6 +32,7 @@ impl<'a> Params<'a> {
     }
 
     /// Reads the value at the cursor, in place: it is large to move.
+    #[inline(always)]
     pub(super) fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
         let start = cursor.at();
         if cursor.peek() == Some(b'{') {
@@ -43,6 +44,7 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
+    #[inline(always)]
     fn read_members(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
         cursor.enter();
         let mut first = true;

@@ -8,6 +8,7 @@ use super::{
 };
 
 /// Walks a text from its start; the walker decides which containers to enter and which to skip.
+#[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     rest: &'a [u8],
@@ -67,7 +68,9 @@ impl<'a> Cursor<'a> {
             self.rest = rest;
             return Ok(None);
         }
-        self.next_key_in_full(first)
+        let (cursor, key) = self.next_key_in_full(first)?;
+        *self = cursor;
+        Ok(key)
     }
 
     /// As [`Cursor::next_key`] for a key that `known` finds at the start of a text without white space before it.
@@ -84,10 +87,11 @@ impl<'a> Cursor<'a> {
         Some(name)
     }
 
+    // By value: a cursor whose address is handed out cannot live in registers.
     #[inline(never)]
-    fn next_key_in_full(&mut self, first: bool) -> Result<Option<Token<'a>>, NotJson> {
+    fn next_key_in_full(mut self, first: bool) -> Result<(Self, Option<Token<'a>>), NotJson> {
         if !self.next_item(first, b'}')? {
-            return Ok(None);
+            return Ok((self, None));
         }
         if self.peek() != Some(b'"') {
             return Err(NotJson);
@@ -98,7 +102,7 @@ impl<'a> Cursor<'a> {
         self.skip_space();
         self.rest = self.rest.strip_prefix(b":").ok_or(NotJson)?;
         self.skip_space();
-        Ok(Some(Token { text, escaped }))
+        Ok((self, Some(Token { text, escaped })))
     }
 
     /// Steps to the next element of an array; false after the last.
@@ -128,7 +132,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over the short integer at the cursor; `None` leaves the cursor where it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn small_integer(&mut self) -> Option<i64> {
         let (value, len) = small_integer(self.rest)?;
         self.rest = &self.rest[len..];
