@@ -9,6 +9,7 @@ use crate::{
     cause::MAX_REASON,
     hash::Seed,
     id::{IncomingId, RequestId},
+    slab::Key,
     table::{Bounds, Entry, Ring, Table},
     time::Instant,
 };
@@ -47,8 +48,8 @@ impl Entry for EarlyCancel {
 /// Early cancels, found by id and given up oldest first.
 #[derive(Clone, Debug)]
 pub(crate) struct EarlyCancels {
-    /// They lie in the ring [`RING`] from the start.
-    table: Table<EarlyCancel>,
+    /// There while any are held, which lie in the ring [`RING`] from the start.
+    table: Option<Box<Table<EarlyCancel>>>,
     /// A timer is armed, perhaps for one that was claimed since.
     is_armed: bool,
     limits: EarlyCancelLimits,
@@ -69,51 +70,57 @@ pub(crate) enum Hold {
 
 impl EarlyCancels {
     pub(crate) const fn new(limits: EarlyCancelLimits, seed: Seed) -> Self {
-        Self { table: Table::new(seed), is_armed: false, limits, seed }
+        Self { table: None, is_armed: false, limits, seed }
     }
 
     pub(crate) fn hold(&mut self, now: Instant, id: RequestId, reason: Option<Box<str>>) -> Hold {
-        if self.table.by_id(&id).is_some() {
+        if self.table.as_deref().is_some_and(|table| table.by_id(&id).is_some()) {
             return Hold::Repeated;
         }
         if self.len() >= self.limits.most || self.limits.hold.is_zero() || id.heap_bytes() > MAX_REASON {
             return Hold::Full;
         }
         let until = now + self.limits.hold;
-        let key = self.table.insert(self.table.hash(&id), EarlyCancel { id: IncomingId(id), reason, until });
-        self.table.retire(key, now, RING);
+        let table = self.table.get_or_insert_with(|| Box::new(Table::new(self.seed)));
+        let key = table.insert(table.hash(&id), EarlyCancel { id: IncomingId(id), reason, until });
+        table.retire(key, now, RING);
         Hold::Held
     }
 
     /// Removes the cancel held for a request that has arrived.
     pub(crate) fn claim(&mut self, id: &RequestId) -> Option<EarlyCancel> {
-        // Nearly every request finds the table empty.
-        if self.is_empty() {
-            return None;
-        }
-        let key = self.table.by_id(id)?;
-        let claimed = self.table.remove(key, Some(RING));
-        self.tidy();
-        claimed
+        // Nearly every request finds none.
+        let key = self.table.as_deref()?.by_id(id)?;
+        self.take(key, Some(RING))
     }
 
     /// Removes the next cancel that was held in vain.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<EarlyCancel> {
-        let key = self.table.expired(RING, now, &self.bounds())?;
-        let expired = self.table.remove(key, None);
-        self.tidy();
-        expired
+        let bounds = self.bounds();
+        let key = self.table.as_deref_mut()?.expired(RING, now, &bounds)?;
+        self.take(key, None)
+    }
+
+    /// Removes one; a burst gives its room back.
+    fn take(&mut self, key: Key, ring: Option<Ring>) -> Option<EarlyCancel> {
+        let taken = self.table.as_deref_mut()?.remove(key, ring);
+        if self.is_empty() {
+            self.table = None;
+        }
+        taken
     }
 
     /// Bytes of memory held, capacities included.
     pub(crate) fn held(&self) -> usize {
         let text = |held: &EarlyCancel| held.id.0.heap_bytes() + held.reason.as_ref().map_or(0, |reason| reason.len());
-        self.table.held() + self.table.iter().map(|(_, held)| text(held)).sum::<usize>()
+        self.table.as_deref().map_or(0, |table| {
+            size_of_val(table) + table.held() + table.iter().map(|(_, held)| text(held)).sum::<usize>()
+        })
     }
 
     /// When the first is to be given up.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.table.due(RING, &self.bounds())
+        self.table.as_deref()?.due(RING, &self.bounds())
     }
 
     /// When a timer is to be armed, unless one is: it calls [`expire`](Self::expire), and then this again.
@@ -129,7 +136,7 @@ impl EarlyCancels {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.table.as_deref().map_or(0, Table::len)
     }
 
     #[inline]
@@ -140,20 +147,12 @@ impl EarlyCancels {
     /// Feeds ids and remaining times into a hasher.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        for held in self.table.tombstones().filter_map(|(key, _)| self.table.get(key)) {
-            (&held.id, held.until.since(now)).hash(state);
-        }
+        let all = self.table.iter().flat_map(|table| table.tombstones().filter_map(|(key, _)| table.get(key)));
+        all.for_each(|held| (&held.id, held.until.since(now)).hash(state));
     }
 
     const fn bounds(&self) -> Bounds {
         Bounds { most: usize::MAX, hard: usize::MAX, least: Duration::MAX, longest: self.limits.hold }
-    }
-
-    /// A burst gives its room back.
-    fn tidy(&mut self) {
-        if self.is_empty() {
-            self.table = Table::new(self.seed);
-        }
     }
 }
 
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!(early.expire(at(11)).map(|held| held.id.0), Some(id(1)));
         assert_eq!((early.expire(at(11)).map(|held| held.id.0), early.due()), (None, Some(at(12))));
         assert_eq!(early.expire(at(12)).map(|held| held.id.0), Some(id(2)));
-        assert_eq!((early.len(), early.due(), early.table.residue()), (0, None, 0));
+        assert_eq!((early.len(), early.due(), early.table.is_none()), (0, None, true));
     }
 
     #[test]

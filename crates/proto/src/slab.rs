@@ -39,64 +39,76 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    free: Vec<u32>,
+    /// The place that is taken next; [`NONE`] if there is an entry in each.
+    free: u32,
+    len: u32,
 }
+
+/// No place: the bound on entries is the caller's, and so many would be 800 GB.
+const NONE: u32 = u32::MAX;
 
 /// The generation in front, beside what an entry is found by: they are looked at together.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Place<T> {
     generation: NonZeroU32,
+    /// The free place that is taken after this one, if this one is free.
+    next_free: u32,
     entry: Option<T>,
 }
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { places: Vec::new(), free: NONE, len: 0 }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+    pub(crate) const fn len(&self) -> usize {
+        self.len as usize
     }
 
     /// Bytes of memory held, capacities included, without what the entries own.
     pub(crate) const fn held(&self) -> usize {
-        self.places.capacity() * size_of::<Place<T>>() + self.free.capacity() * size_of::<u32>()
+        self.places.capacity() * size_of::<Place<T>>()
     }
 
-    /// The bound on entries is the caller's; `u32::MAX` of them would be 800 GB.
     pub(crate) fn insert(&mut self, entry: T) -> Key {
-        if let Some(index) = self.free.pop() {
-            let place = &mut self.places[index as usize];
+        self.len += 1;
+        if let Some(place) = self.places.get_mut(self.free as usize) {
+            let index = core::mem::replace(&mut self.free, place.next_free);
             place.entry = Some(entry);
             return Key::from_parts(index, place.generation);
         }
-        let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Place { generation: NonZeroU32::MIN, entry: Some(entry) });
+        if self.places.is_empty() {
+            // Many a table has one entry and no more.
+            self.places.reserve_exact(1);
+        }
+        let index = u32::try_from(self.places.len()).unwrap_or(NONE);
+        self.places.push(Place { generation: NonZeroU32::MIN, next_free: NONE, entry: Some(entry) });
         Key::from_parts(index, NonZeroU32::MIN)
     }
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
-        let place = self.places.get_mut(key.index() as usize)?;
-        if place.generation.get() != key.generation() {
-            return None;
-        }
-        let entry = place.entry.take()?;
-        place.generation = next(place.generation);
-        self.free.push(key.index());
-        Some(entry)
+        self.vacate(key)?.take()
     }
 
     /// Drops an entry where it lies: large ones are not moved to be thrown away.
     pub(crate) fn discard(&mut self, key: Key) {
-        if let Some(place) = self.places.get_mut(key.index() as usize)
-            && place.generation.get() == key.generation()
-            && place.entry.is_some()
-        {
-            place.entry = None;
-            place.generation = next(place.generation);
-            self.free.push(key.index());
+        if let Some(entry) = self.vacate(key) {
+            *entry = None;
         }
+    }
+
+    /// Frees a place, in which the entry still lies.
+    #[inline]
+    fn vacate(&mut self, key: Key) -> Option<&mut Option<T>> {
+        let place = self.places.get_mut(key.index() as usize)?;
+        if place.generation.get() != key.generation() || place.entry.is_none() {
+            return None;
+        }
+        place.generation = place.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        place.next_free = core::mem::replace(&mut self.free, key.index());
+        self.len -= 1;
+        Some(&mut place.entry)
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
@@ -131,13 +143,6 @@ impl<T> Slab<T> {
             let key = Key::from_parts(index as u32, place.generation);
             place.entry.as_ref().map(|entry| (key, entry))
         })
-    }
-}
-
-const fn next(generation: NonZeroU32) -> NonZeroU32 {
-    match generation.checked_add(1) {
-        Some(next) => next,
-        None => NonZeroU32::MIN,
     }
 }
 

@@ -15,11 +15,13 @@ pub(crate) const YOUNG: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstones {
-    /// They lie in the ring [`RING`] from the start; the newest of each id is found by it.
-    table: Table<Tombstone>,
+    /// There while anything is remembered. All lie in the ring [`RING`] from the start; the newest of each id is found by
+    /// it.
+    table: Option<Box<Table<Tombstone>>>,
     /// Bytes that long ids own.
     bytes: usize,
     bounds: Bounds,
+    seed: Seed,
 }
 
 const RING: Ring = Ring::Over;
@@ -51,64 +53,68 @@ pub(crate) enum SettledAs {
 
 impl Tombstones {
     pub(crate) const fn new(bounds: Bounds, seed: Seed) -> Self {
-        Self { table: Table::new(seed), bytes: 0, bounds }
+        Self { table: None, bytes: 0, bounds, seed }
     }
 
     /// What became of the newest request with this id, if it is remembered.
     pub(crate) fn settled_as(&self, id: &RequestId) -> Option<SettledAs> {
-        if self.len() == 0 {
-            return None;
-        }
-        self.table.get(self.table.by_id(id)?).map(|tombstone| tombstone.settled_as)
+        let table = self.table.as_deref()?;
+        table.get(table.by_id(id)?).map(|tombstone| tombstone.settled_as)
     }
 
     /// Lays a tombstone; an older one of the same id is no longer found.
     pub(crate) fn remember(&mut self, now: Instant, id: RequestId, settled_as: SettledAs) {
-        let hash = self.table.hash(&id);
-        if let Some(older) = self.table.find(hash, |tombstone| tombstone.id == id) {
-            self.table.unlist(older);
+        let table = self.table.get_or_insert_with(|| Box::new(Table::new(self.seed)));
+        let hash = table.hash(&id);
+        if let Some(older) = table.find(hash, |tombstone| tombstone.id == id) {
+            table.unlist(older);
         }
         self.bytes += id.heap_bytes();
-        let key = self.table.insert(hash, Tombstone { id, settled_as });
-        self.table.retire(key, now, RING);
+        let key = table.insert(hash, Tombstone { id, settled_as });
+        table.retire(key, now, RING);
         self.prune(now);
     }
 
     /// Forgets what is too old, and what is too much.
     pub(crate) fn prune(&mut self, now: Instant) {
-        let Self { table, bytes, bounds } = self;
+        let Self { table: Some(table), bytes, bounds, .. } = self else { return };
         table.prune(RING, now, bounds, |_, tombstone| *bytes -= tombstone.id.heap_bytes());
         while *bytes > MAX_BYTES
             && let Some(oldest) = table.pop_oldest(RING)
         {
             *bytes -= table.remove(oldest, None).map_or(0, |tombstone| tombstone.id.heap_bytes());
         }
+        if table.len() == 0 {
+            self.table = None;
+        }
     }
 
     /// When the oldest may be forgotten.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.table.due(RING, &self.bounds)
+        self.table.as_deref()?.due(RING, &self.bounds)
     }
 
     /// Bytes of memory held, capacities included.
     pub(crate) fn held(&self) -> usize {
-        self.table.held() + self.bytes
+        self.bytes + self.table.as_deref().map_or(0, |table| size_of_val(table) + table.held())
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.table.as_deref().map_or(0, Table::len)
     }
 
     /// When the oldest was laid.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.table.oldest()
+        self.table.as_deref()?.oldest()
     }
 
     /// Feeds ids, what became of them and ages into a hasher.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        for (key, at) in self.table.tombstones() {
-            self.table.get(key).map(|tombstone| (&tombstone.id, now.since(at), tombstone.settled_as)).hash(state);
+        if let Some(table) = &self.table {
+            for (key, at) in table.tombstones() {
+                table.get(key).map(|tombstone| (&tombstone.id, now.since(at), tombstone.settled_as)).hash(state);
+            }
         }
     }
 }
@@ -156,7 +162,7 @@ mod tests {
             tombstones.remember(at(0), id(value), SettledAs::Answered);
         }
         assert_eq!(tombstones.len(), BOUNDS.hard);
-        assert_eq!(tombstones.table.listed().0, BOUNDS.hard);
+        assert_eq!(tombstones.table.as_ref().unwrap().listed().0, BOUNDS.hard);
         assert_eq!(tombstones.settled_as(&id(999)), Some(SettledAs::Answered));
     }
 
@@ -192,6 +198,6 @@ mod tests {
         tombstones.prune(at(600));
         assert_eq!((tombstones.len(), tombstones.settled_as(&id(7))), (1, Some(SettledAs::Answered)));
         tombstones.prune(at(601));
-        assert_eq!((tombstones.len(), tombstones.table.listed().0), (0, 0));
+        assert!(tombstones.table.is_none());
     }
 }
