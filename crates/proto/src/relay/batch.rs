@@ -112,7 +112,7 @@ impl Relay {
         if len == 0 {
             return;
         }
-        tagged.iter().for_each(|(_, tag)| self.frame_waits(now, *tag, None));
+        tagged.iter().for_each(|(_, tag)| self.frame_waits(*tag, None));
         // A notice in an array cannot be withdrawn, and so is none of those that wait.
         let tags = tagged.into_iter().map(|(_, tag)| tag).filter(|tag| !matches!(tag, Tag::Of(_, Part::Notice)));
         let bundle = self.bundles.insert(tags.collect());

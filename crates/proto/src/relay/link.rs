@@ -125,11 +125,9 @@ pub(super) struct Passed {
     pub(super) urgent: bool,
 }
 
-/// What has become of a frame.
+/// What has become of a frame that waited.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FrameState {
-    /// It waits to be written. Alone it has a ticket, by which it can be withdrawn; in an array it has none.
-    Waits(Option<Ticket>),
     /// It has been written whole.
     Left,
     /// It will never be.
@@ -180,7 +178,7 @@ impl Relay {
             None if framed.raw().len() >= OWN => outbox.push_owned(packed, framed.into_raw()),
             None => outbox.push(packed, |out| out.extend_from_slice(framed.raw())),
         };
-        self.frame_waits(now, tag, Some(ticket));
+        self.frame_waits(tag, Some(ticket));
     }
 
     /// Passes a message on in a frame of its own, whatever frame it came in.
@@ -192,7 +190,7 @@ impl Relay {
         let ticket = outbox.push_sized(tag.into(), body.len(), |out| {
             message::frame(*framing, out, |out| frame::splice_or_copy(body, splice, out));
         });
-        self.frame_waits(now, tag, Some(ticket));
+        self.frame_waits(tag, Some(ticket));
     }
 
     /// Records that the first `bytes` of [`pending`](Self::pending) were written to `side`.
@@ -246,12 +244,19 @@ impl Relay {
         self.check();
     }
 
-    /// Notes that a frame waits, under a ticket or in an array.
+    /// Notes that a frame waits to be written. Alone it has a ticket, by which it can be withdrawn; in an array it has none.
     #[inline]
-    pub(super) fn frame_waits(&mut self, now: Instant, tag: Tag, ticket: Option<Ticket>) {
-        if let Tag::Of(request, part) = tag {
-            self.step(now, request, |step| step.frame_is(part, FrameState::Waits(ticket)));
+    pub(super) fn frame_waits(&mut self, tag: Tag, ticket: Option<Ticket>) {
+        // No step is taken: nothing ends by this, and nothing follows from it.
+        let Tag::Of(request, part) = tag else { return };
+        let Some(exchange) = self.tables[request.from].get_mut(request.key) else { return };
+        match part {
+            Part::Request => exchange.up = Up::Queued(ticket),
+            Part::Answer => exchange.down = Down::Answering(ticket, Settled::Answered),
+            Part::Cancel => return,
+            Part::Notice => return exchange.rare().notices.extend(ticket),
         }
+        self.core.reports.mark_changed(request, exchange);
     }
 
     /// Notes that a frame for `to`, of this length, has left or is lost.
@@ -301,15 +306,7 @@ impl Step<'_> {
     fn frame_is(&mut self, part: Part, state: FrameState) {
         match (part, state) {
             (Part::Request, _) => {
-                self.exchange.up = match state {
-                    FrameState::Waits(ticket) => Up::Queued(ticket),
-                    FrameState::Left => Up::Sent,
-                    FrameState::Lost => Up::Lost,
-                };
-                self.mark_changed();
-            }
-            (Part::Answer, FrameState::Waits(ticket)) => {
-                self.exchange.down = Down::Answering(ticket, Settled::Answered);
+                self.exchange.up = if let FrameState::Left = state { Up::Sent } else { Up::Lost };
                 self.mark_changed();
             }
             (Part::Answer, FrameState::Left) => {
@@ -318,10 +315,8 @@ impl Step<'_> {
                 }
             }
             (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
-            (Part::Cancel, FrameState::Waits(_)) => {}
             (Part::Cancel, FrameState::Left) => self.cancel_written(),
             (Part::Cancel, FrameState::Lost) => self.learn(Outcome::Unknown),
-            (Part::Notice, FrameState::Waits(ticket)) => self.exchange.rare().notices.extend(ticket),
             (Part::Notice, FrameState::Left) => drop(self.exchange.rare().notices.pop_front()),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
         }

@@ -6,6 +6,7 @@ use super::{
     Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, Settled, Step, StuckSign, TaskNews,
     batch::Allowance,
     exchange::Down,
+    exchange::Exchange,
     exchanges::Exchanges,
     link::{Part, Tag},
     tally::{Tally, count},
@@ -76,6 +77,16 @@ impl Reports {
     fn remark(&mut self, event: impl FnOnce() -> RelayEvent) {
         if self.emit.notices && self.allowance.as_mut().is_none_or(Allowance::allows_remark) {
             self.events.push_back(event());
+        }
+    }
+
+    /// Notes that a request has changed, for an observer.
+    #[inline]
+    pub(super) fn mark_changed(&mut self, request: RequestKey, exchange: &mut Exchange) {
+        if let Some(changes) = &mut self.changes
+            && !core::mem::replace(&mut exchange.changed, true)
+        {
+            changes.note(request);
         }
     }
 
@@ -220,11 +231,7 @@ impl Step<'_> {
     /// Notes that the request has changed, for an observer.
     #[inline]
     pub(super) fn mark_changed(&mut self) {
-        if let Some(changes) = &mut self.core.reports.changes
-            && !core::mem::replace(&mut self.exchange.changed, true)
-        {
-            changes.note(self.request);
-        }
+        self.core.reports.mark_changed(self.request, self.exchange);
     }
 
     pub(super) fn report_opened(&mut self) {
