@@ -139,7 +139,6 @@ impl EarlyCancels {
         self.table.as_deref().map_or(0, Table::len)
     }
 
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -11,13 +11,11 @@ pub(crate) struct Key(NonZeroU64);
 
 impl Key {
     /// A key that was written down: it finds its entry, or nothing.
-    #[inline]
     pub(crate) fn from_parts(index: u32, generation: NonZeroU32) -> Self {
         Self(NonZeroU64::from(generation) | u64::from(index) << u32::BITS)
     }
 
     /// A key from its [word](Self::word); `None` if that is zero.
-    #[inline]
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         NonZeroU64::new(word).map(Self)
     }
@@ -99,7 +97,6 @@ impl<T> Slab<T> {
     }
 
     /// Frees a place, in which the entry still lies.
-    #[inline]
     fn vacate(&mut self, key: Key) -> Option<&mut Option<T>> {
         let place = self.places.get_mut(key.index() as usize)?;
         if place.generation.get() != key.generation() || place.entry.is_none() {

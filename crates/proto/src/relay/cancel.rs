@@ -235,7 +235,7 @@ impl Step<'_> {
     fn is_unsendable(&self) -> bool {
         let (exchange, from) = (&*self.exchange, self.request.from);
         let dialect = exchange.upstream_dialect;
-        let is_turn = exchange.session.is_some() && self.upstream_turn().is_some();
+        let is_turn = exchange.session().is_some() && self.upstream_turn().is_some();
         let forbidden = self.core.negotiation.forbids_cancel(from, dialect);
         dialect.uncancellable(self.method()).is_some()
             || exchange.is_task
@@ -261,7 +261,7 @@ impl Step<'_> {
         let form = self.core.negotiation.cancel_form(to, self.exchange.upstream_dialect);
         // A requester that gave no reason gave none.
         let reason = if cause.code == CauseCode::Caller { cause.text() } else { Some(cause.wire_reason()) };
-        let turn = self.upstream_turn().zip(self.exchange.session.as_deref());
+        let turn = self.upstream_turn().zip(self.exchange.session());
         let upstream = self.exchange.upstream();
         let framing = self.core.framing;
         let write = |out: &mut Vec<u8>| {

@@ -26,8 +26,6 @@ pub(super) struct Exchange {
     pub(super) renamed: Option<RequestId>,
     /// The token under which the requester asked for progress.
     pub(super) token: Option<RequestId>,
-    /// The session of a turn or permission request, as JSON (D37).
-    pub(super) session: Option<Box<[u8]>>,
     pub(super) clocks: Option<Box<RequestClocks>>,
     pub(super) cancel: Option<Box<Cancelling>>,
     pub(super) rare: Option<Box<Rare>>,
@@ -112,6 +110,8 @@ pub(super) struct Rare {
     pub(super) is_question: bool,
     /// It opens the session.
     pub(super) is_handshake: bool,
+    /// The session of a turn or permission request, as JSON (D37).
+    pub(super) session: Option<Box<[u8]>>,
     /// The token under which the requester asked for partial results (LSP-04).
     pub(super) partial: Option<RequestId>,
     /// Notifications about the request that wait to be written, in the order in which they leave: taken back where
@@ -186,7 +186,7 @@ pub(super) struct Cancelling {
 }
 
 /// A million of them are in flight at once: what few have stands in a box.
-const _: () = assert!(size_of::<Exchange>() <= 160);
+const _: () = assert!(size_of::<Exchange>() <= 144);
 
 impl Exchange {
     /// A request that has just arrived, and that needs nothing of what few have.
@@ -202,7 +202,6 @@ impl Exchange {
             id,
             renamed: None,
             token: None,
-            session: None,
             clocks: None,
             cancel: None,
             rare: None,
@@ -230,6 +229,11 @@ impl Exchange {
         !matches!(self.task(), Some(TaskPart::Cancels(..)))
     }
 
+    /// The session of a turn or permission request, as JSON (D37).
+    pub(super) fn session(&self) -> Option<&[u8]> {
+        self.rare.as_deref()?.session.as_deref()
+    }
+
     /// The task that it became, or that it cancels in our name (D38).
     pub(super) fn task(&self) -> Option<&TaskPart> {
         self.rare.as_deref()?.task.as_ref()
@@ -238,8 +242,7 @@ impl Exchange {
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
         let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref(), self.partial()];
-        let session = self.session.as_ref().map_or(0, |session| session.len());
-        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + session
+        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + self.session().map_or(0, <[u8]>::len)
     }
 
     /// Bytes of what few have.

@@ -40,7 +40,7 @@ impl Relay {
                 );
             }
             for (key, exchange) in table.iter().filter(|_| side == Side::Client) {
-                let Some(session) = &exchange.session else { continue };
+                let Some(session) = exchange.session() else { continue };
                 let is_turn =
                     exchange.dialect.turn.is_some_and(|turn| self.core.methods.name(exchange.method) == turn.prompt);
                 let known = self.core.turns.of(session).any(|turn| turn == key);
@@ -99,9 +99,9 @@ impl Relay {
             link.decoder.as_deref().map(Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {
-                (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), &ex.session, ex.method).hash(state);
+                (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), ex.session(), ex.method).hash(state);
                 (ex.dialect.name, ex.upstream_dialect.name, ex.is_handshake(), ex.is_task, ex.replaced).hash(state);
-                if let (Side::Client, Some(session)) = (side, &ex.session) {
+                if let (Side::Client, Some(session)) = (side, ex.session()) {
                     self.core.turns.of(session).position(|turn| turn == key).hash(state);
                 }
                 match ex.task() {

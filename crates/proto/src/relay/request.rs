@@ -61,15 +61,19 @@ impl Relay {
         let partial = dialect.progress.and_then(|form| form.asked_partial(params));
         let is_question = dialect.clocks.is_question(method);
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
+        let session = turn.and(params.session_id);
         let early = self.early_cancels[from].claim(&id);
         let core = &mut self.core;
         let exchange = Exchange {
             renamed: renamed.clone(),
             token: dialect.progress.and_then(|form| form.asked(params)),
-            session: turn.and(params.session_id).map(Into::into),
             clocks: core.clocks_for(now, from, method, params.name, &dialect.clocks),
-            rare: (parent.is_some() || partial.is_some() || is_question || is_handshake)
-                .then(|| Box::new(Rare { parent, partial, is_question, is_handshake, ..Rare::default() })),
+            rare: (session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake).then(
+                || {
+                    let session = session.map(Into::into);
+                    Box::new(Rare { session, parent, partial, is_question, is_handshake, ..Rare::default() })
+                },
+            ),
             name: params.name.map_or(Method::OTHER, |name| core.names.intern_json(name)),
             is_task: core.negotiation.asks_for_task(from, dialect, method, params),
             ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))
@@ -78,7 +82,7 @@ impl Relay {
         if is_question {
             self.core.questions[from.other()].hold(now);
         }
-        if let (Side::Client, Some(turn), Some(session)) = (from, turn, params.session_id)
+        if let (Side::Client, Some(turn), Some(session)) = (from, turn, session)
             && method == turn.prompt
         {
             self.core.turns.insert(session, request_key.key);
@@ -133,7 +137,7 @@ impl Relay {
         }
         let table = &self.tables[Side::Client];
         let is = |wanted: fn(&Exchange) -> bool| move |key| table.get(key).is_some_and(wanted);
-        let has_session = is(|exchange| exchange.session.is_some());
+        let has_session = is(|exchange| exchange.session().is_some());
         let parent = self.core.turns.parent(session, is(Exchange::is_waiting), table.only_live(), has_session);
         // Nothing is part of what the other side has not seen, or has answered.
         parent.filter(|key| is(|exchange| exchange.up == Up::Sent)(*key))

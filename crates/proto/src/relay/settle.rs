@@ -50,7 +50,7 @@ impl Step<'_> {
         }
         self.retire(how);
         let Self { now, request, exchange, core, .. } = self;
-        if let (Side::Client, Some(session)) = (request.from, &exchange.session) {
+        if let (Side::Client, Some(session)) = (request.from, exchange.session()) {
             core.turns.remove(session, request.key);
         }
         if let Some(rare) = exchange.rare.as_deref_mut() {

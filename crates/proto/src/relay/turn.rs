@@ -51,7 +51,7 @@ impl Relay {
     pub(super) fn close_permissions(&mut self, now: Instant, turn: &TurnForm, session: &[u8], root: CauseCode) {
         let methods = &self.core.methods;
         let is_open = |ex: &Exchange| {
-            ex.is_waiting() && ex.session.as_deref() == Some(session) && methods.name(ex.method) == turn.permission
+            ex.is_waiting() && ex.session() == Some(session) && methods.name(ex.method) == turn.permission
         };
         for key in self.tables[Side::Server].by_age(is_open) {
             self.step(now, RequestKey { from: Side::Server, key }, |step| {
@@ -88,9 +88,9 @@ impl Step<'_> {
     pub(super) fn mute_turn(&mut self) {
         if self.is_turn()
             && self.exchange.is_open_upstream()
-            && let Some(session) = &self.exchange.session
+            && let Some(session) = self.exchange.session()
         {
-            self.core.muted.push((session.clone(), self.request.key));
+            self.core.muted.push((session.into(), self.request.key));
         }
     }
 }

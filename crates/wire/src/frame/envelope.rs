@@ -43,7 +43,6 @@ impl Id {
     }
 
     /// `None` if it can be no id.
-    #[inline(always)]
     fn value(&self, body: &[u8]) -> Option<ResponseId> {
         match self.short {
             Some(value) => Some(ResponseId::Exact(RequestId::integer(value))),

@@ -146,7 +146,7 @@ fn every_check_of_the_relay_can_fail() {
             }),
             ("a turn is known while it is in flight", |relay| {
                 let key = key(relay, 4);
-                request(relay, 4).session = Some(b"\"s\"".as_slice().into());
+                request(relay, 4).rare().session = Some(b"\"s\"".as_slice().into());
                 relay.core.turns.insert(b"\"s\"", key);
             }),
             ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
@@ -189,7 +189,7 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
     });
     request(&mut relay, 5).rare.as_mut().expect("each has it").task =
         Some(TaskPart::Cancels(of, b"\"u\"".as_slice().into()));
-    question(&mut relay).session = Some(b"\"s\"".as_slice().into());
+    question(&mut relay).rare().session = Some(b"\"s\"".as_slice().into());
     relay.core.muted.push((b"\"s\"".as_slice().into(), key(&relay, 1)));
     relay.bundles.insert(Box::new([Tag::Plain]));
     relay.tombstones_due = due(now() + 5 * SECOND);
@@ -279,7 +279,7 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("that it has a token", |relay| each(relay, |exchange| exchange.token = None)),
             ("its token of partial results", |relay| rare(relay, |rare| rare.partial = Some(RequestId::integer(1001)))),
             ("that it has one", |relay| rare(relay, |rare| rare.partial = None)),
-            ("its session", |relay| question(relay).session = Some(b"\"t\"".as_slice().into())),
+            ("its session", |relay| question(relay).rare().session = Some(b"\"t\"".as_slice().into())),
             ("its method", |relay| {
                 let method = relay.core.methods.intern("other");
                 each(relay, |exchange| exchange.method = method);
