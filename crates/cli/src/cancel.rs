@@ -31,24 +31,26 @@ use target::Target;
 ///
 /// Exit code: 0 if every cancel was accepted, which does not mean that the work stopped; 1 if one was not: its request is
 /// not in flight, its session does not exist, its protocol does not allow it to be cancelled, its ID matches several
-/// requests, or you declined the confirmation; also 1 if --all, --method or --older-than matches no request that is not
-/// cancelled yet; 2 if something failed, or a session that may have the request did not answer.
+/// requests, or you declined the confirmation; also 1 if --all, --method or --older-than finds nothing left to cancel; 2
+/// if something failed, or a session that may have the request did not answer.
 #[derive(Debug, Args)]
+#[command(override_usage = "rescind cancel [OPTIONS] SESSION/ID...\n       rescind cancel [OPTIONS] --all\n       \
+                            rescind cancel [OPTIONS] --method METHOD\n       rescind cancel [OPTIONS] --older-than DURATION")]
 pub(crate) struct Arguments {
     /// A request as `rescind ps` lists it: 4711/17, '4711/"a b"', or 4711/server:3 for one that the server sent to its
-    /// client. The session may be left out if only one has such a request
+    /// client. SESSION/ may be left out if only one request in flight has this ID
     #[arg(value_name = "SESSION/ID", value_parser = Target::parse, conflicts_with_all = ["method", "older_than", "all"])]
     targets: Vec<Target>,
 
     #[command(flatten)]
     selection: Selection,
 
-    /// Every request in flight, in all sessions or that of --session. --session without --all, --method or --older-than
-    /// cancels nothing
+    /// Cancel every request in flight: in all sessions, or in the one that --session names. --session alone selects
+    /// nothing: add an ID, --all, --method or --older-than
     #[arg(long)]
     all: bool,
 
-    /// The reason, at most 1 KiB. Server and client get it if their protocol has a field for it
+    /// The reason, cut at 1 KiB. Server and client get it if their protocol has a field for it
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

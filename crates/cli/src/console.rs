@@ -20,9 +20,9 @@ use crate::{
 
 /// Show all requests in flight on one page, with a button to cancel each.
 ///
-/// Prints a link and, on a terminal, opens it in the browser. The link works once, and leads to the page at an address
-/// with a secret key. The page works until this command ends, and at the same address after a restart if --key-file and
-/// --port are given. It listens on 127.0.0.1 only, and shows nothing without the link or the key.
+/// Prints a link and, on a terminal, opens it in the browser. The link works once: it redirects to the page, whose address
+/// contains a secret key. That address works until this command ends, and after a restart too if --key-file and --port
+/// are given. The command listens on 127.0.0.1 only, and serves nobody without the link or the key.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recordings (`rescind run --record`) to show instead of running sessions

@@ -35,7 +35,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
             "give the command and its arguments as separate words: rescind run npx -y some-mcp-server"
         }
         ExecError::NotFound(_) if path.components().count() > 1 => {
-            "check the path, and that the interpreter named in its first line exists"
+            "check the path; if the file exists, the interpreter in its first line (#!) does not"
         }
         ExecError::NotFound(_) => "check the spelling and PATH, or give the command's full path",
         ExecError::NotExecutable(_) | _ => {

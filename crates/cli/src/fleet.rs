@@ -154,7 +154,9 @@ pub(crate) fn report_silent(answers: &[ShimAnswer]) {
         }
     }
     if answers.iter().any(|one| matches!(one.answer, Err(ShimError::NotAnswering))) {
-        report("hint: try again; a session is named after its process, which may be suspended or overloaded");
+        report(
+            "hint: try again; if that does not help, look at the process of this number: it may be suspended or overloaded",
+        );
     }
 }
 

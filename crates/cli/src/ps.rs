@@ -22,15 +22,16 @@ use crate::{
 };
 use row::{Row, is_from};
 
-/// List the requests in flight behind every `rescind run` of yours, except those with --unlisted.
+/// List the requests in flight of all your running `rescind run` commands, except any started with --unlisted.
 ///
 /// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout
-/// has a heading and one line for each request, or nothing if there is none. A session that does not answer within two
-/// seconds is listed as `not answering`; with --state, --from, --method or --older-than, such a session is reported on
-/// stderr only.
+/// has a heading and one line for each request, or nothing if there is none; of a session with more than 1,000 only the
+/// oldest 1,000 are listed, unless --state or --recent is given. A session that does not answer within two seconds is
+/// listed as `not answering`; with --state, --from, --method or --older-than, such a session is reported on stderr only.
 ///
 /// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, in which case requests may be
-/// missing; 2 if the session of --session does not exist, or if the directory of the sessions cannot be used.
+/// missing; 2 if the session of --session does not exist, or if the directory with the sessions' sockets
+/// (RESCIND_RUNTIME_DIR, if that is set) cannot be used.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     recent: bool,
 
-    /// Also list sessions with nothing in flight, and their protocols
+    /// Also list each session that has nothing in flight, with its protocol
     #[arg(long, short)]
     sessions: bool,
 
@@ -75,7 +76,7 @@ enum StateArg {
     Stuck,
     /// Its answer is not yet written to its sender
     Answering,
-    /// Over for its sender, and still remembered (see --recent)
+    /// Over for its sender, and still remembered (see --recent). The column STATE shows how it ended
     Ended,
 }
 

@@ -48,18 +48,19 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// is alive and never answers leaves its client waiting, unless --timeout is given. By default the protocol is detected.
 /// One running `rescind run` is a session, named after its process id.
 ///
-/// Without --log and --on-stuck, stderr has only what the server writes to it, and errors and warnings of rescind's own,
-/// most of them with a hint. Those are about a flag, file or COMMAND that cannot be used, a system that keeps rescind
-/// from starting, output that was lost, a session that cannot be listed, or a server that was suspended because it used
-/// the client's terminal.
+/// Without --log and --on-stuck, stderr has only what the server writes to it, and rescind's own errors and warnings.
+/// These are about a flag, file or COMMAND that cannot be used; a failure of the operating system at the start; lost
+/// output; a session that `rescind ps` cannot list; or a server that the system suspended because it read from, or wrote
+/// to, the client's terminal.
 ///
 /// COMMAND begins at the first word that is neither a flag nor a flag's value, and everything after that word belongs to
 /// it. `--` before it is allowed but never needed.
 ///
-/// Exit code: that of the server, or death by the same signal; 125 if rescind itself failed, or if the server succeeded
-/// and output was lost; 126 if COMMAND cannot be run; 127 if it does not exist. Output is lost if the client keeps its
-/// end open and reads nothing for ten minutes, or has not read the rest 1.5 s after it sent a signal and the server
-/// ended. A client that closes its end does not want the rest: that is not an error.
+/// Exit code: that of the server; if a signal ended the server, this command ends by the same signal; 125 if rescind
+/// itself failed, or if the server succeeded and output was lost; 126 if COMMAND cannot be run; 127 if it does not exist.
+/// Output is lost in two cases: the client keeps the pipe from this command's stdout open but reads nothing for ten
+/// minutes; or it sent a signal, the server has ended, and 1.5 s after the later of the two the client has not read
+/// everything. A client that closes the pipe does not want the rest, and that is not an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
@@ -72,10 +73,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROTOCOL", value_parser = Protocol::parse)]
     server_protocol: Option<Protocol>,
 
-    /// Cancel a request that has no answer after this time, and answer it with an error. DURATION is for all requests of
-    /// the client; METHOD=DURATION and METHOD:TOOL=DURATION take precedence. May be repeated; of several values for all
-    /// requests, or for the same METHOD or METHOD:TOOL, the last one counts. Progress restarts the timer if the client
-    /// asked for progress. Set it below the client's own timeout
+    /// Cancel a request that has no answer after this time, and answer it with an error. DURATION is for every request of
+    /// the client. METHOD=DURATION, which also applies to requests of the server, goes before it, and
+    /// METHOD:TOOL=DURATION goes before both. May be repeated; of several values for the same requests, the last one
+    /// counts. Progress restarts the timer: in MCP progress that the client asked for, in ACP a `session/update` of the
+    /// prompt's session. Set it below the client's own timeout
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     timeout: Vec<LimitArg>,
 
@@ -100,7 +102,8 @@ pub(crate) struct Arguments {
     on_stuck: Option<OnStuckArg>,
 
     /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
-    /// recording is overwritten; any other existing file is refused
+    /// recording or an empty file is overwritten, and a device or a pipe is written to; anything else that exists is
+    /// refused
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -108,7 +111,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LEVEL", value_enum)]
     log: Option<LogLevelArg>,
 
-    /// Append the log to FILE (its mode becomes 0600)
+    /// Append the log to FILE (its mode becomes 0600). Needs --log
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
 
@@ -147,7 +150,7 @@ enum LogLevelArg {
     Info,
     /// Late answers and progress; the start and end of each request
     Debug,
-    /// The length of each message; the beginning of each that is not passed on, which may hold secrets
+    /// The length of each message; of each that is not passed on, its beginning, id or method, which may hold secrets
     Trace,
 }
 

@@ -50,9 +50,9 @@ impl AccessKeyError {
                 "name a file in a directory of your own; if it is missing, it is created"
             }
             Self::OpenToOthers(_) => {
-                "others may have read it: remove the file and start again, which creates a new key"
+                "if it holds a key, others may have read that: remove the file, and a new key is created; else name another file"
             }
-            Self::NotAKey => "remove the file and start again, which creates a new key",
+            Self::NotAKey => "name another file; or remove this one, and a new key is created in its place",
             Self::Random(_) => "check that /dev/urandom exists",
         }
     }

@@ -79,7 +79,7 @@ except afterMs, wentOnMs and pingMs, which are durations in milliseconds. What w
       piece     prompt, build, make, compiler, search, permission
       parent    the piece that it is part of
       askedMs, startedMs, toldMs (when Stop reached the work), stoppedMs
-      steps     short portions of work that were completed; stepsAfterTold of them after toldMs
+      steps     how many short portions of work were completed; stepsAfterTold: how many of them after toldMs
       cancels   notifications that cancelled it: method, atMs
       answers   answers that its requester received: atMs, answer
       receipt   what its requester knows of the cancel: outcome, afterMs (from the cancel to the answer)

@@ -153,7 +153,7 @@ impl SettledHow {
             Self::Result => "result",
             Self::Error => "error",
             Self::AnsweredHere => "answered by rescind",
-            Self::Silent => "silent",
+            Self::Silent => "cancelled",
             Self::Gone => "gone",
         }
     }

@@ -263,7 +263,9 @@ impl Progress {
 }
 
 fn base(node: &Node<'_>) -> Result<&'static Dialect, DialectFileError> {
-    let known = || Dialect::ALL.map(|dialect| format!("{:?}", dialect.name)).join(", ");
+    let named = Dialect::ALL.iter().map(|dialect| dialect.name);
+    let known =
+        || ["mcp", "acp"].into_iter().chain(named).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     Dialect::by_name(&node.string()?).ok_or_else(|| node.must_be(&format!("one of {}", known())))
 }
 
@@ -379,7 +381,7 @@ mod tests {
         let unknown = read(&with(r#""sticki":true"#)).unwrap_err().to_string();
         assert!(unknown.starts_with(r#""sticki": unknown member; allowed: "base", "name", "#), "{unknown}");
         let base = read(r#"{"base":"smtp","name":"mine"}"#).unwrap_err().to_string();
-        assert!(base.starts_with(r#""base": must be one of "mcp-2024-11-05", "#), "{base}");
+        assert!(base.starts_with(r#""base": must be one of "mcp", "acp", "mcp-2024-11-05", "#), "{base}");
         assert!(base.ends_with(r#"; found "smtp""#), "{base}");
     }
 

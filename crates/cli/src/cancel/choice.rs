@@ -122,7 +122,9 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
-        let cause = format_args!("no request matches{of_those}, or all are cancelled already");
+        let cause = format_args!(
+            "nothing to cancel: no request in flight matches{of_those}, or each that matches is cancelled already"
+        );
         Failure::new("rescind cancel", cause, "`rescind ps` lists the requests in flight").report();
         completion = completion.max(Completion::NotCancelled);
     }

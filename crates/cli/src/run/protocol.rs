@@ -22,11 +22,12 @@ impl Protocol {
             "acp" => Ok(Self::Detected(Some(Family::Acp))),
             "lsp" => Ok(Self::Pinned(&lsp::LSP)),
             file if Path::new(file).extension().is_some_and(|extension| extension == "json") => {
-                let json = fs::read_to_string(file).map_err(|error| {
+                let json = fs::read(file).map_err(|error| {
                     let is_missing = error.kind() == io::ErrorKind::NotFound;
                     let remedy = if is_missing { "; check the path of this dialect file" } else { "" };
                     format!("{error}{remedy}")
                 })?;
+                let json = String::from_utf8(json).map_err(|_| "this dialect file is not UTF-8")?;
                 dialect_file::read(&json).map(Self::Pinned).map_err(|error| error.to_string())
             }
             name => Dialect::by_name(name).map(Self::Pinned).ok_or_else(|| {

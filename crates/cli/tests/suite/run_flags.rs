@@ -252,7 +252,7 @@ fn on_stuck_report_says_so_on_stderr_once() {
     let mut rig = stuck(&["--grace", "10ms", "--on-stuck", "report"]);
     pass_to_server(&mut rig, &cancel_request("1"));
     let said = rig.shim.stderr.line();
-    assert_eq!(said, "rescind: the server has not answered a cancelled request: session/load 1");
+    assert_eq!(said, "warning: the server has not answered a cancelled request: session/load, id 1");
     rig.client.receive();
     rig.server.exit(0);
     rig.shim.expect_exit(0);
@@ -274,7 +274,7 @@ fn a_full_stderr_does_not_hold_up_the_link() {
     // Once there is room for it, it can be read.
     let said = rig.shim.stderr.line();
     let said = said.trim_start_matches('x');
-    assert_eq!(said, "rescind: the server has not answered a cancelled request: session/load 1");
+    assert_eq!(said, "warning: the server has not answered a cancelled request: session/load, id 1");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn on_stuck_kill_ends_the_server_and_answers_what_else_was_in_flight() {
     pass_to_server(&mut rig, &cancel_request("1"));
     assert_eq!(
         rig.shim.stderr.line(),
-        "rescind: the server has not answered a cancelled request: session/load 1; ending the server"
+        "warning: the server has not answered a cancelled request: session/load, id 1; ending the server"
     );
     assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
     rig.server.puppet.expect_signal(15);
@@ -304,7 +304,7 @@ fn on_stuck_kill_leaves_the_server_alone_when_the_client_is_stuck() {
     pass_to_client(&mut rig, &request("7", "fs/read_text_file"));
     pass_to_client(&mut rig, &cancel_request("7"));
     let said = rig.shim.stderr.line();
-    assert_eq!(said, "rescind: the client has not answered a cancelled request: fs/read_text_file 7");
+    assert_eq!(said, "warning: the client has not answered a cancelled request: fs/read_text_file, id 7");
     assert_eq!(error_of(&rig.server.receive(), "7")["code"], -32800);
     pass_to_client(&mut rig, &result("2", "{}"));
 }

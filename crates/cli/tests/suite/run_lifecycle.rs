@@ -466,7 +466,7 @@ fn what_is_answered_says_who_ended_the_server() {
         error_of(&rig.client.receive(), "1")
     };
     let error = ended(|rig| rig.server.exit(0));
-    assert_eq!(error["message"], "the server exited with code 0 by itself before it answered");
+    assert_eq!(error["message"], "the server exited with code 0 before it answered");
     assert_eq!(error["data"], serde_json::json!({"exitCode": 0, "endedBy": "server"}));
 
     let error = ended(|rig| {

@@ -62,12 +62,12 @@ impl DirectoryError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Link | Self::NotADirectory | Self::Foreign { .. } => {
-                "set RESCIND_RUNTIME_DIR, for every rescind command alike, to a directory of your own with mode 700"
+                "set RESCIND_RUNTIME_DIR to a directory of your own with mode 700, the same for every rescind command"
             }
             // It may be `/tmp`, which must stay open.
             Self::OpenToOthers(_) => {
-                "if only rescind uses it, close it to others (chmod 700); if not, set RESCIND_RUNTIME_DIR, for every \
-                 rescind command alike, to a directory of your own with mode 700"
+                "if only rescind uses it, close it to others (chmod 700); if not, set RESCIND_RUNTIME_DIR to a directory of \
+                 your own with mode 700, the same for every rescind command"
             }
             Self::Unreadable(_) => "check that you may read it",
         }

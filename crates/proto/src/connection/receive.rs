@@ -76,7 +76,7 @@ impl Connection {
 
     fn receive_batch(&mut self, body: &[u8], batch: frame::Batch<'_>) {
         if !batch.has_message() {
-            return self.link.refuse_garbage(body, "a batch without a message");
+            return self.link.refuse_garbage(body, "a batch without a JSON-RPC message");
         }
         // Open until every member was looked at, so that none ends the batch before the next.
         let key = self.link.batches.insert(Batch::new());

@@ -77,7 +77,7 @@ impl Relay {
                 return self.core.refuse_garbage(from, Rejected::Batch, body, text);
             }
             if !batch.has_message() {
-                return self.core.refuse_garbage(from, Rejected::Batch, body, "a batch without a message");
+                return self.core.refuse_garbage(from, Rejected::Batch, body, "a batch without a JSON-RPC message");
             }
         }
         self.core.reports.allowance = Some(Allowance::FULL);

@@ -75,16 +75,16 @@ impl Core {
     /// The words and data with which requests of an ended server are answered.
     pub(super) fn server_exit_error(&self) -> (String, Vec<u8>) {
         let (how, status, unasked) = match self.server_end {
-            Some(End::Exited(code)) => (format!("exited with code {code}"), Some(("exitCode", code)), " by itself"),
+            Some(End::Exited(code)) => (format!("exited with code {code}"), Some(("exitCode", code)), ""),
             Some(End::Signalled(signal)) => (
                 format!("was ended by signal {signal}"),
                 Some(("signal", signal)),
-                ", which neither its client nor rescind had sent,",
+                "; neither its client nor rescind had sent that signal",
             ),
             Some(End::Closed) | None => ("closed its output".to_owned(), None, ""),
         };
         let (text, ended_by) = match &self.ended_by {
-            None => (format!("the server {how}{unasked} before it answered"), r#""endedBy":"server""#),
+            None => (format!("the server {how} before it answered{unasked}"), r#""endedBy":"server""#),
             Some(by) => (format!("the server {how} before it answered: {}", by.words), &*by.members),
         };
         let data = status.map(|(name, number)| format!(r#"{{"{name}":{number},{ended_by}}}"#));

@@ -169,7 +169,7 @@ fn a_server_that_dies_leaves_nobody_hanging() {
     rig.end(Side::Server, &End::Exited(3));
     let gone = |id| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server exited with code 3 by itself before it answered","data":{{"exitCode":3,"endedBy":"server"}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server exited with code 3 before it answered","data":{{"exitCode":3,"endedBy":"server"}}}}}}"#
         )
     };
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s","reason":"connection ended"}}"#;

@@ -80,11 +80,11 @@ impl Observer {
                 (OnStuck::Kill, Side::Server) | (OnStuck::Report, _) => "",
             };
             let seen = match sign {
-                StuckSign::Progress => "is still working on",
+                StuckSign::Progress => "still reports progress on",
                 StuckSign::NoAnswer => "has not answered",
             };
             let (at_work, id, method) = (request.from.other().as_str(), sanitised(&id.to_string()), sanitised(method));
-            self.stderr.write(&format!("rescind: the {at_work} {seen} a cancelled request: {method} {id}{end}\n"));
+            self.stderr.write(&format!("warning: the {at_work} {seen} a cancelled request: {method}, id {id}{end}\n"));
         }
         if let RelayEvent::GivenUp { side: Side::Client, unsent } = event {
             self.stderr.write(&format!(

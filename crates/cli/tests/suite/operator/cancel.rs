@@ -173,7 +173,7 @@ fn more_than_one_is_asked_about_first() {
         (vec!["c2".into()], vec!["c3".into()])
     );
     let said = sockets.say(&["cancel", "--all", "--yes"]);
-    let words = "error: rescind cancel: no request matches, or all are cancelled already\n\
+    let words = "error: rescind cancel: nothing to cancel: no request in flight matches, or each that matches is cancelled already\n\
                  hint: `rescind ps` lists the requests in flight\n";
     assert_eq!((said.code, said.stderr.as_str()), (1, words), "all are cancelled");
 }

@@ -65,7 +65,7 @@ fn a_key_that_others_can_read_and_a_file_that_is_no_recording_are_refused() {
     let said = say(&sockets.path, &["console", "--no-open", "--key-file", file.to_str().unwrap()]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(
-        said.stderr.contains("is open to other users (mode 644)\nhint: others may have read it"),
+        said.stderr.contains("is open to other users (mode 644)\nhint: if it holds a key, others may have read that"),
         "{}",
         said.stderr
     );

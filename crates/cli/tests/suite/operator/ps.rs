@@ -184,7 +184,8 @@ fn where_nothing_fits_a_filter_stdout_is_empty() {
 }
 
 /// Said once after the sessions that do not answer.
-const TRY_AGAIN: &str = "hint: try again; a session is named after its process, which may be suspended or overloaded";
+const TRY_AGAIN: &str =
+    "hint: try again; if that does not help, look at the process of this number: it may be suspended or overloaded";
 
 #[test]
 fn watching_says_only_in_words_that_nothing_fits() {
@@ -252,7 +253,10 @@ fn a_shim_that_turns_everybody_away_is_not_answering() {
         assert!(!said.stderr.contains("no such request"), "{said:?}");
     }
     let said = sockets.say(&["cancel", "--method", "tools/call"]);
-    assert!(said.code == 2 && said.stderr.contains("no request matches in the sessions that answered"), "{said:?}");
+    assert!(
+        said.code == 2 && said.stderr.contains("no request in flight matches in the sessions that answered"),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn the_directory_is_judged_at_every_look() {
     assert_eq!(answer.status, 502);
     assert!(
         answer.body.contains("open to other users")
-            && answer.body.contains("close it to others (chmod 700); if not, set RESCIND_RUNTIME_DIR, "),
+            && answer.body.contains("close it to others (chmod 700); if not, set RESCIND_RUNTIME_DIR to "),
         "{}",
         answer.body
     );
