@@ -129,7 +129,7 @@ fn what_is_stopped_on_the_page_has_stopped_and_nothing_else() {
     let _console = Console::open(folder.path(), &browser);
     let row = |id: u64, words: &str| {
         browser.until(&format!(
-            "[...document.querySelectorAll('#rows tr')].some((row) => row.dataset.uid.startsWith('{session}/') && row.querySelector('.c-id').textContent === '{id}' && row.innerText.includes({words:?}))"
+            "[...document.querySelectorAll('#rows tr')].some((row) => row.dataset.uid.startsWith('{session}/') && row.querySelector('.c-id').textContent === '{id}' && row.innerText.match({words:?}))"
         ));
     };
     row(1, "obeys");
@@ -147,7 +147,8 @@ fn what_is_stopped_on_the_page_has_stopped_and_nothing_else() {
     assert_eq!(told["by"], "cancel", "{told}");
     let answer = client.answer(1);
     assert_eq!(answer["error"]["code"], STOPPED, "{answer}");
-    row(1, "sent; MCP does not confirm");
+    // A report of progress may have crossed the cancel.
+    row(1, "sent; MCP does not confirm|progress went on for");
     row(2, "running");
 
     browser.picture("real-server-1-stopped");
