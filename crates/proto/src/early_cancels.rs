@@ -173,6 +173,8 @@ mod tests {
         for value in 0..3 {
             assert_eq!(early.hold(at(value as u64), id(value), None), Hold::Held);
         }
+        let table = early.table.as_deref().unwrap();
+        assert_eq!(early.held(), size_of_val(table) + table.held());
         assert_eq!(early.hold(at(3), id(1), None), Hold::Repeated);
         assert_eq!(early.hold(at(3), id(9), None), Hold::Full);
         assert_eq!(early.claim(&id(0)).map(|held| held.id.0), Some(id(0)));

@@ -42,7 +42,7 @@ pub(crate) struct Slab<T> {
     len: u32,
 }
 
-/// No place: the bound on entries is the caller's, and so many would be 800 GB.
+/// No place: the bound on entries is the caller's, and no memory holds so many.
 const NONE: u32 = u32::MAX;
 
 /// The generation in front, beside what an entry is found by: they are looked at together.
@@ -158,5 +158,35 @@ mod tests {
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&'b'));
         assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn places_are_taken_again_the_last_one_first_and_none_is_lost_or_taken_twice() {
+        let (mut slab, mut free, mut keys) = (Slab::new(), Vec::new(), Vec::<(Key, u32)>::new());
+        let (mut state, mut places) = (1_u64, 0);
+        for value in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let dice = (state >> 33) as usize;
+            // It fills and empties in turn.
+            if dice % 100 < if value / 1000 % 2 == 0 { 60 } else { 40 } || keys.is_empty() {
+                let key = slab.insert(value);
+                assert_eq!(key.index(), free.pop().unwrap_or(places));
+                places = places.max(key.index() + 1);
+                keys.push((key, value));
+            } else {
+                let (key, value) = keys.swap_remove(dice / 100 % keys.len());
+                if dice.is_multiple_of(2) {
+                    assert_eq!(slab.remove(key), Some(value));
+                } else {
+                    slab.discard(key);
+                }
+                assert_eq!((slab.remove(key), slab.get(key)), (None, None));
+                slab.discard(key);
+                free.push(key.index());
+            }
+            assert_eq!(slab.len(), keys.len());
+        }
+        assert!(keys.iter().all(|(key, value)| slab.get(*key) == Some(value)));
+        assert_eq!(slab.iter().count(), keys.len());
     }
 }

@@ -162,7 +162,9 @@ mod tests {
             tombstones.remember(at(0), id(value), SettledAs::Answered);
         }
         assert_eq!(tombstones.len(), BOUNDS.hard);
-        assert_eq!(tombstones.table.as_ref().unwrap().listed().0, BOUNDS.hard);
+        let table = tombstones.table.as_ref().unwrap();
+        assert_eq!(table.listed().0, BOUNDS.hard);
+        assert_eq!(tombstones.held(), size_of::<Table<Tombstone>>() + table.held());
         assert_eq!(tombstones.settled_as(&id(999)), Some(SettledAs::Answered));
     }
 

@@ -114,7 +114,7 @@ export function shownState(request) {
 }
 
 /** @type {Record<string, string>} */
-const HOWS = { result: "result", error: "error", answered_here: "answered by rescind", silent: "silent", gone: "requester disconnected" };
+const HOWS = { result: "result", error: "error", answered_here: "answered by rescind", silent: "cancelled", gone: "requester disconnected" };
 
 /**
  * The state in a word and a sign, since colour alone is not enough.

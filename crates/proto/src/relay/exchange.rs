@@ -332,5 +332,8 @@ mod tests {
         let owned = notices.capacity() * size_of::<Ticket>() + params.capacity();
         *exchange.rare() = Rare { notices, progress: ProgressLog { params, ..Default::default() }, ..Rare::default() };
         assert_eq!(exchange.boxed(), size_of::<Rare>() + owned + cancel + clocks);
+        assert_eq!(exchange.kept(), 0);
+        exchange.rare().session = Some(b"\"s\"".as_slice().into());
+        assert_eq!(exchange.kept(), 3);
     }
 }

@@ -125,7 +125,7 @@ pub(super) struct Passed {
     pub(super) urgent: bool,
 }
 
-/// What has become of a frame that waited.
+/// What has become of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FrameState {
     /// It has been written whole.

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use super::{
     Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, Settled, Step, StuckSign, TaskNews,
     batch::Allowance,
-    exchange::Down,
-    exchange::Exchange,
+    exchange::{Down, Exchange},
     exchanges::Exchanges,
     link::{Part, Tag},
     tally::{Tally, count},

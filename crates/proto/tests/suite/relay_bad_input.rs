@@ -201,7 +201,7 @@ fn an_error_about_a_servers_end_says_who_ended_it() {
     assert_eq!(
         told(None, &End::Signalled(9)),
         error(
-            "the server was ended by signal 9, which neither its client nor rescind had sent, before it answered",
+            "the server was ended by signal 9 before it answered; neither its client nor rescind had sent that signal",
             r#"{"signal":9,"endedBy":"server"}"#
         )
     );
