@@ -301,8 +301,6 @@ impl Relay {
 
 impl Step<'_> {
     /// Notes what has become of a frame about the request.
-    // Inlined, the state is a constant: a hundred instructions less for each round trip.
-    #[inline(always)]
     fn frame_is(&mut self, part: Part, state: FrameState) {
         match (part, state) {
             (Part::Request, _) => {

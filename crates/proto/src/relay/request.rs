@@ -62,18 +62,17 @@ impl Relay {
         let is_question = dialect.clocks.is_question(method);
         let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
         let session = turn.and(params.session_id);
+        let has_rare = session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake;
         let early = self.early_cancels[from].claim(&id);
         let core = &mut self.core;
         let exchange = Exchange {
             renamed: renamed.clone(),
             token: dialect.progress.and_then(|form| form.asked(params)),
             clocks: core.clocks_for(now, from, method, params.name, &dialect.clocks),
-            rare: (session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake).then(
-                || {
-                    let session = session.map(Into::into);
-                    Box::new(Rare { session, parent, partial, is_question, is_handshake, ..Rare::default() })
-                },
-            ),
+            rare: has_rare.then(|| {
+                let session = session.map(Into::into);
+                Box::new(Rare { session, parent, partial, is_question, is_handshake, ..Rare::default() })
+            }),
             name: params.name.map_or(Method::OTHER, |name| core.names.intern_json(name)),
             is_task: core.negotiation.asks_for_task(from, dialect, method, params),
             ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))

@@ -13,7 +13,7 @@ pub(super) const BATCH: usize = 32;
 pub(crate) struct Bounds {
     /// Beyond this many, one that is older than `least` is forgotten.
     pub(crate) most: usize,
-    /// Beyond this many, a batch of the oldest is forgotten whatever its age: a peer must not choose our memory.
+    /// Beyond this many, a batch of the oldest is forgotten whatever its age: a peer must not choose how much is kept.
     pub(crate) hard: usize,
     pub(crate) least: Duration,
     pub(crate) longest: Duration,
