@@ -22,7 +22,7 @@ use crate::{
 ///
 /// Prints a link and, on a terminal, opens it in the browser. The link works once: it redirects to the page, whose address
 /// contains a secret key. That address works until this command ends, and after a restart too if --key-file and --port
-/// are given. The command listens on 127.0.0.1 only, and serves nobody without the link or the key.
+/// are given. The command listens on 127.0.0.1 only, and serves nobody who has neither the link nor the key.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recordings (`rescind run --record`) to show instead of running sessions

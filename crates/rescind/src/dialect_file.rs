@@ -264,8 +264,7 @@ impl Progress {
 
 fn base(node: &Node<'_>) -> Result<&'static Dialect, DialectFileError> {
     let named = Dialect::ALL.iter().map(|dialect| dialect.name);
-    let known =
-        || ["mcp", "acp"].into_iter().chain(named).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let known = || Vec::from_iter(["mcp", "acp"].into_iter().chain(named).map(|name| format!("{name:?}"))).join(", ");
     Dialect::by_name(&node.string()?).ok_or_else(|| node.must_be(&format!("one of {}", known())))
 }
 
