@@ -72,6 +72,8 @@ pub struct Dialect {
     pub subscription: Option<SubscriptionForm>,
     /// Whether `_meta` exists, and so can carry the remaining time (D17).
     pub meta: bool,
+    /// How it is spoken over HTTP, if it is.
+    pub http: Option<HttpForm>,
 }
 
 /// The protocol that a dialect is a revision of.
@@ -132,6 +134,17 @@ pub enum Disconnect {
     Cancels,
     /// They run on; the stream may be resumed (MCP-H01).
     Detaches,
+}
+
+/// How a dialect is spoken over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HttpForm {
+    /// What it means for a request that its client closes the stream of its response (D40).
+    pub stream_closed: Disconnect,
+    /// Whether the handshake opens a session, in which cancels are messages (MCP-H02, MCP-H05).
+    pub sessions: bool,
+    /// Whether a stream begins with an event without a message, behind which its client can resume (MCP-H07).
+    pub primer: bool,
 }
 
 /// Where a side declares in the handshake that it understands cancels (ACP-20).

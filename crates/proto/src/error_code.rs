@@ -15,6 +15,8 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL_ERROR: i32 = -32603;
 /// A request before `initialize` was answered (LSP).
 pub const SERVER_NOT_INITIALIZED: i32 = -32002;
+/// The headers of a request are not those of its message (MCP 2026-07-28, HTTP).
+pub const HEADER_MISMATCH: i32 = -32020;
 /// A request needs a capability that its client did not declare (MCP 2026-07-28, TASK-24); `data` names it.
 pub const MISSING_CLIENT_CAPABILITY: i32 = -32021;
 /// A request names a revision that the server does not speak (MCP 2026-07-28); `data` lists those it does.
@@ -38,3 +40,5 @@ pub const STOPPED_BY_OPERATOR: i32 = -31003;
 pub const OVERLOADED: i32 = -31004;
 /// Ours: the message was longer than the limit; it was not passed on.
 pub const TOO_LARGE: i32 = -31005;
+/// Ours: the client was away for too long, or too much was said meanwhile; the answer was not kept.
+pub const NOT_KEPT: i32 = -31006;

@@ -47,6 +47,7 @@ pub const V1: Dialect = Dialect {
     handshake_first: None,
     subscription: None,
     meta: true,
+    http: None,
 };
 
 /// Version 2, a draft: no promises.

@@ -50,4 +50,5 @@ pub const LSP: Dialect = Dialect {
     handshake_first: Some(Rule::Lsp06),
     subscription: None,
     meta: false,
+    http: None,
 };

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, IdReuse,
-    ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
+    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, HttpForm,
+    IdReuse, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -33,7 +33,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     no_server_requests: None,
     uncancellable: &[("initialize", Rule::McpC03)],
     tasks: None,
-    disconnect: Disconnect::Cancels, // stdio; HTTP detaches (MCP-H01)
+    disconnect: Disconnect::Cancels,
     gate: None,
     batches: false,
     reuse: IdReuse::Never, // MCP-I02
@@ -61,7 +61,12 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     handshake_first: None,
     subscription: None,
     meta: true,
+    // Its own transport is not spoken; a client may all the same agree on it over the one of 2025-03-26.
+    http: Some(WITH_SESSIONS),
 };
+
+/// HTTP in sessions: a closed stream can be resumed.
+const WITH_SESSIONS: HttpForm = HttpForm { stream_closed: Disconnect::Detaches, sessions: true, primer: false }; // MCP-H01
 
 /// Revision 2025-03-26: the only one with batches.
 pub const REVISION_2025_03_26: Dialect = Dialect {
@@ -78,6 +83,7 @@ pub const REVISION_2025_11_25: Dialect = Dialect {
     name: "mcp-2025-11-25",
     tasks: Some(TASKS), // MCP-C13, TASK-11
     stray_error: StrayError::NoId,
+    http: Some(HttpForm { primer: true, ..WITH_SESSIONS }), // MCP-H07
     ..REVISION_2024_11_05
 };
 
@@ -94,6 +100,7 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
         method: "subscriptions/listen", // MCP-M02
         path: &["_meta", "io.modelcontextprotocol/subscriptionId"],
     }),
+    http: Some(HttpForm { stream_closed: Disconnect::Cancels, sessions: false, primer: false }), // MCP-H03
     ..REVISION_2024_11_05
 };
 

@@ -5,11 +5,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("rescind-wire", &[]),
     ("rescind-proto", &["rescind-wire"]),
     ("rescind-feed", &[]),
     ("rescind", &["rescind-proto", "rescind-feed"]),
+    ("rescind-http", &["rescind-proto", "rescind"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-console", &["rescind-proto", "rescind-feed"]),
     ("rescind-demo", &["rescind-proto", "rescind"]),
@@ -20,6 +21,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "rescind-proto",
             "rescind-feed",
             "rescind",
+            "rescind-http",
             "rescind-console",
             "rescind-demo",
             "rescind-tasks",

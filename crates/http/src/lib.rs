@@ -1,0 +1,8 @@
+//! Streamable HTTP for MCP, where Stop works: what a closed stream means is the answer of each revision, and a client that
+//! lost its connection finds its answer when it comes back.
+
+#![warn(missing_docs)]
+
+pub mod server;
+
+mod sse;

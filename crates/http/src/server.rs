@@ -1,0 +1,423 @@
+//! The server's side of Streamable HTTP as a machine: no I/O, no clock.
+//!
+//! HTTP requests go in and HTTP responses come out; behind it stand *links*, each to a program that speaks MCP as on a
+//! pipe: one for each session, and one that all requests outside a session share (D42). The machine decides on which
+//! stream a message travels, what a closed stream means (the dialect's answer, D40), who may come back and what is kept
+//! for that, and which id and progress token the program knows a request by.
+//!
+//! The driver hands each HTTP request to [`handle_request`](HttpServer::handle_request), takes the head of its response
+//! with [`poll_head`](HttpServer::poll_head), and what follows with [`poll_body`](HttpServer::poll_body). A response that
+//! it drops before the end it reports with [`handle_hang_up`](HttpServer::handle_hang_up). What a program is to receive
+//! comes from [`poll_input`](HttpServer::poll_input), what it says goes to [`handle_message`](HttpServer::handle_message),
+//! and a request that it will never answer to [`handle_settled`](HttpServer::handle_settled). After each call the driver
+//! drains [`poll_event`](HttpServer::poll_event).
+
+mod config;
+mod head;
+mod lane;
+mod link;
+mod receive;
+mod refusal;
+mod reply;
+mod route;
+mod session;
+mod stream;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
+use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, time::Instant};
+
+pub use config::{HttpServerConfig, Stateless};
+pub use link::LinkInput;
+pub use reply::{BodyChunk, ReplyBody};
+
+use head::Head;
+use lane::Lane;
+use link::Link;
+use receive::Held;
+use refusal::Refusal;
+use reply::Reply;
+use stream::Stream;
+
+/// Names an HTTP request and its response, as long as the machine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyKey(u64);
+
+/// Names a link, as long as the machine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkKey(u64);
+
+/// Names a stream, as long as the machine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StreamKey(u64);
+
+/// Something that the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpServerEvent {
+    /// A link was opened: a program is wanted behind it.
+    Opened {
+        /// The link.
+        link: LinkKey,
+        /// Its session's id; `None` if all stateless requests share it.
+        session: Option<Box<str>>,
+    },
+    /// There is a head, or more of a body, for this response.
+    ReplyReady(ReplyKey),
+    /// There is input for this link.
+    InputReady(LinkKey),
+    /// A notification for one of several clients, which cannot be told apart, was dropped; or a message that is none.
+    Dropped {
+        /// Where it came from.
+        link: LinkKey,
+        /// Its method.
+        method: Box<str>,
+    },
+}
+
+/// The server's side of Streamable HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpServer {
+    config: HttpServerConfig,
+    links: BTreeMap<LinkKey, Link>,
+    streams: BTreeMap<StreamKey, Stream>,
+    replies: BTreeMap<ReplyKey, Reply>,
+    sessions: HashMap<Box<str>, LinkKey, FixedState>,
+    shared: Shared,
+    events: VecDeque<HttpServerEvent>,
+    next_key: u64,
+    /// The id of the next session.
+    session_id: Option<Box<str>>,
+    /// No new session and no new request is taken.
+    is_draining: bool,
+    /// Responses that may have to begin as a stream.
+    undecided: Lane<StreamKey>,
+    /// Open streams, each half a keep-alive.
+    keep_alive: Lane<ReplyKey>,
+    /// Sessions, each now and then.
+    upkeep: Lane<LinkKey>,
+    /// The question which era the server speaks.
+    ask: Lane<LinkKey>,
+}
+
+/// What stateless requests share.
+#[derive(Clone, Debug)]
+struct Shared {
+    link: Option<LinkKey>,
+    era: Era,
+}
+
+/// What is known of the program behind the shared link.
+#[derive(Clone, Debug)]
+enum Era {
+    Unknown,
+    /// It was asked, under this id, and these wait for what it says.
+    Asked(RequestId, Vec<Held>),
+    /// It speaks a revision without sessions.
+    Modern,
+    Legacy,
+}
+
+impl HttpServer {
+    /// A server that has seen nothing.
+    #[must_use]
+    pub fn new(config: HttpServerConfig) -> Self {
+        let upkeep = config.idle.min(config.resume_within) / 4;
+        Self {
+            links: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            sessions: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            shared: Shared {
+                link: None,
+                era: match config.stateless {
+                    Stateless::Served => Era::Modern,
+                    Stateless::Refused => Era::Legacy,
+                    Stateless::Ask => Era::Unknown,
+                },
+            },
+            events: VecDeque::new(),
+            next_key: 0,
+            session_id: None,
+            is_draining: false,
+            undecided: Lane::new(config.stream_after),
+            keep_alive: Lane::new(config.keep_alive / 2),
+            upkeep: Lane::new(upkeep),
+            ask: Lane::new(config.ask_within),
+            config,
+        }
+    }
+
+    /// Whether the id of the next session is missing: a handshake would be refused.
+    #[must_use]
+    pub const fn needs_session_id(&self) -> bool {
+        self.session_id.is_none()
+    }
+
+    /// Supplies the id of the next session: visible ASCII that nobody can guess.
+    pub fn supply_session_id(&mut self, id: impl Into<Box<str>>) {
+        self.session_id = Some(id.into());
+    }
+
+    /// Takes no new session from now on, and no request outside one. What is in flight goes on.
+    pub const fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.links.values().map(|link| link.requests.len()).sum()
+    }
+
+    /// Takes in an HTTP request, and names its response. `body` is empty for what has none.
+    pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
+        let key = ReplyKey(self.allocate_key());
+        let head = Head::read(head, &self.config);
+        let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
+        let takes_events = head.as_ref().is_ok_and(|head| head.takes_events);
+        self.replies.insert(key, Reply::new(takes_events, origin));
+        let done = head.and_then(|head| {
+            if self.replies.len() > self.config.max_replies {
+                return Err(self.overloaded("too many HTTP requests at once"));
+            }
+            match head.verb {
+                head::Verb::Post => self.handle_post(now, key, &head, body),
+                head::Verb::Get => self.handle_get(key, &head),
+                head::Verb::Delete => self.handle_delete(now, key, &head),
+                head::Verb::Options => {
+                    self.allow_page(key);
+                    Ok(())
+                }
+            }
+        });
+        if let Err(refusal) = done {
+            self.refuse(key, refusal);
+        }
+        self.report_reply(key);
+        key
+    }
+
+    /// Takes in a request whose body is longer than the longest message.
+    pub fn handle_too_large(&mut self) -> ReplyKey {
+        let text = format!("the message is too large; the limit is {} bytes", self.config.max_message);
+        self.refuse_at_once(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::TOO_LARGE, text))
+    }
+
+    fn refuse_at_once(&mut self, refusal: Refusal) -> ReplyKey {
+        let key = ReplyKey(self.allocate_key());
+        self.replies.insert(key, Reply::new(false, None));
+        self.refuse(key, refusal);
+        key
+    }
+
+    /// Takes the head of a response, once it is decided. With a [whole](ReplyBody::Whole) body that is all of it, and the
+    /// key means nothing any more.
+    pub fn poll_head(&mut self, now: Instant, key: ReplyKey) -> Option<Response<ReplyBody>> {
+        let reply = self.replies.get_mut(&key)?;
+        reply.is_reported = false;
+        let (response, is_whole) = reply.take_head()?;
+        if is_whole {
+            self.remove_reply(now, key);
+        } else {
+            self.keep_alive.arm(now, key);
+        }
+        Some(response)
+    }
+
+    /// Takes the next of a body of events. After its end the key means nothing any more.
+    pub fn poll_body(&mut self, now: Instant, key: ReplyKey) -> BodyChunk {
+        let Some(reply) = self.replies.get_mut(&key) else { return BodyChunk::End };
+        reply.is_reported = false;
+        let Some(stream) = reply.stream.filter(|_| !reply.has_ended()).and_then(|stream| self.streams.get_mut(&stream))
+        else {
+            self.remove_reply(now, key);
+            return BodyChunk::End;
+        };
+        let bytes = stream.take();
+        if !bytes.is_empty() {
+            reply.wrote();
+            return BodyChunk::Bytes(bytes);
+        }
+        if stream.is_spent() {
+            self.remove_reply(now, key);
+            return BodyChunk::End;
+        }
+        reply.take_comment().map_or(BodyChunk::Pending, BodyChunk::Bytes)
+    }
+
+    /// Records that a response was dropped before its end: its client has closed the connection, or the network did. What
+    /// that means for the request is its dialect's answer (D40). Nothing happens if the response has ended.
+    pub fn handle_hang_up(&mut self, now: Instant, key: ReplyKey) {
+        let Some(stream_key) = self.remove_reply(now, key) else { return };
+        let Some(stream) = self.streams.get(&stream_key) else { return };
+        let closes = stream.dialect.http.is_some_and(|form| form.stream_closed == Disconnect::Cancels);
+        if closes {
+            self.close_stream(now, stream_key);
+        }
+    }
+
+    /// Ends a response before its client did. Its stream goes on without it.
+    fn give_up_reply(&mut self, now: Instant, key: ReplyKey) {
+        self.handle_hang_up(now, key);
+        self.report(HttpServerEvent::ReplyReady(key));
+    }
+
+    /// The next input of a link.
+    pub fn poll_input(&mut self, key: LinkKey) -> Option<LinkInput> {
+        let link = self.links.get_mut(&key)?;
+        link.is_reported = false;
+        link.pop()
+    }
+
+    /// Records that the program behind a link is gone. Whatever it had to say was said before; its streams end, and its
+    /// session with it.
+    pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
+        if let Era::Asked(..) = &self.shared.era
+            && self.shared.link == Some(key)
+        {
+            self.learn_era(now, false);
+        }
+        self.close_link(now, key);
+        self.links.remove(&key);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next due.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let Self { streams, replies, .. } = self;
+        self.undecided.skip(|key| is_undecided(streams, replies, key));
+        self.keep_alive.skip(|key| replies.contains_key(&key));
+        let lanes = [self.undecided.next(), self.keep_alive.next(), self.upkeep.next(), self.ask.next()];
+        lanes.into_iter().flatten().min()
+    }
+
+    /// Does what has become due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(key) = self.undecided.pop(now) {
+            if is_undecided(&self.streams, &self.replies, key) {
+                self.begin(key);
+            }
+        }
+        while let Some(key) = self.keep_alive.pop(now) {
+            let Some(reply) = self.replies.get_mut(&key) else { continue };
+            if reply.tick() {
+                self.report_reply(key);
+            }
+            self.keep_alive.arm(now, key);
+        }
+        while let Some(key) = self.upkeep.pop(now) {
+            self.keep_up(now, key);
+        }
+        while let Some(key) = self.ask.pop(now) {
+            if let Era::Asked(..) = &self.shared.era
+                && self.shared.link == Some(key)
+            {
+                self.learn_era(now, false);
+            }
+        }
+    }
+
+    /// What the driver has to do next.
+    pub fn poll_event(&mut self) -> Option<HttpServerEvent> {
+        let event = self.events.pop_front();
+        if event.is_none() {
+            self.events = VecDeque::new();
+        }
+        event
+    }
+
+    const fn allocate_key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    fn report(&mut self, event: HttpServerEvent) {
+        self.events.push_back(event);
+    }
+
+    /// Has the driver look at a response, unless it is to look at it anyway.
+    fn report_reply(&mut self, key: ReplyKey) {
+        if let Some(reply) = self.replies.get_mut(&key)
+            && !core::mem::replace(&mut reply.is_reported, true)
+        {
+            self.report(HttpServerEvent::ReplyReady(key));
+        }
+    }
+
+    fn push_input(&mut self, key: LinkKey, input: LinkInput) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        link.push(input);
+        if !core::mem::replace(&mut link.is_reported, true) {
+            self.report(HttpServerEvent::InputReady(key));
+        }
+    }
+
+    fn refuse(&mut self, key: ReplyKey, refusal: Refusal) {
+        if let Some(reply) = self.replies.get_mut(&key) {
+            reply.refuse(refusal);
+        }
+        self.report_reply(key);
+    }
+
+    fn overloaded(&self, what: &str) -> Refusal {
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error_code::OVERLOADED, what)
+            .with_header(http::header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    /// Answers a browser that asks what a page may do. Its origin was checked.
+    fn allow_page(&mut self, key: ReplyKey) {
+        let Some(reply) = self.replies.get_mut(&key) else { return };
+        reply.empty(StatusCode::NO_CONTENT);
+        for (name, value) in ALLOWED {
+            reply.add_header(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+    }
+
+    /// Lets a response go, and returns the stream that it carried.
+    fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
+        let reply = self.replies.remove(&key)?;
+        let session = reply.link.and_then(|link| self.links.get_mut(&link)?.session.as_mut());
+        if let Some(session) = session {
+            session.replies -= 1;
+            session.idle_since = now;
+        }
+        let stream_key = reply.stream?;
+        let stream = self.streams.get_mut(&stream_key)?;
+        if stream.reply != Some(key) {
+            return None;
+        }
+        stream.reply = None;
+        let link = stream.link;
+        let is_closed = self.links.get(&link).is_none_or(|link| link.is_closed);
+        // What cannot be fetched is forgotten.
+        if stream.ended.is_some() && (is_closed || stream.is_final || !stream.is_resumable() || !stream.has_begun) {
+            self.forget_stream(stream_key);
+        }
+        self.bound_kept(link);
+        Some(stream_key)
+    }
+}
+
+/// What a page of an allowed origin may do.
+const ALLOWED: [(&str, &str); 3] = [
+    ("access-control-allow-methods", "POST, GET, DELETE"),
+    (
+        "access-control-allow-headers",
+        "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
+    ),
+    ("access-control-max-age", "600"),
+];
+
+/// Whether the response of this stream is still neither whole nor a stream.
+fn is_undecided(streams: &BTreeMap<StreamKey, Stream>, replies: &BTreeMap<ReplyKey, Reply>, key: StreamKey) -> bool {
+    let reply = streams.get(&key).and_then(|stream| replies.get(&stream.reply?));
+    reply.is_some_and(Reply::is_open)
+}
+
+/// Bytes as a message for a response.
+fn owned(message: Vec<u8>) -> Bytes {
+    message.into()
+}

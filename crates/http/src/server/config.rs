@@ -1,0 +1,86 @@
+//! The settings of an HTTP server; every bound has a default (invariant 8).
+
+use std::time::Duration;
+
+/// Settings of an [`HttpServer`](super::HttpServer).
+#[derive(Clone, Debug)]
+pub struct HttpServerConfig {
+    /// The path of the endpoint, such as `/mcp`; any other is answered 404. `None` takes every path, for a program that
+    /// has its own router.
+    pub path: Option<Box<str>>,
+    /// The hosts that a request may name, without a port; `None` takes any. On loopback it should be loopback's names,
+    /// so that no page of a browser reaches the server under a name of its own (DNS rebinding).
+    pub hosts: Option<Vec<Box<str>>>,
+    /// Origins whose pages may use the server, as `https://example.com`, beside those of loopback. A request without an
+    /// origin is from no page.
+    pub origins: Vec<Box<str>>,
+    /// The bearer token that each request must have. It is consumed here.
+    pub token: Option<Box<str>>,
+    /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
+    pub stateless: Stateless,
+    /// Time to wait for an answer before the response begins as a stream of events. Until then it is plain JSON, which
+    /// costs less; from then on a client can resume, and its hang-up can be noticed through proxies.
+    pub stream_after: Duration,
+    /// The longest silence on an open stream: then a comment is sent. It is how long the hang-up of a client that
+    /// vanished may stay unnoticed (D40).
+    pub keep_alive: Duration,
+    /// How long a session lives on without a request in flight and without an open stream.
+    pub idle: Duration,
+    /// How long the messages of a stream that has ended can still be fetched by a client that was away.
+    pub resume_within: Duration,
+    /// How long the server may take to say which era it speaks ([`Stateless::Ask`]).
+    pub ask_within: Duration,
+    /// Sessions at once; one more is refused with 503.
+    pub max_sessions: usize,
+    /// Requests of one session in flight, and of all stateless ones together; one more is refused.
+    pub max_in_flight: usize,
+    /// HTTP requests that are being answered at once; one more is refused with 503.
+    pub max_replies: usize,
+    /// Bytes that wait for a link to take them; beyond, requests are refused.
+    pub max_input: usize,
+    /// Bytes of a stream that wait for its client to read them. Beyond, the connection is given up: the client of a
+    /// session may come back for the rest, another has hung up.
+    pub max_unsent: usize,
+    /// Bytes of a session that are kept for a client that was away.
+    pub max_kept: usize,
+    /// The longest message, in bytes.
+    pub max_message: usize,
+    /// Seeds the hash of ids, so that a peer cannot choose ids that collide.
+    pub seed: u64,
+}
+
+/// Whether requests outside a session are served (D2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stateless {
+    /// Yes, all by one shared link.
+    Served,
+    /// No: they are answered as a legacy server would, so that clients of both eras fall back.
+    Refused,
+    /// The shared link is asked once, with `server/discover`, before the first of them is served.
+    Ask,
+}
+
+impl Default for HttpServerConfig {
+    fn default() -> Self {
+        Self {
+            path: Some("/mcp".into()),
+            hosts: None,
+            origins: Vec::new(),
+            token: None,
+            stateless: Stateless::Ask,
+            stream_after: Duration::from_millis(100),
+            keep_alive: Duration::from_secs(15),
+            idle: Duration::from_secs(60 * 60),
+            resume_within: Duration::from_secs(5 * 60),
+            ask_within: Duration::from_secs(30),
+            max_sessions: 1024,
+            max_in_flight: 65_536,
+            max_replies: 65_536,
+            max_input: 16 << 20,
+            max_unsent: 16 << 20,
+            max_kept: 1 << 20,
+            max_message: 64 << 20,
+            seed: 0,
+        }
+    }
+}

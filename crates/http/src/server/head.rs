@@ -1,0 +1,182 @@
+//! The head of an HTTP request: who may ask, and for what.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
+use rescind_proto::error_code;
+use subtle::ConstantTimeEq;
+
+use super::{HttpServerConfig, refusal::Refusal};
+
+/// The header that names a session.
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The header that names a revision.
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The header that repeats the method (2026-07-28).
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// The header that repeats the tool, prompt or resource (2026-07-28).
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// To take a message.
+    Post,
+    /// To listen, or to go on listening.
+    Get,
+    /// To end a session.
+    Delete,
+    /// To say what a browser's page may ask for.
+    Options,
+}
+
+/// What the machine looks at of a head.
+#[derive(Debug)]
+pub(crate) struct Head<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) session: Option<&'a str>,
+    pub(crate) version: Option<&'a str>,
+    pub(crate) last_event: Option<&'a str>,
+    pub(crate) method: Option<&'a str>,
+    name: Option<&'a str>,
+    pub(crate) takes_events: bool,
+    pub(crate) origin: Option<&'a HeaderValue>,
+}
+
+impl<'a> Head<'a> {
+    /// Reads a head, and refuses what may not ask here.
+    pub(crate) fn read(parts: &'a Parts, config: &HttpServerConfig) -> Result<Self, Refusal> {
+        let Parts { method, uri, headers, .. } = parts;
+        let origin = headers.get(header::ORIGIN);
+        check_host(uri, headers, config)?;
+        if let Some(origin) = origin {
+            check_origin(origin, config)?;
+        }
+        if config.path.as_deref().is_some_and(|path| path != uri.path()) {
+            let text = format!("there is no such path; the endpoint is {}", config.path.as_deref().unwrap_or_default());
+            return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
+        }
+        let verb = match *method {
+            Method::POST => Verb::Post,
+            Method::GET => Verb::Get,
+            Method::DELETE => Verb::Delete,
+            Method::OPTIONS => Verb::Options,
+            _ => return Err(not_allowed("only POST, GET and DELETE are served")),
+        };
+        // A browser sends no credentials with its question whether it may ask.
+        if verb != Verb::Options {
+            check_token(headers, config)?;
+        }
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        if verb == Verb::Post {
+            check_content(headers)?;
+        }
+        let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut accept = accept.flat_map(|line| line.split(',')).map(media).peekable();
+        let takes_anything = accept.peek().is_none();
+        let takes_events =
+            takes_anything || accept.any(|range| matches!(range, "text/event-stream" | "text/*" | "*/*"));
+        if verb == Verb::Get && !takes_events {
+            let text = "a GET must accept text/event-stream";
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
+        }
+        Ok(Self {
+            verb,
+            session: text(SESSION),
+            version: text(VERSION),
+            last_event: text(LAST_EVENT),
+            method: text(METHOD),
+            name: text(NAME),
+            takes_events,
+            origin,
+        })
+    }
+
+    /// Whether the name that the headers repeat is this one. A value in base64 is decoded first.
+    pub(crate) fn names(&self, wanted: &str) -> bool {
+        self.name.is_some_and(|name| {
+            let encoded = name.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+            match encoded {
+                Some(encoded) => BASE64_STANDARD.decode(encoded).is_ok_and(|decoded| decoded == wanted.as_bytes()),
+                None => name == wanted,
+            }
+        })
+    }
+}
+
+/// A media type or range without its parameters.
+fn media(text: &str) -> &str {
+    text.split(';').next().unwrap_or_default().trim()
+}
+
+pub(crate) fn not_allowed(text: &str) -> Refusal {
+    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error_code::INVALID_REQUEST, text);
+    refusal.with_header(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"))
+}
+
+fn check_host(uri: &Uri, headers: &HeaderMap, config: &HttpServerConfig) -> Result<(), Refusal> {
+    let Some(hosts) = &config.hosts else { return Ok(()) };
+    let named = uri.host().or_else(|| headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(without_port));
+    // Only HTTP/1.0 has none, and no browser speaks it.
+    let is_known = named.is_none_or(|named| hosts.iter().any(|host| host.eq_ignore_ascii_case(named)));
+    if is_known {
+        return Ok(());
+    }
+    let text = "this name is not served here (Host); a server beyond loopback must be told its names";
+    Err(Refusal::new(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, text))
+}
+
+fn without_port(authority: &str) -> &str {
+    let after_address = authority.rfind(']').map_or(0, |end| end + 1);
+    match authority[after_address..].rfind(':') {
+        Some(colon) => &authority[..after_address + colon],
+        None => authority,
+    }
+}
+
+fn check_origin(origin: &HeaderValue, config: &HttpServerConfig) -> Result<(), Refusal> {
+    let origin = origin.to_str().unwrap_or_default();
+    let host = origin.split_once("://").map(|(_, authority)| without_port(authority));
+    let is_loopback = host.is_some_and(|host| matches!(host, "localhost" | "127.0.0.1" | "[::1]"));
+    if is_loopback || config.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+        return Ok(());
+    }
+    let text = "pages of this origin may not use this server (Origin)";
+    Err(Refusal::new(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, text))
+}
+
+fn check_token(headers: &HeaderMap, config: &HttpServerConfig) -> Result<(), Refusal> {
+    let Some(token) = &config.token else { return Ok(()) };
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().split_at_checked(7));
+    let is_right = given.is_some_and(|(scheme, given)| {
+        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(given.ct_eq(token.as_bytes()))
+    });
+    if is_right {
+        return Ok(());
+    }
+    let refusal = Refusal::new(StatusCode::UNAUTHORIZED, error_code::INVALID_REQUEST, "a bearer token is needed");
+    Err(refusal.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+}
+
+fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
+    let content = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    if content.is_none_or(|content| media(content).eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    let text = "the body must be application/json";
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_not_part_of_a_host() {
+        for (authority, host) in
+            [("localhost:80", "localhost"), ("localhost", "localhost"), ("[::1]:8000", "[::1]"), ("[::1]", "[::1]")]
+        {
+            assert_eq!(without_port(authority), host);
+        }
+    }
+}

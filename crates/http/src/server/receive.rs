@@ -1,0 +1,491 @@
+//! What clients POST: requests, answers, notifications.
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use rescind_proto::{
+    dialect::{Dialect, HttpForm, mcp, negotiation::Negotiation},
+    error_code,
+    frame::{self, Frame, Malformed, Notification, Request},
+    framing::{self, Framing},
+    id::RequestId,
+    json, message,
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyKey, StreamKey,
+    head::{Head, SESSION},
+    link::{Link, Session},
+    refusal::Refusal,
+    stream::{Stream, Waiting},
+};
+
+/// A stateless request that waits until it is known which era the server speaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    reply: ReplyKey,
+    body: Bytes,
+}
+
+/// Requests whose headers repeat a name, and the member of the params that they repeat.
+const NAMED: [(&str, &str); 3] = [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")];
+
+impl HttpServer {
+    pub(crate) fn handle_post(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        head: &Head<'_>,
+        body: &[u8],
+    ) -> Result<(), Refusal> {
+        let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
+        if let Some(dialect) = stateless(head, &frame) {
+            return self.handle_stateless(now, reply, head, body, &frame, dialect);
+        }
+        if let Frame::Request(request) = &frame
+            && request.method == HANDSHAKE
+        {
+            return self.open_session(now, reply, body, request);
+        }
+        let link = self.session(head)?;
+        if head.version.is_some_and(|version| Dialect::by_name(&format!("mcp-{version}")).is_none()) {
+            let text = "the MCP-Protocol-Version header names no revision that is known here";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        }
+        self.handle_in_session(now, reply, link, body, &frame)
+    }
+
+    /// Finds the session that a request names.
+    pub(crate) fn session(&self, head: &Head<'_>) -> Result<LinkKey, Refusal> {
+        let Some(id) = head.session else {
+            let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        };
+        self.sessions.get(id).copied().ok_or_else(|| {
+            let text = "the session has ended; send initialize for a new one";
+            Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text)
+        })
+    }
+
+    fn open_session(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        body: &[u8],
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
+        if self.is_draining || self.sessions.len() >= self.config.max_sessions {
+            return Err(self.overloaded("no further session is opened now").of(&request.id));
+        }
+        let Some(id) = self.session_id.take() else {
+            return Err(self.overloaded("there is no id for a session").of(&request.id));
+        };
+        let key = LinkKey(self.allocate_key());
+        let mut negotiation = Negotiation::new(Sides { client: None, server: None });
+        negotiation.saw_initialize(Framing::Line, request.params.raw);
+        if let (Some(reply), Ok(id)) = (self.replies.get_mut(&reply), HeaderValue::from_str(&id)) {
+            reply.add_header(SESSION, id);
+        }
+        let session = Session::new(id.clone(), negotiation, now, self.config.seed);
+        self.links.insert(key, Link::new(Some(session), self.config.seed));
+        self.sessions.insert(id.clone(), key);
+        self.upkeep.arm(now, key);
+        self.report(HttpServerEvent::Opened { link: key, session: Some(id) });
+        let stream = self.open_stream(now, reply, key);
+        self.open_request(key, stream, body, request)
+    }
+
+    fn handle_in_session(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        link: LinkKey,
+        body: &[u8],
+        frame: &Frame<'_>,
+    ) -> Result<(), Refusal> {
+        if self.links.get(&link).is_some_and(|link| link.input_bytes > self.config.max_input) {
+            return Err(self.overloaded("the server takes in nothing now"));
+        }
+        match frame {
+            Frame::Request(request) => {
+                self.check_room(link).map_err(|refusal| refusal.of(&request.id))?;
+                let stream = self.open_stream(now, reply, link);
+                return self.open_request(link, stream, body, request);
+            }
+            Frame::Notification(notification) => self.handle_notification(link, body, notification),
+            Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
+            Frame::Batch(batch) => {
+                let dialect = self.dialect(link);
+                if !dialect.batches {
+                    let text = format!("{dialect} has no batches: send one message");
+                    return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+                }
+                return self.handle_batch(now, reply, link, batch.members());
+            }
+        }
+        if let Some(reply) = self.replies.get_mut(&reply) {
+            reply.empty(StatusCode::ACCEPTED);
+        }
+        Ok(())
+    }
+
+    /// Takes the members of a batch one by one; the answers to all of its requests come on one stream (MCP-B01).
+    fn handle_batch<'a>(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        link: LinkKey,
+        members: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), Refusal> {
+        let members: Result<Vec<_>, Refusal> = members
+            .map(|member| Ok((member, frame::parse_member(member).map_err(|malformed| unreadable(&malformed))?)))
+            .collect();
+        let members = members?;
+        self.check_room(link)?;
+        if self.replies.get(&reply).is_some_and(|reply| !reply.takes_events) {
+            let text = "a batch is answered with text/event-stream, which must be accepted";
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
+        }
+        let mut stream = None;
+        for (body, frame) in &members {
+            match frame {
+                Frame::Request(request) => {
+                    let stream = *stream.get_or_insert_with(|| self.open_stream(now, reply, link));
+                    self.open_request(link, stream, body, request)?;
+                }
+                Frame::Notification(notification) => self.handle_notification(link, body, notification),
+                Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
+                Frame::Batch(_) => {}
+            }
+        }
+        match stream {
+            Some(stream) => self.begin(stream),
+            None => {
+                if let Some(reply) = self.replies.get_mut(&reply) {
+                    reply.empty(StatusCode::ACCEPTED);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
+    fn handle_notification(&mut self, link_key: LinkKey, body: &[u8], notification: &Notification<'_>) {
+        let form = self.dialect(link_key).cancel;
+        let mut edits = Vec::new();
+        if notification.method == form.method
+            && let Some(link) = self.links.get(&link_key)
+            && let Some(raw) = notification.params.raw.and_then(|params| json::member(params, form.id))
+            && let Some(id) = RequestId::from_json(raw)
+        {
+            let streams = &self.streams;
+            let is_of = |stream| {
+                let waiting = streams.get(&stream).map_or(&[][..], |stream: &Stream| &stream.waiting);
+                waiting.iter().any(|waiting| waiting.client_id == id && waiting.link_id == id)
+            };
+            match link.id_of(&id, is_of) {
+                Some(known) if known != id => edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known)))),
+                Some(_) => {}
+                // It may have overtaken its request (D9); but under this id the program must not know another.
+                None if link.requests.contains_key(&id) => return,
+                None if link.session.as_ref().is_some_and(|session| session.renamed.contains_key(&id)) => return,
+                None => {}
+            }
+        }
+        self.push_input(link_key, LinkInput::Message(line(body, edits)));
+    }
+
+    fn handle_stateless(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        head: &Head<'_>,
+        body: &[u8],
+        frame: &Frame<'_>,
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        match &self.shared.era {
+            Era::Legacy => return Err(no_stateless()),
+            Era::Modern => {}
+            Era::Unknown | Era::Asked(..) => {
+                if let Frame::Request(request) = frame {
+                    check_mirrors(head, request)?;
+                }
+                return self.hold(now, reply, body);
+            }
+        }
+        match frame {
+            Frame::Request(request) => {
+                check_mirrors(head, request)?;
+                self.open_stateless(now, reply, body, request, dialect)
+            }
+            Frame::Notification(notification) => {
+                // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
+                if notification.method != dialect.cancel.method {
+                    let link = self.shared_link();
+                    self.push_input(link, LinkInput::Message(line(body, Vec::new())));
+                }
+                if let Some(reply) = self.replies.get_mut(&reply) {
+                    reply.empty(StatusCode::ACCEPTED);
+                }
+                Ok(())
+            }
+            Frame::Response(_) | Frame::Batch(_) => {
+                let text = format!("{dialect} has only single requests and notifications from clients");
+                Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+            }
+        }
+    }
+
+    fn open_stateless(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        body: &[u8],
+        request: &Request<'_>,
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        if self.is_draining {
+            return Err(self.overloaded("no further request is taken now").of(&request.id));
+        }
+        let link = self.shared_link();
+        self.check_room(link).map_err(|refusal| refusal.of(&request.id))?;
+        let stream = self.insert_stream(now, reply, Stream::new(link, dialect, None));
+        self.open_request(link, stream, body, request)
+    }
+
+    /// The link that stateless requests share; opened if there is none.
+    fn shared_link(&mut self) -> LinkKey {
+        if let Some(link) = self.shared.link {
+            return link;
+        }
+        let key = LinkKey(self.allocate_key());
+        self.links.insert(key, Link::new(None, self.config.seed));
+        self.shared.link = Some(key);
+        self.report(HttpServerEvent::Opened { link: key, session: None });
+        key
+    }
+
+    /// Lets a stateless request wait until the server has said which era it speaks; it is asked if it was not.
+    fn hold(&mut self, now: Instant, reply: ReplyKey, body: &[u8]) -> Result<(), Refusal> {
+        if let Era::Unknown = self.shared.era {
+            let link = self.shared_link();
+            let id = RequestId::integer(0);
+            let id = self.links.get_mut(&link).map_or(id, |link| link.id_for(&RequestId::NULL));
+            let mut question = Vec::new();
+            message::request(&id, "server/discover", &mut question, |out| out.extend_from_slice(DISCOVER.as_bytes()));
+            self.push_input(link, LinkInput::Message(line(&question, Vec::new())));
+            self.ask.arm(now, link);
+            self.shared.era = Era::Asked(id, Vec::new());
+        }
+        let Era::Asked(_, held) = &mut self.shared.era else { return Ok(()) };
+        let bytes: usize = held.iter().map(|held| held.body.len()).sum();
+        if bytes + body.len() > self.config.max_input {
+            return Err(self.overloaded("the server has not said yet which revision it speaks"));
+        }
+        held.push(Held { reply, body: body.to_vec().into() });
+        Ok(())
+    }
+
+    /// The server has said which era it speaks, or will not: what waited for that goes on, or is refused.
+    pub(crate) fn learn_era(&mut self, now: Instant, is_modern: bool) {
+        let era = if is_modern { Era::Modern } else { Era::Legacy };
+        let Era::Asked(_, held) = core::mem::replace(&mut self.shared.era, era) else { return };
+        for Held { reply, body } in held {
+            // Its client may have gone meanwhile.
+            if !self.replies.contains_key(&reply) {
+                continue;
+            }
+            let done = match frame::parse(&body) {
+                Ok(Frame::Request(request)) if is_modern => {
+                    let dialect = named(&request).unwrap_or(&mcp::LATEST);
+                    self.open_stateless(now, reply, &body, &request, dialect)
+                }
+                _ if !is_modern => Err(no_stateless()),
+                _ => {
+                    self.replies.get_mut(&reply).into_iter().for_each(|reply| reply.empty(StatusCode::ACCEPTED));
+                    Ok(())
+                }
+            };
+            if let Err(refusal) = done {
+                self.refuse(reply, refusal);
+            }
+            self.report_reply(reply);
+        }
+        if !is_modern && let Some(link) = self.shared.link.take() {
+            self.push_input(link, LinkInput::End);
+            self.close_link(now, link);
+        }
+    }
+
+    fn check_room(&self, link: LinkKey) -> Result<(), Refusal> {
+        let Some(link) = self.links.get(&link) else { return Ok(()) };
+        if link.requests.len() >= self.config.max_in_flight {
+            return Err(self.overloaded("too many requests in flight"));
+        }
+        if link.input_bytes > self.config.max_input {
+            return Err(self.overloaded("the server takes in nothing now"));
+        }
+        Ok(())
+    }
+
+    /// Opens the stream of a response in a session.
+    fn open_stream(&mut self, now: Instant, reply: ReplyKey, link: LinkKey) -> StreamKey {
+        let dialect = self.dialect(link);
+        let number = self.links.get_mut(&link).and_then(|link| link.session.as_mut()).map(Session::allocate_stream);
+        self.insert_stream(now, reply, Stream::new(link, dialect, number))
+    }
+
+    /// Keeps a stream, which `reply` carries.
+    pub(crate) fn insert_stream(&mut self, now: Instant, reply: ReplyKey, stream: Stream) -> StreamKey {
+        let key = StreamKey(self.allocate_key());
+        if let Some(session) = self.links.get_mut(&stream.link).and_then(|link| link.session.as_mut())
+            && let Some(number) = stream.number
+        {
+            session.streams.insert(number, key);
+        }
+        self.streams.insert(key, stream);
+        self.attach(reply, key);
+        self.undecided.arm(now, key);
+        key
+    }
+
+    /// Passes a request on to the program, under an id and a progress token that no other has there.
+    fn open_request(
+        &mut self,
+        link_key: LinkKey,
+        stream_key: StreamKey,
+        body: &[u8],
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
+        let (Some(link), Some(stream)) = (self.links.get_mut(&link_key), self.streams.get_mut(&stream_key)) else {
+            return Ok(());
+        };
+        if request.id.is_null() {
+            let text = "a request id must not be null";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        }
+        let link_id = link.id_for(&request.id);
+        let mut edits = Vec::new();
+        if link_id != request.id {
+            edits.push((request.id_span.clone(), text(&link_id)));
+            if let Some(session) = &mut link.session {
+                session.renamed.entry(request.id.clone()).or_default().push(link_id.clone());
+            }
+        }
+        let asked = request.params.meta.and_then(|meta| json::member(meta, "progressToken"));
+        let token = asked.and_then(|raw| Some((raw, RequestId::from_json(raw)?)));
+        let token = token.map(|(raw, token)| {
+            let known = link.token_for(&token);
+            if known != token {
+                edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known))));
+            }
+            link.tokens.insert(known.clone(), stream_key);
+            (known, Bytes::copy_from_slice(raw))
+        });
+        link.requests.insert(link_id.clone(), stream_key);
+        stream.waiting.push(Waiting { client_id: request.id.clone(), link_id, token });
+        self.push_input(link_key, LinkInput::Message(line(body, edits)));
+        Ok(())
+    }
+
+    /// The dialect that a link speaks now.
+    pub(crate) fn dialect(&self, link: LinkKey) -> &'static Dialect {
+        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
+        session.map_or(&mcp::LATEST, |session| session.negotiation.of(Side::Client, Framing::Line))
+    }
+}
+
+/// The request that opens a session.
+pub(crate) const HANDSHAKE: &str = "initialize";
+
+/// The params of our question which era a server speaks.
+const DISCOVER: &str = concat!(
+    r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"rescind","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
+);
+
+/// The dialect of a message that belongs to no session, by what it says of itself; `None` if a session is to be looked for.
+fn stateless(head: &Head<'_>, frame: &Frame<'_>) -> Option<&'static Dialect> {
+    let is_stateless = |dialect: &&Dialect| matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
+    let said = match frame {
+        Frame::Request(request) => named(request),
+        Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => None,
+    };
+    said.or_else(|| mcp::by_version(head.version?)).filter(is_stateless)
+}
+
+/// The dialect that a request names in its `_meta`.
+fn named(request: &Request<'_>) -> Option<&'static Dialect> {
+    mcp::by_version(&json::text(json::member(request.params.meta?, mcp::VERSION_IN_META)?)?)
+}
+
+/// Checks that the headers say what the message says (2026-07-28).
+fn check_mirrors(head: &Head<'_>, request: &Request<'_>) -> Result<(), Refusal> {
+    let mismatch =
+        |text: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::HEADER_MISMATCH, text).of(&request.id));
+    let version = request.params.meta.and_then(|meta| json::member(meta, mcp::VERSION_IN_META)).and_then(json::text);
+    match (head.version, version) {
+        (Some(header), Some(body)) if header == body => {}
+        (None, _) => return mismatch("the header MCP-Protocol-Version is missing"),
+        (Some(_), _) => return mismatch("the header MCP-Protocol-Version is not the revision that `_meta` names"),
+    }
+    if head.method != Some(&*request.method) {
+        return mismatch("the header Mcp-Method is missing, or not the method of the message");
+    }
+    if let Some((_, member)) = NAMED.iter().find(|(method, _)| *method == request.method) {
+        let name = request.params.raw.and_then(|params| json::member(params, member)).and_then(json::text);
+        if name.is_some_and(|name| !head.names(&name)) {
+            return mismatch("the header Mcp-Name is missing, or not the name in the message");
+        }
+    }
+    Ok(())
+}
+
+/// What a server answers that only knows sessions. Clients of both eras fall back to `initialize`.
+fn no_stateless() -> Refusal {
+    let text = "no session: this server speaks revisions of MCP that begin with initialize";
+    Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text)
+}
+
+fn unreadable(malformed: &Malformed) -> Refusal {
+    match malformed {
+        Malformed::NotJson => Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, "the body is not JSON"),
+        Malformed::Invalid { reason, id, .. } => {
+            let text = format!("the body is not a message: {}", reason.as_str());
+            let refusal = Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text);
+            id.iter().fold(refusal, Refusal::of)
+        }
+    }
+}
+
+pub(crate) fn text(id: &RequestId) -> Vec<u8> {
+    let mut out = Vec::new();
+    id.write(&mut out);
+    out
+}
+
+/// A body as a line, with some of its spans replaced.
+pub(crate) fn line(body: &[u8], edits: Vec<(core::ops::Range<usize>, Vec<u8>)>) -> Vec<u8> {
+    let mut out = splice(body, edits);
+    out.push(b'\n');
+    framing::join_lines(&mut out);
+    out
+}
+
+/// A body with some of its spans replaced.
+pub(crate) fn splice(body: &[u8], mut edits: Vec<(core::ops::Range<usize>, Vec<u8>)>) -> Vec<u8> {
+    edits.sort_by_key(|(span, _)| span.start);
+    let mut out = Vec::with_capacity(body.len() + 1 + edits.iter().map(|(_, text)| text.len()).sum::<usize>());
+    let mut at = 0;
+    for (span, text) in edits {
+        out.extend_from_slice(&body[at..span.start]);
+        out.extend_from_slice(&text);
+        at = span.end;
+    }
+    out.extend_from_slice(&body[at..]);
+    out
+}

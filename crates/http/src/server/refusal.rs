@@ -1,0 +1,36 @@
+//! What is said to an HTTP request that is not served.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use rescind_proto::{id::RequestId, message};
+
+/// A request that is not served: its status and an error without the id of a request, or with it where it could be read.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    code: i32,
+    text: Box<str>,
+    id: RequestId,
+    pub(crate) header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, code: i32, text: impl Into<Box<str>>) -> Self {
+        Self { status, code, text: text.into(), id: RequestId::NULL, header: None }
+    }
+
+    /// Names the request that is refused.
+    pub(crate) fn of(self, id: &RequestId) -> Self {
+        Self { id: id.clone(), ..self }
+    }
+
+    pub(crate) fn with_header(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self { header: Some((name, value)), ..self }
+    }
+
+    pub(crate) fn body(&self) -> Bytes {
+        let mut out = Vec::new();
+        message::error(Some(&self.id), self.code, &self.text, None, &mut out);
+        out.into()
+    }
+}

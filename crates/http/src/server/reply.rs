@@ -1,0 +1,189 @@
+//! The HTTP response to one HTTP request: a whole answer, or the events of a stream.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+
+use super::{LinkKey, StreamKey, refusal::Refusal};
+use crate::sse;
+
+/// What follows the head of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyBody {
+    /// All of it.
+    Whole(Bytes),
+    /// Events, to be polled ([`HttpServer::poll_body`](super::HttpServer::poll_body)).
+    Events,
+}
+
+/// The next of a body of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyChunk {
+    /// Bytes to write.
+    Bytes(Bytes),
+    /// Nothing yet.
+    Pending,
+    /// There is no more.
+    End,
+}
+
+/// One HTTP request that is being answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    state: ReplyState,
+    /// Where its messages come from.
+    pub(crate) stream: Option<StreamKey>,
+    /// The link whose session counts it.
+    pub(crate) link: Option<LinkKey>,
+    /// Its client reads events. For one that does not, only an answer is said.
+    pub(crate) takes_events: bool,
+    /// Nothing was written since the last tick of its keep-alive.
+    is_quiet: bool,
+    owes_comment: bool,
+    /// It was reported as ready and not polled since.
+    pub(crate) is_reported: bool,
+    /// The page that asked.
+    origin: Option<HeaderValue>,
+    /// Headers of its head beside the usual ones.
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+#[derive(Clone, Debug)]
+enum ReplyState {
+    /// Whether it is a whole or a stream is not known yet.
+    Open,
+    /// A head that was not taken.
+    Whole(StatusCode, Option<HeaderValue>, Bytes),
+    /// The head of a stream that was not taken.
+    Begun,
+    /// A stream, whose head was taken.
+    Streaming,
+    /// A stream that has ended, whatever its messages still say.
+    Ended,
+}
+
+impl Reply {
+    pub(crate) fn new(takes_events: bool, origin: Option<HeaderValue>) -> Self {
+        Self {
+            state: ReplyState::Open,
+            stream: None,
+            link: None,
+            takes_events,
+            is_quiet: false,
+            owes_comment: false,
+            is_reported: false,
+            origin,
+            headers: Vec::new(),
+        }
+    }
+
+    /// Whether its head is still to be decided.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.state, ReplyState::Open)
+    }
+
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        let body = refusal.body();
+        self.headers.extend(refusal.header);
+        self.whole(refusal.status, Some(JSON), body);
+    }
+
+    /// Answers with all there is; a stream that has begun stays one.
+    pub(crate) fn whole(&mut self, status: StatusCode, content: Option<HeaderValue>, body: Bytes) {
+        if self.is_open() {
+            self.state = ReplyState::Whole(status, content, body);
+        }
+    }
+
+    /// Answers with a message.
+    pub(crate) fn message(&mut self, status: StatusCode, message: Bytes) {
+        self.whole(status, Some(JSON), message);
+    }
+
+    /// Answers without a body.
+    pub(crate) fn empty(&mut self, status: StatusCode) {
+        self.whole(status, None, Bytes::new());
+    }
+
+    pub(crate) fn add_header(&mut self, name: HeaderName, value: HeaderValue) {
+        self.headers.push((name, value));
+    }
+
+    /// Begins a stream of events; `true` if it was not one.
+    pub(crate) fn begin(&mut self) -> bool {
+        let begins = self.is_open() && self.takes_events;
+        if begins {
+            self.state = ReplyState::Begun;
+        }
+        begins
+    }
+
+    /// Ends a stream.
+    pub(crate) fn end(&mut self) {
+        match self.state {
+            ReplyState::Streaming => self.state = ReplyState::Ended,
+            // An empty stream (D41).
+            ReplyState::Open | ReplyState::Begun => {
+                self.state = ReplyState::Begun;
+                self.stream = None;
+            }
+            ReplyState::Whole(..) | ReplyState::Ended => {}
+        }
+    }
+
+    /// Takes the head once it is decided, and whether that was all.
+    pub(crate) fn take_head(&mut self) -> Option<(Response<ReplyBody>, bool)> {
+        let (status, content, body) = match core::mem::replace(&mut self.state, ReplyState::Streaming) {
+            ReplyState::Whole(status, content, body) => (status, content, ReplyBody::Whole(body)),
+            ReplyState::Begun => (StatusCode::OK, Some(EVENTS), ReplyBody::Events),
+            other @ (ReplyState::Open | ReplyState::Streaming | ReplyState::Ended) => {
+                self.state = other;
+                return None;
+            }
+        };
+        let is_whole = body != ReplyBody::Events;
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        if let Some(content) = content {
+            headers.insert(header::CONTENT_TYPE, content);
+        }
+        if !is_whole {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+            headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        }
+        if let Some(origin) = self.origin.take() {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+            headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        }
+        headers.extend(self.headers.drain(..).map(|(name, value)| (Some(name), value)));
+        Some((response, is_whole))
+    }
+
+    /// Counts half a keep-alive; `true` if a comment is due, since nothing was written for so long.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.owes_comment |= core::mem::replace(&mut self.is_quiet, true);
+        self.owes_comment
+    }
+
+    /// The next bytes beside those of the stream.
+    pub(crate) fn take_comment(&mut self) -> Option<Bytes> {
+        core::mem::take(&mut self.owes_comment).then_some(Bytes::from_static(sse::COMMENT))
+    }
+
+    /// Something of the stream is being written.
+    pub(crate) fn wrote(&mut self) {
+        (self.is_quiet, self.owes_comment) = (false, false);
+    }
+
+    /// Whether the stream ends here, whatever its messages still say.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, ReplyState::Ended) || self.stream.is_none()
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// What a page may read of a head.
+const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, rescind-cancel";

@@ -1,0 +1,335 @@
+//! What programs say: on which stream it travels, and under which id.
+
+use http::StatusCode;
+use rescind_proto::{
+    error_code,
+    frame::{self, Frame, Notification, Response, ResponseBody, ResponseId},
+    id::RequestId,
+    json, message,
+    time::Instant,
+};
+
+use super::{
+    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, StreamKey, owned,
+    receive::{line, splice, text},
+    stream::{Part, Stream, Waiting},
+};
+
+impl HttpServer {
+    /// Takes in a message of the program behind a link, with or without a line break.
+    pub fn handle_message(&mut self, now: Instant, link: LinkKey, message: &[u8]) {
+        let message = message.trim_ascii_end();
+        match frame::parse(message) {
+            Ok(Frame::Batch(batch)) => {
+                for member in batch.members() {
+                    self.handle_message(now, link, member);
+                }
+            }
+            Ok(Frame::Response(response)) => self.handle_answer(now, link, message, &response),
+            Ok(Frame::Notification(notification)) => self.handle_said(now, link, message, &notification),
+            Ok(Frame::Request(request)) => {
+                if self.links.get(&link).is_some_and(|link| link.session.is_some()) {
+                    return self.send_unasked(now, link, message);
+                }
+                // A question could reach the wrong person (D42).
+                let mut refusal = Vec::new();
+                let words = "several clients share this server, and none of them can be asked";
+                message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, words, None, &mut refusal);
+                self.push_input(link, LinkInput::Message(line(&refusal, Vec::new())));
+                self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
+            }
+            Err(_) => self.report(HttpServerEvent::Dropped { link, method: "".into() }),
+        }
+    }
+
+    /// Records that a request will never be answered: it was cancelled in a dialect that wants silence. Its stream ends
+    /// (D41). Nothing happens for one that was answered.
+    pub fn handle_settled(&mut self, now: Instant, link: LinkKey, id: &RequestId) {
+        let Some((stream_key, _)) = self.remove_request(link, id) else { return };
+        let Some(stream) = self.streams.get_mut(&stream_key) else { return };
+        if !stream.waiting.is_empty() {
+            return;
+        }
+        (stream.ended, stream.is_final) = (Some(now), true);
+        // Nobody is to come back to it: a client that asked would ask again and again.
+        let (number, reply, has_begun) = (stream.number, stream.reply, stream.has_begun);
+        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
+            number.and_then(|number| session.streams.remove(&number));
+            session.idle_since = now;
+        }
+        match reply {
+            Some(reply) if has_begun => self.report_reply(reply),
+            Some(reply) => {
+                self.forget_stream(stream_key);
+                if let Some(reply) = self.replies.get_mut(&reply) {
+                    reply.end();
+                }
+                self.report_reply(reply);
+            }
+            None => self.forget_stream(stream_key),
+        }
+    }
+
+    fn handle_answer(&mut self, now: Instant, link_key: LinkKey, message: &[u8], response: &Response<'_>) {
+        let Some(ResponseId::Exact(id)) = &response.id else {
+            return self.report(HttpServerEvent::Dropped { link: link_key, method: "".into() });
+        };
+        if let Era::Asked(asked, _) = &self.shared.era
+            && self.shared.link == Some(link_key)
+            && asked == id
+        {
+            return self.learn_era(now, speaks_modern(&response.body));
+        }
+        let Some((stream_key, waiting)) = self.remove_request(link_key, id) else { return };
+        let mut edits = Vec::new();
+        if waiting.client_id != *id {
+            edits.push((response.id_span.clone(), text(&waiting.client_id)));
+            // A result may name its request once more (MCP-M02).
+            if let ResponseBody::Result(result) = response.body
+                && let Some(raw) = self.subscription_of(stream_key, result)
+                && RequestId::from_json(raw).as_ref() == Some(id)
+            {
+                edits.extend(frame::span_of(message, raw).map(|span| (span, text(&waiting.client_id))));
+            }
+        }
+        let is_handshake = self.note_handshake(link_key, stream_key, &response.body);
+        self.deliver_answer(now, stream_key, splice(message, edits), &waiting, &response.body);
+        if is_handshake && matches!(response.body, ResponseBody::Error(_)) {
+            // There is no session without a handshake.
+            self.end_session(now, link_key);
+        }
+    }
+
+    fn subscription_of<'a>(&self, stream: StreamKey, result: &'a [u8]) -> Option<&'a [u8]> {
+        let form = self.streams.get(&stream)?.dialect.subscription?;
+        json::lookup(result, form.path)
+    }
+
+    /// Notes what the answer to a handshake settles; `true` if this is one.
+    fn note_handshake(&mut self, link: LinkKey, stream: StreamKey, body: &ResponseBody<'_>) -> bool {
+        let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) else { return false };
+        // The handshake is what opened the session.
+        if session.streams.first_key_value().is_none_or(|(number, key)| *number != 1 || *key != stream) {
+            return false;
+        }
+        if let ResponseBody::Result(result) = body {
+            session.negotiation.saw_initialize_result(result);
+        }
+        true
+    }
+
+    /// Sends an answer to its stream: as a whole response if nothing was sent before, else as an event.
+    fn deliver_answer(
+        &mut self,
+        now: Instant,
+        key: StreamKey,
+        message: Vec<u8>,
+        waiting: &Waiting,
+        body: &ResponseBody<'_>,
+    ) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        let (reply_key, is_last) = (stream.reply, stream.waiting.is_empty());
+        let is_whole = is_last
+            && !stream.has_begun
+            && reply_key.and_then(|reply| self.replies.get(&reply)).is_some_and(super::reply::Reply::is_open);
+        if is_whole && let Some(reply_key) = reply_key {
+            let status = if stream.is_resumable() { StatusCode::OK } else { status_of(body) };
+            if let Some(reply) = self.replies.get_mut(&reply_key) {
+                reply.message(status, owned(message));
+            }
+            self.forget_stream(key);
+            return self.report_reply(reply_key);
+        }
+        if is_last {
+            stream.ended = Some(now);
+        }
+        // A client that left before it knew of the stream cannot ask for it.
+        if reply_key.is_none() && !stream.has_begun {
+            if is_last {
+                self.forget_stream(key);
+            }
+            return;
+        }
+        self.push(now, key, &message, Part::Answer(&waiting.client_id));
+    }
+
+    fn handle_said(&mut self, now: Instant, link_key: LinkKey, message: &[u8], notification: &Notification<'_>) {
+        let Some(link) = self.links.get(&link_key) else { return };
+        let (method, params) = (&*notification.method, notification.params.raw);
+        let dialect = self.dialect(link_key);
+        if let Some(form) = dialect.progress
+            && method == form.method
+            && let Some(raw) = params.and_then(|params| json::member(params, form.token))
+            && let Some(token) = RequestId::from_json(raw)
+        {
+            // Without a request it is late, or nobody's.
+            let Some(stream) = link.tokens.get(&token).copied() else { return };
+            let asked = self.streams.get(&stream).and_then(|stream| {
+                let waiting = stream.waiting.iter().filter_map(|waiting| waiting.token.as_ref());
+                waiting.into_iter().find(|(known, _)| *known == token).map(|(_, asked)| asked.clone())
+            });
+            let edits = match (asked, frame::span_of(message, raw)) {
+                (Some(asked), Some(span)) if asked != raw => vec![(span, asked.to_vec())],
+                _ => Vec::new(),
+            };
+            return self.push(now, stream, &splice(message, edits), Part::Progress);
+        }
+        if let Some(form) = dialect.subscription {
+            let named = params.and_then(|params| json::lookup(params, form.path));
+            let ends = (method == dialect.cancel.method).then(|| json::member(params?, dialect.cancel.id)).flatten();
+            if let Some(raw) = named.or(ends)
+                && let Some(id) = RequestId::from_json(raw)
+                && let Some(stream) = link.requests.get(&id).copied()
+            {
+                // The end of a subscription, which over HTTP is that of its stream (MCP-M02).
+                if ends.is_some() {
+                    return self.handle_settled(now, link_key, &id);
+                }
+                let client_id = self.streams.get(&stream).and_then(|stream| stream.waiting.first());
+                let client_id = client_id.map(|waiting| text(&waiting.client_id));
+                let span = frame::span_of(message, raw);
+                let edits = span.zip(client_id).into_iter().collect();
+                return self.push(now, stream, &splice(message, edits), Part::Other);
+            }
+        }
+        if link.session.is_some() {
+            return self.send_unasked(now, link_key, message);
+        }
+        // It belongs to some request, and only one that is alone can be told.
+        let mut alone = self.streams.iter().filter(|(_, stream)| stream.link == link_key && stream.ended.is_none());
+        match (alone.next().map(|(key, _)| *key), alone.next()) {
+            (Some(only), None) => self.push(now, only, message, Part::Other),
+            _ => self.report(HttpServerEvent::Dropped { link: link_key, method: method.into() }),
+        }
+    }
+
+    /// Sends what belongs to no request that could be named: on the newest stream that listens, or else on the newest that
+    /// is open, or else it waits for one that listens.
+    fn send_unasked(&mut self, now: Instant, link_key: LinkKey, message: &[u8]) {
+        let Some(session) = self.links.get(&link_key).and_then(|link| link.session.as_ref()) else { return };
+        let is_open = |key: &&StreamKey| {
+            self.streams.get(key).is_some_and(|stream| stream.reply.is_some() && stream.ended.is_none())
+        };
+        let listening = session.listening.iter().rev();
+        let found = listening.clone().find(is_open).or_else(|| session.streams.values().rev().find(is_open));
+        let key = match found.or_else(|| listening.clone().next()) {
+            Some(key) => *key,
+            None => self.open_listening(link_key),
+        };
+        self.push(now, key, message, Part::Other);
+    }
+
+    /// Adds a message to a stream, which becomes one of events if it was not.
+    fn push(&mut self, now: Instant, key: StreamKey, message: &[u8], part: Part<'_>) {
+        self.begin(key);
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        // Nobody reads it, or can ask for it.
+        let is_read = stream.reply.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| !reply.is_open());
+        if !is_read && !stream.has_begun {
+            return;
+        }
+        let (before, link) = (stream.kept(), stream.link);
+        stream.push(message, part);
+        let (after, unsent, reply) = (stream.kept(), stream.unsent(), stream.reply);
+        self.count_kept(link, before, after);
+        match reply {
+            Some(reply) if unsent > self.config.max_unsent + message.len() => self.give_up_reply(now, reply),
+            Some(reply) => self.report_reply(reply),
+            None => {}
+        }
+        self.bound_kept(link);
+    }
+
+    /// Begins the response of a stream as one of events, if it is neither that nor a whole.
+    pub(crate) fn begin(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        let Some(reply_key) = stream.reply else { return };
+        let Some(reply) = self.replies.get_mut(&reply_key) else { return };
+        if !reply.begin() {
+            return;
+        }
+        let (before, link) = (stream.kept(), stream.link);
+        if stream.dialect.http.is_some_and(|form| form.primer) {
+            stream.prime();
+            stream.has_begun = true;
+        }
+        let after = stream.kept();
+        self.count_kept(link, before, after);
+        self.report_reply(reply_key);
+    }
+
+    /// Removes a request from its link, and returns its stream and what that knew of it.
+    fn remove_request(&mut self, link: LinkKey, id: &RequestId) -> Option<(StreamKey, Waiting)> {
+        let link = self.links.get_mut(&link)?;
+        let stream_key = link.requests.remove(id)?;
+        let stream = self.streams.get_mut(&stream_key)?;
+        let place = stream.waiting.iter().position(|waiting| waiting.link_id == *id)?;
+        let waiting = stream.waiting.swap_remove(place);
+        if let Some((token, _)) = &waiting.token {
+            link.tokens.remove(token);
+        }
+        if let Some(session) = &mut link.session
+            && waiting.client_id != *id
+            && let Some(renamed) = session.renamed.get_mut(&waiting.client_id)
+        {
+            renamed.retain(|known| known != id);
+            if renamed.is_empty() {
+                session.renamed.remove(&waiting.client_id);
+            }
+        }
+        Some((stream_key, waiting))
+    }
+
+    /// Closes a stream whose client has gone for good: its requests are cancelled (MCP-H03).
+    pub(crate) fn close_stream(&mut self, now: Instant, key: StreamKey) {
+        let Some(stream) = self.streams.get(&key) else { return };
+        let link = stream.link;
+        let ids: Vec<RequestId> = stream.waiting.iter().map(|waiting| waiting.link_id.clone()).collect();
+        for id in ids {
+            self.remove_request(link, &id);
+            self.push_input(link, LinkInput::StreamClosed(id));
+        }
+        if let Some(stream) = self.streams.get_mut(&key) {
+            stream.ended.get_or_insert(now);
+        }
+        self.forget_stream(key);
+    }
+
+    /// Forgets a stream that has ended.
+    pub(crate) fn forget_stream(&mut self, key: StreamKey) {
+        let Some(Stream { link, number, .. }) = self.streams.get(&key) else { return };
+        let (link, number) = (*link, *number);
+        let kept = self.streams.remove(&key).map_or(0, |stream| stream.kept());
+        self.count_kept(link, kept, 0);
+        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
+            number.and_then(|number| session.streams.remove(&number));
+            session.listening.retain(|listening| *listening != key);
+        }
+    }
+}
+
+/// Whether this answer to `server/discover` is that of a server of an era without sessions: a result, or an error that
+/// only they have.
+fn speaks_modern(body: &ResponseBody<'_>) -> bool {
+    const MODERN: [i32; 3] =
+        [error_code::UNSUPPORTED_PROTOCOL_VERSION, error_code::MISSING_CLIENT_CAPABILITY, error_code::HEADER_MISMATCH];
+    match body {
+        ResponseBody::Result(_) => true,
+        ResponseBody::Error(_) => {
+            body.error_code().is_some_and(|code| MODERN.iter().any(|own| i64::from(*own) == code))
+        }
+    }
+}
+
+/// The status with which a stateless answer is sent as a whole.
+fn status_of(body: &ResponseBody<'_>) -> StatusCode {
+    match body.error_code().and_then(|code| i32::try_from(code).ok()) {
+        Some(
+            error_code::UNSUPPORTED_PROTOCOL_VERSION
+            | error_code::MISSING_CLIENT_CAPABILITY
+            | error_code::HEADER_MISMATCH,
+        ) => StatusCode::BAD_REQUEST,
+        Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(_) | None => StatusCode::OK,
+    }
+}

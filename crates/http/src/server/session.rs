@@ -1,0 +1,213 @@
+//! Sessions: listening, coming back, and their end.
+
+use http::StatusCode;
+use rescind_proto::{dialect::HttpForm, error_code, time::Instant};
+
+use super::{
+    HttpServer, LinkInput, LinkKey, ReplyKey, StreamKey,
+    head::{Head, not_allowed},
+    link::Session,
+    refusal::Refusal,
+    stream::Stream,
+};
+use crate::sse;
+
+/// Streams of a session that listen. A client needs one; more are from connections that broke.
+const MAX_LISTENING: usize = 16;
+
+impl HttpServer {
+    /// A client wants to listen, or to go on where it was.
+    pub(crate) fn handle_get(&mut self, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
+        if is_stateless(head) {
+            return Err(not_allowed("this revision has no GET: send subscriptions/listen"));
+        }
+        let link = self.session(head)?;
+        let Some(last) = head.last_event else {
+            self.listen(link, reply)?;
+            self.report_reply(reply);
+            return Ok(());
+        };
+        let gone = || not_allowed("this stream cannot be resumed: it has ended, was cancelled, or is not known");
+        let (number, event) = sse::read_id(last).ok_or_else(gone)?;
+        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
+        let key = session.and_then(|session| session.streams.get(&number).copied()).ok_or_else(gone)?;
+        let stream = self.streams.get_mut(&key).ok_or_else(gone)?;
+        let before = stream.kept();
+        stream.rewind(event);
+        let (after, earlier, is_spent) = (stream.kept(), stream.reply.take(), stream.is_spent());
+        self.count_kept(link, before, after);
+        if let Some(earlier) = earlier {
+            self.supersede(earlier);
+        }
+        if is_spent {
+            return Err(gone());
+        }
+        self.attach(reply, key);
+        self.begin(key);
+        Ok(())
+    }
+
+    /// Opens a stream that listens, with what waits for one.
+    fn listen(&mut self, link: LinkKey, reply: ReplyKey) -> Result<(), Refusal> {
+        let Some(session) = self.links.get(&link).and_then(|link| link.session.as_ref()) else { return Ok(()) };
+        let is_detached = |key: &&StreamKey| self.streams.get(key).is_some_and(|stream| stream.reply.is_none());
+        let found = session.listening.iter().rev().find(is_detached).copied();
+        if found.is_none() && session.listening.len() >= MAX_LISTENING {
+            let text = "this session listens on too many streams";
+            return Err(Refusal::new(StatusCode::CONFLICT, error_code::OVERLOADED, text));
+        }
+        let key = found.unwrap_or_else(|| self.open_listening(link));
+        self.attach(reply, key);
+        self.begin(key);
+        Ok(())
+    }
+
+    /// Opens a stream that listens; nobody reads it yet.
+    pub(crate) fn open_listening(&mut self, link: LinkKey) -> StreamKey {
+        let key = StreamKey(self.allocate_key());
+        let number = self.links.get_mut(&link).and_then(|link| link.session.as_mut()).map(|session| {
+            let number = session.allocate_stream();
+            session.streams.insert(number, key);
+            session.listening.push(key);
+            number
+        });
+        let mut stream = Stream::new(link, self.dialect(link), number);
+        stream.has_begun = true;
+        self.streams.insert(key, stream);
+        key
+    }
+
+    /// Lets a response carry a stream.
+    pub(crate) fn attach(&mut self, reply_key: ReplyKey, stream_key: StreamKey) {
+        let (Some(reply), Some(stream)) = (self.replies.get_mut(&reply_key), self.streams.get_mut(&stream_key)) else {
+            return;
+        };
+        (reply.stream, stream.reply) = (Some(stream_key), Some(reply_key));
+        let session = self.links.get_mut(&stream.link).and_then(|link| link.session.as_mut());
+        if let Some(session) = session {
+            session.replies += 1;
+            reply.link = Some(stream.link);
+        }
+    }
+
+    /// Ends a response whose stream another one carries now.
+    fn supersede(&mut self, key: ReplyKey) {
+        let Some(reply) = self.replies.get_mut(&key) else { return };
+        reply.end();
+        reply.stream = None;
+        self.report_reply(key);
+    }
+
+    /// A client ends its session.
+    pub(crate) fn handle_delete(&mut self, now: Instant, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
+        if is_stateless(head) {
+            return Err(not_allowed("this revision has no sessions"));
+        }
+        let link = self.session(head)?;
+        self.end_session(now, link);
+        if let Some(reply) = self.replies.get_mut(&reply) {
+            reply.empty(StatusCode::NO_CONTENT);
+        }
+        Ok(())
+    }
+
+    /// Ends a session: what is in flight is cancelled, and its streams end.
+    pub(crate) fn end_session(&mut self, now: Instant, link: LinkKey) {
+        self.push_input(link, LinkInput::End);
+        self.close_link(now, link);
+    }
+
+    /// Takes nothing more for a link, and nothing more from it: its streams end.
+    pub(crate) fn close_link(&mut self, now: Instant, key: LinkKey) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        if core::mem::replace(&mut link.is_closed, true) {
+            return;
+        }
+        if let Some(session) = &link.session {
+            self.sessions.remove(&session.id);
+        }
+        link.requests.clear();
+        link.tokens.clear();
+        if self.shared.link == Some(key) {
+            self.shared.link = None;
+        }
+        let streams = self.streams.iter().filter(|(_, stream)| stream.link == key).map(|(key, _)| *key);
+        for stream_key in streams.collect::<Vec<_>>() {
+            let Some(stream) = self.streams.get_mut(&stream_key) else { continue };
+            stream.ended.get_or_insert(now);
+            stream.waiting.clear();
+            match stream.reply {
+                // What was said before still reaches its client.
+                Some(reply) => {
+                    if let Some(reply) = self.replies.get_mut(&reply).filter(|reply| reply.is_open()) {
+                        reply.end();
+                    }
+                    self.report_reply(reply);
+                }
+                None => self.forget_stream(stream_key),
+            }
+        }
+    }
+
+    /// Looks after a session: forgets what nobody fetched, and ends it if it was idle for too long.
+    pub(crate) fn keep_up(&mut self, now: Instant, key: LinkKey) {
+        let Some(link) = self.links.get(&key).filter(|link| !link.is_closed) else { return };
+        let Some(session) = &link.session else { return };
+        let is_idle = session.replies == 0 && link.requests.is_empty();
+        if is_idle && now.since(session.idle_since) >= self.config.idle {
+            return self.end_session(now, key);
+        }
+        let too_old = |key: &&StreamKey| {
+            let stream = self.streams.get(key).filter(|stream| stream.reply.is_none());
+            stream.and_then(|stream| stream.ended).is_some_and(|ended| now.since(ended) >= self.config.resume_within)
+        };
+        for stream in session.streams.values().filter(too_old).copied().collect::<Vec<_>>() {
+            self.forget_stream(stream);
+        }
+        self.upkeep.arm(now, key);
+    }
+
+    pub(crate) fn count_kept(&mut self, link: LinkKey, before: usize, after: usize) {
+        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
+            session.kept = session.kept + after - before;
+        }
+    }
+
+    /// Forgets what is kept of a session beyond its bound: first what was handed out, the oldest first; then what clients
+    /// that are away have not read.
+    pub(crate) fn bound_kept(&mut self, link: LinkKey) {
+        let bound = self.config.max_kept;
+        let session =
+            |links: &std::collections::BTreeMap<LinkKey, super::link::Link>| -> Option<(usize, Vec<StreamKey>)> {
+                let Session { kept, streams, .. } = links.get(&link)?.session.as_ref()?;
+                (*kept > bound).then(|| (*kept, streams.values().copied().collect()))
+            };
+        let Some((mut kept, streams)) = session(&self.links) else { return };
+        let start = kept;
+        for key in &streams {
+            let Some(stream) = self.streams.get_mut(key) else { continue };
+            while kept > bound {
+                let before = stream.kept();
+                if !stream.evict_sent() {
+                    break;
+                }
+                kept -= before - stream.kept();
+            }
+        }
+        for key in &streams {
+            let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.reply.is_none()) else { continue };
+            if kept > bound {
+                let before = stream.kept();
+                stream.evict_unsent();
+                kept = kept + stream.kept() - before;
+            }
+        }
+        self.count_kept(link, start, kept);
+    }
+}
+
+/// Whether a request without a message is one of a revision without sessions.
+fn is_stateless(head: &Head<'_>) -> bool {
+    let named = head.version.and_then(rescind_proto::dialect::mcp::by_version);
+    named.is_some_and(|dialect| matches!(dialect.http, Some(HttpForm { sessions: false, .. })))
+}
