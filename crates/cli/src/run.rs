@@ -23,7 +23,7 @@ use clap::{
     Args, ValueEnum,
     error::{ContextKind, ContextValue},
 };
-use rescind::relay::{self, Link, LinkEnd, LogLevel, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{self, Link, LinkClient, LinkEnd, LogLevel, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
     link::Clock,
     relay::{RelayConfig, SettingNames},
@@ -188,8 +188,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     let config = config(&arguments);
     let Arguments { finish, on_stuck, record, log, log_file, unlisted, command, .. } = arguments;
     let link = Link {
-        client_input,
-        client_output,
+        client: LinkClient::Descriptors { input: client_input, output: client_output },
         command,
         launcher,
         config,

@@ -58,12 +58,21 @@ pub use veto::DetachedFrame;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
 use crate::{
-    cause::CauseCode, framing::Decoder, hash::Seed, slab::Key, table::Bounds, time::Instant, timer_queue::TimerKey,
-    tombstones::YOUNG, turns::Turns,
+    cause::{Cause, CauseCode},
+    framing::Decoder,
+    hash::Seed,
+    id::RequestId,
+    slab::Key,
+    table::Bounds,
+    time::Instant,
+    timer_queue::TimerKey,
+    tombstones::YOUNG,
+    turns::Turns,
 };
 use incoming::Requests;
 use link::{Alarm, Item, Link, Tag, Timer};
 use outgoing::Calls;
+use stop::By;
 
 /// Names one of the peer's requests; never reused while the connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -273,6 +282,17 @@ impl Connection {
             }
             this.end_input();
             this.stop_all(CauseCode::Disconnect, |_| true);
+        });
+    }
+
+    /// Records that the peer has closed what the answer to its request `id` would travel on, which cancels that request,
+    /// cause `disconnect` (MCP-H03). Whether a closed stream means that is for the driver to look up
+    /// ([`HttpForm::stream_closed`](crate::dialect::HttpForm)). Nothing happens to a request that is over.
+    pub fn handle_stream_closed(&mut self, now: Instant, id: &RequestId) {
+        self.step(now, |this| {
+            if let Some(key) = this.incoming.by_id(id) {
+                this.stop_request(key, Cause::new(CauseCode::Disconnect), By::Peer);
+            }
         });
     }
 

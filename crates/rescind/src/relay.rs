@@ -3,6 +3,7 @@
 
 #[cfg(feature = "admin")]
 mod admin;
+mod client;
 mod drive;
 mod log;
 mod names;
@@ -18,8 +19,10 @@ mod stderr;
 #[cfg(feature = "wrap")]
 pub mod wrap;
 
-use std::{ffi::OsString, fs::File, future::poll_fn, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{ffi::OsString, fs::File, future::poll_fn, io, path::PathBuf, time::Duration};
 
+#[cfg(feature = "peer")]
+use rescind_proto::framing::Framing;
 use rescind_proto::{
     relay::{End, RelayConfig},
     side::{Side, Sides},
@@ -28,6 +31,8 @@ use rescind_proto::{
 use crate::process::{group::Group, shutdown::ShutdownLimits};
 #[cfg(feature = "admin")]
 use admin::Admin;
+#[cfg(feature = "peer")]
+use client::ClientMessages;
 use drive::{Drive, Port};
 use log::Log;
 #[cfg(not(feature = "admin"))]
@@ -36,6 +41,7 @@ use observer::Observer;
 use record::{Recorder, RecordingHeader};
 use signals::Signals;
 
+pub use client::LinkClient;
 pub use log::LogLevel;
 pub use observer::OnStuck;
 pub use record::{RecordError, RecordingFile};
@@ -45,10 +51,8 @@ pub use wrap::wrap;
 /// The settings of a link to relay.
 #[derive(Debug)]
 pub struct Link {
-    /// The client's messages. Closed once they have ended.
-    pub client_input: OwnedFd,
-    /// The messages for the client. Closed at the end.
-    pub client_output: OwnedFd,
+    /// Where the client is.
+    pub client: LinkClient,
     /// The server's command and its arguments.
     pub command: Vec<OsString>,
     /// The absolute path of the program whose hidden subcommands call [`launch::exec`](crate::launch::exec)
@@ -112,51 +116,70 @@ pub enum LinkError {
 ///
 /// Only before anything was relayed. Later failures are the end of one side.
 pub fn run(link: Link) -> Result<LinkEnd, LinkError> {
-    let origin = std::time::Instant::now();
     check_descriptors().map_err(LinkError::Setup)?;
     // One thread at most encodes long answers of the admin socket, so that they do not crowd out the link's thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
-    let runtime = runtime.map_err(LinkError::Setup)?;
-    runtime.block_on(async {
-        let Link {
-            client_input, client_output, command, launcher, mut config, finish, recording, log, on_stuck, ..
-        } = link;
-        // Before the server starts and before anything is written: no signal may be missed or end the link.
-        let signals = Signals::listen().map_err(LinkError::Setup)?;
-        Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
-        let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
-        let mut observer = Observer::new(on_stuck);
-        if let Some(file) = recording {
-            let header = RecordingHeader {
-                command: &command,
-                client: pinned(Side::Client),
-                server: pinned(Side::Server),
-                monotonic_nanos: monotonic_nanos(origin),
-            };
-            observer.recorder = Some(Recorder::begin(file, &header).map_err(LinkError::Setup)?);
-        }
-        if let Some((file, level)) = log {
-            observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
-        }
-        let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
-        let ports = Sides {
-            client: Port::to_client(client_input, client_output).map_err(LinkError::Setup)?,
-            server: Port::to_server(pipes).map_err(LinkError::Setup)?,
+    runtime.map_err(LinkError::Setup)?.block_on(drive(link))
+}
+
+/// Like [`run`], as a future: for a program that has several links. Await it on a runtime of one thread that is the main
+/// thread, or lives as long as the process.
+///
+/// Dropping it kills the server.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
+    let origin = std::time::Instant::now();
+    let Link { client, command, launcher, mut config, finish, recording, log, on_stuck, .. } = link;
+    // Before the server starts and before anything is written: no signal may be missed or end the link.
+    let signals = match &client {
+        LinkClient::Descriptors { .. } => Signals::listen(),
+        // Signals to this process concern all of its links.
+        #[cfg(feature = "peer")]
+        LinkClient::Messages(_) => Signals::of_children(),
+    };
+    let signals = signals.map_err(LinkError::Setup)?;
+    Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
+    let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
+    let mut observer = Observer::new(on_stuck);
+    if let Some(file) = recording {
+        let header = RecordingHeader {
+            command: &command,
+            client: pinned(Side::Client),
+            server: pinned(Side::Server),
+            monotonic_nanos: monotonic_nanos(origin),
         };
-        #[cfg(feature = "admin")]
-        let admin = Admin::open(&link.admin, origin, &command, group.server_id()).unwrap_or_else(|errors| {
-            errors.iter().for_each(|error| observer.handle_unlisted(error));
-            Admin::default()
-        });
-        #[cfg(not(feature = "admin"))]
-        let admin = NoAdmin;
-        let limits = ShutdownLimits { finish, client_drain: config.stall_limit, ..ShutdownLimits::default() };
-        let drive = Drive::new(origin, config, ports, group, signals, observer, admin);
-        let mut drive = drive.within(limits);
-        let ending = poll_fn(|cx| drive.poll(cx)).await;
-        drive.finish(&ending.server).await;
-        Ok(ending)
-    })
+        observer.recorder = Some(Recorder::begin(file, &header).map_err(LinkError::Setup)?);
+    }
+    if let Some((file, level)) = log {
+        observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
+    }
+    let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
+    let server = Port::to_server(pipes).map_err(LinkError::Setup)?;
+    let (client, messages) = match client {
+        LinkClient::Descriptors { input, output } => (Port::to_client(input, output).map_err(LinkError::Setup)?, None),
+        #[cfg(feature = "peer")]
+        LinkClient::Messages(stream) => {
+            config.framing = Some(Framing::Line);
+            config.emit.silences = true;
+            (Port::default(), Some(ClientMessages::new(stream, config.max_message)))
+        }
+    };
+    #[cfg(feature = "admin")]
+    let admin = Admin::open(&link.admin, origin, &command, group.server_id()).unwrap_or_else(|errors| {
+        errors.iter().for_each(|error| observer.handle_unlisted(error));
+        Admin::default()
+    });
+    #[cfg(not(feature = "admin"))]
+    let admin = NoAdmin;
+    let limits = ShutdownLimits { finish, client_drain: config.stall_limit, ..ShutdownLimits::default() };
+    let drive = Drive::new(origin, config, Sides { client, server }, group, signals, observer, admin);
+    let mut drive = drive.within(limits).with_messages(messages);
+    let ending = poll_fn(|cx| drive.poll(cx)).await;
+    drive.finish(&ending.server).await;
+    Ok(ending)
 }
 
 /// Fails unless a few descriptors can still be opened: a runtime that runs out of them while it starts panics.

@@ -13,7 +13,7 @@ use std::{
 
 use rescind::{
     peer::{ErrorObject, Peer, RawParams},
-    relay::{self, Link},
+    relay::{self, Link, LinkClient},
 };
 use rescind_proto::{
     connection,
@@ -49,8 +49,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
     let [from_test, to_test] = paths.each_ref().map(|path| path.to_str().unwrap());
     let command = ["sh", "-c", r#"cat <"$0" & exec cat >"$1""#, from_test, to_test];
     let link = Link {
-        client_input: client_input.into(),
-        client_output: client_output.into(),
+        client: LinkClient::Descriptors { input: client_input.into(), output: client_output.into() },
         command: command.map(Into::into).to_vec(),
         launcher: PROGRAM.into(),
         config: narrow_relay(RelayConfig::default()),

@@ -10,7 +10,9 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::{Cancellers, Dialect},
     early_cancels::Hold,
-    error_code, json,
+    error_code,
+    id::RequestId,
+    json,
     link::{
         LateKind, RequestKey, Verdict,
         cancel::{self, Cancel},
@@ -152,18 +154,34 @@ impl Relay {
     /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
     pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
         for key in self.tables[side].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
-            let request = RequestKey { from: side, key };
-            self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
-            self.step(now, request, |step| {
-                step.report_decided();
-                if step.exchange.dialect.is_silent() {
-                    step.settle(Settled::Gone);
-                } else {
-                    step.settle_cancelled();
-                }
-            });
+            self.disconnect(now, RequestKey { from: side, key });
         }
         self.check();
+    }
+
+    /// Records that `side` has closed the stream on which the answer to its request `id` would travel, which cancels that
+    /// request, cause `disconnect` (MCP-H03). Whether a closed stream means that is for the driver to look up
+    /// ([`HttpForm::stream_closed`](crate::dialect::HttpForm)). Nothing happens to a request that is over.
+    pub fn handle_stream_closed(&mut self, now: Instant, side: Side, id: &RequestId) {
+        let is_waiting = |ex: &Exchange| ex.is_waiting() && ex.cancel.is_none();
+        if let Some(key) = self.tables[side].by_requester(id)
+            && self.tables[side].get(key).is_some_and(is_waiting)
+        {
+            self.disconnect(now, RequestKey { from: side, key });
+        }
+        self.check();
+    }
+
+    fn disconnect(&mut self, now: Instant, request: RequestKey) {
+        self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
+        self.step(now, request, |step| {
+            step.report_decided();
+            if step.exchange.dialect.is_silent() {
+                step.settle(Settled::Gone);
+            } else {
+                step.settle_cancelled();
+            }
+        });
     }
 }
 

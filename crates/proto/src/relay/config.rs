@@ -80,13 +80,16 @@ pub struct Emit {
     pub notices: bool,
     /// The start and the end of every request.
     pub requests: bool,
+    /// Requests that end in silence ([`RelayEvent::Silenced`](super::RelayEvent::Silenced)), for a driver whose requester
+    /// waits on something of its own, such as an HTTP response (D41).
+    pub silences: bool,
     /// Every frame ([`RelayEvent::Frame`](super::RelayEvent::Frame)), for recordings.
     pub frames: bool,
 }
 
 impl Default for Emit {
     fn default() -> Self {
-        Self { notices: true, requests: false, frames: false }
+        Self { notices: true, requests: false, silences: false, frames: false }
     }
 }
 

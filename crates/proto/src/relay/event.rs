@@ -31,6 +31,14 @@ pub enum RelayEvent {
         /// How it ended for the requester.
         how: Settled,
     },
+    /// A request was settled in silence: nothing will be sent to its requester for it (with
+    /// [`Emit::silences`](super::Emit)).
+    Silenced {
+        /// Who sent the request.
+        from: Side,
+        /// Its id, as that side knows it.
+        id: RequestId,
+    },
     /// A cancel arrived or was decided here (D31).
     Cancel(CancelNotice),
     /// What is known of a cancel changed (D28).

@@ -69,6 +69,10 @@ impl Step<'_> {
         core.reports.tally.settled(how, asked.map(|asked| now.since(asked)));
         self.stop_clocks();
         self.mark_changed();
+        if how == Settled::Silent && self.core.config.emit.silences {
+            let (from, id) = (self.request.from, self.exchange.id.clone());
+            self.core.reports.emit(RelayEvent::Silenced { from, id });
+        }
         if self.core.config.emit.requests {
             self.core.reports.emit(RelayEvent::Settled { request: self.request, how });
         }

@@ -63,6 +63,7 @@ fn news(rig: &RelayRig) -> Vec<TaskNews> {
         | RelayEvent::Settled { .. }
         | RelayEvent::Cancel(_)
         | RelayEvent::Receipt { .. }
+        | RelayEvent::Silenced { .. }
         | RelayEvent::TimedOut { .. }
         | RelayEvent::Stuck { .. }
         | RelayEvent::Late { .. }

@@ -95,6 +95,7 @@ pub(crate) enum FilteredMessage {
     Vetoed(Vec<u8>),
     Overlong(Overlong),
     Garbage(Vec<u8>),
+    StreamClosed(RequestId),
 }
 
 impl FilteredMessage {
@@ -103,6 +104,7 @@ impl FilteredMessage {
         match arrival {
             Arrival::Message(body) => apply(filters, body.to_vec()),
             Arrival::Garbage(bytes) => Self::Garbage(bytes.to_vec()),
+            Arrival::StreamClosed(id) => Self::StreamClosed(id.clone()),
         }
     }
 
@@ -112,6 +114,7 @@ impl FilteredMessage {
             Self::Vetoed(body) => conn.handle_vetoed(now, body),
             Self::Overlong(message) => conn.handle_overlong(now, message),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
+            Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
         }
     }
 }

@@ -88,7 +88,10 @@ impl Filtered {
                     self.framing.write(&mut self.output, &body);
                     true
                 }
-                FilteredMessage::Vetoed(_) | FilteredMessage::Overlong(_) | FilteredMessage::Garbage(_) => false,
+                FilteredMessage::Vetoed(_)
+                | FilteredMessage::Overlong(_)
+                | FilteredMessage::Garbage(_)
+                | FilteredMessage::StreamClosed(_) => false,
             };
             shared.lock().conn.handle_detached(shared.now(), detached, passes);
             wrote = true;

@@ -32,7 +32,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use rescind_proto::{connection::Connection, framing::Framing, time::Instant};
+use rescind_proto::{connection::Connection, framing::Framing, id::RequestId, time::Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 #[cfg(all(feature = "child", unix))]
@@ -76,6 +76,10 @@ pub trait MessageStream: Send + Unpin {
     /// Nothing can be sent any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
 
+    /// A request of the peer was cancelled and will never be answered. A stream that holds something open for each request
+    /// lets it go (D41).
+    fn handle_silenced(&mut self, _id: &RequestId) {}
+
     /// Ready when every message that was taken is written.
     ///
     /// # Errors
@@ -98,6 +102,8 @@ pub enum Arrival {
     Message(Bytes),
     /// Bytes that cannot be a message: they are counted, and answered where the peer may wait for an answer.
     Garbage(Bytes),
+    /// The peer has closed what the answer to its request would travel on, which cancels that request (MCP-H03).
+    StreamClosed(RequestId),
 }
 
 pub(crate) enum Io {
@@ -130,9 +136,11 @@ pub(crate) enum InputChunk {
 const BATCH: usize = 64 * 1024;
 
 impl Arrival {
-    pub(crate) const fn bytes(&self) -> &Bytes {
+    /// Its bytes, if it has any.
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Message(bytes) | Self::Garbage(bytes) => bytes,
+            Self::StreamClosed(_) => &[],
         }
     }
 
@@ -140,6 +148,7 @@ impl Arrival {
         match self {
             Self::Message(body) => conn.handle_message(now, body),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
+            Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use memchr::memchr;
 use rescind_proto::{
     link::RequestKey,
     relay::{End, Relay, RelayConfig, RelayEvent},
@@ -24,6 +25,7 @@ use super::admin::Admin;
 use super::no_admin::NoAdmin as Admin;
 use super::{
     LinkEnd,
+    client::{ClientInput, ClientMessages},
     observer::Observer,
     presence::Presence,
     signals::{SignalEvent, Signals},
@@ -63,10 +65,12 @@ pub(crate) struct Drive {
     buffer: Vec<u8>,
     /// The client was given up, and the rest of its output is lost.
     is_output_lost: bool,
+    /// The client, if it has no descriptors.
+    messages: Option<ClientMessages>,
 }
 
 /// The descriptors of one side, each `None` once it has ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Port {
     input: Option<Input>,
     output: Option<Output>,
@@ -115,7 +119,13 @@ impl Drive {
             admin,
             buffer: vec![0; BUFFER],
             is_output_lost: false,
+            messages: None,
         }
+    }
+
+    /// The client is behind a stream of messages.
+    pub(crate) fn with_messages(self, messages: Option<ClientMessages>) -> Self {
+        Self { messages, ..self }
     }
 
     /// Replaces the limits of the shutdown.
@@ -262,7 +272,9 @@ impl Drive {
         if !self.relay.wants_input(side) || self.observer.poll_ready(cx).is_pending() {
             return false;
         }
-        let Some(input) = &mut self.ports[side].input else { return false };
+        let Some(input) = &mut self.ports[side].input else {
+            return side == Side::Client && self.poll_messages(cx, now);
+        };
         match input.poll_read(cx, &mut self.buffer) {
             Poll::Pending => return false,
             Poll::Ready(Ok(read)) if read > 0 => {
@@ -279,6 +291,51 @@ impl Drive {
             Poll::Ready(Ok(_) | Err(_)) => self.handle_input_end(now, side),
         }
         true
+    }
+
+    /// Takes what has come from a client that has no descriptors, as far as it is wanted.
+    fn poll_messages(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut moved = false;
+        while self.relay.wants_input(Side::Client)
+            && let Some(messages) = &mut self.messages
+            && let Poll::Ready(input) = messages.poll_input(cx)
+        {
+            moved = true;
+            match input {
+                ClientInput::Line(line) => {
+                    self.admin.handle_input(now, &self.relay, Side::Client, &line);
+                    self.relay.handle_input(now, Side::Client, &line);
+                }
+                ClientInput::StreamClosed(id) => self.relay.handle_stream_closed(now, Side::Client, &id),
+                ClientInput::End => {
+                    self.relay.handle_disconnect(now, Side::Client);
+                    self.handle_client_gone(now, EndReason::ReaderGone);
+                }
+            }
+        }
+        moved
+    }
+
+    /// Hands messages to a client that has no descriptors.
+    fn poll_send(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(messages) = &mut self.messages {
+            let pending = self.relay.pending(Side::Client);
+            let Some(end) = memchr(b'\n', pending) else { break };
+            match messages.poll_send(cx, &pending[..end]) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) => {
+                    self.relay.handle_written(now, Side::Client, end + 1);
+                    self.shutdown.handle_client_read(now);
+                    moved = true;
+                }
+                Poll::Ready(Err(_)) => {
+                    self.handle_write_closed(now, Side::Client);
+                    moved = true;
+                }
+            }
+        }
+        moved
     }
 
     /// Enlarges buffers and pipes after a read that filled the buffer.
@@ -316,7 +373,9 @@ impl Drive {
 
     /// Writes to one side while it accepts bytes.
     fn poll_output(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
-        let Some(output) = &mut self.ports[side].output else { return false };
+        let Some(output) = &mut self.ports[side].output else {
+            return side == Side::Client && self.poll_send(cx, now);
+        };
         let mut moved = false;
         loop {
             let pending = self.relay.pending(side);
@@ -366,6 +425,7 @@ impl Drive {
     fn close_client(&mut self, now: Instant) {
         self.ports.client.presence = None;
         self.ports.client.output = None;
+        self.messages = None;
         self.relay.handle_write_closed(now, Side::Client);
     }
 
@@ -404,7 +464,13 @@ impl Drive {
                     self.group.signal(Signal::TERM);
                     self.shutdown.handle_terminated(now, EndReason::Stuck);
                 }
-                RelayEvent::Stuck { .. }
+                RelayEvent::Silenced { from: Side::Client, id } => {
+                    if let Some(messages) = &mut self.messages {
+                        messages.silence(id);
+                    }
+                }
+                RelayEvent::Silenced { .. }
+                | RelayEvent::Stuck { .. }
                 | RelayEvent::Opened { .. }
                 | RelayEvent::Settled { .. }
                 | RelayEvent::Cancel(_)
@@ -423,7 +489,9 @@ impl Drive {
 
     fn open(&mut self, cx: &mut Context<'_>) -> Remaining {
         let mut owed = |side: Side| {
-            let Some(output) = &mut self.ports[side].output else { return false };
+            let Some(output) = &mut self.ports[side].output else {
+                return side == Side::Client && self.messages.is_some() && !self.relay.pending(side).is_empty();
+            };
             !self.relay.pending(side).is_empty() || output.poll_flush(cx).is_pending()
         };
         Remaining {

@@ -216,6 +216,8 @@ impl Log {
             RelayEvent::GivenUp { side, unsent } => self.line(LogLevel::Error, "does not read, given up", |line| {
                 line.word("side", side.as_str()).word("unread", unsent)
             }),
+            // The cancel that led to it is logged.
+            RelayEvent::Silenced { .. } => {}
             RelayEvent::Opened { request, id, method, .. } => {
                 self.line(LogLevel::Debug, "request", |line| line.request(request.from, Some(id), Some(method)));
             }

@@ -188,8 +188,13 @@ impl Recorder {
     }
 
     pub(super) fn event(&mut self, now: Instant, event: &RelayEvent, names: &RequestNames) {
+        // It is settled, which is recorded.
+        if let RelayEvent::Silenced { .. } = event {
+            return;
+        }
         let out = self.sink.line();
         match event {
+            RelayEvent::Silenced { .. } => {}
             RelayEvent::Frame { hop, bytes } => {
                 let mut line = Object::event(out, now, "frame");
                 line.text("hop", hop.as_str());

@@ -73,6 +73,19 @@ impl Signals {
         let too_large = too_large.transpose()?;
         streams.push((SignalEvent::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
         streams.push((SignalEvent::Child, signal(SignalKind::child())?));
+        Ok(Self::of(streams, too_large))
+    }
+
+    /// Listens for changes of children only: signals to this process are somebody else's to handle.
+    #[cfg(feature = "peer")]
+    pub(crate) fn of_children() -> io::Result<Self> {
+        Ok(Self::of(vec![(SignalEvent::Child, signal(SignalKind::child())?)], None))
+    }
+
+    fn of(
+        mut streams: Vec<(SignalEvent, tokio::signal::unix::Signal)>,
+        too_large: Option<tokio::signal::unix::Signal>,
+    ) -> Self {
         let queue = Arc::<Mutex<SignalQueue>>::default();
         let sender = Arc::clone(&queue);
         let listener = tokio::spawn(poll_fn(move |cx| {
@@ -83,7 +96,7 @@ impl Signals {
             }
             Poll::<()>::Pending
         }));
-        Ok(Self { queue, listener: listener.abort_handle(), _too_large: too_large })
+        Self { queue, listener: listener.abort_handle(), _too_large: too_large }
     }
 
     /// The next signal.

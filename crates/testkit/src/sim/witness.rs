@@ -129,6 +129,7 @@ impl Witness {
             RelayEvent::Settled { .. }
             | RelayEvent::Cancel(_)
             | RelayEvent::Task { .. }
+            | RelayEvent::Silenced { .. }
             | RelayEvent::TimedOut { .. }
             | RelayEvent::Stuck { .. }
             | RelayEvent::Late { .. }
