@@ -43,7 +43,7 @@ fn answers(dialect: &Dialect) -> Vec<(&'static str, String)> {
     answers! {
         family cancel aliases settlement gave_up cancellers no_server_requests uncancellable tasks disconnect gate
         batches reuse null_ids sticky stray_error clocks cancel_results progress turn handshake ping last_request
-        handshake_first subscription meta
+        handshake_first subscription meta http
     }
 }
 
