@@ -4,5 +4,6 @@
 #![warn(missing_docs)]
 
 pub mod server;
+pub mod shell;
 
 mod sse;

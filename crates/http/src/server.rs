@@ -207,6 +207,12 @@ impl HttpServer {
         self.refuse_at_once(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::TOO_LARGE, text))
     }
 
+    /// Takes in a request whose body broke off. Its client is gone, as far as is known.
+    pub fn handle_broken(&mut self) -> ReplyKey {
+        let text = "the body of the request broke off";
+        self.refuse_at_once(Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, text))
+    }
+
     fn refuse_at_once(&mut self, refusal: Refusal) -> ReplyKey {
         let key = ReplyKey(self.allocate_key());
         self.replies.insert(key, Reply::new(false, None));

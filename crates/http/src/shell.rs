@@ -1,0 +1,14 @@
+//! The shell around [`HttpServer`](crate::server::HttpServer): connections of hyper on one side, streams of messages on
+//! the other. It makes no protocol decisions.
+
+mod body;
+mod endpoint;
+mod link;
+mod listener;
+mod service;
+
+pub use body::ResponseBody;
+pub use endpoint::{Endpoint, OpenedLink};
+pub use link::HttpLink;
+pub use listener::{Listener, ListenerConfig};
+pub use service::Respond;

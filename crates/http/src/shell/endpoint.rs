@@ -1,0 +1,274 @@
+//! What connections and links share: the machine behind one lock.
+//!
+//! The lock is held for one step of the machine and never across an await. After each step, with the lock free, those are
+//! woken whom it concerns.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use hashbrown::HashMap;
+use http::request::Parts;
+use rescind_proto::time::Instant;
+use tokio::sync::Notify;
+
+use super::link::HttpLink;
+use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkKey, ReplyKey};
+
+/// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
+///
+/// A handle: clones are of the same endpoint. With the last one its clock stops.
+#[derive(Clone)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+/// A link that is to be served.
+#[derive(Debug)]
+pub struct OpenedLink {
+    /// The messages of its client.
+    pub link: HttpLink,
+    /// The id of its session, which only its client may know; `None` for the link that all stateless requests share.
+    pub session: Option<Box<str>>,
+}
+
+pub(super) struct Shared {
+    /// The start of the machine's clock.
+    origin: tokio::time::Instant,
+    max_message: usize,
+    state: Mutex<State>,
+    /// The earliest timer has changed.
+    rearmed: Notify,
+}
+
+struct State {
+    server: HttpServer,
+    replies: HashMap<ReplyKey, Waker>,
+    links: HashMap<LinkKey, Waker>,
+    opened: VecDeque<(LinkKey, Option<Box<str>>)>,
+    acceptor: Option<Waker>,
+    /// When the clock will wake the machine.
+    armed: Option<Instant>,
+    /// Those to be woken; empty between steps.
+    woken: Vec<Waker>,
+}
+
+impl Endpoint {
+    /// An endpoint with these settings. Call it on a tokio runtime, which keeps its clock.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(config: HttpServerConfig) -> Self {
+        let max_message = config.max_message;
+        let state = State {
+            server: HttpServer::new(config),
+            replies: HashMap::new(),
+            links: HashMap::new(),
+            opened: VecDeque::new(),
+            acceptor: None,
+            armed: None,
+            woken: Vec::new(),
+        };
+        let (origin, state) = (tokio::time::Instant::now(), Mutex::new(state));
+        let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new() });
+        tokio::spawn(keep_time(Arc::downgrade(&shared)));
+        Self { shared }
+    }
+
+    /// The next link that is to be served; drop it to refuse it.
+    pub async fn accept(&self) -> OpenedLink {
+        let (key, session) = poll_fn(|cx| self.poll_opened(cx)).await;
+        OpenedLink { link: HttpLink::new(self.clone(), key), session }
+    }
+
+    fn poll_opened(&self, cx: &mut Context<'_>) -> Poll<(LinkKey, Option<Box<str>>)> {
+        let mut state = self.shared.lock();
+        match state.opened.pop_front() {
+            Some(opened) => Poll::Ready(opened),
+            None => {
+                state.acceptor = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes no further session and no further stateless request. What is in flight goes on.
+    pub fn drain(&self) {
+        self.with(|server, _| server.drain());
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.with(|server, _| server.in_flight())
+    }
+
+    /// The longest message, in bytes.
+    pub(super) fn max_message(&self) -> usize {
+        self.shared.max_message
+    }
+
+    /// Hands a request to the machine. The id of a session that it may open is made before.
+    pub(super) fn receive(&self, head: &Parts, body: &[u8]) -> ReplyKey {
+        self.with(|server, now| {
+            if server.needs_session_id()
+                && let Ok(id) = random_id()
+            {
+                server.supply_session_id(id);
+            }
+            server.handle_request(now, head, body)
+        })
+    }
+
+    /// Performs one step with the machine.
+    pub(super) fn with<T>(&self, step: impl FnOnce(&mut HttpServer, Instant) -> T) -> T {
+        self.shared.with(step)
+    }
+
+    /// Polls the machine for a response, and has its task woken if there is nothing.
+    pub(super) fn poll_reply<T>(
+        &self,
+        cx: &Context<'_>,
+        key: ReplyKey,
+        step: impl FnOnce(&mut HttpServer, Instant) -> Option<T>,
+    ) -> Poll<T> {
+        self.shared.poll(cx, key, |state| &mut state.replies, step)
+    }
+
+    /// Polls the machine for a link, and has its task woken if there is nothing.
+    pub(super) fn poll_link<T>(
+        &self,
+        cx: &Context<'_>,
+        key: LinkKey,
+        step: impl FnOnce(&mut HttpServer, Instant) -> Option<T>,
+    ) -> Poll<T> {
+        self.shared.poll(cx, key, |state| &mut state.links, step)
+    }
+
+    /// Records that nobody will poll this response any more, and reports it to the machine if it had not ended.
+    pub(super) fn release_reply(&self, key: ReplyKey, has_ended: bool) {
+        self.shared.step(|state, now| {
+            state.replies.remove(&key);
+            if !has_ended {
+                state.server.handle_hang_up(now, key);
+            }
+        });
+    }
+
+    /// Records that nobody serves this link any more.
+    pub(super) fn release_link(&self, key: LinkKey) {
+        self.shared.step(|state, now| {
+            state.links.remove(&key);
+            state.server.handle_link_closed(now, key);
+        });
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, step: impl FnOnce(&mut HttpServer, Instant) -> T) -> T {
+        self.step(|state, now| step(&mut state.server, now))
+    }
+
+    fn poll<K: Copy + Eq + std::hash::Hash, T>(
+        &self,
+        cx: &Context<'_>,
+        key: K,
+        wakers: impl FnOnce(&mut State) -> &mut HashMap<K, Waker>,
+        step: impl FnOnce(&mut HttpServer, Instant) -> Option<T>,
+    ) -> Poll<T> {
+        self.step(|state, now| match step(&mut state.server, now) {
+            Some(done) => Poll::Ready(done),
+            None => {
+                let waker = wakers(state).entry(key).or_insert_with(|| cx.waker().clone());
+                waker.clone_from(cx.waker());
+                Poll::Pending
+            }
+        })
+    }
+
+    fn step<T>(&self, step: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let mut state = self.lock();
+        // Read under the lock, so that the machine's time never runs backwards.
+        let now = Instant::after_origin(self.origin.elapsed());
+        let done = step(&mut state, now);
+        state.collect();
+        let due = state.server.poll_timeout();
+        let is_earlier = due.is_some_and(|due| state.armed.is_none_or(|armed| due < armed));
+        if is_earlier {
+            state.armed = due;
+        }
+        let mut woken = std::mem::take(&mut state.woken);
+        drop(state);
+        woken.drain(..).for_each(Waker::wake);
+        if is_earlier {
+            self.rearmed.notify_one();
+        }
+        done
+    }
+}
+
+impl State {
+    /// Collects those who are to be woken.
+    fn collect(&mut self) {
+        while let Some(event) = self.server.poll_event() {
+            let waker = match event {
+                HttpServerEvent::ReplyReady(key) => self.replies.remove(&key),
+                HttpServerEvent::InputReady(key) => self.links.remove(&key),
+                HttpServerEvent::Opened { link, session } => {
+                    self.opened.push_back((link, session));
+                    self.acceptor.take()
+                }
+                HttpServerEvent::Dropped { .. } => None,
+            };
+            self.woken.extend(waker);
+        }
+    }
+}
+
+/// The id of a session: 128 bits that nobody can guess.
+fn random_id() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Wakes the machine when something is due, until the endpoint is gone.
+async fn keep_time(shared: Weak<Shared>) {
+    /// How often it is looked whether the endpoint is still there.
+    const LOOK: Duration = Duration::from_secs(60);
+
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        let wait = {
+            let state = strong.lock();
+            let now = Instant::after_origin(strong.origin.elapsed());
+            state.armed.map_or(LOOK, |due| due.since(now).min(LOOK))
+        };
+        let rearmed = async { strong.rearmed.notified().await };
+        if !wait.is_zero() && tokio::time::timeout(wait, rearmed).await.is_ok() {
+            continue;
+        }
+        strong.step(|state, now| {
+            state.armed = None;
+            state.server.handle_timeout(now);
+        });
+    }
+}

@@ -1,0 +1,66 @@
+//! A link of an endpoint, as a stream of messages.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use rescind::peer::transport::{Arrival, MessageStream};
+use rescind_proto::id::RequestId;
+
+use super::endpoint::Endpoint;
+use crate::server::{LinkInput, LinkKey};
+
+/// The messages of a link: those of a session's client, or of all clients that have none.
+///
+/// Dropping it ends the session; what is in flight is answered by nobody then.
+#[derive(Debug)]
+pub struct HttpLink {
+    endpoint: Endpoint,
+    key: LinkKey,
+}
+
+impl HttpLink {
+    pub(super) const fn new(endpoint: Endpoint, key: LinkKey) -> Self {
+        Self { endpoint, key }
+    }
+}
+
+impl MessageStream for HttpLink {
+    /// The endpoint's own limit was applied before.
+    fn limit(&mut self, _max_message: usize) {}
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {
+        let key = self.key;
+        self.endpoint.poll_link(cx, key, |server, _| server.poll_input(key)).map(|input| {
+            Ok(match input {
+                LinkInput::Message(line) => Some(Arrival::Message(line.into())),
+                LinkInput::StreamClosed(id) => Some(Arrival::StreamClosed(id)),
+                LinkInput::End => None,
+            })
+        })
+    }
+
+    fn poll_send(&mut self, _cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
+        self.endpoint.with(|server, now| server.handle_message(now, self.key, message));
+        Poll::Ready(Ok(()))
+    }
+
+    fn handle_silenced(&mut self, id: &RequestId) {
+        self.endpoint.with(|server, now| server.handle_settled(now, self.key, id));
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for HttpLink {
+    fn drop(&mut self) {
+        self.endpoint.release_link(self.key);
+    }
+}
