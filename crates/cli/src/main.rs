@@ -14,11 +14,13 @@ mod exec;
 mod failure;
 mod fleet;
 mod guard;
+mod link;
 mod number;
 mod ps;
 mod run;
 mod screen;
 mod selector;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Serve(serve::Arguments),
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
     Console(console::Arguments),
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(arguments) => run::main(arguments),
+        Command::Serve(arguments) => serve::main(arguments),
         Command::Ps(arguments) => ps::main(arguments),
         Command::Cancel(arguments) => cancel::main(arguments),
         Command::Console(arguments) => console::main(arguments),

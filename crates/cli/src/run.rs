@@ -1,41 +1,31 @@
 //! `rescind run [flags] COMMAND…`: relays between a client on stdin and stdout and a server as a child.
 
 mod end;
-mod limits;
-mod path;
 mod protocol;
-mod sockets;
 
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::OpenOptionsExt,
-    },
+    os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::{
-    Args, ValueEnum,
+    Args,
     error::{ContextKind, ContextValue},
 };
-use rescind::relay::{self, Link, LinkClient, LinkEnd, LogLevel, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{self, LinkClient, LinkEnd};
 use rescind_proto::{
-    link::Clock,
     relay::{RelayConfig, SettingNames},
     side::Sides,
 };
-use rustix::{
-    fs::{FileType, Mode, OFlags},
-    io::Errno,
-};
 
-use crate::{duration, failure::Failure, number};
-use limits::{FinishArg, LimitArg};
+use crate::{
+    failure::Failure,
+    link::{self, FinishArg, LinkArguments},
+};
 use protocol::Protocol;
 
 /// The exit code of the shim's own failures; 126 and 127 are for a command that could not be started.
@@ -73,33 +63,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROTOCOL", value_parser = Protocol::parse)]
     server_protocol: Option<Protocol>,
 
-    /// Cancel a request that has no answer after this time, and answer it with an error. DURATION is for every request of
-    /// the client. METHOD=DURATION, which also applies to requests of the server, goes before it, and
-    /// METHOD:TOOL=DURATION goes before both. May be repeated; of several values for the same requests, the last one
-    /// counts. Progress restarts the timer: in MCP progress that the client asked for, in ACP a `session/update` of the
-    /// prompt's session. Set it below the client's own timeout
-    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
-    timeout: Vec<LimitArg>,
-
-    /// Like --timeout, but progress does not restart the timer
-    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
-    total_timeout: Vec<LimitArg>,
-
-    /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
-    /// requires an answer; for an ACP prompt at least 30s. --on-stuck acts after the same time
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
-    grace: Duration,
-
     /// How long the server may live on once the client has closed this command's stdin and has nothing in flight,
     /// counted from the later of the two: a DURATION, or `never` for as long as it likes
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse, allow_hyphen_values = true)]
     finish: FinishArg,
-
-    /// What to do if, after the grace, a cancelled request still reports progress, or the answer that its protocol
-    /// requires (ACP, LSP) is still missing. By default nothing is done. An MCP server that silently ignores a cancel
-    /// cannot be told from one that stopped: end it yourself
-    #[arg(long, value_name = "WHAT", value_enum)]
-    on_stuck: Option<OnStuckArg>,
 
     /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
     /// recording or an empty file is overwritten, and a device or a pipe is written to; anything else that exists is
@@ -107,51 +74,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Log cancels and what became of them, to stderr unless --log-file is given. Each LEVEL includes those before it
-    #[arg(long, value_name = "LEVEL", value_enum)]
-    log: Option<LogLevelArg>,
-
-    /// Append the log to FILE (its mode becomes 0600). Needs --log
-    #[arg(long, value_name = "FILE", requires = "log")]
-    log_file: Option<PathBuf>,
-
-    /// Hide this session from `rescind ps`, `rescind cancel` and the console: no admin socket is opened
-    #[arg(long)]
-    unlisted: bool,
-
-    /// The longest message to pass on, from 256 bytes to 4GiB. Without a unit, SIZE is in bytes
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = number::size, allow_hyphen_values = true)]
-    max_message: usize,
-
-    /// The most requests of one side in flight; further ones are refused
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = number::count, allow_hyphen_values = true)]
-    max_in_flight: usize,
+    #[command(flatten)]
+    link: LinkArguments,
 
     /// The server's command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum OnStuckArg {
-    /// Report it on stderr
-    Report,
-    /// Report it, and if the client sent the request, end the server with all its work
-    Kill,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogLevelArg {
-    /// A client or server that rescind gave up on, because it did not read; the first malformed cancel of each side
-    Error,
-    /// Timeouts, stuck requests, cancels that were not obeyed, broken rules of the protocol, messages not passed on
-    Warn,
-    /// Cancels that were received or sent, and their outcomes; the end of the server
-    Info,
-    /// Late answers and progress; the start and end of each request
-    Debug,
-    /// The length of each message; of each that is not passed on, its beginning, id or method, which may hold secrets
-    Trace,
 }
 
 /// Reports a usage error of `rescind run`.
@@ -180,31 +108,29 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     check(&arguments)?;
-    let launcher = std::env::current_exe().map_err(|error| {
-        Failure::new("rescind", format_args!("cannot find its own program: {error}"), "check that /proc is mounted")
-    })?;
-    let (client_input, client_output) = detach_streams()
+    let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
-    let config = config(&arguments);
-    let Arguments { finish, on_stuck, record, log, log_file, unlisted, command, .. } = arguments;
-    let link = Link {
-        client: LinkClient::Descriptors { input: client_input, output: client_output },
-        command,
-        launcher,
-        config,
-        finish: finish.0,
-        recording: record.map(open_recording).transpose()?,
-        log: log.map(|level| Ok((open_log(log_file)?, level.into()))).transpose()?,
-        on_stuck: on_stuck.map(Into::into),
-        admin: if unlisted { Vec::new() } else { sockets::directories() },
-    };
+    let Arguments { protocol, server_protocol, finish, record, link, command } = arguments;
+    let client = protocol.dialect();
+    let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
+    let config = RelayConfig { dialects, ..link.config(SETTING_NAMES) };
+    let recording = record.map(link::open_recording).transpose()?;
+    let link = link.link(LinkClient::Descriptors { input, output }, command, config, finish.0, recording)?;
     relay::run(link)
         .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
 }
 
+/// How errors name the flags that they come from.
+const SETTING_NAMES: SettingNames = SettingNames {
+    response_timeout: "set by rescind run --timeout",
+    total_timeout: "set by rescind run --total-timeout",
+    max_message: "see rescind run --max-message",
+    max_in_flight: "see rescind run --max-in-flight",
+};
+
 /// Refuses flags that exclude each other, before anything is opened.
 fn check(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { protocol: client, server_protocol, record, log_file, .. } = arguments;
+    let Arguments { protocol: client, server_protocol, record, link, .. } = arguments;
     if let Some(server) = server_protocol.filter(|server| client.excludes(*server)) {
         let cause = format_args!(
             "cannot be combined with --protocol {client}: rescind does not translate between LSP and other protocols"
@@ -212,93 +138,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         let hint = "leave out --server-protocol, or name a revision of the same protocol";
         return Err(Failure::new(format_args!("--server-protocol {server}"), cause, hint));
     }
-    match (record, log_file) {
-        (Some(record), Some(log)) if path::is_same_file(record, log) => {
-            Err(Failure::new(record.display(), "named by --record and by --log-file", "name two files"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn config(arguments: &Arguments) -> RelayConfig {
-    let client = arguments.protocol.dialect();
-    let server = arguments.server_protocol.map_or(client, Protocol::dialect);
-    let response = LimitArg::rules(&arguments.timeout, Clock::Response);
-    let total = LimitArg::rules(&arguments.total_timeout, Clock::Total);
-    RelayConfig {
-        dialects: Sides { client, server },
-        grace: arguments.grace,
-        clocks: response.chain(total).collect(),
-        max_message: arguments.max_message,
-        max_in_flight: arguments.max_in_flight,
-        setting_names: SettingNames {
-            response_timeout: "set by rescind run --timeout",
-            total_timeout: "set by rescind run --total-timeout",
-            max_message: "see rescind run --max-message",
-            max_in_flight: "see rescind run --max-in-flight",
-        },
-        seed: seed(),
-        ..RelayConfig::default()
-    }
-}
-
-fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
-    RecordingFile::open(&path).map_err(|error| {
-        let hint = match &error {
-            RecordError::Link => "give the path of the file itself".into(),
-            RecordError::NotARecording => "name a new file, or remove this one".into(),
-            RecordError::InUse => "give each server a recording of its own".into(),
-            RecordError::Open(error) => path::remedy(&path, error),
-            _ => String::from("name a new file"),
-        };
-        Failure::new(path.display(), error, hint)
-    })
-}
-
-fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
-    match path {
-        None => {
-            let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
-            stderr.map_err(|error| Failure::new("stderr", error, "check the limit on open files (ulimit -n)"))
-        }
-        Some(path) => {
-            // Opening a pipe would otherwise wait for a reader.
-            let without_waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
-            let mut options = OpenOptions::new();
-            options.append(true).create(true).mode(0o600).custom_flags(without_waiting.bits().cast_signed());
-            let opened = options.open(&path).and_then(|file| {
-                rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
-                let is_ours = make_private(&file)?;
-                Ok((file, is_ours))
-            });
-            match opened {
-                Ok((file, true)) => Ok(file),
-                Ok((_, false)) => {
-                    Err(Failure::new(path.display(), "belongs to another user, who could read it", "name a new file"))
-                }
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Err(Failure::new(
-                    path.display(),
-                    "is a pipe without a reader",
-                    "start its reader first, or name a file",
-                )),
-                Err(error) => Err(Failure::new(path.display(), &error, path::remedy(&path, &error))),
-            }
-        }
-    }
-}
-
-/// Makes an existing log private, since this one may hold secrets; `false` if it belongs to another user. Pipes and
-/// devices are used as they are.
-fn make_private(file: &File) -> rustix::io::Result<bool> {
-    let found = rustix::fs::fstat(file)?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return Ok(true);
-    }
-    if found.st_uid != rustix::process::geteuid().as_raw() {
-        return Ok(false);
-    }
-    rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR)?;
-    Ok(true)
+    link.check(record.as_deref())
 }
 
 /// Moves stdin and stdout out of this process's standard streams, so that the client sees the end when the link closes
@@ -309,31 +149,4 @@ fn detach_streams() -> io::Result<(OwnedFd, OwnedFd)> {
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
     Ok(taken)
-}
-
-/// A number that a peer cannot guess, from the seed of the standard library's hash tables.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
-}
-
-impl From<OnStuckArg> for OnStuck {
-    fn from(stuck: OnStuckArg) -> Self {
-        match stuck {
-            OnStuckArg::Report => Self::Report,
-            OnStuckArg::Kill => Self::Kill,
-        }
-    }
-}
-
-impl From<LogLevelArg> for LogLevel {
-    fn from(level: LogLevelArg) -> Self {
-        match level {
-            LogLevelArg::Error => Self::Error,
-            LogLevelArg::Warn => Self::Warn,
-            LogLevelArg::Info => Self::Info,
-            LogLevelArg::Debug => Self::Debug,
-            LogLevelArg::Trace => Self::Trace,
-        }
-    }
 }

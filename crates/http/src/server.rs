@@ -167,6 +167,20 @@ impl HttpServer {
         self.is_draining = true;
     }
 
+    /// Whether [`drain`](Self::drain) was called.
+    #[must_use]
+    pub const fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// Ends every session and the shared link.
+    pub fn close(&mut self, now: Instant) {
+        self.drain();
+        for link in self.links.keys().copied().collect::<Vec<_>>() {
+            self.end_session(now, link);
+        }
+    }
+
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {

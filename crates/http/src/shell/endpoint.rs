@@ -45,6 +45,8 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// The earliest timer has changed.
     rearmed: Notify,
+    /// While it drains: something may have been settled.
+    settled: Notify,
 }
 
 struct State {
@@ -78,7 +80,7 @@ impl Endpoint {
             woken: Vec::new(),
         };
         let (origin, state) = (tokio::time::Instant::now(), Mutex::new(state));
-        let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new() });
+        let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new(), settled: Notify::new() });
         tokio::spawn(keep_time(Arc::downgrade(&shared)));
         Self { shared }
     }
@@ -109,6 +111,18 @@ impl Endpoint {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.with(|server, _| server.in_flight())
+    }
+
+    /// Ends every session and the shared link: what is in flight is cancelled, and streams end.
+    pub fn close(&self) {
+        self.with(|server, now| server.close(now));
+    }
+
+    /// Waits until nothing is in flight.
+    pub async fn idle(&self) {
+        while self.in_flight() > 0 {
+            self.shared.settled.notified().await;
+        }
     }
 
     /// The longest message, in bytes.
@@ -215,11 +229,15 @@ impl Shared {
         if is_earlier {
             state.armed = due;
         }
+        let is_draining = state.server.is_draining();
         let mut woken = std::mem::take(&mut state.woken);
         drop(state);
         woken.drain(..).for_each(Waker::wake);
         if is_earlier {
             self.rearmed.notify_one();
+        }
+        if is_draining {
+            self.settled.notify_one();
         }
         done
     }

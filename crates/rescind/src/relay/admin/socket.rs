@@ -10,6 +10,7 @@ use std::{
     io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use rescind_feed::SOCKET_SUFFIX;
@@ -28,6 +29,9 @@ const ATTEMPTS: u32 = 64;
 
 /// The prefix of a socket that does not listen yet.
 const UNFINISHED: &str = ".new-";
+
+/// Sockets that this process has opened.
+static OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +150,8 @@ impl SocketDirectory {
     /// Calls `bound` each time a socket is bound under its hidden name and does not listen yet.
     fn listen_after(&self, bound: impl Fn()) -> io::Result<(String, UnixListener)> {
         let pid = std::process::id();
-        let mut taken = 0;
+        // A process may have many links: each begins where the one before it ended.
+        let mut taken = OPENED.fetch_add(1, Ordering::Relaxed);
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for attempt in 0..ATTEMPTS {
             let unfinished = format!("{UNFINISHED}{pid}-{attempt}");

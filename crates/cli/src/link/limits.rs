@@ -8,7 +8,7 @@ use crate::{duration, selector::Selector};
 
 /// `10s`, `tools/call=2m` or `tools/call:slow_tool=10m`, for either clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LimitArg {
+pub(crate) struct LimitArg {
     selector: Option<Selector>,
     limit: Duration,
 }
@@ -50,10 +50,10 @@ impl LimitArg {
 
 /// `30s`, or `never`: `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FinishArg(pub(super) Option<Duration>);
+pub(crate) struct FinishArg(pub(crate) Option<Duration>);
 
 impl FinishArg {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         duration::parse_or_never(text).map(Self)
     }
 }

@@ -1,0 +1,238 @@
+//! The settings of a link: flags that `run` and `serve` have in common.
+
+mod limits;
+mod path;
+mod sockets;
+
+use std::{
+    ffi::OsString,
+    fs::{File, OpenOptions},
+    io,
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use rescind::relay::{Link, LinkClient, LogLevel, OnStuck, RecordError, RecordingFile};
+use rescind_proto::{
+    link::Clock,
+    relay::{RelayConfig, SettingNames},
+};
+use rustix::{
+    fs::{FileType, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{duration, failure::Failure, number};
+pub(crate) use limits::FinishArg;
+use limits::LimitArg;
+
+/// What a link is to do about time, stuck requests, and size, and who is told of it.
+#[derive(Debug, Args)]
+pub(crate) struct LinkArguments {
+    /// Cancel a request that has no answer after this time, and answer it with an error. DURATION is for every request of
+    /// the client. METHOD=DURATION, which also applies to requests of the server, goes before it, and
+    /// METHOD:TOOL=DURATION goes before both. May be repeated; of several values for the same requests, the last one
+    /// counts. Progress restarts the timer: in MCP progress that the client asked for, in ACP a `session/update` of the
+    /// prompt's session. Set it below the client's own timeout
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
+    timeout: Vec<LimitArg>,
+
+    /// Like --timeout, but progress does not restart the timer
+    #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
+    total_timeout: Vec<LimitArg>,
+
+    /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
+    /// requires an answer; for an ACP prompt at least 30s. --on-stuck acts after the same time
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
+    grace: Duration,
+
+    /// What to do if, after the grace, a cancelled request still reports progress, or the answer that its protocol
+    /// requires (ACP, LSP) is still missing. By default nothing is done. An MCP server that silently ignores a cancel
+    /// cannot be told from one that stopped: end it yourself
+    #[arg(long, value_name = "WHAT", value_enum)]
+    on_stuck: Option<OnStuckArg>,
+
+    /// Log cancels and what became of them, to stderr unless --log-file is given. Each LEVEL includes those before it
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    log: Option<LogLevelArg>,
+
+    /// Append the log to FILE (its mode becomes 0600). Needs --log
+    #[arg(long, value_name = "FILE", requires = "log")]
+    log_file: Option<PathBuf>,
+
+    /// Hide this session from `rescind ps`, `rescind cancel` and the console: no admin socket is opened
+    #[arg(long)]
+    unlisted: bool,
+
+    /// The longest message to pass on, from 256 bytes to 4GiB. Without a unit, SIZE is in bytes
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = number::size, allow_hyphen_values = true)]
+    pub(crate) max_message: usize,
+
+    /// The most requests of one side in flight; further ones are refused
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = number::count, allow_hyphen_values = true)]
+    pub(crate) max_in_flight: usize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OnStuckArg {
+    /// Report it on stderr
+    Report,
+    /// Report it, and if the client sent the request, end the server with all its work
+    Kill,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogLevelArg {
+    /// A client or server that rescind gave up on, because it did not read; the first malformed cancel of each side
+    Error,
+    /// Timeouts, stuck requests, cancels that were not obeyed, broken rules of the protocol, messages not passed on
+    Warn,
+    /// Cancels that were received or sent, and their outcomes; the end of the server
+    Info,
+    /// Late answers and progress; the start and end of each request
+    Debug,
+    /// The length of each message; of each that is not passed on, its beginning, id or method, which may hold secrets
+    Trace,
+}
+
+impl LinkArguments {
+    /// Refuses flags that exclude each other, before anything is opened.
+    pub(crate) fn check(&self, record: Option<&Path>) -> Result<(), Failure> {
+        match (record, &self.log_file) {
+            (Some(record), Some(log)) if path::is_same_file(record, log) => {
+                Err(Failure::new(record.display(), "named by --record and by --log-file", "name two files"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The settings of the relay machine.
+    pub(crate) fn config(&self, setting_names: SettingNames) -> RelayConfig {
+        let response = LimitArg::rules(&self.timeout, Clock::Response);
+        let total = LimitArg::rules(&self.total_timeout, Clock::Total);
+        RelayConfig {
+            grace: self.grace,
+            clocks: response.chain(total).collect(),
+            max_message: self.max_message,
+            max_in_flight: self.max_in_flight,
+            setting_names,
+            seed: seed(),
+            ..RelayConfig::default()
+        }
+    }
+
+    /// Opens what a link needs.
+    pub(crate) fn link(
+        &self,
+        client: LinkClient,
+        command: Vec<OsString>,
+        config: RelayConfig,
+        finish: Option<Duration>,
+        recording: Option<RecordingFile>,
+    ) -> Result<Link, Failure> {
+        let launcher = std::env::current_exe().map_err(|error| {
+            let hint = "check that /proc is mounted";
+            Failure::new("rescind", format_args!("cannot find its own program: {error}"), hint)
+        })?;
+        Ok(Link {
+            client,
+            command,
+            launcher,
+            config,
+            finish,
+            recording,
+            log: self.log.map(|level| Ok((open_log(self.log_file.clone())?, level.into()))).transpose()?,
+            on_stuck: self.on_stuck.map(Into::into),
+            admin: if self.unlisted { Vec::new() } else { sockets::directories() },
+        })
+    }
+}
+
+/// Opens a file for a recording.
+pub(crate) fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
+    RecordingFile::open(&path).map_err(|error| {
+        let hint = match &error {
+            RecordError::Link => "give the path of the file itself".into(),
+            RecordError::NotARecording => "name a new file, or remove this one".into(),
+            RecordError::InUse => "give each server a recording of its own".into(),
+            RecordError::Open(error) => path::remedy(&path, error),
+            _ => String::from("name a new file"),
+        };
+        Failure::new(path.display(), error, hint)
+    })
+}
+
+fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
+    match path {
+        None => {
+            let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+            stderr.map_err(|error| Failure::new("stderr", error, "check the limit on open files (ulimit -n)"))
+        }
+        Some(path) => {
+            // Opening a pipe would otherwise wait for a reader.
+            let without_waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
+            let mut options = OpenOptions::new();
+            options.append(true).create(true).mode(0o600).custom_flags(without_waiting.bits().cast_signed());
+            let opened = options.open(&path).and_then(|file| {
+                rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+                let is_ours = make_private(&file)?;
+                Ok((file, is_ours))
+            });
+            match opened {
+                Ok((file, true)) => Ok(file),
+                Ok((_, false)) => {
+                    Err(Failure::new(path.display(), "belongs to another user, who could read it", "name a new file"))
+                }
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Err(Failure::new(
+                    path.display(),
+                    "is a pipe without a reader",
+                    "start its reader first, or name a file",
+                )),
+                Err(error) => Err(Failure::new(path.display(), &error, path::remedy(&path, &error))),
+            }
+        }
+    }
+}
+
+/// Makes an existing log private, since this one may hold secrets; `false` if it belongs to another user. Pipes and
+/// devices are used as they are.
+fn make_private(file: &File) -> rustix::io::Result<bool> {
+    let found = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Ok(true);
+    }
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Ok(false);
+    }
+    rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR)?;
+    Ok(true)
+}
+
+/// A number that a peer cannot guess, from the seed of the standard library's hash tables.
+pub(crate) fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+impl From<OnStuckArg> for OnStuck {
+    fn from(stuck: OnStuckArg) -> Self {
+        match stuck {
+            OnStuckArg::Report => Self::Report,
+            OnStuckArg::Kill => Self::Kill,
+        }
+    }
+}
+
+impl From<LogLevelArg> for LogLevel {
+    fn from(level: LogLevelArg) -> Self {
+        match level {
+            LogLevelArg::Error => Self::Error,
+            LogLevelArg::Warn => Self::Warn,
+            LogLevelArg::Info => Self::Info,
+            LogLevelArg::Debug => Self::Debug,
+            LogLevelArg::Trace => Self::Trace,
+        }
+    }
+}

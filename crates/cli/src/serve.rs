@@ -1,0 +1,266 @@
+//! `rescind serve --listen ADDRESS [flags] COMMAND…`: MCP over HTTP in front of a server on stdio.
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    rc::Rc,
+    time::Duration,
+};
+
+use clap::Args;
+use rescind::relay::{self, LinkClient};
+use rescind_http::{
+    server::HttpServerConfig,
+    shell::{Endpoint, Listener, ListenerConfig, OpenedLink},
+};
+use rescind_proto::relay::SettingNames;
+use rustix::process::{Resource, Rlimit};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+    task::{JoinSet, LocalSet},
+};
+
+use crate::{
+    duration,
+    failure::Failure,
+    fleet::report,
+    link::{self, LinkArguments},
+};
+
+/// Serve an MCP server on stdio over HTTP, with correct cancellation.
+///
+/// Clients reach the server at http://ADDRESS/mcp (Streamable HTTP). A client of a revision up to 2025-11-25 has a session
+/// and a server process of its own: closing a connection cancels nothing, its cancels do, and a client that comes back
+/// finds its answers. Clients of 2026-07-28 share one server process: closing the stream of a request cancels that
+/// request, and no other. Whether the server speaks 2026-07-28 it is asked once.
+///
+/// Each server process is a session of `rescind ps`, and its requests can be cancelled with `rescind cancel`.
+///
+/// The first SIGTERM or SIGINT ends the service in order: no connection and no session is accepted, and what is in flight
+/// has the time of --drain. A second one ends it at once. Either way every server process is ended.
+///
+/// Exit code: 0 after a signal; 2 if the service could not begin.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where to listen, such as 127.0.0.1:8000; port 0 is any free port. The URL is printed to stderr
+    #[arg(long, value_name = "ADDRESS")]
+    listen: SocketAddr,
+
+    /// The path of the endpoint
+    #[arg(long, value_name = "PATH", default_value = "/mcp", value_parser = path)]
+    path: String,
+
+    /// Serve only requests that have the token in the first line of FILE (`Authorization: Bearer TOKEN`). Beyond loopback,
+    /// a service without it is open to everyone who can reach it
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// A name under which clients reach the service, as in the header Host. By default on loopback: localhost, 127.0.0.1
+    /// and [::1]; elsewhere any. May be repeated
+    #[arg(long, value_name = "NAME")]
+    host: Vec<Box<str>>,
+
+    /// An origin whose pages may use the service, such as https://example.com, beside those of this machine. May be
+    /// repeated
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<Box<str>>,
+
+    /// How long a session lives on without a request in flight and without an open stream
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse, allow_hyphen_values = true)]
+    idle: Duration,
+
+    /// The longest silence on an open stream; then a comment is sent, by which the hang-up of a client that vanished is
+    /// noticed. So this is the longest time that its request goes on uncancelled (2026-07-28)
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse, allow_hyphen_values = true)]
+    keep_alive: Duration,
+
+    /// How long requests in flight may go on after the first SIGTERM or SIGINT
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse, allow_hyphen_values = true)]
+    drain: Duration,
+
+    /// The most sessions at once; further ones are refused
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = crate::number::count, allow_hyphen_values = true)]
+    max_sessions: usize,
+
+    /// Record each server process to a file of its own in FOLDER, which is created if missing: every message and
+    /// decision as JSON lines (mode 0600, since messages can hold secrets)
+    #[arg(long, value_name = "FOLDER")]
+    record: Option<PathBuf>,
+
+    #[command(flatten)]
+    link: LinkArguments,
+
+    /// The server's command and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How errors name the flags that they come from.
+const SETTING_NAMES: SettingNames = SettingNames {
+    response_timeout: "set by rescind serve --timeout",
+    total_timeout: "set by rescind serve --total-timeout",
+    max_message: "see rescind serve --max-message",
+    max_in_flight: "see rescind serve --max-in-flight",
+};
+
+/// The names of this machine, for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Descriptors that may stay unused by connections: those of server processes and of files.
+const SPARE_DESCRIPTORS: u64 = 64;
+
+/// Time for clients to read what they are owed when the service ends.
+const LAST_BYTES: Duration = Duration::from_secs(1);
+
+pub(crate) fn main(arguments: Arguments) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    let served = runtime
+        .map_err(|error| Failure::new("rescind serve", error, "check the limit on open files (ulimit -n)"))
+        .and_then(|runtime| LocalSet::new().block_on(&runtime, serve(arguments)));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.report();
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn serve(arguments: Arguments) -> Result<(), Failure> {
+    let arguments = Rc::new(arguments);
+    let Arguments { listen, path, record, link, drain, .. } = &*arguments;
+    link.check(None)?;
+    if let Some(folder) = record {
+        fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
+    }
+    let config = endpoint_config(&arguments)?;
+    let is_open = config.token.is_none() && !listen.ip().is_loopback();
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = signals else {
+        return Err(Failure::new("rescind serve", "cannot listen for signals", "check the limit on open files"));
+    };
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let hint = "choose another address or port; port 0 is any free one";
+        Failure::new(format_args!("--listen {listen}"), error, hint)
+    })?;
+    let address = listener.local_addr().unwrap_or(*listen);
+    let endpoint = Endpoint::new(config);
+    let (end, ended) = oneshot::channel::<()>();
+    let config =
+        ListenerConfig { probe_after: arguments.keep_alive, max_connections: descriptors(), ..Default::default() };
+    let listener = Listener::new(listener, endpoint.clone(), config);
+    let mut connections = tokio::task::spawn_local(listener.serve(async { drop(ended.await) }));
+    say(&format!("listening on http://{address}{path}"));
+    if is_open {
+        report(
+            "warning: everyone who can reach this address can use the server\nhint: give --token-file FILE, or listen on \
+             127.0.0.1",
+        );
+    }
+
+    let mut links = JoinSet::new();
+    let mut opened = 0_u64;
+    loop {
+        tokio::select! {
+            link = endpoint.accept() => {
+                opened += 1;
+                links.spawn_local(run_link(Rc::clone(&arguments), link, opened));
+            }
+            Some(_) = links.join_next() => {}
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => break,
+        }
+    }
+    endpoint.drain();
+    drop(end);
+    tokio::select! {
+        () = endpoint.idle() => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = tokio::time::sleep(*drain) => {}
+    }
+    // Streams end, and the last answers are still written.
+    endpoint.close();
+    let _ = tokio::time::timeout(LAST_BYTES, &mut connections).await;
+    connections.abort();
+    while links.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// Runs a server process for a link until one of the two has ended.
+async fn run_link(arguments: Rc<Arguments>, opened: OpenedLink, number: u64) {
+    let Arguments { record, link, command, .. } = &*arguments;
+    let recording = record.as_ref().map(|folder| link::open_recording(folder.join(format!("{number}.jsonl"))));
+    let done = async {
+        let config = link.config(SETTING_NAMES);
+        let client = LinkClient::Messages(Box::new(opened.link));
+        let link = link.link(client, command.clone(), config, None, recording.transpose()?)?;
+        let hint = "check the limits on processes and open files (ulimit -a)";
+        relay::drive(link).await.map_err(|error| Failure::new("rescind serve", error, hint))
+    };
+    if let Err(failure) = done.await {
+        failure.report();
+    }
+}
+
+fn endpoint_config(arguments: &Arguments) -> Result<HttpServerConfig, Failure> {
+    let Arguments { listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, link, .. } =
+        arguments;
+    let loopback = || LOOPBACK.map(Into::into).to_vec();
+    let hosts = match (listen.ip().is_loopback(), &**host) {
+        (true, more) => Some([loopback(), more.to_vec()].concat()),
+        (false, []) => None,
+        (false, named) => Some(named.to_vec()),
+    };
+    Ok(HttpServerConfig {
+        path: Some((**path).into()),
+        hosts,
+        origins: allow_origin.clone(),
+        token: token_file.as_deref().map(read_token).transpose()?,
+        idle: *idle,
+        keep_alive: *keep_alive,
+        max_sessions: *max_sessions,
+        max_in_flight: link.max_in_flight,
+        max_message: link.max_message,
+        seed: link::seed(),
+        ..HttpServerConfig::default()
+    })
+}
+
+/// The token in the first line of a file.
+fn read_token(file: &Path) -> Result<Box<str>, Failure> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::new(file.display(), error, "name a file whose first line is the token"))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let hint = "write a token of visible ASCII into its first line, such as the output of: openssl rand -hex 32";
+        return Err(Failure::new(file.display(), "has no token in its first line", hint));
+    }
+    Ok(token.into())
+}
+
+fn path(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
+    if is_path { Ok(text.into()) } else { Err("must begin with / and have neither ? nor #".into()) }
+}
+
+/// Allows as many open files as the system lets this process have, and returns how many connections that makes.
+fn descriptors() -> usize {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    let allowed = if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
+    let connections = allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(SPARE_DESCRIPTORS).max(1));
+    usize::try_from(connections).unwrap_or(usize::MAX).min(ListenerConfig::default().max_connections)
+}
+
+/// Says a line on stderr, whether or not anybody reads it.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
