@@ -10,6 +10,7 @@
 
 mod ends;
 mod rig;
+mod service;
 mod strings;
 
 use std::{
@@ -28,6 +29,7 @@ use rustix::{
 
 pub use ends::{Ends, Framing, Listening, Transcript};
 pub use rig::{Client, Rig, RigBuilder, Shim, Streams};
+pub use service::{Connection, Event, Head, Service, Session};
 pub use strings::{Puppet, Server};
 
 /// The puppet itself: `puppet SOCKET`.

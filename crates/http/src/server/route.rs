@@ -249,7 +249,8 @@ impl HttpServer {
             return;
         }
         let (before, link) = (stream.kept(), stream.link);
-        if stream.dialect.http.is_some_and(|form| form.primer) {
+        // One that is resumed has an id to come back behind.
+        if !stream.has_begun && stream.dialect.http.is_some_and(|form| form.primer) {
             stream.prime();
             stream.has_begun = true;
         }

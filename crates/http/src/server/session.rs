@@ -73,6 +73,10 @@ impl HttpServer {
         });
         let mut stream = Stream::new(link, self.dialect(link), number);
         stream.has_begun = true;
+        if stream.dialect.http.is_some_and(|form| form.primer) {
+            stream.prime();
+        }
+        self.count_kept(link, 0, stream.kept());
         self.streams.insert(key, stream);
         key
     }

@@ -165,6 +165,12 @@ impl Ends {
         output.into()
     }
 
+    /// Does something with the descriptor that it writes to.
+    pub(super) fn with_output(&self, act: impl FnOnce(BorrowedFd<'_>)) {
+        let Some(output) = &self.output else { return };
+        act(output.as_fd());
+    }
+
     pub(super) fn fail(&self, why: impl fmt::Display) -> ! {
         self.transcript.fail(format_args!("{}: {why}", self.name))
     }

@@ -309,7 +309,7 @@ impl Drop for Shim {
 }
 
 /// The puppet's program, which `cargo test` builds beside the shim's.
-fn puppet(program: &Path) -> PathBuf {
+pub(super) fn puppet(program: &Path) -> PathBuf {
     let puppet = program.with_file_name("examples").join("puppet");
     assert!(puppet.exists(), "{} is missing: cargo build --examples", puppet.display());
     puppet
