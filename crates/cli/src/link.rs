@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind::relay::{Link, LinkClient, LogLevel, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{Link, LinkClient, LinkServer, LogLevel, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
     link::Clock,
     relay::{RelayConfig, SettingNames},
@@ -138,8 +138,7 @@ impl LinkArguments {
         })?;
         Ok(Link {
             client,
-            command,
-            launcher,
+            server: LinkServer::Command { command, launcher },
             config,
             finish,
             recording,

@@ -3,8 +3,8 @@
 
 #[cfg(feature = "admin")]
 mod admin;
-mod client;
 mod drive;
+mod ends;
 mod log;
 mod names;
 #[cfg(not(feature = "admin"))]
@@ -19,7 +19,9 @@ mod stderr;
 #[cfg(feature = "wrap")]
 pub mod wrap;
 
-use std::{ffi::OsString, fs::File, future::poll_fn, io, path::PathBuf, time::Duration};
+#[cfg(feature = "admin")]
+use std::path::PathBuf;
+use std::{fs::File, future::poll_fn, io, time::Duration};
 
 #[cfg(feature = "peer")]
 use rescind_proto::framing::Framing;
@@ -31,9 +33,9 @@ use rescind_proto::{
 use crate::process::{group::Group, shutdown::ShutdownLimits};
 #[cfg(feature = "admin")]
 use admin::Admin;
-#[cfg(feature = "peer")]
-use client::ClientMessages;
 use drive::{Drive, Port};
+#[cfg(feature = "peer")]
+use ends::MessageEnd;
 use log::Log;
 #[cfg(not(feature = "admin"))]
 use no_admin::NoAdmin;
@@ -41,7 +43,7 @@ use observer::Observer;
 use record::{Recorder, RecordingHeader};
 use signals::Signals;
 
-pub use client::LinkClient;
+pub use ends::{LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;
 pub use record::{RecordError, RecordingFile};
@@ -53,11 +55,8 @@ pub use wrap::wrap;
 pub struct Link {
     /// Where the client is.
     pub client: LinkClient,
-    /// The server's command and its arguments.
-    pub command: Vec<OsString>,
-    /// The absolute path of the program whose hidden subcommands call [`launch::exec`](crate::launch::exec)
-    /// and [`launch::guard`](crate::launch::guard): usually this program.
-    pub launcher: PathBuf,
+    /// What the server is.
+    pub server: LinkServer,
     /// The settings of the relay machine. The events that the observers below need are enabled in addition.
     pub config: RelayConfig,
     /// How long the server may live on after the client's input has ended and nothing is in flight (D44). `None` means for
@@ -132,7 +131,7 @@ pub fn run(link: Link) -> Result<LinkEnd, LinkError> {
 /// As [`run`].
 pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     let origin = std::time::Instant::now();
-    let Link { client, command, launcher, mut config, finish, recording, log, on_stuck, .. } = link;
+    let Link { client, server, mut config, finish, recording, log, on_stuck, .. } = link;
     // Before the server starts and before anything is written: no signal may be missed or end the link.
     let signals = match &client {
         LinkClient::Descriptors { .. } => Signals::listen(),
@@ -142,6 +141,11 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     };
     let signals = signals.map_err(LinkError::Setup)?;
     Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
+    let command = match &server {
+        LinkServer::Command { command, .. } => command.clone(),
+        #[cfg(feature = "peer")]
+        LinkServer::Messages { name, .. } => name.clone(),
+    };
     let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
     let mut observer = Observer::new(on_stuck);
     if let Some(file) = recording {
@@ -156,22 +160,35 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     if let Some((file, level)) = log {
         observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
     }
-    let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
-    let server = Port::to_server(pipes).map_err(LinkError::Setup)?;
-    let (client, messages) = match client {
-        LinkClient::Descriptors { input, output } => (Port::to_client(input, output).map_err(LinkError::Setup)?, None),
+    let mut messages = Sides { client: None, server: None };
+    let (group, server) = match server {
+        LinkServer::Command { launcher, .. } => {
+            let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
+            (Some(group), Port::to_server(pipes).map_err(LinkError::Setup)?)
+        }
+        #[cfg(feature = "peer")]
+        LinkServer::Messages { stream, .. } => {
+            config.framing = Some(Framing::Line);
+            messages.server = Some(MessageEnd::new(stream, config.max_message));
+            (None, Port::default())
+        }
+    };
+    let client = match client {
+        LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         #[cfg(feature = "peer")]
         LinkClient::Messages(stream) => {
             config.framing = Some(Framing::Line);
             config.emit.silences = true;
-            (Port::default(), Some(ClientMessages::new(stream, config.max_message)))
+            messages.client = Some(MessageEnd::new(stream, config.max_message));
+            Port::default()
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, group.server_id()).unwrap_or_else(|errors| {
-        errors.iter().for_each(|error| observer.handle_unlisted(error));
-        Admin::default()
-    });
+    let admin =
+        Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id)).unwrap_or_else(|errors| {
+            errors.iter().for_each(|error| observer.handle_unlisted(error));
+            Admin::default()
+        });
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;
     let limits = ShutdownLimits { finish, client_drain: config.stall_limit, ..ShutdownLimits::default() };

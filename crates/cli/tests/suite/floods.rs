@@ -13,7 +13,7 @@ use std::{
 
 use rescind::{
     peer::{ErrorObject, Peer, RawParams},
-    relay::{self, Link, LinkClient},
+    relay::{self, Link, LinkClient, LinkServer},
 };
 use rescind_proto::{
     connection,
@@ -50,8 +50,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
     let command = ["sh", "-c", r#"cat <"$0" & exec cat >"$1""#, from_test, to_test];
     let link = Link {
         client: LinkClient::Descriptors { input: client_input.into(), output: client_output.into() },
-        command: command.map(Into::into).to_vec(),
-        launcher: PROGRAM.into(),
+        server: LinkServer::Command { command: command.map(Into::into).to_vec(), launcher: PROGRAM.into() },
         config: narrow_relay(RelayConfig::default()),
         finish: None,
         recording: None,

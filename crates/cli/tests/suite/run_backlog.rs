@@ -13,7 +13,7 @@ use crate::shim::{
     PROGRAM,
     words::{notification, request},
 };
-use rescind::relay::{Link, LinkClient, LinkEnd, LinkError, LogLevel, run};
+use rescind::relay::{Link, LinkClient, LinkEnd, LinkError, LinkServer, LogLevel, run};
 use rescind_proto::relay::{End, RelayConfig};
 
 /// A link whose sides are given up soon, and the client's ends of it.
@@ -30,8 +30,10 @@ fn link_with(
     let (from_link, client_output) = io::pipe().unwrap();
     let link = Link {
         client: LinkClient::Descriptors { input: client_input.into(), output: client_output.into() },
-        command: command.iter().map(Into::into).collect(),
-        launcher: PathBuf::from(PROGRAM),
+        server: LinkServer::Command {
+            command: command.iter().map(Into::into).collect(),
+            launcher: PathBuf::from(PROGRAM),
+        },
         config: RelayConfig { max_backlog, stall_limit: Duration::from_millis(100), ..RelayConfig::default() },
         finish: None,
         recording: None,

@@ -66,7 +66,7 @@ impl Admin {
         directories: &[PathBuf],
         origin: std::time::Instant,
         command: &[OsString],
-        server_pid: u32,
+        server_pid: Option<u32>,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
         let opened =
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
-        Admin::open(directories, std::time::Instant::now(), &["server".into()], 1)
+        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1))
     }
 
     /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.

@@ -25,7 +25,7 @@ use super::admin::Admin;
 use super::no_admin::NoAdmin as Admin;
 use super::{
     LinkEnd,
-    client::{ClientInput, ClientMessages},
+    ends::{MessageEnd, MessageInput},
     observer::Observer,
     presence::Presence,
     signals::{SignalEvent, Signals},
@@ -57,7 +57,8 @@ pub(crate) struct Drive {
     relay: Relay,
     ports: Sides<Port>,
     shutdown: Shutdown,
-    group: Group,
+    /// The server's process, if it is one.
+    group: Option<Group>,
     signals: Signals,
     alarm: Alarm,
     observer: Observer,
@@ -65,8 +66,10 @@ pub(crate) struct Drive {
     buffer: Vec<u8>,
     /// The client was given up, and the rest of its output is lost.
     is_output_lost: bool,
-    /// The client, if it has no descriptors.
-    messages: Option<ClientMessages>,
+    /// The sides that have no descriptors.
+    messages: Sides<Option<MessageEnd>>,
+    /// The server's stream is to be closed once nothing is in flight.
+    closes_messages: bool,
 }
 
 /// The descriptors of one side, each `None` once it has ended.
@@ -102,7 +105,7 @@ impl Drive {
         origin: std::time::Instant,
         config: RelayConfig,
         ports: Sides<Port>,
-        group: Group,
+        group: Option<Group>,
         signals: Signals,
         observer: Observer,
         admin: Admin,
@@ -119,12 +122,13 @@ impl Drive {
             admin,
             buffer: vec![0; BUFFER],
             is_output_lost: false,
-            messages: None,
+            messages: Sides { client: None, server: None },
+            closes_messages: false,
         }
     }
 
-    /// The client is behind a stream of messages.
-    pub(crate) fn with_messages(self, messages: Option<ClientMessages>) -> Self {
+    /// Has streams of messages in place of descriptors.
+    pub(crate) fn with_messages(self, messages: Sides<Option<MessageEnd>>) -> Self {
         Self { messages, ..self }
     }
 
@@ -152,9 +156,12 @@ impl Drive {
                 let Some(step) = self.shutdown.next(now, open) else { break };
                 moved = true;
                 match step {
-                    ShutdownStep::CloseStdin => self.ports.server.output = None,
-                    ShutdownStep::Terminate => self.group.signal(Signal::TERM),
-                    ShutdownStep::Kill => self.group.signal(Signal::KILL),
+                    ShutdownStep::CloseStdin => {
+                        self.ports.server.output = None;
+                        self.closes_messages = true;
+                    }
+                    ShutdownStep::Terminate => self.signal_server(now, Signal::TERM),
+                    ShutdownStep::Kill => self.signal_server(now, Signal::KILL),
                     ShutdownStep::EndServer(how) => self.end_server(cx, now, &how),
                     ShutdownStep::CloseClient => self.close_client(now),
                     ShutdownStep::Leave(server) => {
@@ -212,17 +219,19 @@ impl Drive {
                 SignalEvent::AsksForEnd(signal) => {
                     // First notice a server that has already exited: this signal did not end it.
                     self.check_server(now);
-                    self.group.signal(signal);
+                    self.group.iter_mut().for_each(|group| group.signal(signal));
                     self.shutdown.handle_signal(now, signal);
                 }
                 SignalEvent::PassedOn(signal) => {
                     self.check_server(now);
-                    self.group.pass_on(signal);
+                    self.group.iter().for_each(|group| group.pass_on(signal));
                     self.shutdown.handle_passed_on(signal);
                 }
                 SignalEvent::Child => self.check_server(now),
                 SignalEvent::Continued => {
-                    self.group.lend_terminal();
+                    self.group.iter_mut().for_each(|group| {
+                        group.lend_terminal();
+                    });
                 }
             }
             moved = true;
@@ -231,24 +240,29 @@ impl Drive {
     }
 
     fn check_server(&mut self, now: Instant) {
+        let ended = match &mut self.group {
+            Some(group) => group.ended(),
+            None => self.messages.server.is_none().then_some(End::Closed),
+        };
         if !self.shutdown.has_exited()
-            && let Some(how) = self.group.ended()
+            && let Some(how) = ended
         {
             self.shutdown.handle_server_exit(now, how.clone());
             self.observer.handle_exit(now, &how, self.shutdown.ended_by());
-        } else if let Some(signal) = self.group.stopped() {
+        } else if let Some(signal) = self.group.as_mut().and_then(Group::stopped) {
             self.handle_stopped(signal);
         }
     }
 
     /// Handles a stopped server: it used the terminal, or a person stopped it there.
     fn handle_stopped(&mut self, signal: Signal) {
+        let Some(group) = &mut self.group else { return };
         match signal {
-            Signal::TTIN | Signal::TTOU if !self.group.lend_terminal() => self.observer.handle_stopped(signal),
+            Signal::TTIN | Signal::TTOU if !group.lend_terminal() => self.observer.handle_stopped(signal),
             // The shell waits for this process and not for the server, so this process must stop as well.
-            Signal::TSTP if self.group.reclaim_terminal() => {
+            Signal::TSTP if group.reclaim_terminal() => {
                 let _ = rustix::process::kill_current_process_group(Signal::TSTP);
-                self.group.signal(Signal::CONT);
+                group.signal(Signal::CONT);
             }
             // The terminal was lent to it, or a person wants it stopped.
             _ => {}
@@ -273,13 +287,15 @@ impl Drive {
             return false;
         }
         let Some(input) = &mut self.ports[side].input else {
-            return side == Side::Client && self.poll_messages(cx, now);
+            return self.poll_messages(cx, now, side);
         };
         match input.poll_read(cx, &mut self.buffer) {
             Poll::Pending => return false,
             Poll::Ready(Ok(read)) if read > 0 => {
-                if side == Side::Server {
-                    self.group.reclaim_terminal();
+                if side == Side::Server
+                    && let Some(group) = &mut self.group
+                {
+                    group.reclaim_terminal();
                 }
                 self.admin.handle_input(now, &self.relay, side, &self.buffer[..read]);
                 self.relay.handle_input(now, side, &self.buffer[..read]);
@@ -293,49 +309,84 @@ impl Drive {
         true
     }
 
-    /// Takes what has come from a client that has no descriptors, as far as it is wanted.
-    fn poll_messages(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+    /// Takes what has come from a side that has no descriptors, as far as it is wanted.
+    fn poll_messages(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         let mut moved = false;
-        while self.relay.wants_input(Side::Client)
-            && let Some(messages) = &mut self.messages
+        while self.relay.wants_input(side)
+            && let Some(messages) = &mut self.messages[side]
             && let Poll::Ready(input) = messages.poll_input(cx)
         {
             moved = true;
-            match input {
-                ClientInput::Line(line) => {
-                    self.admin.handle_input(now, &self.relay, Side::Client, &line);
-                    self.relay.handle_input(now, Side::Client, &line);
+            match (input, side) {
+                (MessageInput::Line(line), _) => {
+                    self.admin.handle_input(now, &self.relay, side, &line);
+                    self.relay.handle_input(now, side, &line);
                 }
-                ClientInput::StreamClosed(id) => self.relay.handle_stream_closed(now, Side::Client, &id),
-                ClientInput::End => {
+                (MessageInput::StreamClosed(id), _) => self.relay.handle_stream_closed(now, side, &id),
+                (MessageInput::End, Side::Client) => {
                     self.relay.handle_disconnect(now, Side::Client);
                     self.handle_client_gone(now, EndReason::ReaderGone);
+                }
+                (MessageInput::End, Side::Server) => {
+                    self.messages.server = None;
+                    self.handle_input_end(now, Side::Server);
+                }
+            }
+        }
+        if side == Side::Server && self.closes_messages && self.relay.in_flight(Side::Client) == 0 {
+            moved |= self.poll_close(cx, now);
+        }
+        moved
+    }
+
+    /// Closes the server's stream in order.
+    fn poll_close(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let is_closed = self.messages.server.as_mut().is_some_and(|messages| messages.poll_close(cx).is_ready());
+        if is_closed {
+            self.messages.server = None;
+            self.check_server(now);
+        }
+        is_closed
+    }
+
+    /// Hands messages to a side that has no descriptors.
+    fn poll_send(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
+        let mut moved = false;
+        while let Some(messages) = &mut self.messages[side] {
+            let pending = self.relay.pending(side);
+            let Some(end) = memchr(b'\n', pending) else {
+                // An error is that of the next message.
+                let _ = messages.poll_flush(cx);
+                break;
+            };
+            match messages.poll_send(cx, &pending[..end]) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) => {
+                    self.relay.handle_written(now, side, end + 1);
+                    match side {
+                        Side::Client => self.shutdown.handle_client_read(now),
+                        Side::Server => self.shutdown.handle_server_read(now),
+                    }
+                    moved = true;
+                }
+                Poll::Ready(Err(_)) => {
+                    self.handle_write_closed(now, side);
+                    moved = true;
                 }
             }
         }
         moved
     }
 
-    /// Hands messages to a client that has no descriptors.
-    fn poll_send(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let mut moved = false;
-        while let Some(messages) = &mut self.messages {
-            let pending = self.relay.pending(Side::Client);
-            let Some(end) = memchr(b'\n', pending) else { break };
-            match messages.poll_send(cx, &pending[..end]) {
-                Poll::Pending => break,
-                Poll::Ready(Ok(())) => {
-                    self.relay.handle_written(now, Side::Client, end + 1);
-                    self.shutdown.handle_client_read(now);
-                    moved = true;
-                }
-                Poll::Ready(Err(_)) => {
-                    self.handle_write_closed(now, Side::Client);
-                    moved = true;
-                }
+    /// Asks the server to end, or ends it.
+    fn signal_server(&mut self, now: Instant, signal: Signal) {
+        match &mut self.group {
+            Some(group) => group.signal(signal),
+            None => {
+                self.messages.server = None;
+                self.check_server(now);
             }
         }
-        moved
     }
 
     /// Enlarges buffers and pipes after a read that filled the buffer.
@@ -374,7 +425,7 @@ impl Drive {
     /// Writes to one side while it accepts bytes.
     fn poll_output(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         let Some(output) = &mut self.ports[side].output else {
-            return side == Side::Client && self.poll_send(cx, now);
+            return self.poll_send(cx, now, side);
         };
         let mut moved = false;
         loop {
@@ -406,6 +457,7 @@ impl Drive {
             Side::Client => self.handle_client_gone(now, EndReason::ReaderGone),
             Side::Server => {
                 self.ports.server.output = None;
+                self.messages.server = None;
                 self.relay.handle_write_closed(now, Side::Server);
                 // Perhaps it is about to exit.
                 self.shutdown.handle_server_silent(now);
@@ -425,7 +477,7 @@ impl Drive {
     fn close_client(&mut self, now: Instant) {
         self.ports.client.presence = None;
         self.ports.client.output = None;
-        self.messages = None;
+        self.messages.client = None;
         self.relay.handle_write_closed(now, Side::Client);
     }
 
@@ -461,16 +513,15 @@ impl Drive {
                 RelayEvent::Stuck { request: RequestKey { from: Side::Client, .. }, .. }
                     if self.observer.kills_stuck() =>
                 {
-                    self.group.signal(Signal::TERM);
+                    self.signal_server(now, Signal::TERM);
                     self.shutdown.handle_terminated(now, EndReason::Stuck);
                 }
-                RelayEvent::Silenced { from: Side::Client, id } => {
-                    if let Some(messages) = &mut self.messages {
+                RelayEvent::Silenced { from, id } => {
+                    if let Some(messages) = &mut self.messages[*from] {
                         messages.silence(id);
                     }
                 }
-                RelayEvent::Silenced { .. }
-                | RelayEvent::Stuck { .. }
+                RelayEvent::Stuck { .. }
                 | RelayEvent::Opened { .. }
                 | RelayEvent::Settled { .. }
                 | RelayEvent::Cancel(_)
@@ -490,14 +541,14 @@ impl Drive {
     fn open(&mut self, cx: &mut Context<'_>) -> Remaining {
         let mut owed = |side: Side| {
             let Some(output) = &mut self.ports[side].output else {
-                return side == Side::Client && self.messages.is_some() && !self.relay.pending(side).is_empty();
+                return self.messages[side].is_some() && !self.relay.pending(side).is_empty();
             };
             !self.relay.pending(side).is_empty() || output.poll_flush(cx).is_pending()
         };
         Remaining {
             owed_server: owed(Side::Server),
             owed_client: owed(Side::Client),
-            server_output: self.ports.server.input.is_some(),
+            server_output: self.ports.server.input.is_some() || self.messages.server.is_some(),
             in_flight: self.relay.in_flight(Side::Client) > 0,
         }
     }

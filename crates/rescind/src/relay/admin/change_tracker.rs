@@ -221,7 +221,7 @@ mod tests {
             let facts = SessionFacts {
                 name: "1".into(),
                 ancestors: Vec::new(),
-                server_pid: 2,
+                server_pid: Some(2),
                 command: Vec::new(),
                 started: 0,
             };

@@ -28,7 +28,7 @@ pub(super) struct AdminState {
 pub(super) struct SessionFacts {
     pub(super) name: String,
     pub(super) ancestors: Vec<u32>,
-    pub(super) server_pid: u32,
+    pub(super) server_pid: Option<u32>,
     pub(super) command: Vec<String>,
     /// When the session's clock began, in microseconds since 1970.
     pub(super) started: u64,
@@ -128,7 +128,7 @@ impl SessionFacts {
             program: concat!("rescind ", env!("CARGO_PKG_VERSION")).to_owned(),
             pid: std::process::id(),
             ancestors: self.ancestors.clone(),
-            server_pid: Some(self.server_pid),
+            server_pid: self.server_pid,
             command: self.command.clone(),
             started: self.started,
             client: implementations[Side::Client].clone(),

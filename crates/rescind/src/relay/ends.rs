@@ -1,0 +1,155 @@
+//! The ends of a link: descriptors of this process, a process of its own, or a stream of messages.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    task::{Context, Poll},
+};
+
+use rescind_proto::id::RequestId;
+
+#[cfg(feature = "peer")]
+use crate::peer::transport::{Arrival, MessageStream};
+
+/// Where the client of a [`Link`](super::Link) is.
+pub enum LinkClient {
+    /// At the other end of these. Signals to this process are for the server.
+    Descriptors {
+        /// The client's messages. Closed once they have ended.
+        input: OwnedFd,
+        /// The messages for the client. Closed at the end.
+        output: OwnedFd,
+    },
+    /// Behind a stream, such as a session over HTTP. Its end cancels what is in flight and ends the server.
+    #[cfg(feature = "peer")]
+    Messages(Box<dyn MessageStream>),
+}
+
+/// What the server of a [`Link`](super::Link) is.
+pub enum LinkServer {
+    /// A process that is started for the link, and ended with it.
+    Command {
+        /// The command and its arguments.
+        command: Vec<OsString>,
+        /// The absolute path of the program whose hidden subcommands call [`launch::exec`](crate::launch::exec)
+        /// and [`launch::guard`](crate::launch::guard): usually this program.
+        launcher: PathBuf,
+    },
+    /// A stream, such as one to a server over HTTP.
+    #[cfg(feature = "peer")]
+    Messages {
+        /// The stream.
+        stream: Box<dyn MessageStream>,
+        /// How it is listed, in place of a command: a URL, say.
+        name: Vec<OsString>,
+    },
+}
+
+/// A stream of messages as an end of a link.
+pub(super) struct MessageEnd {
+    #[cfg(feature = "peer")]
+    stream: Box<dyn MessageStream>,
+    #[cfg(not(feature = "peer"))]
+    never: core::convert::Infallible,
+}
+
+/// What came of a stream of messages.
+pub(super) enum MessageInput {
+    /// A message, as a line.
+    Line(Vec<u8>),
+    /// The other end closed the stream of its request.
+    StreamClosed(RequestId),
+    /// The other end is gone.
+    End,
+}
+
+#[cfg(feature = "peer")]
+impl MessageEnd {
+    pub(super) fn new(mut stream: Box<dyn MessageStream>, max_message: usize) -> Self {
+        stream.limit(max_message);
+        Self { stream }
+    }
+
+    pub(super) fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<MessageInput> {
+        self.stream.poll_next(cx).map(|arrival| match arrival {
+            Ok(Some(Arrival::Message(bytes) | Arrival::Garbage(bytes))) => {
+                let mut line = Vec::from(bytes);
+                if line.last() != Some(&b'\n') {
+                    line.push(b'\n');
+                }
+                MessageInput::Line(line)
+            }
+            Ok(Some(Arrival::StreamClosed(id))) => MessageInput::StreamClosed(id),
+            Ok(None) | Err(_) => MessageInput::End,
+        })
+    }
+
+    /// Takes one message, without its line break; an error if nothing can be sent any more.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
+        self.stream.poll_send(cx, message)
+    }
+
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(cx)
+    }
+
+    /// Closes the stream in order.
+    pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_close(cx)
+    }
+
+    pub(super) fn silence(&mut self, id: &RequestId) {
+        self.stream.handle_silenced(id);
+    }
+}
+
+#[cfg(not(feature = "peer"))]
+impl MessageEnd {
+    pub(super) fn poll_input(&mut self, _cx: &mut Context<'_>) -> Poll<MessageInput> {
+        match self.never {}
+    }
+
+    pub(super) fn poll_send(&mut self, _cx: &mut Context<'_>, _message: &[u8]) -> Poll<io::Result<()>> {
+        match self.never {}
+    }
+
+    pub(super) fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.never {}
+    }
+
+    pub(super) fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.never {}
+    }
+
+    pub(super) fn silence(&mut self, _id: &RequestId) {
+        match self.never {}
+    }
+}
+
+impl std::fmt::Debug for MessageEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MessageEnd")
+    }
+}
+
+impl std::fmt::Debug for LinkClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Descriptors { .. } => "Descriptors",
+            #[cfg(feature = "peer")]
+            Self::Messages(_) => "Messages",
+        })
+    }
+}
+
+impl std::fmt::Debug for LinkServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
+            #[cfg(feature = "peer")]
+            Self::Messages { name, .. } => f.debug_tuple("Messages").field(name).finish(),
+        }
+    }
+}
