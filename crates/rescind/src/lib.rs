@@ -118,9 +118,9 @@ mod process;
 pub mod relay;
 
 mod alarm;
+mod message_stream;
 mod stdio;
 
-#[cfg(feature = "peer")]
 pub use bytes;
 pub use process::launch;
 pub use rescind_proto as proto;

@@ -23,7 +23,6 @@ pub mod wrap;
 use std::path::PathBuf;
 use std::{fs::File, future::poll_fn, io, time::Duration};
 
-#[cfg(feature = "peer")]
 use rescind_proto::framing::Framing;
 use rescind_proto::{
     relay::{End, RelayConfig},
@@ -34,7 +33,6 @@ use crate::process::{group::Group, shutdown::ShutdownLimits};
 #[cfg(feature = "admin")]
 use admin::Admin;
 use drive::{Drive, Port};
-#[cfg(feature = "peer")]
 use ends::MessageEnd;
 use log::Log;
 #[cfg(not(feature = "admin"))]
@@ -43,6 +41,7 @@ use observer::Observer;
 use record::{Recorder, RecordingHeader};
 use signals::Signals;
 
+pub use crate::message_stream::{Arrival, MessageStream};
 pub use ends::{LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;
@@ -136,14 +135,12 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     let signals = match &client {
         LinkClient::Descriptors { .. } => Signals::listen(),
         // Signals to this process concern all of its links.
-        #[cfg(feature = "peer")]
         LinkClient::Messages(_) => Signals::of_children(),
     };
     let signals = signals.map_err(LinkError::Setup)?;
     Observer::configure(&mut config, log.as_ref().map(|(_, level)| *level), recording.is_some());
     let command = match &server {
         LinkServer::Command { command, .. } => command.clone(),
-        #[cfg(feature = "peer")]
         LinkServer::Messages { name, .. } => name.clone(),
     };
     let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
@@ -166,7 +163,6 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
             (Some(group), Port::to_server(pipes).map_err(LinkError::Setup)?)
         }
-        #[cfg(feature = "peer")]
         LinkServer::Messages { stream, .. } => {
             config.framing = Some(Framing::Line);
             messages.server = Some(MessageEnd::new(stream, config.max_message));
@@ -175,7 +171,6 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     };
     let client = match client {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
-        #[cfg(feature = "peer")]
         LinkClient::Messages(stream) => {
             config.framing = Some(Framing::Line);
             config.emit.silences = true;

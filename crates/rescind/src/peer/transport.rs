@@ -31,10 +31,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::Bytes;
-use rescind_proto::{connection::Connection, framing::Framing, id::RequestId, time::Instant};
+use rescind_proto::framing::Framing;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
+pub use crate::message_stream::{Arrival, MessageStream};
 #[cfg(all(feature = "child", unix))]
 pub use child::child;
 #[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
@@ -53,57 +53,6 @@ pub struct Transport {
     pub(crate) io: Io,
     pub(crate) framing: Option<Framing>,
     kept: Vec<Box<dyn Any + Send>>,
-}
-
-/// A transport that frames messages itself.
-///
-/// Dropping it closes it at once, without telling the other side.
-pub trait MessageStream: Send + Unpin {
-    /// Sets the length of the longest message to take in, in bytes. Called once, before anything is read.
-    fn limit(&mut self, max_message: usize);
-
-    /// Receives the next message; `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// The link broke, or the peer sent something that cannot be skipped.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>>;
-
-    /// Takes one message: JSON without a line break. Once taken it counts as sent (D15).
-    ///
-    /// # Errors
-    ///
-    /// Nothing can be sent any more.
-    fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
-
-    /// A request of the peer was cancelled and will never be answered. A stream that holds something open for each request
-    /// lets it go (D41).
-    fn handle_silenced(&mut self, _id: &RequestId) {}
-
-    /// Ready when every message that was taken is written.
-    ///
-    /// # Errors
-    ///
-    /// Nothing can be sent any more.
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-
-    /// Closes the stream in order. The driver gives up after the builder's [`linger`](super::Builder::linger).
-    ///
-    /// # Errors
-    ///
-    /// They have no effect: the connection ends either way.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-}
-
-/// An item that a [`MessageStream`] received.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// A whole message.
-    Message(Bytes),
-    /// Bytes that cannot be a message: they are counted, and answered where the peer may wait for an answer.
-    Garbage(Bytes),
-    /// The peer has closed what the answer to its request would travel on, which cancels that request (MCP-H03).
-    StreamClosed(RequestId),
 }
 
 pub(crate) enum Io {
@@ -134,24 +83,6 @@ pub(crate) enum InputChunk {
 
 /// Messages of up to this many bytes together are taken in at once, so that their answers leave together.
 const BATCH: usize = 64 * 1024;
-
-impl Arrival {
-    /// Its bytes, if it has any.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Message(bytes) | Self::Garbage(bytes) => bytes,
-            Self::StreamClosed(_) => &[],
-        }
-    }
-
-    pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
-        match self {
-            Self::Message(body) => conn.handle_message(now, body),
-            Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
-            Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
-        }
-    }
-}
 
 impl Io {
     /// Reads as many bytes as `buffer`, which is empty, has capacity for; or messages, which leave it alone.

@@ -10,8 +10,7 @@ use std::{
 
 use rescind_proto::id::RequestId;
 
-#[cfg(feature = "peer")]
-use crate::peer::transport::{Arrival, MessageStream};
+use crate::message_stream::{Arrival, MessageStream};
 
 /// Where the client of a [`Link`](super::Link) is.
 pub enum LinkClient {
@@ -23,7 +22,6 @@ pub enum LinkClient {
         output: OwnedFd,
     },
     /// Behind a stream, such as a session over HTTP. Its end cancels what is in flight and ends the server.
-    #[cfg(feature = "peer")]
     Messages(Box<dyn MessageStream>),
 }
 
@@ -38,7 +36,6 @@ pub enum LinkServer {
         launcher: PathBuf,
     },
     /// A stream, such as one to a server over HTTP.
-    #[cfg(feature = "peer")]
     Messages {
         /// The stream.
         stream: Box<dyn MessageStream>,
@@ -49,10 +46,7 @@ pub enum LinkServer {
 
 /// A stream of messages as an end of a link.
 pub(super) struct MessageEnd {
-    #[cfg(feature = "peer")]
     stream: Box<dyn MessageStream>,
-    #[cfg(not(feature = "peer"))]
-    never: core::convert::Infallible,
 }
 
 /// What came of a stream of messages.
@@ -65,7 +59,6 @@ pub(super) enum MessageInput {
     End,
 }
 
-#[cfg(feature = "peer")]
 impl MessageEnd {
     pub(super) fn new(mut stream: Box<dyn MessageStream>, max_message: usize) -> Self {
         stream.limit(max_message);
@@ -105,29 +98,6 @@ impl MessageEnd {
     }
 }
 
-#[cfg(not(feature = "peer"))]
-impl MessageEnd {
-    pub(super) fn poll_input(&mut self, _cx: &mut Context<'_>) -> Poll<MessageInput> {
-        match self.never {}
-    }
-
-    pub(super) fn poll_send(&mut self, _cx: &mut Context<'_>, _message: &[u8]) -> Poll<io::Result<()>> {
-        match self.never {}
-    }
-
-    pub(super) fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.never {}
-    }
-
-    pub(super) fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.never {}
-    }
-
-    pub(super) fn silence(&mut self, _id: &RequestId) {
-        match self.never {}
-    }
-}
-
 impl std::fmt::Debug for MessageEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MessageEnd")
@@ -138,7 +108,6 @@ impl std::fmt::Debug for LinkClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Descriptors { .. } => "Descriptors",
-            #[cfg(feature = "peer")]
             Self::Messages(_) => "Messages",
         })
     }
@@ -148,7 +117,6 @@ impl std::fmt::Debug for LinkServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
-            #[cfg(feature = "peer")]
             Self::Messages { name, .. } => f.debug_tuple("Messages").field(name).finish(),
         }
     }

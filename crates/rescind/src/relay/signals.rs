@@ -77,7 +77,6 @@ impl Signals {
     }
 
     /// Listens for changes of children only: signals to this process are somebody else's to handle.
-    #[cfg(feature = "peer")]
     pub(crate) fn of_children() -> io::Result<Self> {
         Ok(Self::of(vec![(SignalEvent::Child, signal(SignalKind::child())?)], None))
     }
