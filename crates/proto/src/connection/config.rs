@@ -78,6 +78,9 @@ pub struct ConnectionConfig {
     /// [`Stopped`]: super::ConnectionEvent::Stopped
     /// [`Receipt`]: super::ConnectionEvent::Receipt
     pub reports_cancels: bool,
+    /// Whether requests of the peer that end in silence are reported ([`ConnectionEvent::Silenced`](super::ConnectionEvent::Silenced)):
+    /// for a driver that holds something open for each, such as an HTTP response (D41).
+    pub reports_silences: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
 }
@@ -106,6 +109,7 @@ impl ConnectionConfig {
             deadline_travels: true,
             drain_on_eof: None,
             reports_cancels: true,
+            reports_silences: false,
             seed: 0,
         }
     }

@@ -56,6 +56,12 @@ pub enum ConnectionEvent {
         /// Its answer has left as a whole; otherwise nothing of it will.
         answered: bool,
     },
+    /// A request of the peer ends in silence: nothing will be sent for it (with
+    /// [`ConnectionConfig::reports_silences`](super::ConnectionConfig::reports_silences)).
+    Silenced {
+        /// Its id.
+        id: IncomingId,
+    },
     /// What came of a cancel of one of the peer's requests (D28).
     Stopped(Box<Stopped>),
     /// What is known of a cancel of one of our requests changed (D28).

@@ -254,6 +254,9 @@ impl Link {
             if let Some(batch) = request.leave_batch() {
                 self.leave_batch(batch);
             }
+            if self.config.reports_silences {
+                self.emit(ConnectionEvent::Silenced { id: request.id.clone() });
+            }
         }
         is_silenced
     }

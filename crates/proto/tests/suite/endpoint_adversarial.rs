@@ -191,6 +191,7 @@ impl Driver {
                 | ConnectionEvent::Progress { .. }
                 | ConnectionEvent::Cancelled { .. }
                 | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Silenced { .. }
                 | ConnectionEvent::Stopped(_)
                 | ConnectionEvent::Receipt(_)
                 | ConnectionEvent::Cancel(_)

@@ -212,6 +212,7 @@ impl World {
                 | ConnectionEvent::Progress { .. }
                 | ConnectionEvent::Cancelled { .. }
                 | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Silenced { .. }
                 | ConnectionEvent::Stopped(_)
                 | ConnectionEvent::Receipt(_)
                 | ConnectionEvent::Cancel(_)

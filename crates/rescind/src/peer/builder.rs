@@ -226,6 +226,7 @@ impl Builder {
         let usual = if is_lsp { Framing::Headers } else { Framing::Line };
         let demanded = transport.io.limit(config.max_message);
         config.framing = demanded.or(framing).or(transport.framing).unwrap_or(usual);
+        config.reports_silences = transport.io.wants_silences();
         config.reports_cancels &= cfg!(feature = "tracing") || !service.on_cancelled.is_empty();
         let shared = PeerShared::new(config.clone(), service);
         let peer = Peer::of(&shared);

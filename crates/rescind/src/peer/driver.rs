@@ -20,6 +20,7 @@ use std::{
 use rescind_proto::{
     cause::{Cause, CauseCode},
     connection::{ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, IncomingRequest, OutgoingKey, Reply},
+    id::RequestId,
     time::Instant,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -120,6 +121,8 @@ struct TurnOutput {
     has_started: bool,
     /// Dropped without any lock.
     trash: Vec<Rare>,
+    /// Requests that ended in silence, for a transport that holds something open for each.
+    silenced: Vec<RequestId>,
 }
 
 impl Driver {
@@ -222,7 +225,11 @@ impl Driver {
         }
         self.deliver();
         self.background.retain_mut(Background::poll);
-        self.poll_write(cx) || moved
+        let more = self.poll_write(cx);
+        for id in self.turn.silenced.drain(..) {
+            self.transport.io.silence(&id);
+        }
+        more || moved
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<InputChunk>> {
@@ -386,7 +393,9 @@ impl Driver {
                     // The handler may have stopped waiting.
                     let _ = watcher.map(|watcher| watcher.send(answered));
                 }
-                ConnectionEvent::Stopped(_)
+                // They are for the transport, behind what is written.
+                ConnectionEvent::Silenced { .. }
+                | ConnectionEvent::Stopped(_)
                 | ConnectionEvent::Late { .. }
                 | ConnectionEvent::Rejected { .. }
                 | ConnectionEvent::Violation { .. } => {}
@@ -572,6 +581,10 @@ impl TurnOutput {
                 ConnectionEvent::Request(request) => {
                     settle_route(service, state, now, &request);
                     ConnectionEvent::Request(request)
+                }
+                ConnectionEvent::Silenced { id } => {
+                    self.silenced.push(id.0);
+                    continue;
                 }
                 ConnectionEvent::Notification(_)
                 | ConnectionEvent::Settled { .. }

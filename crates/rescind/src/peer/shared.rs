@@ -246,6 +246,7 @@ impl PeerShared {
                     | ConnectionEvent::Notification(_)
                     | ConnectionEvent::Progress { .. }
                     | ConnectionEvent::Delivered { .. }
+                    | ConnectionEvent::Silenced { .. }
                     | ConnectionEvent::Stopped(_)
                     | ConnectionEvent::Cancelled { .. }
                     | ConnectionEvent::DropHandler { .. }

@@ -31,7 +31,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use rescind_proto::framing::Framing;
+use rescind_proto::{framing::Framing, id::RequestId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 pub use crate::message_stream::{Arrival, MessageStream};
@@ -123,6 +123,18 @@ impl Io {
             Self::Joined(both) => Pin::new(&mut **both).poll_shutdown(cx),
             Self::Messages(Messages { stream, .. }) => stream.poll_close(cx),
         }
+    }
+
+    /// Tells a stream of messages that a request of the peer will never be answered.
+    pub(crate) fn silence(&mut self, id: &RequestId) {
+        if let Self::Messages(messages) = self {
+            messages.stream.handle_silenced(id);
+        }
+    }
+
+    /// Whether it is to be told which requests of the peer will never be answered.
+    pub(crate) const fn wants_silences(&self) -> bool {
+        matches!(self, Self::Messages(_))
     }
 
     /// Sets the limit of a stream of messages, and returns the framing that it demands. Of bytes the engine limits the

@@ -281,6 +281,7 @@ impl Held {
                 | ConnectionEvent::Progress { .. }
                 | ConnectionEvent::Cancelled { .. }
                 | ConnectionEvent::Delivered { .. }
+                | ConnectionEvent::Silenced { .. }
                 | ConnectionEvent::Stopped(_)
                 | ConnectionEvent::Receipt(_)
                 | ConnectionEvent::Cancel(_)

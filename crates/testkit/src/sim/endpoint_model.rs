@@ -436,6 +436,7 @@ impl EndpointModel {
             }
             ConnectionEvent::Notification(_)
             | ConnectionEvent::Delivered { .. }
+            | ConnectionEvent::Silenced { .. }
             | ConnectionEvent::Stopped(_)
             | ConnectionEvent::Cancel(_)
             | ConnectionEvent::Late { .. }
