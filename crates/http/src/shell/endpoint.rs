@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    convert::Infallible,
     fmt,
     future::poll_fn,
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -15,8 +16,9 @@ use std::{
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use hashbrown::HashMap;
 use http::request::Parts;
+use rescind::peer::Builder;
 use rescind_proto::time::Instant;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::JoinSet};
 
 use super::link::HttpLink;
 use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkKey, ReplyKey};
@@ -89,6 +91,33 @@ impl Endpoint {
     pub async fn accept(&self) -> OpenedLink {
         let (key, session) = poll_fn(|cx| self.poll_opened(cx)).await;
         OpenedLink { link: HttpLink::new(self.clone(), key), session }
+    }
+
+    /// Serves each link in a task of its own, with the [`Builder`] or `mcp::Server` that `describe` makes: one for each
+    /// session, and one for all stateless requests.
+    ///
+    /// ```no_run
+    /// # use rescind::mcp::Server;
+    /// # use rescind_http::{server::{HttpServerConfig, Stateless}, shell::{Endpoint, Listener, ListenerConfig}};
+    /// # async fn run() -> std::io::Result<()> {
+    /// let endpoint = Endpoint::new(HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() });
+    /// let socket = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
+    /// tokio::spawn(Listener::new(socket, endpoint.clone(), ListenerConfig::default()).serve(std::future::pending()));
+    /// endpoint.serve(|| Server::new("tools", "1.0")).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Dropping the future closes every link: handlers are stopped.
+    pub async fn serve<D: Into<Builder>>(&self, mut describe: impl FnMut() -> D) -> Infallible {
+        let mut links = JoinSet::new();
+        loop {
+            while links.try_join_next().is_some() {}
+            let opened = self.accept().await;
+            let serving = describe().into().serve(opened.link);
+            // An error concerns this link alone, and its clients see it.
+            links.spawn(async move { drop(serving.await) });
+        }
     }
 
     fn poll_opened(&self, cx: &mut Context<'_>) -> Poll<(LinkKey, Option<Box<str>>)> {

@@ -5,7 +5,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use rescind::peer::transport::{Arrival, MessageStream};
+use rescind::peer::{
+    Transport,
+    transport::{Arrival, MessageStream},
+};
 use rescind_proto::id::RequestId;
 
 use super::endpoint::Endpoint;
@@ -56,6 +59,12 @@ impl MessageStream for HttpLink {
 
     fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+impl From<HttpLink> for Transport {
+    fn from(link: HttpLink) -> Self {
+        Self::messages(link)
     }
 }
 

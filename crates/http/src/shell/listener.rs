@@ -1,6 +1,6 @@
 //! Accepting connections.
 
-use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -103,10 +103,7 @@ async fn converse(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     probe(&stream, config.probe_after);
-    let service = service_fn(move |request| {
-        let response = endpoint.respond(request);
-        async move { Ok::<_, Infallible>(response.await) }
-    });
+    let service = service_fn(move |request| endpoint.respond(request));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
     server.max_buf_size(config.max_head).max_headers(config.max_headers);

@@ -1,6 +1,7 @@
 //! An endpoint as a service: an HTTP request in, a response out.
 
 use std::{
+    convert::Infallible,
     future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -9,6 +10,7 @@ use std::{
 use bytes::{Buf, BytesMut};
 use http::{Request, Response, request::Parts};
 use http_body::Body;
+use tower_service::Service;
 
 use super::{
     body::{Reply, ResponseBody},
@@ -38,8 +40,25 @@ impl Endpoint {
     }
 }
 
+/// Mounts into an application of others, such as one on axum: `Router::new().route_service("/mcp", endpoint)`. The path is
+/// then the router's to check ([`HttpServerConfig::path`](crate::server::HttpServerConfig::path)).
+impl<B: Body> Service<Request<B>> for Endpoint {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Respond<B>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Respond<B> {
+        self.respond(request)
+    }
+}
+
 impl<B: Body> Future for Respond<B> {
-    type Output = Response<ResponseBody>;
+    /// An endpoint never fails: what is wrong with a request is said in its response.
+    type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -68,7 +87,7 @@ impl<B: Body> Future for Respond<B> {
                         (ReplyBody::Events, Some(reply)) => ResponseBody::events(reply),
                         (ReplyBody::Events, None) => ResponseBody::whole(bytes::Bytes::new()),
                     };
-                    return Poll::Ready(Response::from_parts(parts, body));
+                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
             }
         }

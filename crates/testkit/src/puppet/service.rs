@@ -110,10 +110,7 @@ impl Service {
     /// If it does not listen.
     #[must_use]
     pub fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.address).expect("the service listens");
-        let reader = stream.try_clone().expect("a socket can be cloned");
-        let ends = Ends::new("connection", reader.into(), OwnedFd::from(stream), self.transcript.clone());
-        Connection { ends, text: Vec::new(), body: Body::Over, transcript: self.transcript.clone() }
+        Connection::open(self.address, &self.transcript)
     }
 
     /// Sends a message on a connection of its own, and reads the head of the response.
@@ -169,6 +166,19 @@ impl Session {
 }
 
 impl Connection {
+    /// Opens a connection.
+    ///
+    /// # Panics
+    ///
+    /// If nobody listens.
+    #[must_use]
+    pub fn open(address: SocketAddr, transcript: &Transcript) -> Self {
+        let stream = TcpStream::connect(address).expect("a server listens");
+        let reader = stream.try_clone().expect("a socket can be cloned");
+        let ends = Ends::new("connection", reader.into(), OwnedFd::from(stream), transcript.clone());
+        Self { ends, text: Vec::new(), body: Body::Over, transcript: transcript.clone() }
+    }
+
     /// Sends a message.
     pub fn post(&mut self, headers: &[(&str, &str)], message: &str) {
         let mut all = vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];

@@ -1,0 +1,225 @@
+//! A server of the library over HTTP, spoken to byte by byte on real sockets: what becomes of its work is said by the
+//! work itself.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::{
+    net::SocketAddr,
+    sync::mpsc::{Receiver, Sender, channel},
+    time::Duration,
+};
+
+use rescind::{
+    CancellationToken,
+    mcp::Server,
+    peer::{AnyError, Context},
+};
+use rescind_http::{
+    server::{HttpServerConfig, Stateless},
+    shell::{Endpoint, Listener, ListenerConfig},
+};
+use rescind_testkit::puppet::{Connection, Transcript};
+use tokio::{net::TcpListener, runtime::Runtime};
+
+/// Far beyond any delay of a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Work {
+    name: String,
+}
+
+/// A server whose work says what becomes of it.
+struct Rig {
+    address: SocketAddr,
+    marks: Receiver<String>,
+    /// Lets work finish.
+    finish: CancellationToken,
+    transcript: Transcript,
+    _runtime: Runtime,
+}
+
+/// Marks the end of work, however it ends.
+struct Working {
+    name: String,
+    marks: Sender<String>,
+    has_finished: bool,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let end = if self.has_finished { "finished" } else { "stopped" };
+        let _ = self.marks.send(format!("{end} {}", self.name));
+    }
+}
+
+impl Rig {
+    fn start(is_mounted: bool) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (sender, marks) = channel();
+        let finish = CancellationToken::new();
+        let finished = finish.clone();
+        let describe = move || {
+            let (sender, finished) = (sender.clone(), finished.clone());
+            let work = move |Work { name }, cx: Context| {
+                let finished = finished.clone();
+                let mut working = Working { name, marks: sender.clone(), has_finished: false };
+                async move {
+                    let _ = working.marks.send(format!("started {}", working.name));
+                    cx.progress(1.0, None, None).await;
+                    cx.unless_cancelled(finished.cancelled()).await?;
+                    working.has_finished = true;
+                    Ok::<_, AnyError>(format!("{} is done", working.name))
+                }
+            };
+            Server::new("worker", "1.0").tool("work", "Works", work)
+        };
+        let address = runtime.block_on(async move {
+            let path = (!is_mounted).then(|| "/mcp".into());
+            let config = HttpServerConfig { path, stateless: Stateless::Served, ..HttpServerConfig::default() };
+            let endpoint = Endpoint::new(config);
+            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = socket.local_addr().unwrap();
+            let served = endpoint.clone();
+            tokio::spawn(async move { served.serve(describe).await });
+            if is_mounted {
+                let application = axum::Router::new().route_service("/mcp", endpoint);
+                tokio::spawn(async move { axum::serve(socket, application).await });
+            } else {
+                tokio::spawn(Listener::new(socket, endpoint, ListenerConfig::default()).serve(std::future::pending()));
+            }
+            address
+        });
+        Self { address, marks, finish, transcript: Transcript::default(), _runtime: runtime }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(self.address, &self.transcript)
+    }
+
+    fn expect_mark(&self, mark: &str) {
+        assert_eq!(self.marks.recv_timeout(PATIENCE).unwrap(), mark);
+    }
+
+    /// Opens a session of 2025-11-25, and returns its id.
+    fn open_session(&self) -> String {
+        let mut connection = self.connect();
+        let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
+        connection.post(&[], &format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#));
+        let head = connection.head();
+        assert!(connection.message(&head).contains("2025-11-25"));
+        let id = head.header("mcp-session-id").unwrap().to_owned();
+        self.tell(&id, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        id
+    }
+
+    fn tell(&self, session: &str, message: &str) {
+        let mut connection = self.connect();
+        connection.post(&[("mcp-session-id", session)], message);
+        assert_eq!(connection.head().status, 202);
+    }
+
+    fn call(&self, session: &str, name: &str) -> Connection {
+        let mut connection = self.connect();
+        let params = format!(r#"{{"name":"work","arguments":{{"name":"{name}"}},"_meta":{{"progressToken":1}}}}"#);
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        connection.post(&[("mcp-session-id", session)], &call);
+        self.expect_mark(&format!("started {name}"));
+        connection
+    }
+
+    fn call_modern(&self, name: &str) -> Connection {
+        let mut connection = self.connect();
+        let meta = concat!(
+            r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+            r#""io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{}}"#
+        );
+        let params = format!(r#"{{"name":"work","arguments":{{"name":"{name}"}},"_meta":{meta}}}"#);
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "work")];
+        connection.post(&headers, &call);
+        self.expect_mark(&format!("started {name}"));
+        connection
+    }
+}
+
+fn answer(connection: &mut Connection) -> String {
+    let head = connection.head();
+    loop {
+        let message = connection.message(&head);
+        if message.contains(r#""id""#) {
+            return message;
+        }
+    }
+}
+
+/// Case 45.
+#[test]
+fn a_hang_up_stops_the_handler_of_that_request_and_of_no_other() {
+    for is_mounted in [false, true] {
+        let rig = Rig::start(is_mounted);
+        let first = rig.call_modern("first");
+        let mut second = rig.call_modern("second");
+        drop(first);
+        rig.expect_mark("stopped first");
+        rig.finish.cancel();
+        rig.expect_mark("finished second");
+        assert!(answer(&mut second).contains("second is done"));
+    }
+}
+
+/// Case 46.
+#[test]
+fn a_cancel_by_post_stops_the_handler_and_the_stream_ends() {
+    for is_mounted in [false, true] {
+        let rig = Rig::start(is_mounted);
+        let session = rig.open_session();
+        let mut call = rig.call(&session, "first");
+        rig.tell(&session, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+        rig.expect_mark("stopped first");
+        let head = call.head();
+        while let Some(event) = call.event() {
+            assert!(!event.data.contains(r#""id""#), "{head:?}: {}", event.data);
+        }
+    }
+}
+
+/// Case 45, in a session: the client comes back and finds its answer.
+#[test]
+fn a_hang_up_in_a_session_leaves_the_handler_alone() {
+    let rig = Rig::start(false);
+    let session = rig.open_session();
+    let mut call = rig.call(&session, "first");
+    call.head();
+    let seen = call.event().unwrap();
+    drop(call);
+    // The service has noticed the hang-up, or will: neither stops the work, which other work cannot show. So it is let
+    // go on, and says itself how it ended.
+    let _other = rig.call_modern("other");
+    rig.finish.cancel();
+    let mut marks = [rig.marks.recv_timeout(PATIENCE).unwrap(), rig.marks.recv_timeout(PATIENCE).unwrap()];
+    marks.sort();
+    assert_eq!(marks, ["finished first", "finished other"]);
+    let mut again = rig.connect();
+    again.send(
+        "GET",
+        &[("accept", "text/event-stream"), ("mcp-session-id", &session), ("last-event-id", &seen.id)],
+        "",
+    );
+    assert!(answer(&mut again).contains("first is done"));
+}
+
+/// Case 47.
+#[test]
+fn the_end_of_a_session_stops_its_handlers() {
+    let rig = Rig::start(false);
+    let session = rig.open_session();
+    let mut call = rig.call(&session, "first");
+    let mut end = rig.connect();
+    end.send("DELETE", &[("mcp-session-id", &session)], "");
+    assert_eq!(end.head().status, 204);
+    rig.expect_mark("stopped first");
+    call.head();
+    while call.event().is_some() {}
+}
