@@ -21,5 +21,5 @@ mod run_lifecycle;
 mod run_log;
 mod run_record;
 mod run_terminal;
-mod serve_cancel;
+mod serve;
 mod shim;

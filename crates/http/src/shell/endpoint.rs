@@ -47,8 +47,8 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// The earliest timer has changed.
     rearmed: Notify,
-    /// While it drains: something may have been settled.
-    settled: Notify,
+    /// It drains, and nothing is in flight any more.
+    drained: Notify,
 }
 
 struct State {
@@ -82,7 +82,7 @@ impl Endpoint {
             woken: Vec::new(),
         };
         let (origin, state) = (tokio::time::Instant::now(), Mutex::new(state));
-        let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new(), settled: Notify::new() });
+        let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new(), drained: Notify::new() });
         tokio::spawn(keep_time(Arc::downgrade(&shared)));
         Self { shared }
     }
@@ -150,7 +150,7 @@ impl Endpoint {
     /// Waits until nothing is in flight.
     pub async fn idle(&self) {
         while self.in_flight() > 0 {
-            self.shared.settled.notified().await;
+            self.shared.drained.notified().await;
         }
     }
 
@@ -258,15 +258,15 @@ impl Shared {
         if is_earlier {
             state.armed = due;
         }
-        let is_draining = state.server.is_draining();
+        let is_drained = state.server.is_draining() && state.server.in_flight() == 0;
         let mut woken = std::mem::take(&mut state.woken);
         drop(state);
         woken.drain(..).for_each(Waker::wake);
         if is_earlier {
             self.rearmed.notify_one();
         }
-        if is_draining {
-            self.settled.notify_one();
+        if is_drained {
+            self.drained.notify_one();
         }
         done
     }

@@ -1,61 +1,9 @@
 //! Cancels over HTTP, through `rescind serve`, case by case, on real processes.
 
-use rescind_testkit::puppet::{Connection, Head, Server, Service, Session};
+use rescind_testkit::puppet::{Connection, Head, Session};
 
-use crate::shim::{
-    PROGRAM,
-    words::{cancelled, progress, request, request_with, result, with_token},
-};
-
-const LEGACY: &str = "2025-11-25";
-
-/// What a request of 2026-07-28 has in its params.
-const MODERN: &str = concat!(
-    r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-    r#""io.modelcontextprotocol/clientCapabilities":{}}}"#
-);
-
-/// Its headers.
-const MIRRORS: [(&str, &str); 2] = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list")];
-
-fn serve() -> Service {
-    Service::start(PROGRAM, [] as [&str; 0])
-}
-
-/// A client's request in its session, and what its server sees of it.
-fn ask(service: &Service, session: &mut Session, id: &str) -> Connection {
-    let mut connection = service.connect();
-    let request = request(id, "tools/call");
-    connection.post(&session.headers(), &request);
-    session.server.expect(&request);
-    connection
-}
-
-/// A notification of a session's client, which is accepted.
-fn tell(service: &Service, session: &Session, message: &str) {
-    let (_, head) = service.post(&session.headers(), message);
-    assert_eq!(head.status, 202);
-}
-
-/// A request outside a session, under the id that its server knows it by.
-fn ask_modern(service: &Service, server: &mut Server, id: &str, known: &str) -> Connection {
-    let mut connection = service.connect();
-    connection.post(&MIRRORS, &request_with(id, "tools/list", MODERN));
-    server.expect(&request_with(known, "tools/list", MODERN));
-    connection
-}
-
-/// The server that all stateless requests share, once it has said that it speaks 2026-07-28; the first of them is asked
-/// with id 1 and known as 2.
-fn open_modern(service: &Service) -> (Server, Connection) {
-    let mut connection = service.connect();
-    connection.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
-    let mut server = service.accept();
-    assert!(server.receive().contains("server/discover"));
-    server.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
-    server.expect(&request_with("2", "tools/list", MODERN));
-    (server, connection)
-}
+use super::{LEGACY, MIRRORS, MODERN, ask, ask_modern, open_modern, serve, tell};
+use crate::shim::words::{cancelled, progress, request, request_with, result, with_token};
 
 /// Case 46, question A: the work is told, and the stream ends without a response.
 #[test]

@@ -1,0 +1,185 @@
+//! How the service, its sessions and their servers begin and end.
+
+use std::fs;
+
+use rescind_testkit::puppet::{Service, Shim, Transcript};
+use rustix::process::Signal;
+
+use super::{LEGACY, ask, ask_modern, open_modern, serve, tell};
+use crate::shim::{
+    self, PROGRAM, error_of,
+    words::{request, result},
+};
+
+#[test]
+fn a_service_that_is_killed_leaves_no_server() {
+    let service = serve();
+    let mut session = service.open_session(LEGACY);
+    let (mut shared, _call) = open_modern(&service);
+    service.shim.kill(Signal::KILL);
+    session.server.puppet.expect_death();
+    shared.puppet.expect_death();
+}
+
+#[test]
+fn a_service_that_is_asked_to_end_ends_its_servers_first() {
+    let mut service = serve();
+    let mut session = service.open_session(LEGACY);
+    service.shim.kill(Signal::TERM);
+    session.server.expect_end();
+    session.server.exit(0);
+    service.shim.expect_exit(0);
+}
+
+#[test]
+fn what_is_in_flight_is_still_answered_and_nothing_new_is_taken() {
+    let mut service = serve();
+    let mut session = service.open_session(LEGACY);
+    let mut other = service.connect();
+    other.post(&session.headers(), &request("1", "ping"));
+    session.server.expect(&request("1", "ping"));
+    let mut call = ask(&service, &mut session, "2");
+    session.server.send(&result("1", "{}"));
+    let head = other.head();
+    assert_eq!(other.message(&head), result("1", "{}"));
+    service.shim.kill(Signal::TERM);
+    session.server.send(&result("2", "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("2", "{}"));
+    session.server.expect_end();
+    session.server.exit(0);
+    service.shim.expect_exit(0);
+}
+
+#[test]
+fn a_second_signal_waits_for_nothing() {
+    let mut service = serve();
+    let mut session = service.open_session(LEGACY);
+    let mut call = ask(&service, &mut session, "1");
+    service.shim.kill(Signal::TERM);
+    service.shim.kill(Signal::INT);
+    call.head();
+    call.expect_end();
+    while !session.server.receive().contains("notifications/cancelled") {}
+    session.server.expect_end();
+    session.server.exit(0);
+    service.shim.expect_exit(0);
+}
+
+/// Its client learns how it ended, and has to open a new session.
+#[test]
+fn a_server_that_dies_answers_what_is_in_flight_and_its_session_is_over() {
+    let service = serve();
+    let mut session = service.open_session(LEGACY);
+    let mut call = ask(&service, &mut session, "1");
+    session.server.exit(3);
+    let head = call.head();
+    let error = error_of(&call.message(&head), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    let (_, head) = service.post(&session.headers(), &request("2", "ping"));
+    assert_eq!(head.status, 404);
+}
+
+#[test]
+fn after_the_death_of_the_shared_server_the_next_request_starts_another() {
+    let service = serve();
+    let (mut server, mut call) = open_modern(&service);
+    server.exit(3);
+    let head = call.head();
+    let error = error_of(&call.message(&head), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    let mut call = service.connect();
+    call.post(&super::MIRRORS, &crate::shim::words::request_with("7", "tools/list", super::MODERN));
+    // It is known by now which era it speaks.
+    let mut server = service.accept();
+    server.expect(&crate::shim::words::request_with("1", "tools/list", super::MODERN));
+    server.send(&result("1", "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("7", "{}"));
+    let mut call = ask_modern(&service, &mut server, "7", "2");
+    server.send(&result("2", "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("7", "{}"));
+}
+
+#[test]
+fn a_service_with_a_token_serves_those_who_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    fs::write(&file, "open-sesame\n").unwrap();
+    let service = Service::start(PROGRAM, ["--token-file", file.to_str().unwrap()]);
+    let greeting = request("1", "initialize");
+    for headers in [&[][..], &[("authorization", "Bearer open-says-me")], &[("authorization", "Basic open-sesame")]] {
+        let (_, head) = service.post(headers, &greeting);
+        assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")));
+    }
+    let mut call = service.connect();
+    call.post(&[("authorization", "Bearer open-sesame")], &greeting);
+    let mut server = service.accept();
+    // The token is for the service alone.
+    server.expect(&greeting);
+}
+
+/// A page of a browser that reaches loopback under a name of its own (DNS rebinding), or from an origin of its own.
+#[test]
+fn pages_of_others_are_turned_away() {
+    let service = serve();
+    for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example")] {
+        let mut connection = service.connect();
+        let host = if name == "host" { String::new() } else { "host: localhost\r\n".into() };
+        let body = request("1", "initialize");
+        connection.send_bytes(
+            format!(
+                "POST /mcp HTTP/1.1\r\n{host}{name}: {value}\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .as_bytes(),
+        );
+        assert_eq!(connection.head().status, 403, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_said_at_once() {
+    let service = serve();
+    let (said, code) = shim::run_to_end(&["serve", "--listen", &service.address.to_string(), "cat"]);
+    assert_eq!(code, 2);
+    assert!(said.starts_with(&format!("error: --listen {}: ", service.address)), "{said}");
+}
+
+#[test]
+fn a_service_beyond_loopback_without_a_token_says_so() {
+    let mut command = std::process::Command::new(PROGRAM);
+    let sockets = tempfile::tempdir().unwrap();
+    command.args(["serve", "--listen", "0.0.0.0:0", "cat"]).env("RESCIND_RUNTIME_DIR", sockets.path().join("own"));
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let mut shim = Shim::start(command, &Transcript::default());
+    assert!(shim.stderr.line().starts_with("listening on http://0.0.0.0:"));
+    assert!(shim.stderr.line().starts_with("warning: everyone who can reach this address"));
+    shim.kill(Signal::TERM);
+    shim.expect_exit(0);
+}
+
+/// `ps` lists what is in flight of each session, and an operator can cancel it.
+#[test]
+fn an_operator_cancels_a_call_of_a_session() {
+    let service = serve();
+    let mut session = service.open_session(LEGACY);
+    let mut call = ask(&service, &mut session, "5");
+    let operator = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(PROGRAM);
+        let output = command.args(arguments).env("RESCIND_RUNTIME_DIR", &service.sockets).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let listed = operator(&["ps"]);
+    let handle = format!("{}/5", service.shim.id);
+    assert!(listed.contains(&handle), "{listed}");
+    operator(&["cancel", &handle]);
+    let cancel = session.server.receive();
+    assert!(cancel.contains("notifications/cancelled"), "{cancel}");
+    let head = call.head();
+    assert_eq!(error_of(&call.message(&head), "5")["code"], -31003);
+    tell(&service, &session, r#"{"jsonrpc":"2.0","method":"marker"}"#);
+    session.server.expect(r#"{"jsonrpc":"2.0","method":"marker"}"#);
+}
