@@ -16,6 +16,7 @@ mod config;
 mod head;
 mod lane;
 mod link;
+mod proof;
 mod receive;
 mod refusal;
 mod reply;
@@ -119,6 +120,16 @@ enum Era {
     /// It speaks a revision without sessions.
     Modern,
     Legacy,
+}
+
+impl Shared {
+    /// Requests that wait until it is known which era the server speaks.
+    fn held_requests(&self) -> usize {
+        match &self.era {
+            Era::Asked(_, held) => held.len(),
+            Era::Unknown | Era::Modern | Era::Legacy => 0,
+        }
+    }
 }
 
 impl HttpServer {

@@ -38,6 +38,14 @@ impl<K: Copy> Lane<K> {
         key
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.queue.capacity() * size_of::<(Instant, K)>()
+    }
+
     /// Drops timers in front that are not needed any more, so that nobody is woken for them.
     pub(crate) fn skip(&mut self, is_needed: impl Fn(K) -> bool) {
         while let Some((_, key)) = self.queue.front()

@@ -22,6 +22,17 @@ pub enum LinkInput {
     End,
 }
 
+impl LinkInput {
+    fn held(&self) -> usize {
+        let owned = match self {
+            Self::Message(line) => line.capacity(),
+            Self::StreamClosed(id) => id.heap_bytes(),
+            Self::End => 0,
+        };
+        size_of::<Self>() + owned
+    }
+}
+
 /// One link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
@@ -97,6 +108,23 @@ impl Link {
             self.input = VecDeque::new();
         }
         Some(input)
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let input: usize = self.input.iter().map(LinkInput::held).sum();
+        let table = |table: &HashMap<RequestId, StreamKey, FixedState>| -> usize {
+            let names: usize = table.keys().map(RequestId::heap_bytes).sum();
+            table.capacity() * size_of::<(RequestId, StreamKey)>() + names
+        };
+        let session = self.session.as_ref().map_or(0, |session| {
+            let renamed = session.renamed.iter().map(|(id, known)| {
+                let known: usize = known.iter().map(|id| size_of::<RequestId>() + id.heap_bytes()).sum();
+                id.heap_bytes() + size_of::<(RequestId, Vec<RequestId>)>() + known
+            });
+            session.streams.len() * size_of::<(u64, StreamKey)>() + renamed.sum::<usize>()
+        });
+        size_of::<Self>() + input + table(&self.requests) + table(&self.tokens) + session
     }
 
     /// The id under which the program is to know a request: its own in a session, unless another in flight has it; one of

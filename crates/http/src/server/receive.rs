@@ -28,6 +28,13 @@ pub(crate) struct Held {
     body: Bytes,
 }
 
+impl Held {
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        size_of::<Self>() + self.body.len()
+    }
+}
+
 /// Requests whose headers repeat a name, and the member of the params that they repeat.
 const NAMED: [(&str, &str); 3] = [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")];
 

@@ -76,6 +76,15 @@ impl Reply {
         }
     }
 
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let body = match &self.state {
+            ReplyState::Whole(_, _, body) => body.len(),
+            ReplyState::Open | ReplyState::Begun | ReplyState::Streaming | ReplyState::Ended => 0,
+        };
+        size_of::<Self>() + body + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
+    }
+
     /// Whether its head is still to be decided.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self.state, ReplyState::Open)

@@ -57,6 +57,14 @@ pub(crate) struct Waiting {
     pub(crate) token: Option<(RequestId, Bytes)>,
 }
 
+impl Waiting {
+    fn held(&self) -> usize {
+        let ids = self.client_id.heap_bytes() + self.link_id.heap_bytes();
+        let token = self.token.as_ref().map_or(0, |(known, asked)| known.heap_bytes() + asked.len());
+        size_of::<Self>() + ids + token
+    }
+}
+
 #[derive(Clone, Debug)]
 struct StreamEvent {
     number: u64,
@@ -109,6 +117,23 @@ impl Stream {
 
     pub(crate) const fn kept(&self) -> usize {
         self.kept
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(Waiting::held).sum();
+        let evicted: usize =
+            self.evicted_answers.iter().map(|(_, id)| size_of::<(u64, RequestId)>() + id.heap_bytes()).sum();
+        size_of::<Self>() + self.events.capacity() * size_of::<StreamEvent>() + self.kept + waiting + evicted
+    }
+
+    /// Panics if what it counts is not what it has.
+    pub(crate) fn check(&self) {
+        let bytes = |from: usize| -> usize { self.events.range(from..).map(|event| event.bytes.len()).sum() };
+        assert_eq!(self.kept, bytes(0), "a stream counts the bytes that it keeps");
+        assert_eq!(self.unsent, bytes(self.sent), "a stream counts the bytes that wait");
+        assert!(self.events.iter().is_sorted_by_key(|event| event.number), "the events of a stream are in order");
+        assert!(self.ended.is_none() || self.waiting.is_empty(), "a stream that has ended waits for an answer");
     }
 
     /// Whether all that was said was handed out, and nothing more will be.

@@ -1,0 +1,98 @@
+//! For those who check the machine: its invariants, and what it holds.
+
+use super::{Era, HttpServer, HttpServerEvent, StreamKey, link::Link, receive::Held, stream::Stream};
+
+impl HttpServer {
+    /// Panics if the tables contradict each other.
+    ///
+    /// Costs time in proportion to everything that is held.
+    pub fn check_invariants(&self) {
+        for (key, reply) in &self.replies {
+            if let Some(stream) = reply.stream.and_then(|stream| self.streams.get(&stream)) {
+                assert_eq!(stream.reply, Some(*key), "a response carries a stream that another one carries");
+            }
+        }
+        for (key, stream) in &self.streams {
+            self.check_stream(*key, stream);
+        }
+        for (key, link) in &self.links {
+            for (id, stream) in &link.requests {
+                let stream = self.streams.get(stream).expect("a request in flight has a stream");
+                assert!(stream.waiting.iter().any(|waiting| waiting.link_id == *id), "no stream waits for {id}");
+            }
+            for (token, stream) in &link.tokens {
+                let stream = self.streams.get(stream).expect("a request that asked for progress has a stream");
+                let mut tokens = stream.waiting.iter().filter_map(|waiting| waiting.token.as_ref());
+                assert!(tokens.any(|(known, _)| known == token), "no stream waits for progress of {token}");
+            }
+            let Some(session) = &link.session else { continue };
+            assert_eq!(
+                self.sessions.get(&session.id),
+                Some(key).filter(|_| !link.is_closed),
+                "a session is found while it is open"
+            );
+            let streams = || self.streams.values().filter(|stream| stream.link == *key);
+            assert_eq!(session.kept, streams().map(Stream::kept).sum(), "a session counts the bytes that it keeps");
+            let replies = self.replies.values().filter(|reply| reply.link == Some(*key)).count();
+            assert_eq!(session.replies, replies, "a session counts its open responses");
+            for (number, stream) in &session.streams {
+                let stream = self.streams.get(stream).expect("a session knows streams that exist");
+                assert!(stream.number == Some(*number), "a stream has another number than its session knows");
+            }
+            if !link.is_closed {
+                for (id, known) in
+                    session.renamed.iter().flat_map(|(id, known)| known.iter().map(move |link| (id, link)))
+                {
+                    let stream = link.requests.get(known).and_then(|stream| self.streams.get(stream));
+                    let mut waiting = stream.expect("a renamed request is in flight").waiting.iter();
+                    assert!(waiting.any(|waiting| waiting.client_id == *id && waiting.link_id == *known));
+                }
+            }
+        }
+    }
+
+    fn check_stream(&self, key: StreamKey, stream: &Stream) {
+        stream.check();
+        if let Some(reply) = stream.reply {
+            let reply = self.replies.get(&reply).expect("a stream is carried by a response that exists");
+            assert_eq!(reply.stream, Some(key), "a stream is carried by a response of another");
+        }
+        let link = self.links.get(&stream.link).filter(|link| !link.is_closed);
+        assert!(stream.reply.is_some() || link.is_some(), "a stream is left of a link that is closed");
+        let Some(link) = link else {
+            assert!(stream.ended.is_some(), "a stream goes on although its link is closed");
+            return;
+        };
+        for waiting in &stream.waiting {
+            assert_eq!(link.requests.get(&waiting.link_id), Some(&key), "a stream waits for what is not in flight");
+        }
+        let is_known = stream.number.is_some_and(|number| {
+            link.session.as_ref().is_some_and(|session| session.streams.get(&number) == Some(&key))
+        });
+        assert!(is_known || stream.reply.is_some(), "a stream that nobody can ask for is kept");
+    }
+
+    /// How many entries all tables hold. Zero once every link is closed, every response read and the longest timer past.
+    #[must_use]
+    pub fn residue(&self) -> usize {
+        let timers = self.undecided.len() + self.keep_alive.len() + self.upkeep.len() + self.ask.len();
+        let tables = self.links.len() + self.streams.len() + self.replies.len() + self.sessions.len();
+        tables + timers + self.events.len() + self.shared.held_requests()
+    }
+
+    /// Bytes of memory held for messages, requests and responses, capacities of their buffers included.
+    ///
+    /// Costs time in proportion to everything that is held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let links: usize = self.links.values().map(Link::held).sum();
+        let streams: usize = self.streams.values().map(Stream::held).sum();
+        let replies: usize = self.replies.values().map(super::Reply::held).sum();
+        let timers = self.undecided.held() + self.keep_alive.held() + self.upkeep.held() + self.ask.held();
+        let waiting: usize = match &self.shared.era {
+            Era::Asked(_, waiting) => waiting.iter().map(Held::held).sum(),
+            Era::Unknown | Era::Modern | Era::Legacy => 0,
+        };
+        links + streams + replies + timers + waiting + self.events.capacity() * size_of::<HttpServerEvent>()
+    }
+}

@@ -1,0 +1,6 @@
+//! What the HTTP machine does: named cases, everything reachable from small worlds, and walks.
+
+#![expect(clippy::unwrap_used, reason = "what a helper does not find is a failure of the test")]
+
+mod answers;
+mod rig;
