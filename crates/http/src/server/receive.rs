@@ -47,6 +47,9 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
+        if let Frame::Request(request) = &frame {
+            check_names(request)?;
+        }
         if let Some(dialect) = stateless(head, &frame) {
             return self.handle_stateless(now, reply, head, body, &frame, dialect);
         }
@@ -100,7 +103,8 @@ impl HttpServer {
         self.upkeep.arm(now, key);
         self.report(HttpServerEvent::Opened { link: key, session: Some(id) });
         let stream = self.open_stream(now, reply, key);
-        self.open_request(key, stream, body, request)
+        self.open_request(key, stream, body, request);
+        Ok(())
     }
 
     fn handle_in_session(
@@ -116,9 +120,10 @@ impl HttpServer {
         }
         match frame {
             Frame::Request(request) => {
-                self.check_room(link).map_err(|refusal| refusal.of(&request.id))?;
+                self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
                 let stream = self.open_stream(now, reply, link);
-                return self.open_request(link, stream, body, request);
+                self.open_request(link, stream, body, request);
+                return Ok(());
             }
             Frame::Notification(notification) => self.handle_notification(link, body, notification),
             Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
@@ -149,8 +154,14 @@ impl HttpServer {
             .map(|member| Ok((member, frame::parse_member(member).map_err(|malformed| unreadable(&malformed))?)))
             .collect();
         let members = members?;
-        self.check_room(link)?;
-        if self.replies.get(&reply).is_some_and(|reply| !reply.takes_events) {
+        let requests = || {
+            members
+                .iter()
+                .filter_map(|(_, frame)| if let Frame::Request(request) = frame { Some(request) } else { None })
+        };
+        requests().try_for_each(check_names)?;
+        self.check_room(link, requests().count())?;
+        if requests().next().is_some() && self.replies.get(&reply).is_some_and(|reply| !reply.takes_events) {
             let text = "a batch is answered with text/event-stream, which must be accepted";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
         }
@@ -159,7 +170,7 @@ impl HttpServer {
             match frame {
                 Frame::Request(request) => {
                     let stream = *stream.get_or_insert_with(|| self.open_stream(now, reply, link));
-                    self.open_request(link, stream, body, request)?;
+                    self.open_request(link, stream, body, request);
                 }
                 Frame::Notification(notification) => self.handle_notification(link, body, notification),
                 Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
@@ -257,9 +268,10 @@ impl HttpServer {
             return Err(self.overloaded("no further request is taken now").of(&request.id));
         }
         let link = self.shared_link();
-        self.check_room(link).map_err(|refusal| refusal.of(&request.id))?;
+        self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = self.insert_stream(now, reply, Stream::new(link, dialect, None));
-        self.open_request(link, stream, body, request)
+        self.open_request(link, stream, body, request);
+        Ok(())
     }
 
     /// The link that stateless requests share; opened if there is none.
@@ -326,9 +338,10 @@ impl HttpServer {
         }
     }
 
-    fn check_room(&self, link: LinkKey) -> Result<(), Refusal> {
+    /// Checks that a link has room for so many requests more.
+    fn check_room(&self, link: LinkKey, requests: usize) -> Result<(), Refusal> {
         let Some(link) = self.links.get(&link) else { return Ok(()) };
-        if link.requests.len() >= self.config.max_in_flight {
+        if requests > 0 && link.requests.len() + requests > self.config.max_in_flight {
             return Err(self.overloaded("too many requests in flight"));
         }
         if link.input_bytes > self.config.max_input {
@@ -359,20 +372,10 @@ impl HttpServer {
     }
 
     /// Passes a request on to the program, under an id and a progress token that no other has there.
-    fn open_request(
-        &mut self,
-        link_key: LinkKey,
-        stream_key: StreamKey,
-        body: &[u8],
-        request: &Request<'_>,
-    ) -> Result<(), Refusal> {
+    fn open_request(&mut self, link_key: LinkKey, stream_key: StreamKey, body: &[u8], request: &Request<'_>) {
         let (Some(link), Some(stream)) = (self.links.get_mut(&link_key), self.streams.get_mut(&stream_key)) else {
-            return Ok(());
+            return;
         };
-        if request.id.is_null() {
-            let text = "a request id must not be null";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
-        }
         let link_id = link.id_for(&request.id);
         let mut edits = Vec::new();
         if link_id != request.id {
@@ -381,9 +384,7 @@ impl HttpServer {
                 session.renamed.entry(request.id.clone()).or_default().push(link_id.clone());
             }
         }
-        let asked = request.params.meta.and_then(|meta| json::member(meta, "progressToken"));
-        let token = asked.and_then(|raw| Some((raw, RequestId::from_json(raw)?)));
-        let token = token.map(|(raw, token)| {
+        let token = token_of(request).map(|(raw, token)| {
             let known = link.token_for(&token);
             if known != token {
                 edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known))));
@@ -394,7 +395,6 @@ impl HttpServer {
         link.requests.insert(link_id.clone(), stream_key);
         stream.waiting.push(Waiting { client_id: request.id.clone(), link_id, token });
         self.push_input(link_key, LinkInput::Message(line(body, edits)));
-        Ok(())
     }
 
     /// The dialect that a link speaks now.
@@ -423,6 +423,27 @@ fn stateless(head: &Head<'_>, frame: &Frame<'_>) -> Option<&'static Dialect> {
         Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => None,
     };
     said.or_else(|| mcp::by_version(head.version?)).filter(is_stateless)
+}
+
+/// The longest id or progress token of a request, in bytes: the machine keeps several copies of each.
+const MAX_NAME: usize = 4096;
+
+/// Checks that a request has an id, and that what is kept of it is not too long.
+fn check_names(request: &Request<'_>) -> Result<(), Refusal> {
+    let text = if request.id.is_null() {
+        "a request id must not be null"
+    } else if request.id_span.len() > MAX_NAME || token_of(request).is_some_and(|(raw, _)| raw.len() > MAX_NAME) {
+        "the id or the progress token is too long; the limit is 4096 bytes"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+}
+
+/// The progress token of a request, also as it stands in its body.
+fn token_of<'a>(request: &Request<'a>) -> Option<(&'a [u8], RequestId)> {
+    let raw = json::member(request.params.meta?, "progressToken")?;
+    RequestId::from_json(raw).filter(|token| !token.is_null()).map(|token| (raw, token))
 }
 
 /// The dialect that a request names in its `_meta`.

@@ -16,8 +16,12 @@ use super::{
 };
 
 impl HttpServer {
-    /// Takes in a message of the program behind a link, with or without a line break.
+    /// Takes in a message of the program behind a link, with or without a line break. After the end of its session nobody
+    /// hears it any more.
     pub fn handle_message(&mut self, now: Instant, link: LinkKey, message: &[u8]) {
+        if self.links.get(&link).is_none_or(|link| link.is_closed) {
+            return;
+        }
         let message = message.trim_ascii_end();
         match frame::parse(message) {
             Ok(Frame::Batch(batch)) => {

@@ -142,11 +142,12 @@ impl HttpServer {
             stream.waiting.clear();
             match stream.reply {
                 // What was said before still reaches its client.
-                Some(reply) => {
-                    if let Some(reply) = self.replies.get_mut(&reply).filter(|reply| reply.is_open()) {
+                Some(reply_key) => {
+                    if let Some(reply) = self.replies.get_mut(&reply_key).filter(|reply| reply.is_open()) {
                         reply.end();
+                        self.forget_stream(stream_key);
                     }
-                    self.report_reply(reply);
+                    self.report_reply(reply_key);
                 }
                 None => self.forget_stream(stream_key),
             }

@@ -3,4 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what a helper does not find is a failure of the test")]
 
 mod answers;
+mod bad_input;
+mod batches;
+mod bounds;
 mod rig;
+mod sessions;
