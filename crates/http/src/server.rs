@@ -36,7 +36,7 @@ pub use config::{HttpServerConfig, Stateless};
 pub use link::LinkInput;
 pub use reply::{BodyChunk, ReplyBody};
 
-use head::Head;
+use head::{Head, SESSION};
 use lane::Lane;
 use link::Link;
 use receive::Held;
@@ -283,18 +283,31 @@ impl HttpServer {
     /// Records that a response was dropped before its end: its client has closed the connection, or the network did. What
     /// that means for the request is its dialect's answer (D40). Nothing happens if the response has ended.
     pub fn handle_hang_up(&mut self, now: Instant, key: ReplyKey) {
-        let Some(stream_key) = self.remove_reply(now, key) else { return };
-        let Some(stream) = self.streams.get(&stream_key) else { return };
-        let closes = stream.dialect.http.is_some_and(|form| form.stream_closed == Disconnect::Cancels);
-        if closes {
-            self.close_stream(now, stream_key);
+        // Nobody knows a session whose id was in a head that was not taken.
+        let nameless = self.replies.get(&key).filter(|reply| reply.has_header(&SESSION)).and_then(|reply| reply.link);
+        let stream = self.remove_reply(now, key);
+        match (nameless, stream) {
+            (Some(link), _) => self.end_session(now, link),
+            (None, Some(stream)) => self.lose_client(now, stream),
+            (None, None) => {}
         }
     }
 
-    /// Ends a response before its client did. Its stream goes on without it.
+    /// Ends a response before its client did, which then has hung up.
     fn give_up_reply(&mut self, now: Instant, key: ReplyKey) {
-        self.handle_hang_up(now, key);
-        self.report(HttpServerEvent::ReplyReady(key));
+        let Some(stream) = self.replies.get(&key).and_then(|reply| reply.stream) else { return };
+        self.supersede(key);
+        self.detach(stream);
+        self.lose_client(now, stream);
+    }
+
+    /// The client of a stream has left before its end.
+    fn lose_client(&mut self, now: Instant, key: StreamKey) {
+        let Some(stream) = self.streams.get(&key) else { return };
+        let closes = stream.dialect.http.is_some_and(|form| form.stream_closed == Disconnect::Cancels);
+        if closes {
+            self.close_stream(now, key);
+        }
     }
 
     /// The next input of a link.
@@ -329,7 +342,7 @@ impl HttpServer {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(key) = self.undecided.pop(now) {
             if is_undecided(&self.streams, &self.replies, key) {
-                self.begin(key);
+                self.begin(key, true);
             }
         }
         while let Some(key) = self.keep_alive.pop(now) {
@@ -415,20 +428,22 @@ impl HttpServer {
             session.replies -= 1;
             session.idle_since = now;
         }
-        let stream_key = reply.stream?;
-        let stream = self.streams.get_mut(&stream_key)?;
-        if stream.reply != Some(key) {
-            return None;
-        }
+        let stream = reply.stream.filter(|stream| self.streams.contains_key(stream))?;
+        self.detach(stream);
+        Some(stream)
+    }
+
+    /// Takes a stream from the response that carried it.
+    fn detach(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
         stream.reply = None;
         let link = stream.link;
         let is_closed = self.links.get(&link).is_none_or(|link| link.is_closed);
         // What cannot be fetched is forgotten.
         if stream.ended.is_some() && (is_closed || stream.is_final || !stream.is_resumable() || !stream.has_begun) {
-            self.forget_stream(stream_key);
+            self.forget_stream(key);
         }
         self.bound_kept(link);
-        Some(stream_key)
     }
 }
 

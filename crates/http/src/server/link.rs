@@ -61,6 +61,8 @@ pub(crate) struct Session {
     /// Its streams by number, the ended ones that can be fetched included.
     pub(crate) streams: BTreeMap<u64, StreamKey>,
     next_stream: u64,
+    /// Those of its streams that have ended and can be fetched, oldest first.
+    pub(crate) ended: VecDeque<StreamKey>,
     /// Streams of a GET, oldest first.
     pub(crate) listening: Vec<StreamKey>,
     /// Requests whose id the program does not know, since another had it: by their client's id.
@@ -122,7 +124,8 @@ impl Link {
                 let known: usize = known.iter().map(|id| size_of::<RequestId>() + id.heap_bytes()).sum();
                 id.heap_bytes() + size_of::<(RequestId, Vec<RequestId>)>() + known
             });
-            session.streams.len() * size_of::<(u64, StreamKey)>() + renamed.sum::<usize>()
+            let streams = session.streams.len() * size_of::<(u64, StreamKey)>();
+            streams + session.ended.capacity() * size_of::<StreamKey>() + renamed.sum::<usize>()
         });
         size_of::<Self>() + input + table(&self.requests) + table(&self.tokens) + session
     }
@@ -176,6 +179,7 @@ impl Session {
             id,
             negotiation,
             streams: BTreeMap::new(),
+            ended: VecDeque::new(),
             next_stream: 1,
             listening: Vec::new(),
             renamed: HashMap::with_hasher(FixedState::with_seed(seed)),

@@ -40,6 +40,8 @@ impl HttpServer {
                 assert!(stream.number == Some(*number), "a stream has another number than its session knows");
             }
             if !link.is_closed {
+                let has_ended = |key| self.streams.get(key).is_some_and(|stream| stream.ended.is_some());
+                assert!(session.ended.iter().all(has_ended), "a session counts streams that have ended");
                 for (id, known) in
                     session.renamed.iter().flat_map(|(id, known)| known.iter().map(move |link| (id, link)))
                 {

@@ -178,7 +178,7 @@ impl HttpServer {
             }
         }
         match stream {
-            Some(stream) => self.begin(stream),
+            Some(stream) => self.begin(stream, true),
             None => {
                 if let Some(reply) = self.replies.get_mut(&reply) {
                     reply.empty(StatusCode::ACCEPTED);

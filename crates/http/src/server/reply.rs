@@ -117,6 +117,15 @@ impl Reply {
         self.headers.push((name, value));
     }
 
+    /// Whether its head, which was not taken, has this header.
+    pub(crate) fn has_header(&self, name: &HeaderName) -> bool {
+        self.headers.iter().any(|(known, _)| known == name)
+    }
+
+    pub(crate) fn remove_header(&mut self, name: &HeaderName) {
+        self.headers.retain(|(known, _)| known != name);
+    }
+
     /// Begins a stream of events; `true` if it was not one.
     pub(crate) fn begin(&mut self) -> bool {
         let begins = self.is_open() && self.takes_events;

@@ -10,7 +10,9 @@ use rescind_proto::{
 };
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, StreamKey, owned,
+    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, StreamKey,
+    head::SESSION,
+    owned,
     receive::{line, splice, text},
     stream::{Part, Stream, Waiting},
 };
@@ -49,17 +51,22 @@ impl HttpServer {
     /// Records that a request will never be answered: it was cancelled in a dialect that wants silence. Its stream ends
     /// (D41). Nothing happens for one that was answered.
     pub fn handle_settled(&mut self, now: Instant, link: LinkKey, id: &RequestId) {
-        let Some((stream_key, _)) = self.remove_request(link, id) else { return };
+        let Some((stream_key, _)) = self.remove_request(now, link, id) else { return };
         let Some(stream) = self.streams.get_mut(&stream_key) else { return };
         if !stream.waiting.is_empty() {
             return;
         }
-        (stream.ended, stream.is_final) = (Some(now), true);
-        // Nobody is to come back to it: a client that asked would ask again and again.
         let (number, reply, has_begun) = (stream.number, stream.reply, stream.has_begun);
+        // Of a batch other members were answered, and these answers can be fetched.
+        if stream.has_answered {
+            self.note_ended(now, stream_key);
+            reply.into_iter().for_each(|reply| self.report_reply(reply));
+            return;
+        }
+        // Nobody is to come back to it: a client that asked would ask again and again.
+        (stream.ended, stream.is_final) = (Some(now), true);
         if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
             number.and_then(|number| session.streams.remove(&number));
-            session.idle_since = now;
         }
         match reply {
             Some(reply) if has_begun => self.report_reply(reply),
@@ -84,7 +91,7 @@ impl HttpServer {
         {
             return self.learn_era(now, speaks_modern(&response.body));
         }
-        let Some((stream_key, waiting)) = self.remove_request(link_key, id) else { return };
+        let Some((stream_key, waiting)) = self.remove_request(now, link_key, id) else { return };
         let mut edits = Vec::new();
         if waiting.client_id != *id {
             edits.push((response.id_span.clone(), text(&waiting.client_id)));
@@ -97,9 +104,14 @@ impl HttpServer {
             }
         }
         let is_handshake = self.note_handshake(link_key, stream_key, &response.body);
+        // There is no session without a handshake.
+        let is_refused = is_handshake && matches!(response.body, ResponseBody::Error(_));
+        let reply = self.streams.get(&stream_key).and_then(|stream| stream.reply);
+        if is_refused && let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply)) {
+            reply.remove_header(&SESSION);
+        }
         self.deliver_answer(now, stream_key, splice(message, edits), &waiting, &response.body);
-        if is_handshake && matches!(response.body, ResponseBody::Error(_)) {
-            // There is no session without a handshake.
+        if is_refused {
             self.end_session(now, link_key);
         }
     }
@@ -144,9 +156,6 @@ impl HttpServer {
             self.forget_stream(key);
             return self.report_reply(reply_key);
         }
-        if is_last {
-            stream.ended = Some(now);
-        }
         // A client that left before it knew of the stream cannot ask for it.
         if reply_key.is_none() && !stream.has_begun {
             if is_last {
@@ -154,7 +163,10 @@ impl HttpServer {
             }
             return;
         }
-        self.push(now, key, &message, Part::Answer(&waiting.client_id));
+        if is_last {
+            self.note_ended(now, key);
+        }
+        self.push(now, key, &message, Part::Answer(waiting.client_id.clone()));
     }
 
     fn handle_said(&mut self, now: Instant, link_key: LinkKey, message: &[u8], notification: &Notification<'_>) {
@@ -176,7 +188,7 @@ impl HttpServer {
                 (Some(asked), Some(span)) if asked != raw => vec![(span, asked.to_vec())],
                 _ => Vec::new(),
             };
-            return self.push(now, stream, &splice(message, edits), Part::Progress);
+            return self.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
         if let Some(form) = dialect.subscription {
             let named = params.and_then(|params| json::lookup(params, form.path));
@@ -212,7 +224,8 @@ impl HttpServer {
     fn send_unasked(&mut self, now: Instant, link_key: LinkKey, message: &[u8]) {
         let Some(session) = self.links.get(&link_key).and_then(|link| link.session.as_ref()) else { return };
         let is_open = |key: &&StreamKey| {
-            self.streams.get(key).is_some_and(|stream| stream.reply.is_some() && stream.ended.is_none())
+            let open = self.streams.get(key).filter(|stream| stream.ended.is_none()).and_then(|stream| stream.reply);
+            open.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| reply.takes_events)
         };
         let listening = session.listening.iter().rev();
         let found = listening.clone().find(is_open).or_else(|| session.streams.values().rev().find(is_open));
@@ -224,8 +237,8 @@ impl HttpServer {
     }
 
     /// Adds a message to a stream, which becomes one of events if it was not.
-    fn push(&mut self, now: Instant, key: StreamKey, message: &[u8], part: Part<'_>) {
-        self.begin(key);
+    fn push(&mut self, now: Instant, key: StreamKey, message: &[u8], part: Part) {
+        self.begin(key, true);
         let Some(stream) = self.streams.get_mut(&key) else { return };
         // Nobody reads it, or can ask for it.
         let is_read = stream.reply.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| !reply.is_open());
@@ -244,8 +257,9 @@ impl HttpServer {
         self.bound_kept(link);
     }
 
-    /// Begins the response of a stream as one of events, if it is neither that nor a whole.
-    pub(crate) fn begin(&mut self, key: StreamKey) {
+    /// Begins the response of a stream as one of events, if it is neither that nor a whole. With `primed` its client has
+    /// no id to come back behind, and gets one at once where its revision has that (MCP-H07).
+    pub(crate) fn begin(&mut self, key: StreamKey, primed: bool) {
         let Some(stream) = self.streams.get_mut(&key) else { return };
         let Some(reply_key) = stream.reply else { return };
         let Some(reply) = self.replies.get_mut(&reply_key) else { return };
@@ -253,8 +267,7 @@ impl HttpServer {
             return;
         }
         let (before, link) = (stream.kept(), stream.link);
-        // One that is resumed has an id to come back behind.
-        if !stream.has_begun && stream.dialect.http.is_some_and(|form| form.primer) {
+        if primed && stream.dialect.http.is_some_and(|form| form.primer) {
             stream.prime();
             stream.has_begun = true;
         }
@@ -264,7 +277,7 @@ impl HttpServer {
     }
 
     /// Removes a request from its link, and returns its stream and what that knew of it.
-    fn remove_request(&mut self, link: LinkKey, id: &RequestId) -> Option<(StreamKey, Waiting)> {
+    fn remove_request(&mut self, now: Instant, link: LinkKey, id: &RequestId) -> Option<(StreamKey, Waiting)> {
         let link = self.links.get_mut(&link)?;
         let stream_key = link.requests.remove(id)?;
         let stream = self.streams.get_mut(&stream_key)?;
@@ -273,13 +286,15 @@ impl HttpServer {
         if let Some((token, _)) = &waiting.token {
             link.tokens.remove(token);
         }
-        if let Some(session) = &mut link.session
-            && waiting.client_id != *id
-            && let Some(renamed) = session.renamed.get_mut(&waiting.client_id)
-        {
-            renamed.retain(|known| known != id);
-            if renamed.is_empty() {
-                session.renamed.remove(&waiting.client_id);
+        if let Some(session) = &mut link.session {
+            session.idle_since = now;
+            if waiting.client_id != *id
+                && let Some(renamed) = session.renamed.get_mut(&waiting.client_id)
+            {
+                renamed.retain(|known| known != id);
+                if renamed.is_empty() {
+                    session.renamed.remove(&waiting.client_id);
+                }
             }
         }
         Some((stream_key, waiting))
@@ -291,7 +306,7 @@ impl HttpServer {
         let link = stream.link;
         let ids: Vec<RequestId> = stream.waiting.iter().map(|waiting| waiting.link_id.clone()).collect();
         for id in ids {
-            self.remove_request(link, &id);
+            self.remove_request(now, link, &id);
             self.push_input(link, LinkInput::StreamClosed(id));
         }
         if let Some(stream) = self.streams.get_mut(&key) {

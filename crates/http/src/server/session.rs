@@ -15,6 +15,10 @@ use crate::sse;
 /// Streams of a session that listen. A client needs one; more are from connections that broke.
 const MAX_LISTENING: usize = 16;
 
+/// Streams of a session that have ended and can be fetched. A client has that many requests at once, or is slow to come
+/// back.
+const MAX_ENDED: usize = 1024;
+
 impl HttpServer {
     /// A client wants to listen, or to go on where it was.
     pub(crate) fn handle_get(&mut self, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
@@ -31,7 +35,7 @@ impl HttpServer {
         let (number, event) = sse::read_id(last).ok_or_else(gone)?;
         let session = self.links.get(&link).and_then(|link| link.session.as_ref());
         let key = session.and_then(|session| session.streams.get(&number).copied()).ok_or_else(gone)?;
-        let stream = self.streams.get_mut(&key).ok_or_else(gone)?;
+        let stream = self.streams.get_mut(&key).filter(|stream| stream.knows(event)).ok_or_else(gone)?;
         let before = stream.kept();
         stream.rewind(event);
         let (after, earlier, is_spent) = (stream.kept(), stream.reply.take(), stream.is_spent());
@@ -43,22 +47,26 @@ impl HttpServer {
             return Err(gone());
         }
         self.attach(reply, key);
-        self.begin(key);
+        self.begin(key, false);
         Ok(())
     }
 
     /// Opens a stream that listens, with what waits for one.
     fn listen(&mut self, link: LinkKey, reply: ReplyKey) -> Result<(), Refusal> {
         let Some(session) = self.links.get(&link).and_then(|link| link.session.as_ref()) else { return Ok(()) };
-        let is_detached = |key: &&StreamKey| self.streams.get(key).is_some_and(|stream| stream.reply.is_none());
-        let found = session.listening.iter().rev().find(is_detached).copied();
+        let waiting =
+            |key: &&StreamKey| self.streams.get(key).filter(|stream| stream.reply.is_none()).map(Stream::unsent);
+        let mut detached = session.listening.iter().rev().filter(|key| waiting(key).is_some());
+        // First what nobody has read.
+        let newest = detached.clone().next();
+        let found = detached.find(|key| waiting(key) > Some(0)).or(newest).copied();
         if found.is_none() && session.listening.len() >= MAX_LISTENING {
             let text = "this session listens on too many streams";
             return Err(Refusal::new(StatusCode::CONFLICT, error_code::OVERLOADED, text));
         }
         let key = found.unwrap_or_else(|| self.open_listening(link));
         self.attach(reply, key);
-        self.begin(key);
+        self.begin(key, true);
         Ok(())
     }
 
@@ -95,7 +103,7 @@ impl HttpServer {
     }
 
     /// Ends a response whose stream another one carries now.
-    fn supersede(&mut self, key: ReplyKey) {
+    pub(crate) fn supersede(&mut self, key: ReplyKey) {
         let Some(reply) = self.replies.get_mut(&key) else { return };
         reply.end();
         reply.stream = None;
@@ -162,14 +170,37 @@ impl HttpServer {
         if is_idle && now.since(session.idle_since) >= self.config.idle {
             return self.end_session(now, key);
         }
-        let too_old = |key: &&StreamKey| {
-            let stream = self.streams.get(key).filter(|stream| stream.reply.is_none());
-            stream.and_then(|stream| stream.ended).is_some_and(|ended| now.since(ended) >= self.config.resume_within)
-        };
-        for stream in session.streams.values().filter(too_old).copied().collect::<Vec<_>>() {
-            self.forget_stream(stream);
+        let within = self.config.resume_within;
+        while let Some(session) = self.links.get_mut(&key).and_then(|link| link.session.as_mut())
+            && let Some(oldest) = session.ended.front()
+            && self.streams.get(oldest).and_then(|stream| stream.ended).is_none_or(|ended| now.since(ended) >= within)
+        {
+            self.retire_oldest(key);
         }
         self.upkeep.arm(now, key);
+    }
+
+    /// Notes that nothing more is said on a stream. In a session its client may fetch it for a while.
+    pub(crate) fn note_ended(&mut self, now: Instant, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        stream.ended = Some(now);
+        let link = stream.link;
+        let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) else { return };
+        session.ended.push_back(key);
+        if session.ended.len() > MAX_ENDED {
+            self.retire_oldest(link);
+        }
+    }
+
+    /// Lets nobody come back any more to the stream of a session that ended first.
+    fn retire_oldest(&mut self, link: LinkKey) {
+        let session = self.links.get_mut(&link).and_then(|link| link.session.as_mut());
+        let Some(key) = session.and_then(|session| session.ended.pop_front()) else { return };
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        stream.is_final = true;
+        if stream.reply.is_none() {
+            self.forget_stream(key);
+        }
     }
 
     pub(crate) fn count_kept(&mut self, link: LinkKey, before: usize, after: usize) {
@@ -203,7 +234,7 @@ impl HttpServer {
             let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.reply.is_none()) else { continue };
             if kept > bound {
                 let before = stream.kept();
-                stream.evict_unsent();
+                stream.evict_unsent(kept - bound);
                 kept = kept + stream.kept() - before;
             }
         }

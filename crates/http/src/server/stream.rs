@@ -29,8 +29,10 @@ pub(crate) struct Stream {
     pub(crate) has_begun: bool,
     /// Since when nothing more is said on it.
     pub(crate) ended: Option<Instant>,
-    /// Its request was cancelled: nobody may come back to it (D41).
+    /// Nobody may come back to it: its request was cancelled (D41), or it ended too long ago.
     pub(crate) is_final: bool,
+    /// It was said an answer, and not only reports of requests that have none.
+    pub(crate) has_answered: bool,
     events: VecDeque<StreamEvent>,
     /// How many of `events` were handed out.
     sent: usize,
@@ -40,10 +42,12 @@ pub(crate) struct Stream {
     unsent: usize,
     /// Bytes of `events`.
     kept: usize,
-    /// Events up to this number are gone.
-    evicted: u64,
+    /// Events up to this number were handed out, and are gone.
+    gone: u64,
     /// The answers among those.
-    evicted_answers: Vec<(u64, RequestId)>,
+    gone_answers: Vec<(u64, RequestId)>,
+    /// The last message among those that is no answer.
+    gone_other: u64,
 }
 
 /// A request whose answer a stream waits for.
@@ -69,20 +73,24 @@ impl Waiting {
 struct StreamEvent {
     number: u64,
     bytes: Bytes,
-    /// The request that it answers.
-    answers: Option<RequestId>,
-    is_progress: bool,
+    part: Part,
 }
 
-/// What a message on a stream is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+/// What is on a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
     /// The answer to this request.
-    Answer(&'a RequestId),
-    /// Progress, of which the newest says all.
-    Progress,
-    /// Anything else.
+    Answer(RequestId),
+    /// Progress under this token; the newest says all.
+    Progress(RequestId),
+    /// Any other message.
     Other,
+    /// No message: an id to come back behind.
+    Primer,
+    /// Ours: messages are missing.
+    Gap,
+    /// Ours: the answer to this request is missing.
+    NotKept(RequestId),
 }
 
 impl Stream {
@@ -96,13 +104,15 @@ impl Stream {
             has_begun: false,
             ended: None,
             is_final: false,
+            has_answered: false,
             events: VecDeque::new(),
             sent: 0,
             next: 0,
             unsent: 0,
             kept: 0,
-            evicted: 0,
-            evicted_answers: Vec::new(),
+            gone: 0,
+            gone_answers: Vec::new(),
+            gone_other: 0,
         }
     }
 
@@ -122,9 +132,8 @@ impl Stream {
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(Waiting::held).sum();
-        let evicted: usize =
-            self.evicted_answers.iter().map(|(_, id)| size_of::<(u64, RequestId)>() + id.heap_bytes()).sum();
-        size_of::<Self>() + self.events.capacity() * size_of::<StreamEvent>() + self.kept + waiting + evicted
+        let gone: usize = self.gone_answers.iter().map(|(_, id)| size_of::<(u64, RequestId)>() + id.heap_bytes()).sum();
+        size_of::<Self>() + self.events.capacity() * size_of::<StreamEvent>() + self.kept + waiting + gone
     }
 
     /// Panics if what it counts is not what it has.
@@ -147,41 +156,48 @@ impl Stream {
         let mut bytes = Vec::new();
         let number = self.allocate_number();
         sse::write_primer(stream, number, &mut bytes);
-        self.insert(StreamEvent { number, bytes: bytes.into(), answers: None, is_progress: false });
+        self.insert(self.events.len(), StreamEvent { number, bytes: bytes.into(), part: Part::Primer });
     }
 
     /// Adds a message.
-    pub(crate) fn push(&mut self, message: &[u8], part: Part<'_>) {
+    pub(crate) fn push(&mut self, message: &[u8], part: Part) {
         self.has_begun = true;
-        let is_progress = part == Part::Progress;
-        // Nobody reads: of several reports of progress the newest says all.
-        if is_progress
+        self.has_answered |= matches!(part, Part::Answer(_));
+        // Nobody reads: of several reports of a request's progress the newest says all.
+        if matches!(part, Part::Progress(_))
             && self.reply.is_none()
             && self.sent < self.events.len()
-            && let Some(last) = self.events.pop_back_if(|last| last.is_progress)
+            && let Some(last) = self.events.pop_back_if(|last| last.part == part)
         {
             self.unsent -= last.bytes.len();
             self.kept -= last.bytes.len();
         }
         let number = self.allocate_number();
-        let mut bytes = Vec::new();
-        sse::write_event(self.number.map(|stream| (stream, number)), message, &mut bytes);
-        let answers = match part {
-            Part::Answer(id) if self.is_resumable() => Some(id.clone()),
-            Part::Answer(_) | Part::Progress | Part::Other => None,
-        };
-        self.insert(StreamEvent { number, bytes: bytes.into(), answers, is_progress });
+        let event = self.event(number, message, part);
+        self.insert(self.events.len(), event);
     }
 
-    fn allocate_number(&mut self) -> u64 {
+    /// Whether this is the number of an event that was made.
+    pub(crate) const fn knows(&self, number: u64) -> bool {
+        0 < number && number <= self.next
+    }
+
+    const fn allocate_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    fn insert(&mut self, event: StreamEvent) {
+    fn event(&self, number: u64, message: &[u8], part: Part) -> StreamEvent {
+        let mut bytes = Vec::new();
+        sse::write_event(self.number.map(|stream| (stream, number)), message, &mut bytes);
+        StreamEvent { number, bytes: bytes.into(), part }
+    }
+
+    /// Inserts an event that was not handed out.
+    fn insert(&mut self, place: usize, event: StreamEvent) {
         self.unsent += event.bytes.len();
         self.kept += event.bytes.len();
-        self.events.push_back(event);
+        self.events.insert(place, event);
     }
 
     /// The next bytes for the client; empty if there are none.
@@ -216,31 +232,28 @@ impl Stream {
         if gathered.is_empty() { single } else { gathered.freeze() }
     }
 
-    /// Goes back to behind the event of this number. What of it is gone is said in words: a warning, and an error for each
-    /// answer.
+    /// Goes back to behind the event of this number. What of it is gone is said in words: a warning for messages, and an
+    /// error for each answer.
     pub(crate) fn rewind(&mut self, after: u64) {
+        // What was said of that to one who came back before.
+        while let Some(told) = self.events.pop_front_if(|event| event.number <= self.gone) {
+            self.kept -= told.bytes.len();
+        }
         self.sent = self.events.partition_point(|event| event.number <= after);
         self.unsent = self.events.range(self.sent..).map(|event| event.bytes.len()).sum();
-        let is_told = self.events.get(self.sent).is_some_and(|event| event.number == self.evicted);
-        if after >= self.evicted || is_told {
+        if after >= self.gone {
             return;
         }
-        let lost: Vec<RequestId> =
-            self.evicted_answers.iter().filter(|(number, _)| *number > after).map(|(_, id)| id.clone()).collect();
-        let mut told = Vec::new();
-        if lost.is_empty() {
-            told.push(GAP.as_bytes().to_vec());
+        // Each has the number of what it stands for, so that one who comes back between them goes on there.
+        let answers = self.gone_answers.iter().filter(|(number, _)| *number > after);
+        let mut told: Vec<_> = answers.map(|(number, id)| (*number, Part::NotKept(id.clone()))).collect();
+        if self.gone_other > after {
+            told.push((self.gone_other, Part::Gap));
         }
-        told.extend(lost.iter().map(not_kept));
-        // With the number of the last that is gone: who comes back again gets them again.
-        let number = self.evicted;
-        for text in told.into_iter().rev() {
-            let mut bytes = Vec::new();
-            sse::write_event(self.number.map(|stream| (stream, number)), &text, &mut bytes);
-            self.unsent += bytes.len();
-            self.kept += bytes.len();
-            self.events
-                .insert(self.sent, StreamEvent { number, bytes: bytes.into(), answers: None, is_progress: false });
+        told.sort_by_key(|(number, _)| *number);
+        for (number, part) in told.into_iter().rev() {
+            let event = self.event(number, &words(&part), part);
+            self.insert(0, event);
         }
     }
 
@@ -250,33 +263,61 @@ impl Stream {
             return false;
         }
         self.sent -= 1;
-        self.evict_first();
+        let Some(event) = self.events.pop_front() else { return false };
+        self.kept -= event.bytes.len();
+        // What only says that something is gone can be said again.
+        if event.number > self.gone {
+            self.gone = event.number;
+            match event.part {
+                Part::Answer(id) | Part::NotKept(id) => self.gone_answers.push((event.number, id)),
+                Part::Progress(_) | Part::Other | Part::Gap => self.gone_other = event.number,
+                Part::Primer => {}
+            }
+        }
         true
     }
 
-    /// Forgets what nobody has read. An answer among it is replaced by an error.
-    pub(crate) fn evict_unsent(&mut self) {
-        let answers: Vec<RequestId> =
-            self.events.range(self.sent..).filter_map(|event| event.answers.clone()).collect();
-        while !self.events.is_empty() {
-            self.evict_first();
-        }
-        (self.sent, self.unsent) = (0, 0);
-        for id in answers {
-            // The error takes the place of the answer.
-            self.evicted_answers.retain(|(_, lost)| *lost != id);
-            let number = self.allocate_number();
-            let mut bytes = Vec::new();
-            sse::write_event(self.number.map(|stream| (stream, number)), &not_kept(&id), &mut bytes);
-            self.insert(StreamEvent { number, bytes: bytes.into(), answers: Some(id), is_progress: false });
+    /// Forgets so many bytes of what nobody has read, if it has them, the oldest first, and says so in their place.
+    pub(crate) fn evict_unsent(&mut self, bytes: usize) {
+        let wanted = self.kept.saturating_sub(bytes);
+        while self.kept > wanted && self.evict_sent() {}
+        let mut place = self.sent;
+        while self.kept > wanted
+            && let Some(event) = self.events.get(place)
+        {
+            let follows_gap = place > self.sent && self.events[place - 1].part == Part::Gap;
+            let is_told = |event: &StreamEvent| matches!(event.part, Part::Gap | Part::NotKept(_));
+            let part = match &event.part {
+                Part::Answer(id) => Part::NotKept(id.clone()),
+                Part::Progress(_) | Part::Other => Part::Gap,
+                Part::Primer | Part::Gap | Part::NotKept(_) => {
+                    place += 1;
+                    continue;
+                }
+            };
+            let told = self.event(event.number, &words(&part), part);
+            // Shorter than what would be said instead.
+            if told.bytes.len() >= event.bytes.len() && !follows_gap && self.events.get(place + 1).is_none_or(is_told) {
+                place += 1;
+                continue;
+            }
+            // Of gaps side by side the last says all.
+            if follows_gap && told.part == Part::Gap {
+                place -= 1;
+                self.remove(place);
+            }
+            self.remove(place);
+            self.insert(place, told);
+            place += 1;
         }
     }
 
-    fn evict_first(&mut self) {
-        let Some(event) = self.events.pop_front() else { return };
-        self.kept -= event.bytes.len();
-        self.evicted = event.number;
-        self.evicted_answers.extend(event.answers.map(|id| (event.number, id)));
+    /// Removes an event that was not handed out.
+    fn remove(&mut self, place: usize) {
+        if let Some(event) = self.events.remove(place) {
+            self.unsent -= event.bytes.len();
+            self.kept -= event.bytes.len();
+        }
     }
 }
 
@@ -286,7 +327,9 @@ const GAP: &str = concat!(
     r#""data":"messages of this stream were not kept while the client was away"}}"#
 );
 
-fn not_kept(id: &RequestId) -> Vec<u8> {
+/// What is said in place of what is gone.
+fn words(part: &Part) -> Vec<u8> {
+    let Part::NotKept(id) = part else { return GAP.as_bytes().to_vec() };
     let mut out = Vec::new();
     message::error(Some(id), error_code::NOT_KEPT, "the answer was not kept while the client was away", None, &mut out);
     out

@@ -6,5 +6,6 @@ mod answers;
 mod bad_input;
 mod batches;
 mod bounds;
+mod resuming;
 mod rig;
 mod sessions;
