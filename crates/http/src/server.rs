@@ -155,8 +155,8 @@ impl HttpServer {
             session_id: None,
             is_draining: false,
             undecided: Lane::new(config.stream_after),
-            keep_alive: Lane::new(config.keep_alive / 2),
-            upkeep: Lane::new(upkeep),
+            keep_alive: Lane::repeated(config.keep_alive / 2),
+            upkeep: Lane::repeated(upkeep),
             ask: Lane::new(config.ask_within),
             config,
         }
@@ -200,6 +200,7 @@ impl HttpServer {
 
     /// Takes in an HTTP request, and names its response. `body` is empty for what has none.
     pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
+        self.compact_timers();
         let key = ReplyKey(self.allocate_key());
         let head = Head::read(head, &self.config);
         let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
@@ -268,9 +269,13 @@ impl HttpServer {
             self.remove_reply(now, key);
             return BodyChunk::End;
         };
+        let (before, link) = (stream.kept(), stream.link);
         let bytes = stream.take();
         if !bytes.is_empty() {
+            let after = stream.kept();
             reply.wrote();
+            self.count_kept(link, before, after);
+            self.bound_kept(link);
             return BodyChunk::Bytes(bytes);
         }
         if stream.is_spent() {
@@ -373,6 +378,14 @@ impl HttpServer {
         event
     }
 
+    /// Drops timers of what is over, if they are many.
+    fn compact_timers(&mut self) {
+        let Self { streams, replies, links, .. } = self;
+        self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
+        self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
+        self.upkeep.compact(links.len(), |key| links.contains_key(&key));
+    }
+
     const fn allocate_key(&mut self) -> u64 {
         self.next_key += 1;
         self.next_key
@@ -435,8 +448,8 @@ impl HttpServer {
 
     /// Takes a stream from the response that carried it.
     fn detach(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        stream.reply = None;
+        self.change_stream(key, |stream| stream.reply = None);
+        let Some(stream) = self.streams.get(&key) else { return };
         let link = stream.link;
         let is_closed = self.links.get(&link).is_none_or(|link| link.is_closed);
         // What cannot be fetched is forgotten.

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use super::{
+    receive::MAX_NAME,
+    session::{MAX_ENDED, MAX_LISTENING},
+};
+
 /// Settings of an [`HttpServer`](super::HttpServer).
 #[derive(Clone, Debug)]
 pub struct HttpServerConfig {
@@ -48,6 +53,30 @@ pub struct HttpServerConfig {
     /// Seeds the hash of ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
 }
+
+impl HttpServerConfig {
+    /// The most bytes of memory that a server with these settings holds ([`HttpServer::held`](super::HttpServer::held)), if
+    /// programs say nothing longer than clients may, and its driver closes a link whose session has ended (invariant 8).
+    ///
+    /// It is what all clients and programs together can cause at their worst. One whose responses are read holds little more
+    /// than its requests in flight.
+    #[must_use]
+    pub const fn most_held(&self) -> usize {
+        let requests = self.max_in_flight * REQUEST;
+        let streams = (self.max_in_flight + MAX_ENDED + MAX_LISTENING) * STREAM;
+        // Buffers of queues are at most twice as long as what is in them.
+        let input = 2 * (self.max_input + self.max_message + REQUEST);
+        let kept = 2 * (self.max_kept + self.max_message + STREAM);
+        let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
+        (self.max_sessions + 1) * (requests + streams + input + kept) + self.max_replies * reply + 2 * self.max_input
+    }
+}
+
+/// More than a request in flight takes beside its message and its stream: several copies of its id and of its token.
+const REQUEST: usize = 8 * (MAX_NAME + 64);
+
+/// More than a stream or a response takes without its messages.
+const STREAM: usize = 1024;
 
 /// Whether requests outside a session are served (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,11 @@ impl<'a> Head<'a> {
         if verb != Verb::Options {
             check_token(headers, config)?;
         }
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        // Of one that is given twice, others may read the other.
+        let text = |name| {
+            let mut values = headers.get_all(name).iter();
+            values.next().filter(|_| values.next().is_none())?.to_str().ok()
+        };
         if verb == Verb::Post {
             check_content(headers)?;
         }
@@ -75,7 +79,7 @@ impl<'a> Head<'a> {
         let mut accept = accept.flat_map(|line| line.split(',')).map(media).peekable();
         let takes_anything = accept.peek().is_none();
         let takes_events =
-            takes_anything || accept.any(|range| matches!(range, "text/event-stream" | "text/*" | "*/*"));
+            takes_anything || accept.any(|range| EVENTS.iter().any(|known| range.eq_ignore_ascii_case(known)));
         if verb == Verb::Get && !takes_events {
             let text = "a GET must accept text/event-stream";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
@@ -104,6 +108,9 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Media ranges that take events in.
+const EVENTS: [&str; 3] = ["text/event-stream", "text/*", "*/*"];
+
 /// A media type or range without its parameters.
 fn media(text: &str) -> &str {
     text.split(';').next().unwrap_or_default().trim()
@@ -116,7 +123,8 @@ pub(crate) fn not_allowed(text: &str) -> Refusal {
 
 fn check_host(uri: &Uri, headers: &HeaderMap, config: &HttpServerConfig) -> Result<(), Refusal> {
     let Some(hosts) = &config.hosts else { return Ok(()) };
-    let named = uri.host().or_else(|| headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(without_port));
+    let header = headers.get(header::HOST).map(|host| without_port(host.to_str().unwrap_or_default()));
+    let named = uri.host().or(header);
     // Only HTTP/1.0 has none, and no browser speaks it.
     let is_known = named.is_none_or(|named| hosts.iter().any(|host| host.eq_ignore_ascii_case(named)));
     if is_known {
@@ -128,9 +136,11 @@ fn check_host(uri: &Uri, headers: &HeaderMap, config: &HttpServerConfig) -> Resu
 
 fn without_port(authority: &str) -> &str {
     let after_address = authority.rfind(']').map_or(0, |end| end + 1);
-    match authority[after_address..].rfind(':') {
-        Some(colon) => &authority[..after_address + colon],
-        None => authority,
+    match authority[after_address..].split_once(':') {
+        Some((rest, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            &authority[..after_address + rest.len()]
+        }
+        Some(_) | None => authority,
     }
 }
 
@@ -173,9 +183,14 @@ mod tests {
 
     #[test]
     fn a_port_is_not_part_of_a_host() {
-        for (authority, host) in
-            [("localhost:80", "localhost"), ("localhost", "localhost"), ("[::1]:8000", "[::1]"), ("[::1]", "[::1]")]
-        {
+        for (authority, host) in [
+            ("localhost:80", "localhost"),
+            ("localhost", "localhost"),
+            ("[::1]:8000", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("localhost:80@example.com", "localhost:80@example.com"),
+            ("localhost:80:80", "localhost:80:80"),
+        ] {
             assert_eq!(without_port(authority), host);
         }
     }

@@ -16,6 +16,11 @@ impl<K: Copy> Lane<K> {
         Self { length, queue: VecDeque::new() }
     }
 
+    /// A queue of timers that are armed again when they are due: at once would be for ever.
+    pub(crate) fn repeated(length: Duration) -> Self {
+        Self::new(length.max(Duration::from_millis(1)))
+    }
+
     pub(crate) fn arm(&mut self, now: Instant, key: K) {
         // Time never runs backwards, so the queue stays in order.
         self.queue.push_back((now + self.length, key));
@@ -36,6 +41,13 @@ impl<K: Copy> Lane<K> {
             self.queue = VecDeque::new();
         }
         key
+    }
+
+    /// Drops timers that are not needed any more, once they may be most of them: `needed` are.
+    pub(crate) fn compact(&mut self, needed: usize, is_needed: impl Fn(K) -> bool) {
+        if self.queue.len() > 2 * needed + 64 {
+            self.queue.retain(|(_, key)| is_needed(*key));
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

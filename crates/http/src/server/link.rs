@@ -23,6 +23,7 @@ pub enum LinkInput {
 }
 
 impl LinkInput {
+    /// Bytes of memory that it takes.
     fn held(&self) -> usize {
         let owned = match self {
             Self::Message(line) => line.capacity(),
@@ -39,7 +40,7 @@ pub(crate) struct Link {
     /// Its session; `None` if stateless requests share it.
     pub(crate) session: Option<Session>,
     pub(crate) input: VecDeque<LinkInput>,
-    /// Bytes of `input`.
+    /// What `input` takes.
     pub(crate) input_bytes: usize,
     /// It was reported as having input and not polled since.
     pub(crate) is_reported: bool,
@@ -95,17 +96,13 @@ impl Link {
         if self.is_closed {
             return;
         }
-        if let LinkInput::Message(line) = &input {
-            self.input_bytes += line.len();
-        }
+        self.input_bytes += input.held();
         self.input.push_back(input);
     }
 
     pub(crate) fn pop(&mut self) -> Option<LinkInput> {
         let input = self.input.pop_front()?;
-        if let LinkInput::Message(line) = &input {
-            self.input_bytes -= line.len();
-        }
+        self.input_bytes -= input.held();
         if self.input.is_empty() {
             self.input = VecDeque::new();
         }
@@ -114,7 +111,8 @@ impl Link {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        let input: usize = self.input.iter().map(LinkInput::held).sum();
+        let places = self.input.capacity() - self.input.len();
+        let input = self.input_bytes + places * size_of::<LinkInput>();
         let table = |table: &HashMap<RequestId, StreamKey, FixedState>| -> usize {
             let names: usize = table.keys().map(RequestId::heap_bytes).sum();
             table.capacity() * size_of::<(RequestId, StreamKey)>() + names

@@ -26,6 +26,7 @@ use super::{
 pub(crate) struct Held {
     reply: ReplyKey,
     body: Bytes,
+    dialect: &'static Dialect,
 }
 
 impl Held {
@@ -223,37 +224,47 @@ impl HttpServer {
         frame: &Frame<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
-        match &self.shared.era {
-            Era::Legacy => return Err(no_stateless()),
-            Era::Modern => {}
-            Era::Unknown | Era::Asked(..) => {
-                if let Frame::Request(request) = frame {
-                    check_mirrors(head, request)?;
-                }
-                return self.hold(now, reply, body);
-            }
+        if let Era::Legacy = self.shared.era {
+            return Err(no_stateless());
         }
         match frame {
-            Frame::Request(request) => {
-                check_mirrors(head, request)?;
-                self.open_stateless(now, reply, body, request, dialect)
-            }
-            Frame::Notification(notification) => {
-                // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
-                if notification.method != dialect.cancel.method {
-                    let link = self.shared_link();
-                    self.push_input(link, LinkInput::Message(line(body, Vec::new())));
-                }
-                if let Some(reply) = self.replies.get_mut(&reply) {
-                    reply.empty(StatusCode::ACCEPTED);
-                }
-                Ok(())
-            }
+            Frame::Request(request) => check_mirrors(head, request)?,
+            Frame::Notification(_) => {}
             Frame::Response(_) | Frame::Batch(_) => {
                 let text = format!("{dialect} has only single requests and notifications from clients");
-                Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+                return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
             }
         }
+        if let Era::Unknown | Era::Asked(..) = self.shared.era {
+            return self.hold(now, reply, body, dialect);
+        }
+        self.pass_stateless(now, reply, body, frame, dialect)
+    }
+
+    /// Passes on what belongs to no session, once it is known that the server speaks a revision without.
+    fn pass_stateless(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        body: &[u8],
+        frame: &Frame<'_>,
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        match frame {
+            Frame::Request(request) => return self.open_stateless(now, reply, body, request, dialect),
+            // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
+            Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
+            Frame::Notification(_) => {
+                let link = self.shared_link();
+                self.check_room(link, 0)?;
+                self.push_input(link, LinkInput::Message(line(body, Vec::new())));
+            }
+            Frame::Response(_) | Frame::Batch(_) => {}
+        }
+        if let Some(reply) = self.replies.get_mut(&reply) {
+            reply.empty(StatusCode::ACCEPTED);
+        }
+        Ok(())
     }
 
     fn open_stateless(
@@ -287,7 +298,10 @@ impl HttpServer {
     }
 
     /// Lets a stateless request wait until the server has said which era it speaks; it is asked if it was not.
-    fn hold(&mut self, now: Instant, reply: ReplyKey, body: &[u8]) -> Result<(), Refusal> {
+    fn hold(&mut self, now: Instant, reply: ReplyKey, body: &[u8], dialect: &'static Dialect) -> Result<(), Refusal> {
+        if self.is_draining {
+            return Err(self.overloaded("no further request is taken now"));
+        }
         if let Era::Unknown = self.shared.era {
             let link = self.shared_link();
             let id = RequestId::integer(0);
@@ -303,7 +317,7 @@ impl HttpServer {
         if bytes + body.len() > self.config.max_input {
             return Err(self.overloaded("the server has not said yet which revision it speaks"));
         }
-        held.push(Held { reply, body: body.to_vec().into() });
+        held.push(Held { reply, body: body.to_vec().into(), dialect });
         Ok(())
     }
 
@@ -311,21 +325,16 @@ impl HttpServer {
     pub(crate) fn learn_era(&mut self, now: Instant, is_modern: bool) {
         let era = if is_modern { Era::Modern } else { Era::Legacy };
         let Era::Asked(_, held) = core::mem::replace(&mut self.shared.era, era) else { return };
-        for Held { reply, body } in held {
+        for Held { reply, body, dialect } in held {
             // Its client may have gone meanwhile.
             if !self.replies.contains_key(&reply) {
                 continue;
             }
-            let done = match frame::parse(&body) {
-                Ok(Frame::Request(request)) if is_modern => {
-                    let dialect = named(&request).unwrap_or(&mcp::LATEST);
-                    self.open_stateless(now, reply, &body, &request, dialect)
-                }
-                _ if !is_modern => Err(no_stateless()),
-                _ => {
-                    self.replies.get_mut(&reply).into_iter().for_each(|reply| reply.empty(StatusCode::ACCEPTED));
-                    Ok(())
-                }
+            let done = if is_modern {
+                let frame = frame::parse(&body).map_err(|malformed| unreadable(&malformed));
+                frame.and_then(|frame| self.pass_stateless(now, reply, &body, &frame, dialect))
+            } else {
+                Err(no_stateless())
             };
             if let Err(refusal) = done {
                 self.refuse(reply, refusal);
@@ -393,7 +402,8 @@ impl HttpServer {
             (known, Bytes::copy_from_slice(raw))
         });
         link.requests.insert(link_id.clone(), stream_key);
-        stream.waiting.push(Waiting { client_id: request.id.clone(), link_id, token });
+        let listens = stream.dialect.subscription.is_some_and(|form| form.method == request.method);
+        stream.waiting.push(Waiting { client_id: request.id.clone(), link_id, token, listens });
         self.push_input(link_key, LinkInput::Message(line(body, edits)));
     }
 
@@ -422,11 +432,12 @@ fn stateless(head: &Head<'_>, frame: &Frame<'_>) -> Option<&'static Dialect> {
         Frame::Request(request) => named(request),
         Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => None,
     };
-    said.or_else(|| mcp::by_version(head.version?)).filter(is_stateless)
+    // Where only one of them says so, the other is a mismatch.
+    said.filter(is_stateless).or_else(|| mcp::by_version(head.version?).filter(is_stateless))
 }
 
 /// The longest id or progress token of a request, in bytes: the machine keeps several copies of each.
-const MAX_NAME: usize = 4096;
+pub(crate) const MAX_NAME: usize = 4096;
 
 /// Checks that a request has an id, and that what is kept of it is not too long.
 fn check_names(request: &Request<'_>) -> Result<(), Refusal> {

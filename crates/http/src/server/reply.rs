@@ -186,10 +186,11 @@ impl Reply {
 
     /// The next bytes beside those of the stream.
     pub(crate) fn take_comment(&mut self) -> Option<Bytes> {
-        core::mem::take(&mut self.owes_comment).then_some(Bytes::from_static(sse::COMMENT))
+        let comment = self.owes_comment.then_some(Bytes::from_static(sse::COMMENT));
+        comment.inspect(|_| self.wrote())
     }
 
-    /// Something of the stream is being written.
+    /// Something is being written.
     pub(crate) fn wrote(&mut self) {
         (self.is_quiet, self.owes_comment) = (false, false);
     }

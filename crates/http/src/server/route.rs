@@ -193,30 +193,47 @@ impl HttpServer {
         if let Some(form) = dialect.subscription {
             let named = params.and_then(|params| json::lookup(params, form.path));
             let ends = (method == dialect.cancel.method).then(|| json::member(params?, dialect.cancel.id)).flatten();
-            if let Some(raw) = named.or(ends)
-                && let Some(id) = RequestId::from_json(raw)
-                && let Some(stream) = link.requests.get(&id).copied()
-            {
-                // The end of a subscription, which over HTTP is that of its stream (MCP-M02).
-                if ends.is_some() {
-                    return self.handle_settled(now, link_key, &id);
-                }
-                let client_id = self.streams.get(&stream).and_then(|stream| stream.waiting.first());
-                let client_id = client_id.map(|waiting| text(&waiting.client_id));
-                let span = frame::span_of(message, raw);
-                let edits = span.zip(client_id).into_iter().collect();
-                return self.push(now, stream, &splice(message, edits), Part::Other);
+            if let Some(raw) = ends.or(named) {
+                return self.handle_of_subscription(now, link_key, message, method, raw, ends.is_some());
             }
         }
         if link.session.is_some() {
             return self.send_unasked(now, link_key, message);
         }
-        // It belongs to some request, and only one that is alone can be told.
-        let mut alone = self.streams.iter().filter(|(_, stream)| stream.link == link_key && stream.ended.is_none());
-        match (alone.next().map(|(key, _)| *key), alone.next()) {
-            (Some(only), None) => self.push(now, only, message, Part::Other),
-            _ => self.report(HttpServerEvent::Dropped { link: link_key, method: method.into() }),
+        // It belongs to some request, and only one that is alone can be told. A subscription names itself.
+        let alone = link.requests.values().next().filter(|_| link.requests.len() == 1);
+        match alone.and_then(|key| self.streams.get(key).filter(|stream| !stream.listens()).map(|_| *key)) {
+            Some(only) => self.push(now, only, message, Part::Other),
+            None => self.report(HttpServerEvent::Dropped { link: link_key, method: method.into() }),
         }
+    }
+
+    /// Takes in what a program says of a subscription: a message for it, or its end, which over HTTP is that of its stream
+    /// (MCP-M02). `raw` is its id.
+    fn handle_of_subscription(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        message: &[u8],
+        method: &str,
+        raw: &[u8],
+        ends: bool,
+    ) {
+        let id = RequestId::from_json(raw);
+        let requests = self.links.get(&link).map(|link| &link.requests);
+        let found = id.as_ref().and_then(|id| requests?.get(id).copied());
+        // Without a request it is late, or nobody's.
+        let (Some(id), Some(key)) = (id, found) else { return };
+        let Some(stream) = self.streams.get(&key).filter(|stream| stream.listens()) else {
+            // MCP-M01
+            return self.report(HttpServerEvent::Dropped { link, method: method.into() });
+        };
+        if ends {
+            return self.handle_settled(now, link, &id);
+        }
+        let client_id = stream.waiting.first().map(|waiting| text(&waiting.client_id));
+        let edits = frame::span_of(message, raw).zip(client_id).into_iter().collect();
+        self.push(now, key, &splice(message, edits), Part::Other);
     }
 
     /// Sends what belongs to no request that could be named: on the newest stream that listens, or else on the newest that
@@ -245,10 +262,8 @@ impl HttpServer {
         if !is_read && !stream.has_begun {
             return;
         }
-        let (before, link) = (stream.kept(), stream.link);
-        stream.push(message, part);
-        let (after, unsent, reply) = (stream.kept(), stream.unsent(), stream.reply);
-        self.count_kept(link, before, after);
+        let Some(stream) = self.change_stream(key, |stream| stream.push(message, part)) else { return };
+        let (link, unsent, reply) = (stream.link, stream.unsent(), stream.reply);
         match reply {
             Some(reply) if unsent > self.config.max_unsent + message.len() => self.give_up_reply(now, reply),
             Some(reply) => self.report_reply(reply),
@@ -266,13 +281,9 @@ impl HttpServer {
         if !reply.begin() {
             return;
         }
-        let (before, link) = (stream.kept(), stream.link);
         if primed && stream.dialect.http.is_some_and(|form| form.primer) {
-            stream.prime();
-            stream.has_begun = true;
+            self.change_stream(key, Stream::prime);
         }
-        let after = stream.kept();
-        self.count_kept(link, before, after);
         self.report_reply(reply_key);
     }
 

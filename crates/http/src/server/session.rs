@@ -6,18 +6,17 @@ use rescind_proto::{dialect::HttpForm, error_code, time::Instant};
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, StreamKey,
     head::{Head, not_allowed},
-    link::Session,
     refusal::Refusal,
     stream::Stream,
 };
 use crate::sse;
 
 /// Streams of a session that listen. A client needs one; more are from connections that broke.
-const MAX_LISTENING: usize = 16;
+pub(crate) const MAX_LISTENING: usize = 16;
 
 /// Streams of a session that have ended and can be fetched. A client has that many requests at once, or is slow to come
 /// back.
-const MAX_ENDED: usize = 1024;
+pub(crate) const MAX_ENDED: usize = 1024;
 
 impl HttpServer {
     /// A client wants to listen, or to go on where it was.
@@ -35,11 +34,12 @@ impl HttpServer {
         let (number, event) = sse::read_id(last).ok_or_else(gone)?;
         let session = self.links.get(&link).and_then(|link| link.session.as_ref());
         let key = session.and_then(|session| session.streams.get(&number).copied()).ok_or_else(gone)?;
-        let stream = self.streams.get_mut(&key).filter(|stream| stream.knows(event)).ok_or_else(gone)?;
-        let before = stream.kept();
-        stream.rewind(event);
-        let (after, earlier, is_spent) = (stream.kept(), stream.reply.take(), stream.is_spent());
-        self.count_kept(link, before, after);
+        let earlier = self.streams.get(&key).filter(|stream| stream.knows(event)).ok_or_else(gone)?.reply;
+        let stream = self.change_stream(key, |stream| {
+            stream.reply = None;
+            stream.rewind(event);
+        });
+        let is_spent = stream.is_none_or(|stream| stream.is_spent());
         if let Some(earlier) = earlier {
             self.supersede(earlier);
         }
@@ -91,14 +91,13 @@ impl HttpServer {
 
     /// Lets a response carry a stream.
     pub(crate) fn attach(&mut self, reply_key: ReplyKey, stream_key: StreamKey) {
-        let (Some(reply), Some(stream)) = (self.replies.get_mut(&reply_key), self.streams.get_mut(&stream_key)) else {
-            return;
-        };
-        (reply.stream, stream.reply) = (Some(stream_key), Some(reply_key));
-        let session = self.links.get_mut(&stream.link).and_then(|link| link.session.as_mut());
-        if let Some(session) = session {
+        let Some(stream) = self.change_stream(stream_key, |stream| stream.reply = Some(reply_key)) else { return };
+        let link = stream.link;
+        let Some(reply) = self.replies.get_mut(&reply_key) else { return };
+        reply.stream = Some(stream_key);
+        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
             session.replies += 1;
-            reply.link = Some(stream.link);
+            reply.link = Some(link);
         }
     }
 
@@ -192,15 +191,26 @@ impl HttpServer {
         }
     }
 
-    /// Lets nobody come back any more to the stream of a session that ended first.
-    fn retire_oldest(&mut self, link: LinkKey) {
+    /// Lets nobody come back any more to the stream of a session that ended first; `false` if there is none.
+    fn retire_oldest(&mut self, link: LinkKey) -> bool {
         let session = self.links.get_mut(&link).and_then(|link| link.session.as_mut());
-        let Some(key) = session.and_then(|session| session.ended.pop_front()) else { return };
-        let Some(stream) = self.streams.get_mut(&key) else { return };
+        let Some(key) = session.and_then(|session| session.ended.pop_front()) else { return false };
+        let Some(stream) = self.streams.get_mut(&key) else { return true };
         stream.is_final = true;
         if stream.reply.is_none() {
             self.forget_stream(key);
         }
+        true
+    }
+
+    /// Changes a stream, and counts what that makes its session keep.
+    pub(crate) fn change_stream(&mut self, key: StreamKey, change: impl FnOnce(&mut Stream)) -> Option<&Stream> {
+        let stream = self.streams.get_mut(&key)?;
+        let before = stream.kept();
+        change(stream);
+        let (link, after) = (stream.link, stream.kept());
+        self.count_kept(link, before, after);
+        self.streams.get(&key)
     }
 
     pub(crate) fn count_kept(&mut self, link: LinkKey, before: usize, after: usize) {
@@ -209,36 +219,45 @@ impl HttpServer {
         }
     }
 
-    /// Forgets what is kept of a session beyond its bound: first what was handed out, the oldest first; then what clients
-    /// that are away have not read.
+    /// Forgets what is kept of a session beyond its bound: first what was handed out of a stream that is too
+    /// long alone, then of others, the oldest first; then what clients that are away have not read; then whole streams that
+    /// have ended.
     pub(crate) fn bound_kept(&mut self, link: LinkKey) {
+        if self.excess(link) == 0 {
+            return;
+        }
+        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
+        let streams: Vec<StreamKey> = session.iter().flat_map(|session| session.streams.values().copied()).collect();
         let bound = self.config.max_kept;
-        let session =
-            |links: &std::collections::BTreeMap<LinkKey, super::link::Link>| -> Option<(usize, Vec<StreamKey>)> {
-                let Session { kept, streams, .. } = links.get(&link)?.session.as_ref()?;
-                (*kept > bound).then(|| (*kept, streams.values().copied().collect()))
-            };
-        let Some((mut kept, streams)) = session(&self.links) else { return };
-        let start = kept;
-        for key in &streams {
-            let Some(stream) = self.streams.get_mut(key) else { continue };
-            while kept > bound {
-                let before = stream.kept();
-                if !stream.evict_sent() {
-                    break;
-                }
-                kept -= before - stream.kept();
+        self.forget_of_each(link, &streams, |stream, _| while stream.kept() > bound && stream.evict_sent() {});
+        self.forget_of_each(link, &streams, |stream, excess| {
+            let wanted = stream.kept().saturating_sub(excess);
+            while stream.kept() > wanted && stream.evict_sent() {}
+        });
+        self.forget_of_each(link, &streams, |stream, excess| {
+            if stream.reply.is_none() {
+                stream.evict_unsent(excess);
             }
-        }
-        for key in &streams {
-            let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.reply.is_none()) else { continue };
-            if kept > bound {
-                let before = stream.kept();
-                stream.evict_unsent(kept - bound);
-                kept = kept + stream.kept() - before;
+        });
+        while self.excess(link) > 0 && self.retire_oldest(link) {}
+        self.forget_of_each(link, &streams, |stream, _| stream.forget_gone());
+    }
+
+    /// Bytes that a session keeps beyond its bound.
+    fn excess(&self, link: LinkKey) -> usize {
+        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
+        session.map_or(0, |session| session.kept.saturating_sub(self.config.max_kept))
+    }
+
+    /// Has one stream after another forget something, while too much is kept.
+    fn forget_of_each(&mut self, link: LinkKey, streams: &[StreamKey], forget: impl Fn(&mut Stream, usize)) {
+        for key in streams {
+            let excess = self.excess(link);
+            if excess == 0 {
+                return;
             }
+            self.change_stream(*key, |stream| forget(stream, excess));
         }
-        self.count_kept(link, start, kept);
     }
 }
 

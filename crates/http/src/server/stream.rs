@@ -38,9 +38,9 @@ pub(crate) struct Stream {
     sent: usize,
     /// The number of the next event.
     next: u64,
-    /// Bytes of `events` that were not handed out.
+    /// What those of `events` take that were not handed out.
     unsent: usize,
-    /// Bytes of `events`.
+    /// What `events` and `gone_answers` take.
     kept: usize,
     /// Events up to this number were handed out, and are gone.
     gone: u64,
@@ -59,6 +59,8 @@ pub(crate) struct Waiting {
     pub(crate) link_id: RequestId,
     /// Its progress token, as the link knows it, and as JSON of its client.
     pub(crate) token: Option<(RequestId, Bytes)>,
+    /// It is a subscription, which the server may end (MCP-M02).
+    pub(crate) listens: bool,
 }
 
 impl Waiting {
@@ -74,6 +76,13 @@ struct StreamEvent {
     number: u64,
     bytes: Bytes,
     part: Part,
+}
+
+impl StreamEvent {
+    /// Bytes of memory that it takes.
+    const fn cost(&self) -> usize {
+        size_of::<Self>() + self.bytes.len()
+    }
 }
 
 /// What is on a stream.
@@ -121,25 +130,32 @@ impl Stream {
         self.number.is_some()
     }
 
+    /// Whether it is that of a subscription.
+    pub(crate) fn listens(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.listens)
+    }
+
     pub(crate) const fn unsent(&self) -> usize {
         self.unsent
     }
 
+    /// What is kept for a client that is or may be away. What one who is there has not read yet is not.
     pub(crate) const fn kept(&self) -> usize {
-        self.kept
+        if self.reply.is_some() { self.kept - self.unsent } else { self.kept }
     }
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(Waiting::held).sum();
-        let gone: usize = self.gone_answers.iter().map(|(_, id)| size_of::<(u64, RequestId)>() + id.heap_bytes()).sum();
-        size_of::<Self>() + self.events.capacity() * size_of::<StreamEvent>() + self.kept + waiting + gone
+        let places = self.events.capacity() - self.events.len();
+        size_of::<Self>() + self.kept + places * size_of::<StreamEvent>() + waiting
     }
 
     /// Panics if what it counts is not what it has.
     pub(crate) fn check(&self) {
-        let bytes = |from: usize| -> usize { self.events.range(from..).map(|event| event.bytes.len()).sum() };
-        assert_eq!(self.kept, bytes(0), "a stream counts the bytes that it keeps");
+        let bytes = |from: usize| -> usize { self.events.range(from..).map(StreamEvent::cost).sum() };
+        let gone: usize = self.gone_answers.iter().map(|(_, id)| cost_of_gone(id)).sum();
+        assert_eq!(self.kept, bytes(0) + gone, "a stream counts the bytes that it keeps");
         assert_eq!(self.unsent, bytes(self.sent), "a stream counts the bytes that wait");
         assert!(self.events.iter().is_sorted_by_key(|event| event.number), "the events of a stream are in order");
         assert!(self.ended.is_none() || self.waiting.is_empty(), "a stream that has ended waits for an answer");
@@ -153,6 +169,7 @@ impl Stream {
     /// Makes the event that only gives an id to come back behind.
     pub(crate) fn prime(&mut self) {
         let Some(stream) = self.number else { return };
+        self.has_begun = true;
         let mut bytes = Vec::new();
         let number = self.allocate_number();
         sse::write_primer(stream, number, &mut bytes);
@@ -169,8 +186,8 @@ impl Stream {
             && self.sent < self.events.len()
             && let Some(last) = self.events.pop_back_if(|last| last.part == part)
         {
-            self.unsent -= last.bytes.len();
-            self.kept -= last.bytes.len();
+            self.unsent -= last.cost();
+            self.kept -= last.cost();
         }
         let number = self.allocate_number();
         let event = self.event(number, message, part);
@@ -195,8 +212,8 @@ impl Stream {
 
     /// Inserts an event that was not handed out.
     fn insert(&mut self, place: usize, event: StreamEvent) {
-        self.unsent += event.bytes.len();
-        self.kept += event.bytes.len();
+        self.unsent += event.cost();
+        self.kept += event.cost();
         self.events.insert(place, event);
     }
 
@@ -218,11 +235,11 @@ impl Stream {
                 }
                 gathered.extend_from_slice(&event.bytes);
             }
-            self.unsent -= length;
+            self.unsent -= event.cost();
             if resumable {
                 self.sent += 1;
             } else {
-                self.kept -= length;
+                self.kept -= event.cost();
                 self.events.pop_front();
             }
         }
@@ -237,10 +254,10 @@ impl Stream {
     pub(crate) fn rewind(&mut self, after: u64) {
         // What was said of that to one who came back before.
         while let Some(told) = self.events.pop_front_if(|event| event.number <= self.gone) {
-            self.kept -= told.bytes.len();
+            self.kept -= told.cost();
         }
         self.sent = self.events.partition_point(|event| event.number <= after);
-        self.unsent = self.events.range(self.sent..).map(|event| event.bytes.len()).sum();
+        self.unsent = self.events.range(self.sent..).map(StreamEvent::cost).sum();
         if after >= self.gone {
             return;
         }
@@ -264,12 +281,15 @@ impl Stream {
         }
         self.sent -= 1;
         let Some(event) = self.events.pop_front() else { return false };
-        self.kept -= event.bytes.len();
+        self.kept -= event.cost();
         // What only says that something is gone can be said again.
         if event.number > self.gone {
             self.gone = event.number;
             match event.part {
-                Part::Answer(id) | Part::NotKept(id) => self.gone_answers.push((event.number, id)),
+                Part::Answer(id) | Part::NotKept(id) => {
+                    self.kept += cost_of_gone(&id);
+                    self.gone_answers.push((event.number, id));
+                }
                 Part::Progress(_) | Part::Other | Part::Gap => self.gone_other = event.number,
                 Part::Primer => {}
             }
@@ -312,13 +332,26 @@ impl Stream {
         }
     }
 
+    /// Forgets which answers are gone, and reports only that messages are.
+    pub(crate) fn forget_gone(&mut self) {
+        for (number, id) in core::mem::take(&mut self.gone_answers) {
+            self.kept -= cost_of_gone(&id);
+            self.gone_other = self.gone_other.max(number);
+        }
+    }
+
     /// Removes an event that was not handed out.
     fn remove(&mut self, place: usize) {
         if let Some(event) = self.events.remove(place) {
-            self.unsent -= event.bytes.len();
-            self.kept -= event.bytes.len();
+            self.unsent -= event.cost();
+            self.kept -= event.cost();
         }
     }
+}
+
+/// What it takes to remember that the answer to this request is gone.
+fn cost_of_gone(id: &RequestId) -> usize {
+    size_of::<(u64, RequestId)>() + id.heap_bytes()
 }
 
 /// Says that messages are missing. A client takes it for a log line.

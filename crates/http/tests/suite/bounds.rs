@@ -16,3 +16,141 @@ fn a_batch_does_not_pass_the_bound_of_requests_in_flight() {
     assert_eq!(rig.at(client.link), [call("1"), call("2")]);
     rig.leaves_nothing();
 }
+
+fn refused(rig: &mut Rig, key: rescind_http::server::ReplyKey) {
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.code()), (503, -31004));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[test]
+fn one_more_session_is_refused() {
+    let mut rig = Rig::with(HttpServerConfig { max_sessions: 2, ..config() });
+    let first = rig.session(LEGACY);
+    rig.session(LEGACY);
+    let handshake = r#"{"jsonrpc":"2.0","id":5,"method":"initialize","params":{}}"#;
+    let key = rig.post(&[], handshake);
+    assert_eq!(rig.read(key).json()["id"], 5);
+    let key = rig.post(&[], handshake);
+    refused(&mut rig, key);
+    rig.delete(&first);
+    rig.session(LEGACY);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn one_more_request_in_flight_is_refused() {
+    let mut rig = Rig::with(HttpServerConfig { max_in_flight: 2, ..config() });
+    let (client, other) = (rig.session(LEGACY), rig.session(LEGACY));
+    let keys = ["1", "2"].map(|id| rig.post_to(&client, &call(id)));
+    let key = rig.post_to(&client, &call("3"));
+    refused(&mut rig, key);
+    let elsewhere = rig.post_to(&other, &call("1"));
+    assert_eq!(rig.read(elsewhere).status, 0, "each session has its own");
+    rig.hang_up(keys[0]);
+    let key = rig.post_to(&client, &call("3"));
+    refused(&mut rig, key);
+    rig.answer(client.link, "1", "done");
+    let key = rig.post_to(&client, &call("3"));
+    assert_eq!(rig.read(key).status, 0);
+    for _ in 0..2 {
+        rig.post_modern(&modern_call("1"));
+    }
+    let key = rig.post_modern(&modern_call("1"));
+    refused(&mut rig, key);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn one_more_http_request_is_refused() {
+    let mut rig = Rig::with(HttpServerConfig { max_replies: 2, ..config() });
+    let client = rig.session(LEGACY);
+    let listening = rig.listen(&client);
+    let key = rig.post_to(&client, &call("1"));
+    let one_more = rig.post_to(&client, &call("2"));
+    refused(&mut rig, one_more);
+    let one_more = rig.listen(&client);
+    refused(&mut rig, one_more);
+    rig.hang_up(listening);
+    let posted = rig.post_to(&client, &cancel("1"));
+    assert_eq!(rig.whole(posted, 202), "");
+    rig.settle(client.link, "1");
+    rig.read(key);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn what_a_link_does_not_take_is_bounded() {
+    let mut rig = Rig::with(HttpServerConfig { max_input: 1000, ..config() });
+    let client = rig.session(LEGACY);
+    let filler = note(&"x".repeat(1000));
+    let key = rig.post_to(&client, &filler);
+    assert_eq!(rig.read(key).status, 202);
+    for body in [call("1"), note("x"), result_of("1", "x")] {
+        let key = rig.post_to(&client, &body);
+        refused(&mut rig, key);
+    }
+    assert_eq!(rig.at(client.link), [&*filler]);
+    let key = rig.post_to(&client, &call("1"));
+    assert_eq!(rig.read(key).status, 0);
+    let modern = [("mcp-protocol-version", MODERN)];
+    let key = rig.post(&modern, &filler);
+    assert_eq!(rig.read(key).status, 202);
+    let key = rig.post(&modern, &note("x"));
+    refused(&mut rig, key);
+    let key = rig.post_modern(&modern_call("1"));
+    refused(&mut rig, key);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_message_that_is_too_long_is_refused_by_its_length() {
+    let mut rig = Rig::with(HttpServerConfig { max_message: 5000, ..config() });
+    let key = rig.server.handle_too_large();
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.code()), (413, -31005));
+    assert!(answer.body.unwrap().contains("5000"));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn what_is_held_stays_below_what_the_settings_allow() {
+    let narrow = HttpServerConfig {
+        max_sessions: 4,
+        max_in_flight: 20,
+        max_replies: 60,
+        max_input: 2000,
+        max_unsent: 2000,
+        max_kept: 3000,
+        max_message: 3000,
+        ..config()
+    };
+    let most = narrow.most_held();
+    let mut rig = Rig::with(narrow);
+    let clients = [0; 4].map(|_| rig.session(LEGACY));
+    let text = "x".repeat(2500);
+    let mut highest = 0;
+    for round in 0..40_u32 {
+        for (place, client) in clients.iter().enumerate() {
+            let id = format!("\"{}{round}\"", "i".repeat(1000));
+            let key = rig.post_to(client, &call_with_token(&id, &id));
+            rig.say(client.link, &progress(&id, 1));
+            if place % 2 == 0 {
+                rig.read(key);
+                rig.hang_up(key);
+            }
+            rig.listen(client);
+            for _ in 0..5 {
+                rig.say(client.link, &note(&text));
+            }
+            if round % 3 == 0 {
+                rig.answer(client.link, &id, &text);
+            }
+            rig.post_modern(&modern("1", "tools/call", &serde_json::json!({"name": "slow", "x": text})));
+            highest = highest.max(rig.server.held());
+        }
+    }
+    assert!(highest <= most, "{highest} bytes are held, and {most} are allowed");
+    assert!(highest > most / 100, "the test does not come near the bound: {highest} of {most}");
+    rig.leaves_nothing();
+}

@@ -254,7 +254,7 @@ fn a_plain_get_takes_first_what_nobody_has_read() {
 
 /// A session that keeps next to nothing.
 fn forgetful() -> Rig {
-    Rig::with(HttpServerConfig { max_kept: 400, ..config() })
+    Rig::with(HttpServerConfig { max_kept: 1000, ..config() })
 }
 
 /// What a client is told of an answer that is gone.
@@ -273,7 +273,7 @@ fn an_answer_that_was_too_long_to_be_kept_is_replaced_by_an_error() {
     let mut rig = forgetful();
     let client = rig.session(LEGACY);
     let last = away(&mut rig, &client);
-    rig.answer(client.link, "1", &"x".repeat(400));
+    rig.answer(client.link, "1", &"x".repeat(1200));
     let key = rig.come_back(&client, &last);
     let answer = rig.read(key);
     let [only] = &answer.messages()[..] else { panic!("{answer:?}") };
@@ -291,7 +291,7 @@ fn messages_that_nobody_read_and_that_were_not_kept_are_reported_as_missing() {
         let last = rig.read(key).last_id().unwrap();
         rig.hang_up(key);
         for _ in 0..3 {
-            rig.say(client.link, &note(&"x".repeat(100)));
+            rig.say(client.link, &note(&"x".repeat(400)));
         }
         rig.say(client.link, &note("last"));
         let key = if plain { rig.listen(&client) } else { rig.come_back(&client, &last) };
@@ -311,7 +311,7 @@ fn an_answer_that_was_handed_out_and_not_kept_is_reported_as_missing() {
     let key = rig.post_to(&client, &call_with_token("1", "7"));
     rig.say(client.link, &progress("7", 1));
     let last = rig.read(key).last_id().unwrap();
-    rig.answer(client.link, "1", &"x".repeat(400));
+    rig.answer(client.link, "1", &"x".repeat(1200));
     assert!(rig.read(key).has_ended);
     for _ in 0..2 {
         let key = rig.come_back(&client, &last);
@@ -330,7 +330,7 @@ fn each_of_several_answers_that_are_gone_is_reported_once_wherever_its_client_br
     rig.say(client.link, &note("before"));
     let last = rig.read(key).last_id().unwrap();
     for id in 1..=3 {
-        rig.answer(client.link, &id.to_string(), &"x".repeat(400));
+        rig.answer(client.link, &id.to_string(), &"x".repeat(1200));
         rig.say(client.link, &note("between"));
     }
     assert!(!rig.read(key).events.is_empty());

@@ -56,12 +56,6 @@ pub(crate) struct Event {
     pub(crate) data: String,
 }
 
-impl Event {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.data).unwrap_or_else(|_| panic!("an event is no message: {self:?}"))
-    }
-}
-
 impl Answer {
     /// The messages of a stream, events without one left out.
     pub(crate) fn messages(&self) -> Vec<String> {
@@ -273,12 +267,6 @@ impl Rig {
         let answer = answer.clone();
         self.drain();
         answer
-    }
-
-    /// The messages that a stream has brought since it was last read.
-    pub(crate) fn news(&mut self, key: ReplyKey) -> Vec<String> {
-        let before = self.answers.get(&key).map_or(0, |answer| answer.messages().len());
-        self.read(key).messages().split_off(before)
     }
 
     /// A response that must be whole, with this status.

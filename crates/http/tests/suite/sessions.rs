@@ -1,5 +1,9 @@
 //! Sessions: how they begin, that they are apart, and how they end.
 
+use std::time::Duration;
+
+use rescind_http::server::HttpServerConfig;
+
 use crate::rig::*;
 
 #[test]
@@ -60,5 +64,172 @@ fn a_handshake_that_fails_opens_no_session() {
     assert_eq!(rig.at(link), [HANDSHAKE, "end"]);
     let key = rig.post_to(&Client { id: session.unwrap().into(), link }, &call("1"));
     assert_eq!(rig.read(key).status, 404);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_handshake_opens_a_session_whose_id_is_in_the_head_of_its_answer() {
+    for slow in [false, true] {
+        let mut rig = Rig::new();
+        let key = rig.post(&[], HANDSHAKE);
+        let (link, session) = rig.opened[0].clone();
+        if slow {
+            rig.pass_millis(100);
+        }
+        rig.say(link, r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"}}"#);
+        let answer = rig.read(key);
+        assert_eq!(answer.header("mcp-session-id"), session.as_deref());
+        assert_eq!(answer.is_stream(), slow);
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn each_handshake_opens_a_session_of_its_own() {
+    let mut rig = Rig::new();
+    let (first, second) = (rig.session(LEGACY), rig.session(LEGACY));
+    assert_ne!(first.id, second.id);
+    let again = rig.post_to(&first, HANDSHAKE);
+    assert_eq!(rig.opened.len(), 3, "one that names a session, too");
+    assert_eq!(rig.at(first.link), [""; 0]);
+    rig.hang_up(again);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn without_an_id_for_it_no_session_is_opened() {
+    let mut server = rescind_http::server::HttpServer::new(config());
+    assert!(server.needs_session_id());
+    let (head, ()) = http::Request::post("/mcp").body(()).unwrap().into_parts();
+    let now = rescind_proto::time::Instant::ORIGIN;
+    let key = server.handle_request(now, &head, HANDSHAKE.as_bytes());
+    assert_eq!(server.poll_head(now, key).unwrap().status(), 503);
+    server.supply_session_id("s");
+    assert!(!server.needs_session_id());
+    let key = server.handle_request(now, &head, HANDSHAKE.as_bytes());
+    assert!(server.poll_head(now, key).is_none());
+    assert!(server.needs_session_id(), "an id is used once");
+}
+
+#[test]
+fn delete_cancels_what_is_in_flight_and_ends_every_stream() {
+    let mut rig = Rig::new();
+    let (client, other) = (rig.session(LEGACY), rig.session(LEGACY));
+    let listening = rig.listen(&client);
+    let streaming = rig.post_to(&client, &call("1"));
+    rig.pass_millis(100);
+    let undecided = rig.post_to(&client, &call("2"));
+    let others = rig.post_to(&other, &call("1"));
+    let last = rig.read(streaming).last_id().unwrap();
+    let deleted = rig.delete(&client);
+    assert_eq!(rig.whole(deleted, 204), "");
+    assert_eq!(rig.at(client.link), [call("1"), call("2"), "end".to_owned()], "case 47");
+    for key in [listening, streaming, undecided] {
+        assert!(rig.read(key).has_ended);
+    }
+    for key in
+        [rig.post_to(&client, &call("3")), rig.listen(&client), rig.come_back(&client, &last), rig.delete(&client)]
+    {
+        assert_eq!(rig.read(key).status, 404, "so that its client begins a new one");
+    }
+    rig.answer(other.link, "1", "done");
+    assert_eq!(rig.whole(others, 200), result_of("1", "done"));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn what_was_said_before_the_end_still_reaches_its_client() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let key = rig.post_to(&client, &call_with_token("1", "7"));
+    let listening = rig.listen(&client);
+    rig.say(client.link, &progress("7", 1));
+    rig.say(client.link, &note("bye"));
+    rig.close(client.link);
+    assert_eq!(rig.read(key).messages(), [progress("7", 1)]);
+    assert_eq!(rig.read(listening).messages(), [note("bye")]);
+    assert!(rig.read(key).has_ended && rig.read(listening).has_ended);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_program_that_is_gone_ends_its_session() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    rig.close(client.link);
+    let key = rig.post_to(&client, &call("1"));
+    assert_eq!(rig.read(key).status, 404);
+    rig.say(client.link, &note("from nowhere"));
+    rig.settle(client.link, "1");
+    rig.close(client.link);
+    assert_eq!(rig.at(client.link), [""; 0]);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_session_without_anything_open_ends_after_a_while() {
+    let mut rig = Rig::with(HttpServerConfig { idle: Duration::from_secs(600), ..config() });
+    let client = rig.session(LEGACY);
+    rig.pass(Duration::from_secs(590));
+    let key = rig.post_to(&client, &call("1"));
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.at(client.link), [call("1")], "not while a request runs");
+    rig.answer(client.link, "1", "done");
+    rig.read(key);
+    let listening = rig.listen(&client);
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.at(client.link), [""; 0], "not while its client listens");
+    rig.hang_up(listening);
+    rig.pass(Duration::from_secs(590));
+    assert_eq!(rig.at(client.link), [""; 0]);
+    rig.pass(Duration::from_secs(200));
+    assert_eq!(rig.at(client.link), ["end"]);
+    let key = rig.post_to(&client, &call("2"));
+    assert_eq!(rig.read(key).status, 404);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_server_that_drains_takes_nothing_new_and_finishes_what_it_has() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let key = rig.post_to(&client, &call("1"));
+    let without = rig.post_modern(&modern_call("1"));
+    rig.server.drain();
+    for key in [rig.post(&[], HANDSHAKE), rig.post_modern(&modern_call("2"))] {
+        let answer = rig.read(key);
+        assert_eq!((answer.status, answer.code()), (503, -31004));
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+    rig.answer(client.link, "1", "done");
+    rig.answer(rig.shared(), "1", "done");
+    rig.whole(key, 200);
+    rig.whole(without, 200);
+    let more = rig.post_to(&client, &call("2"));
+    rig.answer(client.link, "2", "done");
+    rig.whole(more, 200);
+    assert_eq!(rig.server.in_flight(), 0);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_request_of_a_session_names_it_and_a_revision_that_is_known() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let key = rig.post(&[], &call("1"));
+    assert_eq!(rig.read(key).status, 400, "no session is named");
+    let key = rig.post(&[("mcp-session-id", "nonsense")], &call("1"));
+    assert_eq!(rig.read(key).status, 404);
+    let key = rig.post(&[("mcp-session-id", &client.id), ("mcp-session-id", "nonsense")], &call("1"));
+    assert_eq!(rig.read(key).status, 400, "two are");
+    for version in ["2024-01-01", "1", "", "latest"] {
+        let key = rig.post(&[("mcp-session-id", &client.id), ("mcp-protocol-version", version)], &call("1"));
+        assert_eq!(rig.read(key).status, 400, "{version:?}");
+    }
+    assert_eq!(rig.at(client.link), [""; 0]);
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        rig.post(&[("mcp-session-id", &client.id), ("mcp-protocol-version", version)], &call("1"));
+    }
+    assert_eq!(rig.at(client.link).len(), 3);
     rig.leaves_nothing();
 }

@@ -1,0 +1,205 @@
+//! Whether requests outside a session are served: the server is asked once, and they wait for what it says.
+
+use std::time::Duration;
+
+use http::Method;
+use rescind_http::server::{HttpServerConfig, Stateless};
+use serde_json::{Value, json};
+
+use crate::rig::*;
+
+fn asking() -> Rig {
+    Rig::with(HttpServerConfig { stateless: Stateless::Ask, ..config() })
+}
+
+/// The id of the question.
+fn question(received: &[String]) -> String {
+    let [only] = received else { panic!("not one message: {received:?}") };
+    let question: Value = serde_json::from_str(only).unwrap();
+    assert_eq!(question["method"], "server/discover");
+    assert_eq!(question["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
+    assert!(question["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].is_object());
+    question["id"].to_string()
+}
+
+fn error_of(id: &str, code: i32) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"x"}}}}"#)
+}
+
+#[test]
+fn a_server_is_asked_once_and_requests_wait_for_its_answer() {
+    let mut rig = asking();
+    let keys: Vec<_> = (0..3).map(|_| rig.post_modern(&modern_call("1"))).collect();
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    assert!(keys.iter().all(|key| rig.read(*key).status == 0));
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"supportedVersions":["{MODERN}"]}}}}"#));
+    let received = rig.at(link);
+    assert_eq!(received.len(), 3);
+    for (message, key) in received.iter().zip(keys) {
+        let id = serde_json::from_str::<Value>(message).unwrap()["id"].to_string();
+        rig.answer(link, &id, &id);
+        assert_eq!(rig.whole(key, 200), result_of("1", &id));
+    }
+    let key = rig.post_modern(&modern_call("1"));
+    assert_eq!(rig.at(link).len(), 1, "it is not asked again");
+    rig.hang_up(key);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn an_error_that_only_modern_servers_have_says_that_it_is_one() {
+    for (code, is_modern) in [(-32022, true), (-32021, true), (-32020, true), (-32601, false), (-32602, false)] {
+        let mut rig = asking();
+        let key = rig.post_modern(&modern_call("1"));
+        let link = rig.shared();
+        let id = question(&rig.at(link));
+        rig.say(link, &error_of(&id, code));
+        let answer = rig.read(key);
+        if is_modern {
+            assert_eq!(answer.status, 0);
+            assert_eq!(rig.at(link).len(), 1);
+        } else {
+            assert_eq!((answer.status, answer.code()), (400, -32600), "no code that a modern server has");
+        }
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn a_legacy_server_refuses_all_that_wait_and_all_that_come() {
+    enum How {
+        Says,
+        IsSilent,
+        Ends,
+    }
+    for how in [How::Says, How::IsSilent, How::Ends] {
+        let mut rig = asking();
+        let held = rig.post_modern(&modern_call("1"));
+        let notified = rig.post(&[("mcp-protocol-version", MODERN)], &note("x"));
+        let link = rig.shared();
+        let id = question(&rig.at(link));
+        match how {
+            How::Says => rig.say(link, &error_of(&id, -32601)),
+            How::IsSilent => {
+                rig.pass(Duration::from_secs(29));
+                assert_eq!(rig.read(held).status, 0);
+                rig.pass(Duration::from_secs(1));
+            }
+            How::Ends => rig.close(link),
+        }
+        let later = rig.post_modern(&modern_call("2"));
+        for key in [held, notified, later] {
+            let answer = rig.read(key);
+            assert_eq!((answer.status, answer.code()), (400, -32600), "so that clients of both eras fall back");
+        }
+        if !matches!(how, How::Ends) {
+            assert_eq!(rig.at(link), ["end"], "the shared program is not needed");
+        }
+        rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        let client = rig.session(LEGACY);
+        let key = rig.post_to(&client, &call("1"));
+        rig.answer(client.link, "1", "done");
+        rig.whole(key, 200);
+        rig.leaves_nothing();
+    }
+}
+
+#[test]
+fn a_server_that_serves_no_stateless_requests_is_not_asked() {
+    let mut rig = Rig::with(HttpServerConfig { stateless: Stateless::Refused, ..config() });
+    let key = rig.post_modern(&modern_call("1"));
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.code()), (400, -32600));
+    assert_eq!(rig.opened, []);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn who_hangs_up_while_waiting_is_never_served() {
+    let mut rig = asking();
+    let gone = rig.post_modern(&modern_call("1"));
+    let stays = rig.post_modern(&modern_call("2"));
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    rig.hang_up(gone);
+    assert_eq!(rig.at(link), [""; 0]);
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    let received = rig.at(link);
+    assert_eq!(received.len(), 1, "{received:?}");
+    let id = serde_json::from_str::<Value>(&received[0]).unwrap()["id"].to_string();
+    rig.answer(link, &id, "done");
+    assert_eq!(rig.whole(stays, 200), result_of("2", "done"));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn what_waits_is_checked_before_and_passed_on_after() {
+    let mut rig = asking();
+    let mismatch = rig.post(&[("mcp-protocol-version", MODERN)], &modern_call("1").to_string());
+    assert_eq!(rig.read(mismatch).code(), -32020);
+    for body in [result_of("1", "x"), format!("[{}]", modern_call("1"))] {
+        let key = rig.post(&[("mcp-protocol-version", MODERN)], &body);
+        assert_eq!(rig.read(key).status, 400);
+    }
+    let keys = [note("x"), cancel("1")].map(|body| rig.post(&[("mcp-protocol-version", MODERN)], &body));
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    for key in keys {
+        assert_eq!(rig.whole(key, 202), "");
+    }
+    assert_eq!(rig.at(link), [note("x")]);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn requests_that_wait_are_bounded_in_bytes() {
+    let mut rig = Rig::with(HttpServerConfig { stateless: Stateless::Ask, max_input: 1000, ..config() });
+    let statuses: Vec<_> = (0..6)
+        .map(|_| {
+            let key = rig.post_modern(&modern_call("1"));
+            rig.read(key).status
+        })
+        .collect();
+    assert_eq!(statuses, [0, 0, 0, 0, 503, 503], "a thousand bytes are four of them");
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_server_that_drains_is_not_asked() {
+    let mut rig = asking();
+    rig.server.drain();
+    let key = rig.post_modern(&modern_call("1"));
+    assert_eq!(rig.read(key).status, 503);
+    assert_eq!(rig.opened, []);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn both_eras_are_served_at_once_request_by_request() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let modern = rig.post_modern(&modern_call("1"));
+    let legacy = rig.post_to(&client, &call("1"));
+    let shared = rig.shared();
+    assert_ne!(shared, client.link);
+    rig.hang_up(legacy);
+    rig.hang_up(modern);
+    let closed = rig.at(shared);
+    assert!(closed[1].starts_with("closed "), "{closed:?}");
+    assert_eq!(rig.at(client.link), [call("1")], "case 45");
+    // A session's client that names the newer revision in a request belongs to that for this request.
+    let headers = [
+        ("mcp-session-id", &*client.id),
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "slow"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    rig.send(&Method::POST, "/mcp", &headers, &modern_call("2").to_string());
+    assert_eq!(rig.at(shared).len(), 1);
+    assert_eq!(rig.at(client.link), [""; 0]);
+    assert_eq!(json!(rig.server.in_flight()), 2);
+    rig.leaves_nothing();
+}

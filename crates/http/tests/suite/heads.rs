@@ -1,0 +1,183 @@
+//! Who may ask, and for what: origin, host, token, path, method, types.
+
+use http::Method;
+use rescind_http::server::{HttpServerConfig, ReplyKey};
+
+use crate::rig::*;
+
+/// A request that would be refused only for the lack of a session.
+fn knock(rig: &mut Rig, headers: &[(&str, &str)]) -> u16 {
+    let key = rig.post(headers, &call("1"));
+    rig.read(key).status
+}
+
+#[test]
+fn pages_of_other_origins_are_refused() {
+    let mut rig = Rig::with(HttpServerConfig { origins: vec!["https://example.com".into()], ..config() });
+    for (origin, status) in [
+        ("https://example.com", 400),
+        ("HTTPS://EXAMPLE.COM", 400),
+        ("http://localhost", 400),
+        ("http://localhost:5173", 400),
+        ("http://127.0.0.1:80", 400),
+        ("http://[::1]:9", 400),
+        ("https://evil.example", 403),
+        ("http://example.com", 403),
+        ("https://example.com.evil.example", 403),
+        ("http://localhost.evil.example", 403),
+        ("http://localhost:1@evil.example", 403),
+        ("http://127.0.0.1.evil.example", 403),
+        ("null", 403),
+        ("", 403),
+        ("localhost", 403),
+        ("http://é", 403),
+    ] {
+        assert_eq!(knock(&mut rig, &[("origin", origin)]), status, "{origin}");
+    }
+    assert_eq!(knock(&mut rig, &[]), 400, "no page");
+    rig.leaves_nothing();
+}
+
+#[test]
+fn names_that_are_not_served_are_refused() {
+    let hosts = Some(vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()]);
+    let mut rig = Rig::with(HttpServerConfig { hosts, ..config() });
+    for (host, status) in [
+        ("localhost", 400),
+        ("LocalHost:8000", 400),
+        ("127.0.0.1:8000", 400),
+        ("[::1]:8000", 400),
+        ("[::1]", 400),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("localhost:80:80", 403),
+        ("localhost:x", 403),
+        ("", 403),
+        ("é", 403),
+    ] {
+        assert_eq!(knock(&mut rig, &[("host", host)]), status, "{host}");
+    }
+    assert_eq!(knock(&mut rig, &[]), 400, "HTTP/1.0 has none");
+    for (uri, status) in [("http://evil.example/mcp", 403), ("http://localhost:1/mcp", 400)] {
+        let key = rig.send(&Method::POST, uri, &[("host", "localhost")], &call("1"));
+        assert_eq!(rig.read(key).status, status, "{uri}: the name in the request line counts");
+    }
+    rig.leaves_nothing();
+}
+
+#[test]
+fn without_the_token_nothing_is_served() {
+    let mut rig = Rig::with(HttpServerConfig { token: Some("secret".into()), ..config() });
+    for (authorization, status) in [
+        ("Bearer secret", 400),
+        ("bearer secret", 400),
+        ("Bearer  secret", 401),
+        ("Bearer secret2", 401),
+        ("Bearer secre", 401),
+        ("Bearer ", 401),
+        ("Bearer", 401),
+        ("Basic secret", 401),
+        ("secret", 401),
+        ("", 401),
+    ] {
+        assert_eq!(knock(&mut rig, &[("authorization", authorization)]), status, "{authorization:?}");
+    }
+    for method in [Method::POST, Method::GET, Method::DELETE] {
+        let key = rig.send(&method, "/mcp", &[], &call("1"));
+        let answer = rig.read(key);
+        assert_eq!(answer.status, 401);
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_page_may_ask_what_it_may_do_before_it_has_a_token() {
+    let mut rig = Rig::with(HttpServerConfig { token: Some("secret".into()), ..config() });
+    let preflight = |rig: &mut Rig, origin: &str| -> ReplyKey {
+        rig.send(&Method::OPTIONS, "/mcp", &[("origin", origin), ("access-control-request-method", "POST")], "")
+    };
+    let key = preflight(&mut rig, "http://localhost:3000");
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.body.as_deref()), (204, Some("")));
+    assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:3000"));
+    let headers = answer.header("access-control-allow-headers").unwrap();
+    for header in
+        ["authorization", "content-type", "last-event-id", "mcp-method", "mcp-protocol-version", "mcp-session-id"]
+    {
+        assert!(headers.contains(header), "{header}");
+    }
+    assert_eq!(answer.header("access-control-allow-methods"), Some("POST, GET, DELETE"));
+    let key = preflight(&mut rig, "https://evil.example");
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (403, None));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_page_may_read_what_it_needs() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let key = rig.post(&[("origin", "http://localhost:3000"), ("mcp-session-id", &client.id)], &call("1"));
+    rig.pass_millis(100);
+    let answer = rig.read(key);
+    assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:3000"));
+    assert!(answer.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
+    assert_eq!(answer.header("vary"), Some("origin"));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn other_paths_and_methods_are_not_served() {
+    let mut rig = Rig::new();
+    for path in ["/", "/mcp/", "/MCP", "/sse", "/mcp2"] {
+        let key = rig.send(&Method::POST, path, &[], &call("1"));
+        assert_eq!(rig.read(key).status, 404, "{path}");
+    }
+    let key = rig.send(&Method::POST, "/mcp?x=1", &[], &call("1"));
+    assert_eq!(rig.read(key).status, 400, "what is behind the path says nothing");
+    for method in [Method::PUT, Method::PATCH, Method::HEAD, Method::TRACE, Method::CONNECT] {
+        let key = rig.send(&method, "/mcp", &[], "");
+        let answer = rig.read(key);
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("POST, GET, DELETE")), "{method}");
+    }
+    rig.leaves_nothing();
+    let mut rig = Rig::with(HttpServerConfig { path: None, ..config() });
+    let key = rig.send(&Method::POST, "/anything", &[], &call("1"));
+    assert_eq!(rig.read(key).status, 400);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn the_body_must_be_json() {
+    let mut rig = Rig::new();
+    for (content, status) in [
+        (Some("application/json"), 400),
+        (Some("application/json; charset=utf-8"), 400),
+        (Some("Application/JSON"), 400),
+        (None, 400),
+        (Some("text/plain"), 415),
+        (Some("application/json-patch+json"), 415),
+        (Some("application/x-www-form-urlencoded"), 415),
+        (Some(""), 415),
+        (Some("é"), 415),
+    ] {
+        let headers: Vec<_> = content.map(|content| ("content-type", content)).into_iter().collect();
+        let key = rig.send(&Method::POST, "/mcp", &headers, &call("1"));
+        assert_eq!(rig.read(key).status, status, "{content:?}");
+    }
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_get_must_take_events() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    for (accept, status) in [("text/event-stream", 200), ("*/*", 200), ("application/json", 406)] {
+        let key = rig.send(&Method::GET, "/mcp", &[("accept", accept), ("mcp-session-id", &client.id)], "");
+        assert_eq!(rig.read(key).status, status, "{accept}");
+    }
+    let key = rig.send(&Method::GET, "/mcp", &[("accept", "text/event-stream")], "");
+    assert_eq!(rig.read(key).status, 400, "no session");
+    rig.leaves_nothing();
+}
