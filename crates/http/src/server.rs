@@ -187,6 +187,9 @@ impl HttpServer {
     /// Ends every session and the shared link.
     pub fn close(&mut self, now: Instant) {
         self.drain();
+        if let Era::Asked(..) = &self.shared.era {
+            self.learn_era(now, false);
+        }
         for link in self.links.keys().copied().collect::<Vec<_>>() {
             self.end_session(now, link);
         }
@@ -347,7 +350,7 @@ impl HttpServer {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(key) = self.undecided.pop(now) {
             if is_undecided(&self.streams, &self.replies, key) {
-                self.begin(key, true);
+                self.begin(key);
             }
         }
         while let Some(key) = self.keep_alive.pop(now) {

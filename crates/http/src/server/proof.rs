@@ -32,7 +32,8 @@ impl HttpServer {
                 "a session is found while it is open"
             );
             let streams = || self.streams.values().filter(|stream| stream.link == *key);
-            assert_eq!(session.kept, streams().map(Stream::kept).sum(), "a session counts the bytes that it keeps");
+            let kept: usize = streams().map(Stream::kept).sum();
+            assert_eq!(session.kept, kept, "a session counts the bytes that it keeps");
             let replies = self.replies.values().filter(|reply| reply.link == Some(*key)).count();
             assert_eq!(session.replies, replies, "a session counts its open responses");
             for (number, stream) in &session.streams {

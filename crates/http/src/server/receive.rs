@@ -179,7 +179,7 @@ impl HttpServer {
             }
         }
         match stream {
-            Some(stream) => self.begin(stream, true),
+            Some(stream) => self.begin(stream),
             None => {
                 if let Some(reply) = self.replies.get_mut(&reply) {
                     reply.empty(StatusCode::ACCEPTED);
@@ -330,7 +330,9 @@ impl HttpServer {
             if !self.replies.contains_key(&reply) {
                 continue;
             }
-            let done = if is_modern {
+            let done = if self.is_draining {
+                Err(self.overloaded("no further request is taken now"))
+            } else if is_modern {
                 let frame = frame::parse(&body).map_err(|malformed| unreadable(&malformed));
                 frame.and_then(|frame| self.pass_stateless(now, reply, &body, &frame, dialect))
             } else {

@@ -255,7 +255,7 @@ impl HttpServer {
 
     /// Adds a message to a stream, which becomes one of events if it was not.
     fn push(&mut self, now: Instant, key: StreamKey, message: &[u8], part: Part) {
-        self.begin(key, true);
+        self.begin(key);
         let Some(stream) = self.streams.get_mut(&key) else { return };
         // Nobody reads it, or can ask for it.
         let is_read = stream.reply.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| !reply.is_open());
@@ -272,16 +272,16 @@ impl HttpServer {
         self.bound_kept(link);
     }
 
-    /// Begins the response of a stream as one of events, if it is neither that nor a whole. With `primed` its client has
-    /// no id to come back behind, and gets one at once where its revision has that (MCP-H07).
-    pub(crate) fn begin(&mut self, key: StreamKey, primed: bool) {
+    /// Begins the response of a stream as one of events, if it is neither that nor a whole.
+    pub(crate) fn begin(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(&key) else { return };
         let Some(reply_key) = stream.reply else { return };
         let Some(reply) = self.replies.get_mut(&reply_key) else { return };
         if !reply.begin() {
             return;
         }
-        if primed && stream.dialect.http.is_some_and(|form| form.primer) {
+        // One that is resumed has an id to come back behind (MCP-H07).
+        if !stream.has_begun && stream.has_primer() {
             self.change_stream(key, Stream::prime);
         }
         self.report_reply(reply_key);

@@ -47,7 +47,7 @@ impl HttpServer {
             return Err(gone());
         }
         self.attach(reply, key);
-        self.begin(key, false);
+        self.begin(key);
         Ok(())
     }
 
@@ -65,8 +65,12 @@ impl HttpServer {
             return Err(Refusal::new(StatusCode::CONFLICT, error_code::OVERLOADED, text));
         }
         let key = found.unwrap_or_else(|| self.open_listening(link));
+        // Its client has come without an id to come back behind.
+        if self.streams.get(&key).is_some_and(|stream| stream.unsent() == 0 && stream.has_primer()) {
+            self.change_stream(key, Stream::prime);
+        }
         self.attach(reply, key);
-        self.begin(key, true);
+        self.begin(key);
         Ok(())
     }
 
@@ -81,7 +85,7 @@ impl HttpServer {
         });
         let mut stream = Stream::new(link, self.dialect(link), number);
         stream.has_begun = true;
-        if stream.dialect.http.is_some_and(|form| form.primer) {
+        if stream.has_primer() {
             stream.prime();
         }
         self.count_kept(link, 0, stream.kept());

@@ -166,6 +166,11 @@ impl Stream {
         self.ended.is_some() && self.sent == self.events.len()
     }
 
+    /// Whether it begins with an event that only gives an id to come back behind (MCP-H07).
+    pub(crate) fn has_primer(&self) -> bool {
+        self.dialect.http.is_some_and(|form| form.primer)
+    }
+
     /// Makes the event that only gives an id to come back behind.
     pub(crate) fn prime(&mut self) {
         let Some(stream) = self.number else { return };

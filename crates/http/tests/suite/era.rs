@@ -203,3 +203,19 @@ fn both_eras_are_served_at_once_request_by_request() {
     assert_eq!(json!(rig.server.in_flight()), 2);
     rig.leaves_nothing();
 }
+
+#[test]
+fn a_server_that_closes_lets_nobody_wait() {
+    let mut rig = asking();
+    let key = rig.post_modern(&modern_call("1"));
+    let client = rig.session(LEGACY);
+    let called = rig.post_to(&client, &call("1"));
+    rig.server.close(rig.now);
+    rig.drain();
+    assert_eq!(rig.read(key).status, 503);
+    assert!(rig.read(called).has_ended);
+    let shared = rig.shared();
+    assert_eq!(rig.at(shared).last().unwrap(), "end");
+    assert_eq!(rig.at(client.link), [call("1"), "end".to_owned()]);
+    rig.leaves_nothing();
+}
