@@ -1,11 +1,13 @@
 //! What clients POST: requests, answers, notifications.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{
     dialect::{Dialect, HttpForm, mcp, negotiation::Negotiation},
     error_code,
-    frame::{self, Frame, Malformed, Notification, Request},
+    frame::{self, Frame, Malformed, Notification, Params, Request},
     framing::{self, Framing},
     id::RequestId,
     json, message,
@@ -48,23 +50,24 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
-        if let Frame::Request(request) = &frame {
-            check_names(request)?;
+        let posted = Posted { body, meta: Meta::of(&frame), frame };
+        if let Frame::Request(request) = &posted.frame {
+            check_names(request, &posted.meta)?;
         }
-        if let Some(dialect) = stateless(head, &frame) {
-            return self.handle_stateless(now, reply, head, body, &frame, dialect);
+        if let Some(dialect) = stateless(head, &posted.meta) {
+            return self.handle_stateless(now, reply, head, &posted, dialect);
         }
-        if let Frame::Request(request) = &frame
+        if let Frame::Request(request) = &posted.frame
             && request.method == HANDSHAKE
         {
-            return self.open_session(now, reply, body, request);
+            return self.open_session(now, reply, body, request, &posted.meta);
         }
         let link = self.session(head)?;
         if head.version.is_some_and(|version| Dialect::by_name(&format!("mcp-{version}")).is_none()) {
             let text = "the MCP-Protocol-Version header names no revision that is known here";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
-        self.handle_in_session(now, reply, link, body, &frame)
+        self.handle_in_session(now, reply, link, &posted)
     }
 
     /// Finds the session that a request names.
@@ -85,6 +88,7 @@ impl HttpServer {
         reply: ReplyKey,
         body: &[u8],
         request: &Request<'_>,
+        meta: &Meta<'_>,
     ) -> Result<(), Refusal> {
         if self.is_draining || self.sessions.len() >= self.config.max_sessions {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
@@ -104,7 +108,7 @@ impl HttpServer {
         self.upkeep.arm(now, key);
         self.report(HttpServerEvent::Opened { link: key, session: Some(id) });
         let stream = self.open_stream(now, reply, key);
-        self.open_request(key, stream, body, request);
+        self.open_request(key, stream, body, request, meta);
         Ok(())
     }
 
@@ -113,8 +117,7 @@ impl HttpServer {
         now: Instant,
         reply: ReplyKey,
         link: LinkKey,
-        body: &[u8],
-        frame: &Frame<'_>,
+        Posted { body, frame, meta }: &Posted<'_>,
     ) -> Result<(), Refusal> {
         if self.links.get(&link).is_some_and(|link| link.input_bytes > self.config.max_input) {
             return Err(self.overloaded("the server takes in nothing now"));
@@ -123,7 +126,7 @@ impl HttpServer {
             Frame::Request(request) => {
                 self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
                 let stream = self.open_stream(now, reply, link);
-                self.open_request(link, stream, body, request);
+                self.open_request(link, stream, body, request, meta);
                 return Ok(());
             }
             Frame::Notification(notification) => self.handle_notification(link, body, notification),
@@ -160,7 +163,7 @@ impl HttpServer {
                 .iter()
                 .filter_map(|(_, frame)| if let Frame::Request(request) = frame { Some(request) } else { None })
         };
-        requests().try_for_each(check_names)?;
+        requests().try_for_each(|request| check_names(request, &Meta::of_params(&request.params)))?;
         self.check_room(link, requests().count())?;
         if requests().next().is_some() && self.replies.get(&reply).is_some_and(|reply| !reply.takes_events) {
             let text = "a batch is answered with text/event-stream, which must be accepted";
@@ -171,7 +174,7 @@ impl HttpServer {
             match frame {
                 Frame::Request(request) => {
                     let stream = *stream.get_or_insert_with(|| self.open_stream(now, reply, link));
-                    self.open_request(link, stream, body, request);
+                    self.open_request(link, stream, body, request, &Meta::of(frame));
                 }
                 Frame::Notification(notification) => self.handle_notification(link, body, notification),
                 Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
@@ -220,15 +223,15 @@ impl HttpServer {
         now: Instant,
         reply: ReplyKey,
         head: &Head<'_>,
-        body: &[u8],
-        frame: &Frame<'_>,
+        posted: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
+        let Posted { body, frame, meta } = posted;
         if let Era::Legacy = self.shared.era {
             return Err(no_stateless());
         }
         match frame {
-            Frame::Request(request) => check_mirrors(head, request)?,
+            Frame::Request(request) => check_mirrors(head, request, meta)?,
             Frame::Notification(_) => {}
             Frame::Response(_) | Frame::Batch(_) => {
                 let text = format!("{dialect} has only single requests and notifications from clients");
@@ -238,7 +241,7 @@ impl HttpServer {
         if let Era::Unknown | Era::Asked(..) = self.shared.era {
             return self.hold(now, reply, body, dialect);
         }
-        self.pass_stateless(now, reply, body, frame, dialect)
+        self.pass_stateless(now, reply, posted, dialect)
     }
 
     /// Passes on what belongs to no session, once it is known that the server speaks a revision without.
@@ -246,12 +249,11 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        body: &[u8],
-        frame: &Frame<'_>,
+        Posted { body, frame, meta }: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         match frame {
-            Frame::Request(request) => return self.open_stateless(now, reply, body, request, dialect),
+            Frame::Request(request) => return self.open_stateless(now, reply, body, request, meta, dialect),
             // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
             Frame::Notification(_) => {
@@ -273,6 +275,7 @@ impl HttpServer {
         reply: ReplyKey,
         body: &[u8],
         request: &Request<'_>,
+        meta: &Meta<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         if self.is_draining {
@@ -281,7 +284,7 @@ impl HttpServer {
         let link = self.shared_link();
         self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = self.insert_stream(now, reply, Stream::new(link, dialect, None));
-        self.open_request(link, stream, body, request);
+        self.open_request(link, stream, body, request, meta);
         Ok(())
     }
 
@@ -334,7 +337,10 @@ impl HttpServer {
                 Err(self.overloaded("no further request is taken now"))
             } else if is_modern {
                 let frame = frame::parse(&body).map_err(|malformed| unreadable(&malformed));
-                frame.and_then(|frame| self.pass_stateless(now, reply, &body, &frame, dialect))
+                frame.and_then(|frame| {
+                    let posted = Posted { body: &body, meta: Meta::of(&frame), frame };
+                    self.pass_stateless(now, reply, &posted, dialect)
+                })
             } else {
                 Err(no_stateless())
             };
@@ -383,7 +389,14 @@ impl HttpServer {
     }
 
     /// Passes a request on to the program, under an id and a progress token that no other has there.
-    fn open_request(&mut self, link_key: LinkKey, stream_key: StreamKey, body: &[u8], request: &Request<'_>) {
+    fn open_request(
+        &mut self,
+        link_key: LinkKey,
+        stream_key: StreamKey,
+        body: &[u8],
+        request: &Request<'_>,
+        meta: &Meta<'_>,
+    ) {
         let (Some(link), Some(stream)) = (self.links.get_mut(&link_key), self.streams.get_mut(&stream_key)) else {
             return;
         };
@@ -395,7 +408,7 @@ impl HttpServer {
                 session.renamed.entry(request.id.clone()).or_default().push(link_id.clone());
             }
         }
-        let token = token_of(request).map(|(raw, token)| {
+        let token = meta.token().map(|(raw, token)| {
             let known = link.token_for(&token);
             if known != token {
                 edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known))));
@@ -427,25 +440,68 @@ const DISCOVER: &str = concat!(
     r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
 );
 
+/// A message as it was POSTed.
+#[derive(Debug)]
+struct Posted<'a> {
+    body: &'a [u8],
+    frame: Frame<'a>,
+    meta: Meta<'a>,
+}
+
+/// What the `_meta` of a request says, read once.
+#[derive(Debug, Default)]
+struct Meta<'a> {
+    version: Option<Cow<'a, str>>,
+    token: Option<&'a [u8]>,
+}
+
+impl<'a> Meta<'a> {
+    fn of(frame: &Frame<'a>) -> Self {
+        match frame {
+            Frame::Request(request) => Self::of_params(&request.params),
+            Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => Self::default(),
+        }
+    }
+
+    fn of_params(params: &Params<'a>) -> Self {
+        let mut found = Self::default();
+        for member in params.meta.and_then(json::members).into_iter().flatten().map_while(Result::ok) {
+            if member.key_is("progressToken") {
+                found.token = Some(member.value);
+            } else if member.key_is(mcp::VERSION_IN_META) {
+                found.version = json::text(member.value);
+            }
+        }
+        found
+    }
+
+    /// The dialect that it names.
+    fn dialect(&self) -> Option<&'static Dialect> {
+        mcp::by_version(self.version.as_deref()?)
+    }
+
+    /// The progress token, also as it stands there.
+    fn token(&self) -> Option<(&'a [u8], RequestId)> {
+        let raw = self.token?;
+        RequestId::from_json(raw).filter(|token| !token.is_null()).map(|token| (raw, token))
+    }
+}
+
 /// The dialect of a message that belongs to no session, by what it says of itself; `None` if a session is to be looked for.
-fn stateless(head: &Head<'_>, frame: &Frame<'_>) -> Option<&'static Dialect> {
+fn stateless(head: &Head<'_>, meta: &Meta<'_>) -> Option<&'static Dialect> {
     let is_stateless = |dialect: &&Dialect| matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
-    let said = match frame {
-        Frame::Request(request) => named(request),
-        Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => None,
-    };
     // Where only one of them says so, the other is a mismatch.
-    said.filter(is_stateless).or_else(|| mcp::by_version(head.version?).filter(is_stateless))
+    meta.dialect().filter(is_stateless).or_else(|| mcp::by_version(head.version?).filter(is_stateless))
 }
 
 /// The longest id or progress token of a request, in bytes: the machine keeps several copies of each.
 pub(crate) const MAX_NAME: usize = 4096;
 
 /// Checks that a request has an id, and that what is kept of it is not too long.
-fn check_names(request: &Request<'_>) -> Result<(), Refusal> {
+fn check_names(request: &Request<'_>, meta: &Meta<'_>) -> Result<(), Refusal> {
     let text = if request.id.is_null() {
         "a request id must not be null"
-    } else if request.id_span.len() > MAX_NAME || token_of(request).is_some_and(|(raw, _)| raw.len() > MAX_NAME) {
+    } else if request.id_span.len() > MAX_NAME || meta.token.is_some_and(|raw| raw.len() > MAX_NAME) {
         "the id or the progress token is too long; the limit is 4096 bytes"
     } else {
         return Ok(());
@@ -453,23 +509,11 @@ fn check_names(request: &Request<'_>) -> Result<(), Refusal> {
     Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
 }
 
-/// The progress token of a request, also as it stands in its body.
-fn token_of<'a>(request: &Request<'a>) -> Option<(&'a [u8], RequestId)> {
-    let raw = json::member(request.params.meta?, "progressToken")?;
-    RequestId::from_json(raw).filter(|token| !token.is_null()).map(|token| (raw, token))
-}
-
-/// The dialect that a request names in its `_meta`.
-fn named(request: &Request<'_>) -> Option<&'static Dialect> {
-    mcp::by_version(&json::text(json::member(request.params.meta?, mcp::VERSION_IN_META)?)?)
-}
-
 /// Checks that the headers say what the message says (2026-07-28).
-fn check_mirrors(head: &Head<'_>, request: &Request<'_>) -> Result<(), Refusal> {
+fn check_mirrors(head: &Head<'_>, request: &Request<'_>, meta: &Meta<'_>) -> Result<(), Refusal> {
     let mismatch =
         |text: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::HEADER_MISMATCH, text).of(&request.id));
-    let version = request.params.meta.and_then(|meta| json::member(meta, mcp::VERSION_IN_META)).and_then(json::text);
-    match (head.version, version) {
+    match (head.version, meta.version.as_deref()) {
         (Some(header), Some(body)) if header == body => {}
         (None, _) => return mismatch("the header MCP-Protocol-Version is missing"),
         (Some(_), _) => return mismatch("the header MCP-Protocol-Version is not the revision that `_meta` names"),
@@ -478,7 +522,11 @@ fn check_mirrors(head: &Head<'_>, request: &Request<'_>) -> Result<(), Refusal> 
         return mismatch("the header Mcp-Method is missing, or not the method of the message");
     }
     if let Some((_, member)) = NAMED.iter().find(|(method, _)| *method == request.method) {
-        let name = request.params.raw.and_then(|params| json::member(params, member)).and_then(json::text);
+        let raw = match *member {
+            "name" => request.params.name,
+            member => request.params.raw.and_then(|params| json::member(params, member)),
+        };
+        let name = raw.and_then(json::text);
         if name.is_some_and(|name| !head.names(&name)) {
             return mismatch("the header Mcp-Name is missing, or not the name in the message");
         }

@@ -9,7 +9,7 @@ use super::{
     turn,
 };
 use crate::{
-    dialect::{Dialect, IdReuse},
+    dialect::{Dialect, IdReuse, negotiation::Negotiation},
     error_code, frame,
     id::{IncomingId, RequestId},
     link::Rejected,
@@ -29,7 +29,7 @@ impl Connection {
         let frame::Request { id, method, params, .. } = &request;
         // Seen of one that is refused, too.
         let (peer, framing) = (self.link.peer(), self.link.config.framing);
-        let dialect = self.link.negotiation.saw_revision(peer, framing, params.meta);
+        let dialect = self.link.negotiation.saw_revision(peer, framing, Negotiation::named(params.meta));
         let part = Part::of(dialect, peer, method, params.session_id.is_some());
         let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.response)));
         if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, batch) {

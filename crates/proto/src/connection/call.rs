@@ -12,7 +12,8 @@ use super::{
     turn,
 };
 use crate::{
-    frame::Params, id::RequestId, json, message, outbox::Ticket, side::Side, time::Instant, timer_queue::TimerKey,
+    dialect::negotiation::Negotiation, frame::Params, id::RequestId, json, message, outbox::Ticket, side::Side,
+    time::Instant, timer_queue::TimerKey,
 };
 
 /// How one of our requests is to be made.
@@ -91,7 +92,7 @@ impl Connection {
             return Err(Misuse::TooMany);
         }
         let params = Params::of(params);
-        let dialect = link.negotiation.of_request(link.peer(), link.config.framing, params.meta);
+        let dialect = link.negotiation.of_request(link.peer(), link.config.framing, Negotiation::named(params.meta));
         if link.role() == Side::Server && dialect.no_server_requests.is_some() {
             return Err(Misuse::NoServerRequests);
         }

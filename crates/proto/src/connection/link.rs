@@ -178,7 +178,13 @@ impl Link {
 
     /// Learns the dialect from a request that `from` makes, and returns that of the request.
     pub(super) fn observe_request(&mut self, from: Side, method: &str, params: &Params<'_>) -> &'static Dialect {
-        let (dialect, _) = self.negotiation.saw_request_from(from, self.config.framing, method, params);
+        let (dialect, _) = self.negotiation.saw_request_from(
+            from,
+            self.config.framing,
+            method,
+            params,
+            Negotiation::named(params.meta),
+        );
         if from == Side::Client && dialect.last_request == Some(method) {
             self.negotiation.saw_last_request();
         }

@@ -62,12 +62,18 @@ impl Negotiation {
         })
     }
 
-    /// Returns the dialect of a request to or from `side` with this `_meta`, which beats the handshake.
+    /// Finds the dialect that the `_meta` of a request names.
     #[must_use]
     #[inline]
-    pub fn of_request(&self, side: Side, framing: Framing, meta: Option<&[u8]>) -> &'static Dialect {
-        let named = meta.filter(|_| self.pinned[side].is_none()).and_then(by_meta);
-        named.unwrap_or_else(|| self.of(side, framing))
+    pub fn named(meta: Option<&[u8]>) -> Option<&'static Dialect> {
+        meta.and_then(by_meta)
+    }
+
+    /// Returns the dialect of a request to or from `side` that [names](Self::named) this one, which beats the handshake.
+    #[must_use]
+    #[inline]
+    pub fn of_request(&self, side: Side, framing: Framing, named: Option<&'static Dialect>) -> &'static Dialect {
+        named.filter(|_| self.pinned[side].is_none()).unwrap_or_else(|| self.of(side, framing))
     }
 
     /// Whether the dialect is known rather than guessed.
@@ -122,19 +128,20 @@ impl Negotiation {
         framing: Framing,
         method: &str,
         params: &Params<'_>,
+        named: Option<&'static Dialect>,
     ) -> (&'static Dialect, bool) {
         let is_handshake = self.is_handshake(from, framing, method);
         if is_handshake {
             self.saw_initialize(framing, params.raw);
         }
-        (self.saw_revision(from, framing, params.meta), is_handshake)
+        (self.saw_revision(from, framing, named), is_handshake)
     }
 
     /// Returns the dialect of a request from `from`. The revision that its `_meta` names counts for the link, if none was
     /// settled before.
-    pub fn saw_revision(&mut self, from: Side, framing: Framing, meta: Option<&[u8]>) -> &'static Dialect {
-        let dialect = self.of_request(from, framing, meta);
-        if meta.is_some() && !self.is_settled() && dialect != self.of(from, framing) {
+    pub fn saw_revision(&mut self, from: Side, framing: Framing, named: Option<&'static Dialect>) -> &'static Dialect {
+        let dialect = self.of_request(from, framing, named);
+        if named.is_some() && !self.is_settled() && dialect != self.of(from, framing) {
             self.settled = Some(dialect);
         }
         dialect
@@ -309,10 +316,11 @@ mod tests {
         let mut negotiation = Negotiation::new(FREE);
         negotiation.saw_initialize(Framing::Line, Some(br#"{"protocolVersion":"2025-06-18"}"#));
         let meta = br#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
-        assert_eq!(negotiation.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::LATEST);
+        let named = Negotiation::named(Some(meta));
+        assert_eq!(negotiation.of_request(Side::Client, Framing::Line, named), &mcp::LATEST);
         assert_eq!(negotiation.of_request(Side::Client, Framing::Line, None), &mcp::REVISION_2025_06_18);
         let pinned = Negotiation::new(Sides { client: Some(&mcp::REVISION_2025_11_25), server: None });
-        assert_eq!(pinned.of_request(Side::Client, Framing::Line, Some(meta)), &mcp::REVISION_2025_11_25);
+        assert_eq!(pinned.of_request(Side::Client, Framing::Line, named), &mcp::REVISION_2025_11_25);
     }
 
     #[test]

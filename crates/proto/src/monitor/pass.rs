@@ -7,7 +7,7 @@ use super::{
     observed::{Observed, ObservedLate},
 };
 use crate::{
-    dialect::{Dialect, Reading},
+    dialect::{Dialect, Reading, negotiation::Negotiation},
     error_code,
     frame::{Frame, Malformed, Notification, Params, Request, Response, ResponseBody, ResponseId},
     framing::Overlong,
@@ -35,7 +35,8 @@ impl Monitor {
 
     fn handle_request(&mut self, now: Instant, from: Side, request: Request<'_>) {
         let Request { id, method, params, .. } = request;
-        let (dialect, is_handshake) = self.negotiation.saw_request_from(from, self.framing, &method, &params);
+        let (dialect, is_handshake) =
+            self.negotiation.saw_request_from(from, self.framing, &method, &params, Negotiation::named(params.meta));
         if params.meta.is_some() || is_handshake {
             self.note_dialect();
         }

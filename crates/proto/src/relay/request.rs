@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::{Dialect, IdReuse},
+    dialect::{Dialect, IdReuse, negotiation::Negotiation},
     early_cancels::EarlyCancel,
     error_code,
     frame::Request,
@@ -35,8 +35,9 @@ impl Relay {
         let id = replace(&mut request.id, RequestId::NULL);
         let (method, params) = (&*request.method, &request.params);
         let (framing, negotiation) = (self.core.framing, &mut self.core.negotiation);
-        let (dialect, is_handshake) = negotiation.saw_request_from(from, framing, method, params);
-        let upstream_dialect = negotiation.of_request(from.other(), framing, params.meta);
+        let named = Negotiation::named(params.meta);
+        let (dialect, is_handshake) = negotiation.saw_request_from(from, framing, method, params, named);
+        let upstream_dialect = negotiation.of_request(from.other(), framing, named);
         if is_handshake {
             self.core.implementations.client = params.raw.and_then(Implementation::of);
         }

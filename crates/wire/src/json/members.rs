@@ -9,21 +9,18 @@ pub struct Member<'a> {
     pub key: &'a [u8],
     /// The text of the value.
     pub value: &'a [u8],
+    /// The key has escapes.
+    escaped: bool,
 }
 
 impl Member<'_> {
     /// Whether the key is `name`, however it is spelt: `"\u0069d"` is `id`.
     #[must_use]
     pub fn key_is(&self, name: &str) -> bool {
-        is_key(self.key, name)
-    }
-}
-
-/// Whether the quoted `key` has the value `name`.
-pub(crate) fn is_key(key: &[u8], name: &str) -> bool {
-    match key {
-        [b'"', text @ .., b'"'] if text == name.as_bytes() => true,
-        _ => key.contains(&b'\\') && unescape(key).is_some_and(|value| *value == *name.as_bytes()),
+        match self.key {
+            [b'"', text @ .., b'"'] if text == name.as_bytes() => true,
+            key => self.escaped && unescape(key).is_some_and(|value| *value == *name.as_bytes()),
+        }
     }
 }
 
@@ -34,7 +31,7 @@ pub(crate) fn is_key(key: &[u8], name: &str) -> bool {
 pub fn members(raw: &[u8]) -> Option<impl Iterator<Item = Result<Member<'_>, NotJson>>> {
     walk(raw, b'{', |cursor, first| {
         let Some(key) = cursor.next_key(first)? else { return Ok(None) };
-        Ok(Some(Member { key: key.text, value: cursor.value()?.text }))
+        Ok(Some(Member { key: key.text, escaped: key.escaped, value: cursor.value()?.text }))
     })
 }
 
