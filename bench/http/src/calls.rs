@@ -31,7 +31,7 @@ impl Durations {
 
 /// Opens the sessions in which all that follows is done.
 pub(crate) async fn open_sessions(gateway: &Gateway, contender: Contender, era: Era) -> io::Result<Vec<Rc<Requests>>> {
-    let requests = |session: Option<&str>| Requests::new(era, gateway.address, contender.tool_prefix(), session);
+    let requests = |session: Option<&str>| Requests::new(era, gateway.address, contender, session);
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         if era == Era::Modern || contender == Contender::BareSse {

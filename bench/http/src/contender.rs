@@ -68,9 +68,9 @@ impl Contender {
         }
     }
 
-    /// What it puts before the names of tools.
-    pub(crate) const fn tool_prefix(self) -> &'static str {
-        if matches!(self, Self::CrateProxy) { "child/" } else { "" }
+    /// The path of its endpoint, and what it puts before the names of tools.
+    pub(crate) const fn names(self) -> (&'static str, &'static str) {
+        if matches!(self, Self::CrateProxy) { ("/", "child/") } else { ("/mcp", "") }
     }
 
     /// How many streams are opened, of those `wanted` of us and of `others`.

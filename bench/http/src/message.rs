@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::contender::Contender;
+
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -43,10 +45,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(era: Era, address: SocketAddr, prefix: &'static str, session: Option<&str>) -> Self {
+    pub(crate) fn new(era: Era, address: SocketAddr, contender: Contender, session: Option<&str>) -> Self {
         let session = session.map(|session| format!("Mcp-Session-Id: {session}\r\n")).unwrap_or_default();
+        let (path, prefix) = contender.names();
         let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {}\r\n{session}",
             era.version()
         );
