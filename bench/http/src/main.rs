@@ -91,6 +91,10 @@ enum Part {
     Streams,
 }
 
+impl Part {
+    const ALL: [Self; 2] = [Self::Calls, Self::Streams];
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     let ran = if words.next().is_some_and(|word| word == "peer") {
@@ -149,9 +153,11 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         for era in Era::ALL.into_iter().filter(|&era| options.era.is_none_or(|only| only == era)) {
             for &contender in &contenders {
                 let mut figures = Figures::new();
-                let measured = LocalSet::new().block_on(&runtime, bench.measure(contender, era, &mut figures));
-                if let Err(error) = measured {
-                    report.note(format!("{}, {}: {error}", contender.name(), era.name()));
+                for part in Part::ALL.into_iter().filter(|&part| options.part.is_none_or(|only| only == part)) {
+                    let measured = bench.measure(contender, era, part, &mut figures);
+                    if let Err(error) = LocalSet::new().block_on(&runtime, measured) {
+                        report.note(format!("{}, {}: {error}", contender.name(), era.name()));
+                    }
                 }
                 report.add(era, contender, figures);
             }
@@ -185,30 +191,35 @@ impl Bench<'_> {
         there
     }
 
-    /// What was measured until something fails is in `figures`.
-    async fn measure(&self, contender: Contender, era: Era, figures: &mut Figures) -> io::Result<()> {
+    /// What was measured until something fails is in `figures`. Each part has a process of its own: of memory that
+    /// calls have left free streams would seem to need none.
+    async fn measure(&self, contender: Contender, era: Era, part: Part, figures: &mut Figures) -> io::Result<()> {
+        let has_child = contender != Contender::BareSse;
+        if part == Part::Calls && !has_child {
+            return Ok(());
+        }
         affinity::pin(self.cpu)?;
         let mut gateway = Gateway::start(contender, &self.programs)?;
         affinity::confirm_descendants(self.cpu)?;
         affinity::pin(self.load_cpu)?;
 
         let quick = self.options.quick;
-        let has_child = contender != Contender::BareSse;
         let sessions = within(calls::open_sessions(&gateway, contender, era)).await?;
         if has_child {
             within(async { calls::Caller::connect(&gateway, &sessions, 0).await?.echo().await }).await?;
         }
-        figures.insert("idle MiB", gateway.usage()?.gateway_kib as f64 / 1024.0);
-        if has_child && self.options.part != Some(Part::Streams) {
-            let durations = if quick { Durations::QUICK } else { Durations::FULL };
-            within(calls::measure(&gateway, &sessions, durations, figures)).await?;
+        figures.entry("idle MiB").or_insert(gateway.usage()?.gateway_kib as f64 / 1024.0);
+        match part {
+            Part::Calls => {
+                let durations = if quick { Durations::QUICK } else { Durations::FULL };
+                within(calls::measure(&gateway, &sessions, durations, figures)).await
+            }
+            Part::Streams => {
+                let (wanted, others) = if quick { (100, 50) } else { (self.streams, self.options.streams_of_others) };
+                let count = contender.streams(era, wanted, others.min(wanted));
+                within(streams::measure(&mut gateway, &sessions, era, (count, has_child), figures)).await
+            }
         }
-        if self.options.part != Some(Part::Calls) {
-            let (wanted, others) = if quick { (100, 50) } else { (self.streams, self.options.streams_of_others) };
-            let count = contender.streams(era, wanted, others.min(wanted));
-            within(streams::measure(&mut gateway, &sessions, era, (count, has_child), figures)).await?;
-        }
-        Ok(())
     }
 }
 
