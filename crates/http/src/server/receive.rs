@@ -418,6 +418,10 @@ impl HttpServer {
         });
         link.requests.insert(link_id.clone(), stream_key);
         let listens = stream.dialect.subscription.is_some_and(|form| form.method == request.method);
+        if stream.waiting.is_empty() {
+            // Most have one, and ten thousand of them may be open.
+            stream.waiting.reserve_exact(1);
+        }
         stream.waiting.push(Waiting { client_id: request.id.clone(), link_id, token, listens });
         self.push_input(link_key, LinkInput::Message(line(body, edits)));
     }
