@@ -2,7 +2,6 @@
 scenario a function, each against a client and a server of its own."""
 
 import json
-import os
 import sys
 import tempfile
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 from client import INFO, LEGACY, META, MODERN
 from contenders import HERE, Contender
 from marks import Marks, until
-from process import Program
+from process import Program, environment
 from table import Cell
 
 STARTUP = 30.0  # seconds for a program to start, or to answer what needs no work
@@ -40,13 +39,12 @@ class Bench:
         self.folder = tempfile.TemporaryDirectory(prefix="gateways-")
         folder = Path(self.folder.name)
         self.marks = Marks(folder / "marks")
-        env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        env |= {"RESCIND_MARKS": str(self.marks.path), "RESCIND_ERA": era}
-        for name in ("server", "client", "runtime", "remote"):
+        for name in ("server", "client", "remote"):
             (folder / name).mkdir(mode=0o700)
-        env |= {"RESCIND_RUNTIME_DIR": str(folder / "runtime"), "MCP_REMOTE_CONFIG_DIR": str(folder / "remote")}
+        env = environment(folder, era) | {"MCP_REMOTE_CONFIG_DIR": str(folder / "remote")}
         self.programs: list[Program] = []
         self.messages: list[dict] = []
+        self.is_over = False  # the client closed its output
         self._changed = threading.Condition()
         try:
             address = folder / "address"
@@ -82,14 +80,14 @@ class Bench:
             return next((message for message in answers if message.get("id") == ident), None)
 
         with self._changed:
-            self._changed.wait_for(found, patience)
+            self._changed.wait_for(lambda: found() or self.is_over, patience)
             return found()
 
     def outcome(self, ident: object, patience: float) -> str:
         """In a word or two what the client answers within this time."""
         answer = self.answer(ident, patience)
         if answer is None:
-            return "never answered" if self.client.is_running() else "the client ends"
+            return "the client ends" if self.is_over else "never answered"
         if "error" in answer:
             return f"error {answer['error'].get('code')}"
         return "answered" + (" (isError)" if answer["result"].get("isError") else "")
@@ -111,8 +109,9 @@ class Bench:
         """Calls a tool, and waits for its work to start."""
         params = {"name": tool, "arguments": {"work": work}}
         self.send({"id": ident, "method": "tools/call", "params": self._modern(params) if modern else params})
-        started = until(lambda: self.marks.found("started", work=work) or self.answer(ident, 0), STARTUP)
-        if not started or started.get("event") != "started":
+        until(lambda: self.marks.found("started", work=work) or self.answer(ident, 0) or self.is_over, STARTUP)
+        started = self.marks.found("started", work=work)
+        if not started:
             raise Rejected(f"{tool}: {self.outcome(ident, 0)}")
         return started
 
@@ -139,6 +138,9 @@ class Bench:
                 with self._changed:
                     self.messages.append(message)
                     self._changed.notify_all()
+        with self._changed:
+            self.is_over = True
+            self._changed.notify_all()
 
 
 def legacy_cancel(bench: Bench) -> dict[str, Cell]:
@@ -260,5 +262,5 @@ def measure(contender: Contender, patience: float, era: str) -> dict[str, Cell]:
             with Bench(contender, patience, era) as bench:
                 cells |= scenario(bench)
         except (Rejected, OSError) as failure:
-            cells |= {key: Cell(str(failure) or repr(failure), False) for key in keys}
+            cells |= {key: Cell(str(failure), False) for key in keys}
     return cells

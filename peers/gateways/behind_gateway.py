@@ -1,6 +1,5 @@
 """What each gateway does with cancels and hang-ups: one scenario a function, each against a gateway of its own."""
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from client import Client, Exchange, Legacy, Modern, outcome
 from contenders import Contender, NotStarted
 from marks import Marks, until
-from process import Alive, wait_for_end
+from process import Alive, environment, wait_for_end
 from table import Cell
 
 STARTUP = 60.0  # seconds for a gateway to listen, or to answer what needs no work
@@ -41,12 +40,8 @@ class Bench:
         self.folder = tempfile.TemporaryDirectory(prefix="gateways-")
         folder = Path(self.folder.name)
         self.marks = Marks(folder / "marks")
-        env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        env |= {"RESCIND_MARKS": str(self.marks.path), "RESCIND_ERA": era, "RESCIND_ADDRESS": str(folder / "address")}
-        env |= {"RESCIND_BUSY": "1"} if busy else {}
-        runtime = folder / "runtime"
-        runtime.mkdir(mode=0o700)
-        env["RESCIND_RUNTIME_DIR"] = str(runtime)
+        more = {"BUSY": "1"} if busy else {}
+        env = environment(folder, era, ADDRESS=str(folder / "address"), **more)
         self.clients: list[Client] = []
         try:
             self.program, self.url = contender.start(folder, env, STARTUP)
@@ -299,5 +294,6 @@ def measure(contender: Contender, patience: float, era: str) -> dict[str, Cell]:
             with Bench(contender, patience, era, busy) as bench:
                 cells |= scenario(bench)
         except (Rejected, NotStarted, OSError) as failure:
-            cells |= {key: Cell(str(failure) or repr(failure), False) for key in keys}
+            seen = {"said": failure.words} if isinstance(failure, NotStarted) else {}
+            cells |= {key: Cell(str(failure), False, seen) for key in keys}
     return cells

@@ -41,7 +41,11 @@ def accepts(port: int) -> bool:
 
 
 class NotStarted(Exception):
-    """A gateway that did not come to listen; its last words."""
+    """A gateway that did not come to listen."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__("does not start")
+        self.words = words
 
 
 @dataclass
@@ -81,10 +85,13 @@ class Contender:
                 return said and said.group(1)
             return f"http://127.0.0.1:{port}{self.path}" if accepts(port) else None
 
-        found = until(url, patience)
-        if not found or found == "ended":
+        try:
+            found = until(url, patience)
+            if not found or found == "ended":
+                raise NotStarted(program.words())
+        except BaseException:
             program.end()
-            raise NotStarted(f"{self.name} did not come to listen: {program.words()[-400:].strip()}")
+            raise
         return program, found
 
 

@@ -55,6 +55,15 @@ def descendants(pid: int) -> list[Alive]:
     return [Alive(child) for child in found]
 
 
+def environment(folder: Path, era: str, **more: str) -> dict[str, str]:
+    """For a program and what it starts: marks and all else of Rescind's in `folder`, and no proxy on the loopback."""
+    runtime = folder / "runtime"
+    runtime.mkdir(mode=0o700)
+    env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    ours = {"MARKS": str(folder / "marks"), "ERA": era, "RUNTIME_DIR": str(runtime), **more}
+    return env | {f"RESCIND_{name}": value for name, value in ours.items()}
+
+
 class Program:
     """A running program, whose words go to files in `folder`."""
 
@@ -96,14 +105,14 @@ class Program:
                 self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe:
-                try:
-                    pipe.close()
-                except OSError:
-                    pass
         for child in self.below:
             child.end()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                if pipe:
+                    pipe.close()
+            except OSError:
+                pass
 
 
 def wait_for_end(children: list[Alive], patience: float) -> list[Alive]:

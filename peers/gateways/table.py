@@ -13,7 +13,8 @@ class Cell:
     seen: dict = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"**{self.text}**" if self.right is False else self.text
+        text = " ".join(self.text.split()).replace("|", "\\|")
+        return f"**{text}**" if self.right is False else text
 
 
 @dataclass
