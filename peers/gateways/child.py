@@ -26,7 +26,8 @@ TICK = 0.01  # seconds between two looks at whether the work is released
 _marks = os.open(MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 _lock = threading.Lock()
 _threads: list[threading.Thread] = []
-_in_flight: dict = {}  # the event of each call that a cancel sets, by its id
+_in_flight: dict = {}  # by the id of a call: its work, and the event that stops it
+_fate = threading.Lock()  # work is stopped or finished, and marks it, under this lock
 
 
 def mark(event: str, **fields: object) -> None:
@@ -116,7 +117,7 @@ def call(ident: object, modern: bool, params: dict) -> None:
         raise Rejection(-32602, f"no such tool, or no work: {name}")
     work = arguments["work"]
     stop = threading.Event()
-    _in_flight[json.dumps(ident)] = stop
+    _in_flight[json.dumps(ident)] = (work, stop)
     mark("started", work=work, id=ident, modern=modern)
     token = params.get("_meta", {}).get("progressToken")
     if token is not None:
@@ -129,11 +130,25 @@ def call(ident: object, modern: bool, params: dict) -> None:
 
 def labour(ident: object, modern: bool, work: str, release: str | None, stop: threading.Event) -> None:
     while not stop.wait(TICK if release else None):
-        if os.path.exists(release):
+        if not os.path.exists(release):
+            continue
+        with _fate:
+            if stop.is_set():
+                return
+            if _in_flight.get(json.dumps(ident)) == (work, stop):
+                del _in_flight[json.dumps(ident)]
             mark("finished", work=work, id=ident)
-            answer(ident, modern, text(work))
-            return
-    mark("stopped", work=work, id=ident)
+        answer(ident, modern, text(work))
+        return
+
+
+def cancel(ident: object) -> None:
+    """Marked at once: the end of the input may come next."""
+    with _fate:
+        work, stop = _in_flight.pop(json.dumps(ident), (None, None))
+        if stop:
+            stop.set()
+            mark("stopped", work=work, id=ident)
 
 
 def handle(line: bytes) -> None:
@@ -146,9 +161,7 @@ def handle(line: bytes) -> None:
     for message in frame if isinstance(frame, list) else [frame]:
         method, params = message.get("method"), message.get("params") or {}
         if method == "notifications/cancelled":
-            stop = _in_flight.pop(json.dumps(params.get("requestId")), None)
-            if stop:
-                stop.set()
+            cancel(params.get("requestId"))
         elif method and "id" in message:
             try:
                 serve(message["id"], method, params)
