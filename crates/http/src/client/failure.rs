@@ -1,0 +1,50 @@
+//! What is said for a server that did not answer.
+
+use http::StatusCode;
+use rescind_proto::{error_code, id::RequestId, message};
+
+/// The end of a request without an answer of the server, in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    code: i32,
+    text: String,
+    status: Option<StatusCode>,
+    /// Whether the server may have carried out the request; `None` where that is not the question.
+    may_have_run: Option<bool>,
+}
+
+impl Failure {
+    /// The request did not reach the server, or was refused.
+    pub(crate) fn not_run(text: impl Into<String>) -> Self {
+        Self { may_have_run: Some(false), ..Self::new(error_code::UPSTREAM_GONE, text) }
+    }
+
+    /// It is not known what became of the request.
+    pub(crate) fn unknown(text: impl Into<String>) -> Self {
+        Self { may_have_run: Some(true), ..Self::new(error_code::UPSTREAM_GONE, text) }
+    }
+
+    pub(crate) fn new(code: i32, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), status: None, may_have_run: None }
+    }
+
+    pub(crate) fn with_status(self, status: StatusCode) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The error that answers a request.
+    pub(crate) fn answer(&self, id: &RequestId) -> Vec<u8> {
+        let mut members = Vec::new();
+        members.extend(self.may_have_run.map(|truth| format!("\"mayHaveRun\":{truth}")));
+        members.extend(self.status.map(|status| format!("\"httpStatus\":{}", status.as_u16())));
+        let data = format!("{{{}}}", members.join(","));
+        let mut out = Vec::new();
+        let data = (!members.is_empty()).then_some(data.as_bytes());
+        message::error(Some(id), self.code, &self.text, data, &mut out);
+        out
+    }
+}

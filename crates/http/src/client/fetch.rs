@@ -1,0 +1,148 @@
+//! One HTTP request of ours and its response.
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, Uri};
+use rescind_proto::{id::RequestId, time::Instant};
+
+use super::{StreamKey, event_reader::EventReader, headers::Origin};
+
+/// A fetch: an HTTP request and its response.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    pub(crate) role: Role,
+    pub(crate) target: Uri,
+    /// How many redirects led here.
+    pub(crate) redirects: u32,
+    pub(crate) phase: Phase,
+    pub(crate) reader: Reader,
+    /// The session whose id it carries.
+    pub(crate) session: Option<u64>,
+    /// It counts among those whose number is bounded.
+    pub(crate) is_counted: bool,
+    pub(crate) timer: Option<Instant>,
+}
+
+/// What a fetch is for.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// Sends the requests of a stream.
+    Post(StreamKey),
+    /// Asks for a stream: to listen, or for what was missed of it.
+    Get(StreamKey),
+    /// Sends what has no answer.
+    OneWay(Box<OneWay>),
+    /// Asks whether the server speaks the transport of 2024-11-05.
+    Probe(Box<Probe>),
+    /// Ends a session.
+    End {
+        /// The session.
+        session: HeaderValue,
+        /// Who opened it.
+        origin: Origin,
+        /// Its revision.
+        version: Option<HeaderValue>,
+    },
+}
+
+/// How far a fetch has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits for its timer.
+    Waiting,
+    /// It waits to be handed out.
+    Queued,
+    /// It was handed out, and nothing of its body was written.
+    Handed,
+    /// Its body is being written, since this time, or it has none.
+    Written(Instant),
+}
+
+/// What is made of a response.
+#[derive(Clone, Debug)]
+pub(crate) enum Reader {
+    /// It has not begun.
+    NoHead,
+    /// The whole body is a message, or several.
+    Whole(Vec<u8>),
+    /// A stream of events.
+    Events(Box<EventReader>),
+    /// It refuses a request.
+    Refusal(Box<Refusal>),
+    /// It is read to its end, unless that is too far, so that the connection can be used again.
+    Ignored {
+        /// Bytes that may still come.
+        left: usize,
+    },
+}
+
+/// A response that is not the answer that a request needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// In which schemes the server wants to know who asks.
+    pub(crate) schemes: Option<String>,
+    /// What is wrong with it although its status says success.
+    pub(crate) unusable: Option<String>,
+    /// What was read of its body.
+    pub(crate) body: Vec<u8>,
+    /// The session whose id was refused.
+    pub(crate) session: Option<u64>,
+}
+
+/// A message that is POSTed and has no answer.
+#[derive(Clone, Debug)]
+pub(crate) struct OneWay {
+    pub(crate) kind: OneWayKind,
+    pub(crate) body: Bytes,
+    /// Its method; empty for an answer.
+    pub(crate) method: Box<str>,
+    /// The revision that its headers name, if it belongs to no session.
+    pub(crate) stateless: Option<HeaderValue>,
+    /// How often it was tried in vain.
+    pub(crate) attempts: u32,
+}
+
+/// What a message without an answer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OneWayKind {
+    /// The cancel of this request.
+    Cancel(StreamKey, RequestId),
+    /// The end of the handshake.
+    Initialized,
+    /// The answer to a question of the server.
+    Answer,
+    /// Anything else.
+    Other,
+}
+
+/// A question to a server that has refused a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    pub(crate) stream: StreamKey,
+    pub(crate) refusal: Refusal,
+}
+
+impl Fetch {
+    pub(crate) const fn new(role: Role, target: Uri, phase: Phase) -> Self {
+        Self {
+            role,
+            target,
+            redirects: 0,
+            phase,
+            reader: Reader::NoHead,
+            session: None,
+            is_counted: false,
+            timer: None,
+        }
+    }
+
+    /// Whether the driver knows it.
+    pub(crate) const fn is_handed(&self) -> bool {
+        matches!(self.phase, Phase::Handed | Phase::Written(_))
+    }
+
+    /// Whether the server may have got it, and has not refused it.
+    pub(crate) const fn may_be_processed(&self) -> bool {
+        matches!(self.phase, Phase::Written(_)) && !matches!(self.reader, Reader::Refusal(_))
+    }
+}

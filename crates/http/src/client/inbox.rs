@@ -1,0 +1,101 @@
+//! Messages that wait for the local client.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rescind_proto::id::RequestId;
+
+use super::StreamKey;
+
+/// A queue of messages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inbox {
+    queue: VecDeque<Said>,
+    bytes: usize,
+    /// How many wait of each stream whose messages may be withdrawn.
+    counts: BTreeMap<StreamKey, usize>,
+}
+
+/// A message, and where it comes from.
+#[derive(Clone, Debug)]
+struct Said {
+    message: Vec<u8>,
+    /// The stream whose end withdraws it.
+    stream: Option<StreamKey>,
+    /// The request in flight that it answers, and the stream of that.
+    answers: Option<(RequestId, StreamKey)>,
+}
+
+impl Inbox {
+    /// Bytes that wait.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many messages wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether the answer to this request waits.
+    pub(crate) fn answers(&self, id: &RequestId) -> bool {
+        self.queue.iter().any(|said| said.answers.as_ref().is_some_and(|(answered, _)| answered == id))
+    }
+
+    /// Adds a message. Line breaks in it, which can only stand between the tokens of JSON, become spaces.
+    pub(crate) fn push(
+        &mut self,
+        mut message: Vec<u8>,
+        stream: Option<StreamKey>,
+        answers: Option<(RequestId, StreamKey)>,
+    ) {
+        for byte in &mut message {
+            if matches!(*byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        self.bytes += message.len();
+        if let Some(stream) = stream {
+            *self.counts.entry(stream).or_default() += 1;
+        }
+        self.queue.push_back(Said { message, stream, answers });
+    }
+
+    /// Takes the oldest message, with the request that it answers.
+    pub(crate) fn pop(&mut self) -> Option<(Vec<u8>, Option<(RequestId, StreamKey)>)> {
+        let said = self.queue.pop_front();
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
+        }
+        let Said { message, stream, answers } = said?;
+        self.bytes -= message.len();
+        if let Some(stream) = stream
+            && let Some(count) = self.counts.get_mut(&stream)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&stream);
+            }
+        }
+        Some((message, answers))
+    }
+
+    /// Whether messages of this stream wait that its end withdraws.
+    pub(crate) fn withdraws(&self, stream: StreamKey) -> bool {
+        self.counts.contains_key(&stream)
+    }
+
+    /// Takes back what was not taken of this stream: nothing is delivered for a request after its cancel.
+    pub(crate) fn withdraw(&mut self, stream: StreamKey) {
+        if self.counts.remove(&stream).is_none() {
+            return;
+        }
+        let bytes = &mut self.bytes;
+        self.queue.retain(|said| {
+            let stays = said.stream != Some(stream);
+            if !stays {
+                *bytes -= said.message.len();
+            }
+            stays
+        });
+    }
+}

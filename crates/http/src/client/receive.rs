@@ -1,0 +1,286 @@
+//! What the server says: answers, notifications, questions.
+
+use rescind_proto::{
+    error_code,
+    frame::{self, Frame, Mend, Notification, Response, ResponseBody, ResponseId},
+    framing::{self, Overlong},
+    id::RequestId,
+    json,
+    kind::MessageKind,
+    message,
+    time::Instant,
+};
+
+use super::{
+    HttpClient, HttpClientNotice, StreamKey,
+    failure::Failure,
+    fetch::{OneWay, OneWayKind, Phase},
+    stream::{CallKind, CallState, Purpose, Stage},
+};
+
+/// The first message of a subscription.
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// How a message is delivered.
+struct Delivery {
+    /// What is delivered in its place.
+    replaced: Option<Vec<u8>>,
+    /// The stream whose end withdraws it.
+    stream: Option<StreamKey>,
+    /// The request in flight that it answers, and the stream of that.
+    answers: Option<(RequestId, StreamKey)>,
+}
+
+impl HttpClient {
+    /// Takes in a message of a stream, or several in one array.
+    pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
+        if let Ok(Frame::Batch(batch)) = frame::parse(&message) {
+            for member in batch.members() {
+                self.receive_member(now, key, member.to_vec());
+            }
+        } else {
+            self.receive_member(now, key, message);
+        }
+    }
+
+    fn receive_member(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
+        let delivery = match frame::parse_member(&message) {
+            Ok(frame) => self.receive_frame(now, key, &message, &frame),
+            Err(_) => return self.receive_unreadable(now, key, &message),
+        };
+        if let Some(Delivery { replaced, stream, answers }) = delivery {
+            self.inbox.push(replaced.unwrap_or(message), stream, answers);
+        }
+    }
+
+    fn receive_frame(&mut self, now: Instant, key: StreamKey, message: &[u8], frame: &Frame<'_>) -> Option<Delivery> {
+        let stream = self.streams.get(&key)?;
+        let is_stateless = stream.is_stateless();
+        let is_survey = matches!(stream.purpose, Purpose::Survey { .. });
+        let passes = match frame {
+            Frame::Response(response) => return self.receive_answer(now, key, message, response),
+            // The local client did not ask for this list.
+            Frame::Notification(_) if is_survey => false,
+            Frame::Notification(notification) => self.receive_notification(now, key, notification, message),
+            Frame::Request(request) if is_stateless => {
+                self.dropped(&request.method, "this revision has no requests from servers");
+                false
+            }
+            Frame::Request(_) => true,
+            Frame::Batch(_) => false,
+        };
+        passes.then_some(Delivery { replaced: None, stream: is_stateless.then_some(key), answers: None })
+    }
+
+    /// A message that cannot be read is mended, or ends its request (D43).
+    fn receive_unreadable(&mut self, now: Instant, key: StreamKey, message: &[u8]) {
+        if let Mend::Mended(mended) = frame::mend(message, self.config.max_message) {
+            return self.receive_member(now, key, mended);
+        }
+        let learnt = framing::learn(message);
+        self.dropped(learnt.method.as_deref().unwrap_or_default(), "it cannot be read");
+        if let MessageKind::Response = learnt.kind {
+            let failure = Failure::new(error_code::INTERNAL_ERROR, "the answer of the server cannot be read");
+            self.fail_call(now, key, learnt.id.as_ref(), &failure);
+        }
+    }
+
+    /// A message of a stream was too long to keep.
+    pub(crate) fn receive_overlong(&mut self, now: Instant, key: StreamKey, overlong: &Overlong) {
+        let failure = self.too_large();
+        match (overlong.kind, &overlong.id) {
+            (MessageKind::Notification, _) => {
+                self.dropped(overlong.method.as_deref().unwrap_or_default(), "it is too long");
+            }
+            (MessageKind::Request, Some(id)) => {
+                self.dropped(overlong.method.as_deref().unwrap_or_default(), "it is too long");
+                let mut body = Vec::new();
+                let text = format!("the request is longer than the limit of {} bytes", self.config.max_message);
+                message::error(Some(id), error_code::TOO_LARGE, &text, None, &mut body);
+                let is_stateless = self.streams.get(&key).is_some_and(super::stream::Stream::is_stateless);
+                if !is_stateless {
+                    let (kind, method) = (OneWayKind::Answer, "".into());
+                    self.start_one_way(OneWay { kind, body: body.into(), method, stateless: None, attempts: 0 });
+                }
+            }
+            (MessageKind::Request | MessageKind::Response | MessageKind::Batch | MessageKind::Unknown, id) => {
+                self.fail_call(now, key, id.as_ref(), &failure);
+            }
+        }
+    }
+
+    /// Answers one request of a stream with an error: the one with this id, or the only one.
+    fn fail_call(&mut self, now: Instant, key: StreamKey, id: Option<&RequestId>, failure: &Failure) {
+        let Some(stream) = self.streams.get(&key) else { return };
+        let at = id.and_then(|id| stream.position(id)).or_else(|| stream.only());
+        let Some(at) = at.filter(|at| stream.waiting[*at].state == CallState::InFlight) else { return };
+        if stream.purpose != Purpose::Calls || stream.waiting.len() == 1 && self.is_handshake(key) {
+            return self.fail_stream(now, key, failure);
+        }
+        let answer = failure.answer(&stream.waiting[at].id);
+        let tag = stream.is_stateless().then_some(key);
+        let answers = self.settle_call(now, key, at);
+        self.inbox.push(answer, tag, answers);
+    }
+
+    fn receive_answer(
+        &mut self,
+        now: Instant,
+        key: StreamKey,
+        message: &[u8],
+        response: &Response<'_>,
+    ) -> Option<Delivery> {
+        match self.streams.get(&key)?.purpose {
+            Purpose::Reopen => self.reopen_answered(now, key, &response.body),
+            Purpose::Survey { call, pages } => {
+                self.survey_answered(now, key, call, pages, message, &response.body);
+            }
+            Purpose::Calls | Purpose::Listen => return self.deliver_answer(now, key, message, response),
+        }
+        None
+    }
+
+    fn deliver_answer(
+        &mut self,
+        now: Instant,
+        key: StreamKey,
+        message: &[u8],
+        response: &Response<'_>,
+    ) -> Option<Delivery> {
+        let Some((key, at, is_exact)) = self.find_call(key, response) else {
+            self.dropped("", "it answers no request in flight");
+            return None;
+        };
+        let stream = self.streams.get(&key)?;
+        let is_stateless = stream.is_stateless();
+        let waiting = &stream.waiting[at];
+        if let CallState::Answered { .. } = waiting.state {
+            self.dropped("", "its request was answered before");
+            return None;
+        }
+        let mut replaced = (!is_exact).then(|| with_id(message, response, &waiting.id));
+        let kind = waiting.kind;
+        if kind == CallKind::ListTools
+            && is_stateless
+            && let ResponseBody::Result(result) = response.body
+        {
+            let (rejected, without) = self.tools.learn(message, result);
+            for tool in rejected {
+                self.notice(HttpClientNotice::ToolRejected { tool: tool.name, why: tool.why });
+            }
+            replaced = without.or(replaced);
+        }
+        let answers = self.settle_call(now, key, at);
+        if kind == CallKind::Handshake {
+            self.handshake_answered(now, key, &response.body);
+        }
+        Some(Delivery { replaced, stream: is_stateless.then_some(key), answers })
+    }
+
+    /// Finds the request that a response answers, and whether it has its id exactly.
+    fn find_call(&self, key: StreamKey, response: &Response<'_>) -> Option<(StreamKey, usize, bool)> {
+        let stream = self.streams.get(&key)?;
+        if let Some(ResponseId::Exact(id)) = &response.id {
+            if let Some(at) = stream.position(id) {
+                return Some((key, at, true));
+            }
+            // Within a session an answer may come on any stream: some servers have one for all.
+            if !stream.is_stateless()
+                && let Some(other) = self.calls.get(id)
+                && let Some(found) = self.streams.get(other).filter(|found| found.session == stream.session)
+            {
+                return Some((*other, found.position(id)?, true));
+            }
+        }
+        // An error that could name no request, or an id that went through careless hands (D10), answers the only one.
+        let at = stream.only()?;
+        let is_meant = match &response.id {
+            None => true,
+            Some(ResponseId::Loose(number)) => stream.waiting[at].id.loose() == Some(*number),
+            Some(ResponseId::Exact(id)) => {
+                let is_alike = id.loose().is_some() && id.loose() == stream.waiting[at].id.loose();
+                // A refusal is of what was POSTed, whatever id it has: some have one that no request could have.
+                let is_refusal = !stream.has_begun && matches!(response.body, ResponseBody::Error(_));
+                id.is_null() || is_alike || is_refusal
+            }
+        };
+        is_meant.then_some((key, at, false))
+    }
+
+    /// A request is answered; the answer is delivered by the caller. Returns what it answers, if anyone waited.
+    fn settle_call(&mut self, now: Instant, key: StreamKey, at: usize) -> Option<(RequestId, StreamKey)> {
+        let until = now + self.config.end_within;
+        let waiting = self.streams.get_mut(&key)?.waiting.get_mut(at)?;
+        let id = waiting.id.clone();
+        let earlier = core::mem::replace(&mut waiting.state, CallState::Answered { until });
+        // An answer that comes before its cancel has left disarms it (D15).
+        if let CallState::Cancelled { cancel: Some(cancel), .. } = earlier
+            && !self.fetches.get(&cancel).is_some_and(|fetch| matches!(fetch.phase, Phase::Written(_)))
+        {
+            self.abort(cancel);
+        }
+        self.settle(key);
+        (earlier == CallState::InFlight).then_some((id, key))
+    }
+
+    /// Lets a stream go that nobody waits for any more: after a while if a response is open, so that the server can end it.
+    pub(crate) fn settle(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get(&key).filter(|stream| stream.purpose == Purpose::Calls) else { return };
+        let Some(until) = stream.until() else { return };
+        match stream.stage {
+            Stage::Posting(_) | Stage::Reading(_) => self.arm_stream(key, Some(until)),
+            // What was cancelled is not resumed, and of what was answered nothing more comes.
+            Stage::Away | Stage::Held(_) | Stage::Asking(_) | Stage::Probing(_) | Stage::Surveying(..) => {
+                self.forget_stream(key);
+            }
+        }
+    }
+
+    /// Notes what a notification means for its stream; `false` if it is not for the local client.
+    fn receive_notification(
+        &mut self,
+        now: Instant,
+        key: StreamKey,
+        notification: &Notification<'_>,
+        message: &[u8],
+    ) -> bool {
+        let Some(stream) = self.streams.get_mut(&key) else { return true };
+        if !stream.is_stateless() || !stream.is_subscription() {
+            return true;
+        }
+        let cancel = stream.dialect.cancel;
+        if notification.method == cancel.method {
+            let named = notification.params.raw.and_then(|params| json::member(params, cancel.id));
+            if let Some(id) = named.and_then(RequestId::from_json)
+                && let Some(at) = stream.position(&id)
+                && stream.waiting[at].state == CallState::InFlight
+            {
+                // One of the ways in which a server ends a subscription (MCP-M02): it is not asked for again.
+                stream.waiting[at].state = CallState::Answered { until: now + self.config.end_within };
+                self.calls.remove(&id);
+                self.settle(key);
+            }
+        } else if notification.method == ACKNOWLEDGED {
+            // The local client does not know that it was asked for again.
+            return stream.note_acknowledgement(message, self.config.seed);
+        }
+        true
+    }
+}
+
+/// A message with another id.
+fn with_id(message: &[u8], response: &Response<'_>, id: &RequestId) -> Vec<u8> {
+    let mut out = Vec::new();
+    if response.id.is_some() {
+        frame::splice(message, response.id_span.clone(), id, &mut out);
+        return out;
+    }
+    // It has none: the first member becomes it.
+    let open = message.iter().position(|byte| *byte == b'{').map_or(0, |brace| brace + 1);
+    out.extend_from_slice(&message[..open]);
+    out.extend_from_slice(b"\"id\":");
+    id.write(&mut out);
+    out.push(b',');
+    out.extend_from_slice(&message[open..]);
+    out
+}

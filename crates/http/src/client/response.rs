@@ -1,0 +1,554 @@
+//! What comes back for an HTTP request: its head, its body, or nothing.
+
+use http::{HeaderMap, Method, StatusCode, header, response::Parts};
+use rescind_proto::{error_code, time::Instant};
+
+use super::{
+    FetchKey, HttpClient, HttpClientNotice, StreamKey,
+    event_reader::{Content, EventReader},
+    failure::Failure,
+    fetch::{Fetch, OneWay, OneWayKind, Phase, Probe, Reader, Refusal, Role},
+    headers::{self, Origin},
+    stream::{Purpose, Stage},
+    words,
+};
+
+/// How a connection that carried a stream ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Interruption {
+    /// The server ended the response in order.
+    Ended,
+    /// It broke.
+    Broken(String),
+    /// The server refused to go on for now.
+    Refused(StatusCode),
+}
+
+impl HttpClient {
+    /// Takes in the head of a response.
+    pub fn handle_head(&mut self, now: Instant, key: FetchKey, head: &Parts) {
+        let Some(fetch) = self.fetches.get_mut(&key) else { return };
+        if fetch.phase == Phase::Handed {
+            // Its driver does not report what it writes.
+            fetch.phase = Phase::Written(now);
+        }
+        if head.status.is_redirection() && self.handle_redirect(now, key, head) {
+            return;
+        }
+        let Some(fetch) = self.fetches.get(&key) else { return };
+        match fetch.role.clone() {
+            Role::Post(stream) => self.handle_post_head(now, key, stream, head),
+            Role::Get(stream) => self.handle_get_head(now, key, stream, head),
+            Role::OneWay(one_way) => self.handle_one_way_head(now, key, &one_way, head),
+            Role::Probe(_) => {
+                let is_stream = head.status.is_success() && content_type(&head.headers) == ContentType::Events;
+                if is_stream {
+                    self.set_reader(key, Reader::Events(Box::new(self.event_reader())));
+                } else {
+                    self.end_probe(now, key, false);
+                }
+            }
+            Role::End { .. } => self.ignore(now, key),
+        }
+    }
+
+    /// Takes in the next bytes of a body.
+    pub fn handle_body(&mut self, now: Instant, key: FetchKey, bytes: &[u8]) {
+        let Some(fetch) = self.fetches.get_mut(&key) else { return };
+        let most = self.config.max_message;
+        match &mut fetch.reader {
+            Reader::Whole(body) if body.len() + bytes.len() > most => self.handle_too_large(now, key),
+            Reader::Whole(body) => body.extend_from_slice(bytes),
+            Reader::Refusal(refusal) => {
+                let room = self.config.max_refusal.saturating_sub(refusal.body.len());
+                refusal.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                if bytes.len() > room {
+                    self.abort_refusal(now, key);
+                }
+            }
+            Reader::Ignored { left } if *left < bytes.len() => drop(self.abort(key)),
+            Reader::Ignored { left } => *left -= bytes.len(),
+            Reader::Events(_) => self.handle_events(now, key, bytes),
+            Reader::NoHead => {}
+        }
+    }
+
+    /// Records that a body has come to its end, as its server meant it.
+    pub fn handle_body_end(&mut self, now: Instant, key: FetchKey) {
+        let Some(fetch) = self.fetches.get_mut(&key) else { return };
+        match (core::mem::replace(&mut fetch.reader, Reader::NoHead), &fetch.role) {
+            (Reader::Whole(body), Role::Post(stream)) => {
+                let stream = *stream;
+                self.end_fetch(key);
+                self.handle_whole(now, stream, body);
+            }
+            (Reader::Refusal(refusal), Role::Post(stream)) => {
+                let stream = *stream;
+                self.end_fetch(key);
+                self.decide(now, stream, *refusal);
+            }
+            (Reader::Events(_), Role::Probe(_)) => self.end_probe(now, key, false),
+            (Reader::Events(reader), Role::Post(stream) | Role::Get(stream)) => {
+                let stream = *stream;
+                self.end_fetch(key);
+                self.end_events(now, stream, &reader, Interruption::Ended);
+            }
+            (
+                Reader::Whole(_) | Reader::Events(_) | Reader::Refusal(_) | Reader::Ignored { .. } | Reader::NoHead,
+                _,
+            ) => {
+                self.end_fetch(key);
+            }
+        }
+    }
+
+    /// Records that a request could not be sent, or that its response broke off; `why` in a few words.
+    pub fn handle_failed(&mut self, now: Instant, key: FetchKey, why: &str) {
+        let why = words::excerpt(why.as_bytes());
+        let Some(fetch) = self.end_fetch(key) else { return };
+        let origin = Origin::of(&fetch.target);
+        let was_written = matches!(fetch.phase, Phase::Written(_));
+        match (fetch.role, fetch.reader) {
+            (Role::Post(stream), Reader::Refusal(refusal)) => self.decide(now, stream, *refusal),
+            (Role::Post(stream) | Role::Get(stream), Reader::Events(reader)) => {
+                self.end_events(now, stream, &reader, Interruption::Broken(why));
+            }
+            (Role::Post(stream), _) => {
+                let failure = if was_written {
+                    let text = format!("{origin} did not answer ({why}); the request may have been carried out");
+                    Failure::unknown(text)
+                } else {
+                    Failure::not_run(format!("cannot reach {origin}: {why}"))
+                };
+                self.handle_post_failed(now, stream, &failure, &why);
+            }
+            (Role::Get(stream), _) => self.interrupt(now, stream, Interruption::Broken(why)),
+            (Role::OneWay(one_way), Reader::NoHead) => self.retry_one_way(now, *one_way, was_written, &why),
+            (Role::Probe(probe), _) => self.decide_for_good(now, probe.stream, &probe.refusal),
+            (Role::OneWay(_) | Role::End { .. }, _) => {}
+        }
+    }
+
+    /// A fetch that the driver has done with.
+    fn end_fetch(&mut self, key: FetchKey) -> Option<Fetch> {
+        let fetch = self.remove_fetch(key)?;
+        if let Role::Post(stream) | Role::Get(stream) = fetch.role
+            && self.streams.get(&stream).is_some_and(|stream| stream.fetch() == Some(key))
+        {
+            self.set_stage(stream, Stage::Away);
+        }
+        Some(fetch)
+    }
+
+    pub(crate) fn handle_fetch_due(&mut self, now: Instant, key: FetchKey) {
+        let Some(fetch) = self.fetches.get(&key) else { return };
+        let is_waiting = fetch.phase == Phase::Waiting;
+        match (fetch.role.clone(), &fetch.reader) {
+            (Role::OneWay(_), _) if is_waiting => self.release(key),
+            (Role::Post(_), Reader::Refusal(_)) => self.abort_refusal(now, key),
+            (Role::Probe(_), _) => self.end_probe(now, key, false),
+            (Role::OneWay(one_way), Reader::NoHead) => {
+                let was_written = self.abort(key).is_some_and(|fetch| matches!(fetch.phase, Phase::Written(_)));
+                self.retry_one_way(now, *one_way, was_written, "no answer in time");
+            }
+            (Role::OneWay(_) | Role::End { .. } | Role::Post(_) | Role::Get(_), _) => drop(self.abort(key)),
+        }
+    }
+
+    fn set_reader(&mut self, key: FetchKey, reader: Reader) {
+        if let Some(fetch) = self.fetches.get_mut(&key) {
+            fetch.reader = reader;
+        }
+    }
+
+    fn event_reader(&self) -> EventReader {
+        EventReader::new(self.config.max_message)
+    }
+
+    /// Has the rest of a response read, so that its connection can be used again; not for long.
+    fn ignore(&mut self, now: Instant, key: FetchKey) {
+        self.set_reader(key, Reader::Ignored { left: self.config.max_refusal });
+        self.arm_fetch(key, Some(now + self.config.accept_within));
+    }
+
+    /// Follows a redirect; `false` if it is none, and `true` if it is followed, or was refused in words.
+    fn handle_redirect(&mut self, now: Instant, key: FetchKey, head: &Parts) -> bool {
+        let Some(fetch) = self.fetches.get(&key) else { return true };
+        let location = head.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+        let Some(target) = location.and_then(|location| headers::resolve(&fetch.target, location)) else {
+            return false;
+        };
+        let method = match fetch.role {
+            Role::Post(_) | Role::OneWay(_) => Method::POST,
+            Role::Get(_) | Role::Probe(_) => Method::GET,
+            Role::End { .. } => Method::DELETE,
+        };
+        // Others turn a POST into a GET.
+        let keeps_method = matches!(head.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        let is_redirect = keeps_method
+            || matches!(head.status, StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER);
+        if !is_redirect {
+            return false;
+        }
+        let to = Origin::of(&target);
+        let refused = if !keeps_method && method != Method::GET {
+            let status = words::status(head.status);
+            let path = words::excerpt(target.path().as_bytes());
+            Some(format!("redirects {method} with {status}, to {to}{path}: give the address that serves MCP"))
+        } else if fetch.redirects >= self.config.max_redirects {
+            Some(format!("redirects more than {} times, at last to {to}", self.config.max_redirects))
+        } else if fetch.target.scheme_str() == Some("https") && target.scheme_str() == Some("http") {
+            Some(format!("redirects to {to}, which is not encrypted; that is not followed"))
+        } else {
+            None
+        };
+        if let Some(text) = refused {
+            let refusal = Refusal { unusable: Some(text), ..self.refusal(key, head) };
+            self.refuse(now, key, refusal);
+            return true;
+        }
+        let Some(fetch) = self.abort(key) else { return true };
+        let next = Fetch {
+            redirects: fetch.redirects + 1,
+            is_counted: fetch.is_counted,
+            ..Fetch::new(fetch.role, target, Phase::Queued)
+        };
+        if let Role::OneWay(one_way) = &next.role {
+            self.unsent += one_way.body.len();
+        }
+        self.redirect(key, next);
+        true
+    }
+
+    /// Puts a fetch in the place of another.
+    fn redirect(&mut self, from: FetchKey, next: Fetch) {
+        let role = next.role.clone();
+        let to = self.start(next);
+        match role {
+            Role::Post(stream) | Role::Get(stream) => {
+                let Some(stream) = self.streams.get_mut(&stream) else { return };
+                stream.stage = if matches!(role, Role::Get(_)) { Stage::Asking(to) } else { Stage::Posting(to) };
+            }
+            Role::Probe(probe) => self.set_stage(probe.stream, Stage::Probing(to)),
+            Role::OneWay(one_way) => self.move_one_way(from, to, &one_way.kind),
+            Role::End { .. } => {}
+        }
+    }
+
+    /// Another fetch carries a message without an answer now.
+    fn move_one_way(&mut self, from: FetchKey, to: FetchKey, kind: &OneWayKind) {
+        use super::{session::SessionState, stream::CallState};
+        match kind {
+            OneWayKind::Cancel(stream, _) => {
+                for waiting in self.streams.get_mut(stream).into_iter().flat_map(|stream| &mut stream.waiting) {
+                    if let CallState::Cancelled { cancel, .. } = &mut waiting.state
+                        && *cancel == Some(from)
+                    {
+                        *cancel = Some(to);
+                    }
+                }
+            }
+            OneWayKind::Initialized if self.session.state == SessionState::Greeting(from) => {
+                self.session.state = SessionState::Greeting(to);
+            }
+            OneWayKind::Initialized | OneWayKind::Answer | OneWayKind::Other => {}
+        }
+    }
+
+    /// What the head of a response that is no answer says.
+    fn refusal(&self, key: FetchKey, head: &Parts) -> Refusal {
+        Refusal {
+            status: head.status,
+            schemes: words::schemes(&head.headers),
+            unusable: None,
+            body: Vec::new(),
+            session: self.fetches.get(&key).and_then(|fetch| fetch.session),
+        }
+    }
+
+    /// A response is no answer, and its body does not matter.
+    fn refuse(&mut self, now: Instant, key: FetchKey, refusal: Refusal) {
+        let Some(fetch) = self.abort(key) else { return };
+        match fetch.role {
+            Role::Post(stream) => {
+                self.set_stage(stream, Stage::Away);
+                self.decide_for_good(now, stream, &refusal);
+            }
+            Role::Get(stream) => {
+                self.set_stage(stream, Stage::Away);
+                self.handle_not_resumed(now, stream, refusal.status);
+            }
+            Role::OneWay(one_way) => {
+                let why = refusal.unusable.unwrap_or_else(|| words::status(refusal.status));
+                self.one_way_refused(now, key, &one_way, &why);
+            }
+            Role::Probe(probe) => self.decide_for_good(now, probe.stream, &probe.refusal),
+            Role::End { .. } => {}
+        }
+    }
+
+    fn handle_post_head(&mut self, now: Instant, key: FetchKey, stream: StreamKey, head: &Parts) {
+        let content = content_type(&head.headers);
+        let is_encoded = head.headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity");
+        let reader = match content {
+            _ if !head.status.is_success() => None,
+            _ if is_encoded => None,
+            ContentType::Events => Some(Reader::Events(Box::new(self.event_reader()))),
+            ContentType::Json | ContentType::Missing if head.status != StatusCode::ACCEPTED => {
+                Some(Reader::Whole(Vec::new()))
+            }
+            ContentType::Json | ContentType::Missing | ContentType::Other(_) => None,
+        };
+        let Some(reader) = reader else {
+            let unusable = match content {
+                _ if !head.status.is_success() => None,
+                _ if is_encoded => Some("compressed the answer, which it was not asked to".to_owned()),
+                ContentType::Other(content) => Some(format!("answered with {content}, which is no message")),
+                ContentType::Json | ContentType::Events | ContentType::Missing => {
+                    Some(format!("answered {}, and gave no answer to the request", words::status(head.status)))
+                }
+            };
+            let refusal = Refusal { unusable, ..self.refusal(key, head) };
+            self.set_reader(key, Reader::Refusal(Box::new(refusal)));
+            return self.arm_fetch(key, Some(now + self.config.accept_within));
+        };
+        let (session, target) = match self.fetches.get(&key) {
+            Some(fetch) => (fetch.session, fetch.target.clone()),
+            None => return,
+        };
+        if self.is_handshake(stream) {
+            self.note_session_id(&head.headers, &target);
+        }
+        self.knows_transport = true;
+        self.session.has_worked |= session.is_some_and(|session| session == self.session.generation);
+        let length = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let is_too_large = matches!(reader, Reader::Whole(_))
+            && length.is_some_and(|length: u64| length > self.config.max_message as u64);
+        self.set_reader(key, reader);
+        self.begin(stream, key);
+        if is_too_large {
+            self.handle_too_large(now, key);
+        }
+    }
+
+    /// The server has taken the requests of a stream.
+    fn begin(&mut self, key: StreamKey, fetch: FetchKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        stream.has_begun = true;
+        stream.stage = Stage::Reading(fetch);
+        self.unsent -= core::mem::take(&mut stream.unsent);
+        if !stream.is_subscription() {
+            stream.body = bytes::Bytes::new();
+        }
+        self.arm_stream(key, None);
+        self.release_cancels(key);
+        self.settle(key);
+    }
+
+    fn handle_get_head(&mut self, now: Instant, key: FetchKey, stream: StreamKey, head: &Parts) {
+        if head.status.is_success() && content_type(&head.headers) == ContentType::Events {
+            self.set_reader(key, Reader::Events(Box::new(self.event_reader())));
+            return self.set_stage(stream, Stage::Reading(key));
+        }
+        let refusal = self.refusal(key, head);
+        self.refuse(now, key, refusal);
+    }
+
+    /// The server does not let us have a stream.
+    fn handle_not_resumed(&mut self, now: Instant, key: StreamKey, status: StatusCode) {
+        let may_pass = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+            || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+        if may_pass {
+            return self.interrupt(now, key, Interruption::Refused(status));
+        }
+        if self.streams.get(&key).is_some_and(|stream| stream.purpose == Purpose::Listen) {
+            // It has none, and that is all right.
+            self.forget_stream(key);
+            return;
+        }
+        let text = format!(
+            "the connection ended before the answer came, and {} does not resume the stream ({}); the request may have \
+             been carried out",
+            self.origin,
+            words::status(status)
+        );
+        self.fail_stream(now, key, &Failure::unknown(text).with_status(status));
+    }
+
+    fn handle_one_way_head(&mut self, now: Instant, key: FetchKey, one_way: &OneWay, head: &Parts) {
+        let session = self.fetches.get(&key).and_then(|fetch| fetch.session);
+        self.ignore(now, key);
+        // What it carried is said; the rest of the response says nothing more.
+        if let Some(fetch) = self.fetches.get_mut(&key) {
+            fetch.session = None;
+        }
+        if head.status.is_success() {
+            self.session.has_worked |= session.is_some_and(|session| session == self.session.generation);
+            return self.one_way_done(now, key, &one_way.kind, true);
+        }
+        let may_pass = head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS;
+        if may_pass && matches!(one_way.kind, OneWayKind::Cancel(..) | OneWayKind::Initialized) {
+            self.abort(key);
+            return self.retry_one_way(now, one_way.clone(), true, &words::status(head.status));
+        }
+        if let Some(session) = session.filter(|_| head.status == StatusCode::NOT_FOUND)
+            && self.handle_unknown_session(now, session)
+        {
+            if one_way.kind == OneWayKind::Other && one_way.attempts == 0 {
+                let again = OneWay { attempts: 1, ..one_way.clone() };
+                return self.send_one_way(now, again);
+            }
+            return self.one_way_done(now, key, &one_way.kind, false);
+        }
+        self.one_way_refused(now, key, one_way, &words::status(head.status));
+    }
+
+    fn one_way_refused(&mut self, now: Instant, key: FetchKey, one_way: &OneWay, why: &str) {
+        self.notice(HttpClientNotice::NotAccepted { method: one_way.method.clone(), why: why.into() });
+        self.one_way_done(now, key, &one_way.kind, false);
+    }
+
+    /// The server has answered what has no answer of its own, or will not.
+    fn one_way_done(&mut self, now: Instant, key: FetchKey, kind: &OneWayKind, is_accepted: bool) {
+        match kind {
+            OneWayKind::Cancel(stream, id) => self.cancel_settled(now, *stream, id),
+            OneWayKind::Initialized => self.handle_greeted(now, key, is_accepted),
+            OneWayKind::Answer | OneWayKind::Other => {}
+        }
+    }
+
+    /// Sends again what did not arrive, if that does no harm.
+    fn retry_one_way(&mut self, now: Instant, one_way: OneWay, was_written: bool, why: &str) {
+        let is_harmless = !was_written || matches!(one_way.kind, OneWayKind::Cancel(..) | OneWayKind::Initialized);
+        let kind = one_way.kind.clone();
+        if !is_harmless || one_way.attempts >= self.config.cancel_retries || self.is_closing {
+            self.notice(HttpClientNotice::NotAccepted { method: one_way.method, why: why.into() });
+            return match kind {
+                // Nobody waits for it any more.
+                OneWayKind::Initialized => self.open_gate(now),
+                OneWayKind::Cancel(stream, id) => self.cancel_settled(now, stream, &id),
+                OneWayKind::Answer | OneWayKind::Other => {}
+            };
+        }
+        let delay = self.delay(one_way.attempts, None, self.next_key);
+        let again = OneWay { attempts: one_way.attempts + 1, ..one_way };
+        self.unsent += again.body.len();
+        let role = Role::OneWay(Box::new(again));
+        let to = self.start(Fetch::new(role, self.config.url.clone(), Phase::Waiting));
+        self.arm_fetch(to, Some(now + delay));
+        match kind {
+            OneWayKind::Initialized => self.keep_gate(to),
+            OneWayKind::Cancel(stream, id) => self.keep_cancel(stream, &id, to),
+            OneWayKind::Answer | OneWayKind::Other => {}
+        }
+    }
+
+    fn handle_too_large(&mut self, now: Instant, key: FetchKey) {
+        let Some(Fetch { role: Role::Post(stream), .. }) = self.abort(key) else { return };
+        self.set_stage(stream, Stage::Away);
+        self.fail_stream(now, stream, &self.too_large());
+    }
+
+    pub(crate) fn too_large(&self) -> Failure {
+        let text = format!("the answer is longer than the limit of {} bytes", self.config.max_message);
+        Failure::new(error_code::TOO_LARGE, text)
+    }
+
+    /// A whole body was read.
+    fn handle_whole(&mut self, now: Instant, key: StreamKey, body: Vec<u8>) {
+        let message = body.trim_ascii();
+        if !message.is_empty() {
+            self.receive(now, key, message.to_vec());
+        }
+        self.interrupt(now, key, Interruption::Ended);
+    }
+
+    fn handle_events(&mut self, now: Instant, key: FetchKey, bytes: &[u8]) {
+        let Some(fetch) = self.fetches.get_mut(&key) else { return };
+        let stream_key = match &fetch.role {
+            Role::Post(stream) | Role::Get(stream) => Some(*stream),
+            Role::Probe(_) => None,
+            Role::OneWay(_) | Role::End { .. } => return,
+        };
+        let Reader::Events(mut reader) = core::mem::replace(&mut fetch.reader, Reader::NoHead) else { return };
+        let mut rest = bytes;
+        while let Some(event) = reader.read(&mut rest) {
+            let Some(stream_key) = stream_key else {
+                let is_old = matches!(&event.content, Content::Other(kind) if kind == b"endpoint");
+                return self.end_probe(now, key, is_old);
+            };
+            let seed = self.config.seed;
+            let Some(stream) = self.streams.get_mut(&stream_key) else { return };
+            // Outside a session nothing is resumed, and so nothing repeated (MCP-H06).
+            if event.has_own_id && !stream.is_stateless() && !stream.cursor.note_event(&reader, seed) {
+                continue;
+            }
+            match event.content {
+                Content::Message(message) => self.receive(now, stream_key, message),
+                Content::Overlong(overlong) => self.receive_overlong(now, stream_key, &overlong),
+                Content::Empty | Content::Other(_) => {}
+            }
+            if !self.fetches.contains_key(&key) {
+                return;
+            }
+        }
+        if let Some(stream) = stream_key.and_then(|stream| self.streams.get_mut(&stream)) {
+            stream.attempts = 0;
+            stream.cursor.retry = reader.retry().or(stream.cursor.retry);
+        }
+        self.set_reader(key, Reader::Events(reader));
+    }
+
+    fn end_events(&mut self, now: Instant, key: StreamKey, reader: &EventReader, how: Interruption) {
+        if let Some(stream) = self.streams.get_mut(&key) {
+            stream.cursor.retry = reader.retry().or(stream.cursor.retry);
+            stream.cursor.end_connection();
+        }
+        self.interrupt(now, key, how);
+    }
+
+    /// Ends the question about the other transport.
+    fn end_probe(&mut self, now: Instant, key: FetchKey, is_old: bool) {
+        let Some(Fetch { role: Role::Probe(probe), .. }) = self.abort(key) else { return };
+        let Probe { stream, refusal } = *probe;
+        self.set_stage(stream, Stage::Away);
+        if is_old {
+            let text = format!(
+                "{} speaks only HTTP+SSE, the transport of MCP 2024-11-05, which is not spoken here; Streamable HTTP, its \
+                 successor, was refused with {}",
+                self.origin,
+                words::status(refusal.status)
+            );
+            return self.fail_stream(now, stream, &Failure::not_run(text).with_status(refusal.status));
+        }
+        self.decide_for_good(now, stream, &refusal);
+    }
+
+    /// A refusal was read as far as it matters.
+    fn abort_refusal(&mut self, now: Instant, key: FetchKey) {
+        let Some(fetch) = self.abort(key) else { return };
+        let (Role::Post(stream), Reader::Refusal(refusal)) = (fetch.role, fetch.reader) else { return };
+        self.set_stage(stream, Stage::Away);
+        self.decide(now, stream, *refusal);
+    }
+}
+
+/// What a response says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ContentType {
+    Json,
+    Events,
+    Missing,
+    Other(String),
+}
+
+fn content_type(fields: &HeaderMap) -> ContentType {
+    let Some(value) = fields.get(header::CONTENT_TYPE) else { return ContentType::Missing };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let media = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match &*media {
+        "application/json" => ContentType::Json,
+        "text/event-stream" => ContentType::Events,
+        media => ContentType::Other(words::excerpt(media.as_bytes())),
+    }
+}

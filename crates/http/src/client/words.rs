@@ -1,0 +1,91 @@
+//! What is said of a server that did not do as it should: in words that a person can use, and no more than a few.
+
+use http::{HeaderMap, StatusCode, header};
+use rescind_proto::{
+    frame::{Frame, ResponseBody},
+    json,
+};
+
+/// The most characters that are repeated of what a server said.
+const MAX_EXCERPT: usize = 200;
+
+/// What a server said, on one line, cut, and without what a terminal would obey.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    // More than enough, whatever the characters are.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(16 * MAX_EXCERPT)]);
+    let mut excerpt = String::new();
+    let mut count = 0;
+    for word in text.split(|character: char| character.is_whitespace() || is_hidden(character)) {
+        if word.is_empty() {
+            continue;
+        }
+        if !excerpt.is_empty() {
+            excerpt.push(' ');
+            count += 1;
+        }
+        for character in word.chars() {
+            if count >= MAX_EXCERPT {
+                excerpt.push('…');
+                return excerpt;
+            }
+            excerpt.push(character);
+            count += 1;
+        }
+    }
+    excerpt
+}
+
+/// Whether a character does something in place of being seen.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+}
+
+/// The message of an error that is the whole of a body.
+pub(crate) fn message_of(frame: &Frame<'_>) -> Option<String> {
+    let Frame::Response(response) = frame else { return None };
+    let ResponseBody::Error(error) = response.body else { return None };
+    Some(excerpt(json::member(error, "message").and_then(json::text)?.as_bytes()))
+}
+
+/// A status, its number first.
+pub(crate) fn status(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_str()),
+        None => status.as_str().to_owned(),
+    }
+}
+
+/// The schemes in which a server wants to know who asks, such as `Bearer`.
+pub(crate) fn schemes(headers: &HeaderMap) -> Option<String> {
+    let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+    let schemes = challenges.filter_map(|challenge| challenge.split([' ', ',']).next());
+    let schemes: Vec<String> =
+        schemes.map(|scheme| excerpt(scheme.as_bytes())).filter(|scheme| !scheme.is_empty()).collect();
+    (!schemes.is_empty()).then(|| schemes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_said_is_one_short_line() {
+        assert_eq!(excerpt(b"  <html>\r\n\t<b>Bad\x1b[31m Gateway\x07</b> "), "<html> <b>Bad [31m Gateway </b>");
+        assert_eq!(excerpt(b""), "");
+        assert_eq!(excerpt(b"\x00\n "), "");
+        assert_eq!(excerpt("a\u{202E}b\u{FEFF}".as_bytes()), "a b");
+        let long = excerpt("é ".repeat(100_000).as_bytes());
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_EXCERPT + 1, true));
+        assert!(excerpt(&[0xFF; 5000]).starts_with('\u{FFFD}'));
+    }
+
+    #[test]
+    fn the_schemes_of_a_challenge_are_named_and_nothing_else_of_it() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(schemes(&headers), None);
+        headers.append("www-authenticate", r#"Bearer resource_metadata="https://x", error="y""#.parse().unwrap());
+        headers.append("www-authenticate", "Basic realm=\"z\"".parse().unwrap());
+        assert_eq!(schemes(&headers).as_deref(), Some("Bearer, Basic"));
+    }
+}
