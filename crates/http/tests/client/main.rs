@@ -1,1 +1,6 @@
-fn main() {}
+//! The client's machine before scripted servers, beside the server's machine, and in its shell.
+
+mod cancel;
+mod rig;
+mod sessions;
+mod streams;
