@@ -93,10 +93,7 @@ fn a_handshake_that_fails_may_be_tried_again() {
     rig.fail(post.key, "connection reset");
     let (code, text) = rig.error(0);
     assert_eq!(code, -31002);
-    assert_eq!(
-        text,
-        "https://mcp.test did not answer (connection reset); the request may have been carried out"
-    );
+    assert_eq!(text, "https://mcp.test did not answer (connection reset); the request may have been carried out");
     rig.say(&initialize("2025-06-18"));
     let post = rig.sent_one();
     rig.json(post.key, 200, &[("mcp-session-id", "s2")], &initialized(0, "2025-06-18"));

@@ -1,0 +1,197 @@
+//! What is in flight, queued and remembered is bounded (invariant 8).
+
+use serde_json::json;
+
+use crate::rig::*;
+
+#[test]
+fn one_request_too_many_is_refused() {
+    let mut limited = config();
+    limited.max_in_flight = 2;
+    let mut rig = Rig::with(limited);
+    for id in 1..=3 {
+        rig.say(&modern_call(id));
+    }
+    assert_eq!(rig.error(3).0, -31004);
+    let posts = rig.sent();
+    rig.json(posts[0].key, 200, &[], &result(1));
+    rig.say(&modern_call(4));
+    assert_eq!(rig.heard(), [result(1), overloaded(4)], "an answer counts until it is taken");
+    rig.say(&modern_call(5));
+    assert_eq!(rig.sent().len(), 1);
+}
+
+fn overloaded(id: i64) -> serde_json::Value {
+    error(id, -31004, "too many requests in flight; this one was not started")
+}
+
+#[test]
+fn so_many_responses_are_open_and_the_others_wait() {
+    let mut limited = config();
+    limited.max_fetches = 2;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    for id in 1..=4 {
+        rig.say(&call(id));
+    }
+    let posts = rig.sent();
+    assert_eq!(posts.len(), 2);
+    rig.say(r#"{"jsonrpc":"2.0","id":"q","result":{}}"#);
+    assert_eq!(rig.sent().len(), 1, "an answer does not wait");
+    rig.json(posts[0].key, 200, &[], &result(1));
+    assert_eq!(rig.sent_one().body, call(3));
+    rig.fail(posts[1].key, "connection reset");
+    assert_eq!(rig.sent_one().body, call(4));
+}
+
+#[test]
+fn bytes_that_the_server_does_not_take_are_bounded() {
+    let mut limited = config();
+    limited.max_unsent = 10_000;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    let big =
+        |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "x", "params": {"a": "y".repeat(6_000)}}).to_string();
+    rig.say(&big(1));
+    rig.say(&big(2));
+    assert_eq!(rig.error(2).0, -31004);
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    rig.say(&big(3));
+    assert_eq!(rig.sent().len(), 1);
+    for _ in 0..1000 {
+        rig.say(
+            r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}}"#,
+        );
+    }
+    assert!(rig.handed().len() < 200);
+    assert!(rig.notices().len() > 800);
+}
+
+#[test]
+fn a_message_alone_may_be_as_long_as_it_is() {
+    let mut limited = config();
+    limited.max_unsent = 100;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    rig.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"a": "y".repeat(6_000)}}).to_string());
+    assert_eq!(rig.sent().len(), 1);
+}
+
+#[test]
+fn what_is_not_taken_stops_the_reading() {
+    let mut limited = config();
+    limited.max_unread = 1_000;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    while !rig.client.is_full() {
+        rig.event(post.key, &progress(1));
+    }
+    assert!(rig.client.poll_message().is_some());
+    assert!(!rig.client.is_full());
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_replaced() {
+    let mut limited = config();
+    limited.max_message = 1_000;
+    let long = json!({"jsonrpc": "2.0", "result": {"a": "y".repeat(5_000)}, "id": 1});
+    for session in [false, true] {
+        let open = || match session {
+            true => Rig::in_session_with(limited.clone(), LEGACY),
+            false => Rig::with(limited.clone()),
+        };
+        let message = if session { call(1) } else { modern_call(1) };
+        // As events: the stream goes on.
+        let mut rig = open();
+        rig.say(&message);
+        let post = rig.sent_one();
+        rig.stream(post.key);
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": "y".repeat(5_000)}});
+        rig.event(post.key, &note);
+        assert!(rig.heard().is_empty());
+        for part in format!("data: {long}\n\n").as_bytes().chunks(100) {
+            rig.client.handle_body(rig.now, post.key, part);
+        }
+        let (code, text) = rig.error(1);
+        assert_eq!((code, &*text), (-31005, "the answer is longer than the limit of 1000 bytes"));
+        rig.event(post.key, &progress(1));
+        assert_eq!(rig.heard_one(), progress(1));
+        rig.end(post.key);
+        rig.check_empty();
+        // As a whole, announced and not.
+        for announced in [false, true] {
+            let mut rig = open();
+            rig.say(&message);
+            let post = rig.sent_one();
+            let length = long.to_string().len().to_string();
+            let headers = [("content-type", "application/json"), ("content-length", &*length)];
+            rig.head(post.key, 200, &headers[..if announced { 2 } else { 1 }]);
+            if !announced {
+                rig.body(post.key, &long.to_string());
+            }
+            assert_eq!(rig.error(1).0, -31005);
+            assert_eq!(rig.take_aborted(), [post.key]);
+            rig.check_empty();
+        }
+    }
+}
+
+#[test]
+fn a_question_that_is_too_long_is_answered_for_the_local_client() {
+    let mut limited = config();
+    limited.max_message = 1_000;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    let params = json!({"a": "y".repeat(5_000)});
+    rig.event(post.key, &json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": params}));
+    assert!(rig.heard().is_empty());
+    let answer = rig.sent_one();
+    assert_eq!((&answer.json()["id"], &answer.json()["error"]["code"]), (&json!("q"), &json!(-31005)));
+}
+
+#[test]
+fn a_flood_of_requests_and_cancels_leaves_nothing() {
+    for is_session in [true, false] {
+        let mut rig = if is_session { Rig::in_session(LEGACY) } else { Rig::new() };
+        for id in 0..400 {
+            rig.say(&if is_session { call(id) } else { modern_call(id) });
+            for sent in rig.sent() {
+                if id % 3 == 0 {
+                    rig.stream(sent.key);
+                }
+            }
+            if id % 7 == 0 {
+                rig.pass(ms(30));
+            }
+            rig.say(&cancel(id));
+            for sent in rig.sent().into_iter().filter(|sent| sent.body == cancel(id)) {
+                rig.accept(sent.key);
+            }
+        }
+        for _ in 0..20 {
+            for sent in rig.sent() {
+                if sent.body.contains("cancelled") {
+                    rig.accept(sent.key);
+                }
+            }
+            rig.pass(secs(10));
+        }
+        rig.check_empty();
+    }
+}
+
+#[test]
+fn what_is_no_request_is_answered_if_it_has_an_id() {
+    let mut rig = Rig::new();
+    rig.say("no json");
+    rig.say("{\"jsonrpc\":\"2.0\"}");
+    rig.say("[]");
+    assert!(rig.heard().is_empty());
+    rig.say(r#"{"jsonrpc":"2.0","id":4,"method":7}"#);
+    assert_eq!(rig.error(4).0, -32600);
+    rig.say(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#);
+    assert_eq!(rig.error(serde_json::Value::Null).0, -32600);
+    assert!(rig.sent().is_empty());
+}
