@@ -254,6 +254,12 @@ impl HttpClient {
         Some(message)
     }
 
+    /// Whether a message waits to be taken.
+    #[must_use]
+    pub fn has_message(&self) -> bool {
+        self.inbox.len() > 0
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {

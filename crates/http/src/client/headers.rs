@@ -81,11 +81,10 @@ pub(crate) fn mirror(request: &Request<'_>, tools: &Tools, headers: &mut HeaderM
 
 /// Text as the value of a header: as it is, or in base64 where it could not stand there.
 pub(crate) fn encoded(text: &str) -> Option<HeaderValue> {
-    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
-        && !text.starts_with([' ', '\t'])
-        && !text.ends_with([' ', '\t'])
-        && !(text.starts_with("=?base64?") && text.ends_with("?="));
-    if is_plain {
+    let is_ascii = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    let is_padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
+    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
+    if is_ascii && !is_padded && !looks_encoded {
         return HeaderValue::from_str(text).ok();
     }
     HeaderValue::from_str(&format!("=?base64?{}?=", BASE64_STANDARD.encode(text))).ok()

@@ -15,14 +15,16 @@ pub(crate) struct Inbox {
     counts: BTreeMap<StreamKey, usize>,
 }
 
+/// A request in flight that a message answers, and its stream.
+pub(crate) type Answered = (RequestId, StreamKey);
+
 /// A message, and where it comes from.
 #[derive(Clone, Debug)]
 struct Said {
     message: Vec<u8>,
     /// The stream whose end withdraws it.
     stream: Option<StreamKey>,
-    /// The request in flight that it answers, and the stream of that.
-    answers: Option<(RequestId, StreamKey)>,
+    answers: Option<Answered>,
 }
 
 impl Inbox {
@@ -46,7 +48,7 @@ impl Inbox {
         &mut self,
         mut message: Vec<u8>,
         stream: Option<StreamKey>,
-        answers: Option<(RequestId, StreamKey)>,
+        answers: Option<Answered>,
     ) {
         for byte in &mut message {
             if matches!(*byte, b'\n' | b'\r') {
@@ -61,7 +63,7 @@ impl Inbox {
     }
 
     /// Takes the oldest message, with the request that it answers.
-    pub(crate) fn pop(&mut self) -> Option<(Vec<u8>, Option<(RequestId, StreamKey)>)> {
+    pub(crate) fn pop(&mut self) -> Option<(Vec<u8>, Option<Answered>)> {
         let said = self.queue.pop_front();
         if self.queue.is_empty() {
             self.queue = VecDeque::new();

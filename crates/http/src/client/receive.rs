@@ -15,6 +15,7 @@ use super::{
     HttpClient, HttpClientNotice, StreamKey,
     failure::Failure,
     fetch::{OneWay, OneWayKind, Phase},
+    inbox::Answered,
     stream::{CallKind, CallState, Purpose, Stage},
 };
 
@@ -27,8 +28,7 @@ struct Delivery {
     replaced: Option<Vec<u8>>,
     /// The stream whose end withdraws it.
     stream: Option<StreamKey>,
-    /// The request in flight that it answers, and the stream of that.
-    answers: Option<(RequestId, StreamKey)>,
+    answers: Option<Answered>,
 }
 
 impl HttpClient {
@@ -208,7 +208,7 @@ impl HttpClient {
     }
 
     /// A request is answered; the answer is delivered by the caller. Returns what it answers, if anyone waited.
-    fn settle_call(&mut self, now: Instant, key: StreamKey, at: usize) -> Option<(RequestId, StreamKey)> {
+    fn settle_call(&mut self, now: Instant, key: StreamKey, at: usize) -> Option<Answered> {
         let until = now + self.config.end_within;
         let waiting = self.streams.get_mut(&key)?.waiting.get_mut(at)?;
         let id = waiting.id.clone();
