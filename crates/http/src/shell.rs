@@ -2,6 +2,8 @@
 //! the other. It makes no protocol decisions.
 
 mod body;
+#[cfg(feature = "client")]
+pub mod client;
 mod endpoint;
 mod link;
 mod listener;

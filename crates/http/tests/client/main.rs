@@ -1,10 +1,17 @@
 //! The client's machine before scripted servers, beside the server's machine, and in its shell.
 
+#![expect(clippy::unwrap_used, reason = "what a helper does not find is a failure of the test")]
+
 mod bounds;
 mod cancel;
 mod lost_sessions;
 mod mirrors;
 mod refusals;
+mod raw_server;
 mod rig;
 mod sessions;
+mod shell;
 mod streams;
+#[cfg(feature = "tls")]
+mod tls;
+mod together;

@@ -104,7 +104,8 @@ fn a_server_that_wants_to_know_who_asks_is_said_to() {
 
 #[test]
 fn a_success_that_is_no_answer_is_none() {
-    let cases: [(u16, &[(&str, &str)], &str, &str); 6] = [
+    type Case = (u16, &'static [(&'static str, &'static str)], &'static str, &'static str);
+    let cases: [Case; 6] = [
         (202, &[], "", "answered 202 Accepted, and gave no answer to the request"),
         (204, &[], "", "ended its response without an answer"),
         (

@@ -1,0 +1,10 @@
+//! The shell around [`HttpClient`](crate::client::HttpClient): hyper's pooled client on one side, a stream of messages on
+//! the other. It makes no protocol decisions.
+
+mod connect;
+mod fetch;
+mod shared;
+mod transport;
+
+pub use connect::{ConnectConfig, ConnectError, Proxy};
+pub use transport::HttpTransport;

@@ -1,0 +1,331 @@
+//! Connections to servers: direct or through a proxy, with TLS where the URL says so.
+
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    io,
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{Request, Response, Uri, header};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::{
+    client::{
+        legacy::{
+            Client,
+            connect::{
+                Connected, Connection, HttpConnector,
+                proxy::{SocksV5, Tunnel},
+            },
+        },
+        proxy::matcher::{Intercept, Matcher},
+    },
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use super::fetch::RequestBody;
+
+/// How connections to a server are made.
+#[derive(Clone, Debug)]
+pub struct ConnectConfig {
+    /// Time for a connection to open, a proxy and TLS included.
+    pub patience: Duration,
+    /// How long a connection that nothing uses is kept. Node and uvicorn close theirs after five seconds, and a request
+    /// that meets that moment is lost: so it is less.
+    pub idle: Duration,
+    /// How long a connection may be silent before it is asked whether the server is still there. One that does not answer
+    /// for as long again is given up.
+    pub probe_after: Duration,
+    /// Which proxy is used.
+    pub proxy: Proxy,
+    /// How servers are checked over TLS; `None` for as the system does it.
+    #[cfg(feature = "tls")]
+    pub tls: Option<rustls::ClientConfig>,
+}
+
+/// Which proxy connections go through.
+///
+/// None that is on this machine is ever reached through one.
+#[derive(Clone, Debug, Default)]
+pub enum Proxy {
+    /// What the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, and `NO_PROXY`.
+    #[default]
+    Environment,
+    /// None.
+    Direct,
+    /// This one, such as `http://user:password@proxy:3128` or `socks5://proxy`.
+    Through(String),
+}
+
+/// Why a client could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL begins with `https`, and this build has no TLS.
+    #[error("this build has no TLS, and so reaches no server whose URL begins with https://")]
+    NoTls,
+    /// TLS cannot be set up: mostly since the system has no certificates.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[source] io::Error),
+}
+
+impl Default for ConnectConfig {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(10),
+            idle: Duration::from_secs(4),
+            probe_after: Duration::from_secs(15),
+            proxy: Proxy::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
+
+/// What connections are made by.
+#[cfg(feature = "tls")]
+type Secured = hyper_rustls::HttpsConnector<Connector>;
+#[cfg(not(feature = "tls"))]
+type Secured = Connector;
+
+/// Sends requests, over connections that are kept for more.
+#[derive(Clone)]
+pub(super) struct Sender {
+    client: Client<InTime<Secured>, RequestBody>,
+    proxies: Arc<Proxies>,
+}
+
+impl Sender {
+    pub(super) fn new(url: &Uri, config: ConnectConfig) -> Result<Self, ConnectError> {
+        let proxies = Arc::new(Proxies::new(&config.proxy));
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(config.patience));
+        tcp.set_keepalive(Some(config.probe_after));
+        tcp.set_keepalive_interval(Some((config.probe_after / 3).max(Duration::from_secs(1))));
+        tcp.set_keepalive_retries(Some(3));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(2 * config.probe_after));
+        let connector = Connector { tcp, proxies: Arc::clone(&proxies) };
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(config.idle);
+        #[cfg(feature = "tls")]
+        builder.http2_keep_alive_interval(config.probe_after).http2_keep_alive_timeout(config.probe_after);
+        let patience = config.patience;
+        let connector = secure(url, connector, config)?;
+        Ok(Self { client: builder.build(InTime { connector, patience }), proxies })
+    }
+
+    pub(super) async fn send(
+        &self,
+        mut request: Request<RequestBody>,
+    ) -> Result<Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
+        // Through a tunnel the proxy is told when that is opened.
+        if request.uri().scheme_str() == Some("http")
+            && let Some(proxy) = self.proxies.of(request.uri())
+            && let Some(authorization) = proxy.basic_auth()
+        {
+            request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
+        }
+        self.client.request(request).await
+    }
+}
+
+#[cfg(feature = "tls")]
+fn secure(_url: &Uri, connector: Connector, config: ConnectConfig) -> Result<Secured, ConnectError> {
+    let builder = hyper_rustls::HttpsConnectorBuilder::new();
+    let builder = match config.tls {
+        Some(tls) => builder.with_tls_config(tls),
+        None => builder
+            .with_provider_and_platform_verifier(rustls::crypto::ring::default_provider())
+            .map_err(ConnectError::Tls)?,
+    };
+    Ok(builder.https_or_http().enable_http1().enable_http2().wrap_connector(connector))
+}
+
+#[cfg(not(feature = "tls"))]
+fn secure(url: &Uri, connector: Connector, _config: ConnectConfig) -> Result<Secured, ConnectError> {
+    if url.scheme_str() == Some("https") { Err(ConnectError::NoTls) } else { Ok(connector) }
+}
+
+/// Which proxy leads to which server.
+struct Proxies(Option<Matcher>);
+
+impl Proxies {
+    fn new(proxy: &Proxy) -> Self {
+        Self(match proxy {
+            Proxy::Environment => Some(Matcher::from_env()),
+            Proxy::Direct => None,
+            Proxy::Through(proxy) => Some(Matcher::builder().all(proxy.as_str()).build()),
+        })
+    }
+
+    /// The proxy that leads there; `None` if it is reached directly.
+    fn of(&self, url: &Uri) -> Option<Intercept> {
+        let host = url.host()?.trim_matches(['[', ']']);
+        let is_here = host.eq_ignore_ascii_case("localhost")
+            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        self.0.as_ref().filter(|_| !is_here)?.intercept(url)
+    }
+}
+
+/// Opens TCP connections, through a proxy if one leads to the server.
+#[derive(Clone)]
+struct Connector {
+    tcp: HttpConnector,
+    proxies: Arc<Proxies>,
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, url: Uri) -> Self::Future {
+        let mut tcp = self.tcp.clone();
+        let Some(proxy) = self.proxies.of(&url) else {
+            return Box::pin(async move { Ok(Stream { tcp: tcp.call(url).await?, is_proxied: false }) });
+        };
+        let is_secure = url.scheme_str() == Some("https");
+        let through = proxy.uri().clone();
+        match through.scheme_str() {
+            Some("http") if is_secure => {
+                let mut tunnel = Tunnel::new(through, tcp);
+                if let Some(authorization) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(authorization.clone());
+                }
+                Box::pin(async move { Ok(Stream { tcp: tunnel.call(url).await?, is_proxied: false }) })
+            }
+            Some("http") => Box::pin(async move { Ok(Stream { tcp: tcp.call(through).await?, is_proxied: true }) }),
+            Some(kind @ ("socks5" | "socks5h")) => {
+                let mut tunnel = SocksV5::new(through.clone(), tcp).local_dns(kind == "socks5");
+                if let Some((user, password)) = proxy.raw_auth() {
+                    tunnel = tunnel.with_auth(user.to_owned(), password.to_owned());
+                }
+                Box::pin(async move { Ok(Stream { tcp: tunnel.call(url).await?, is_proxied: false }) })
+            }
+            other => {
+                let text = format!("a proxy of the kind {} cannot be used", other.unwrap_or_default());
+                Box::pin(async move { Err(text.into()) })
+            }
+        }
+    }
+}
+
+/// A TCP connection.
+struct Stream {
+    tcp: TokioIo<TcpStream>,
+    /// It leads to a proxy that is to be told the whole URL.
+    is_proxied: bool,
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.tcp.connected().proxy(self.is_proxied)
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_read(cx, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.tcp).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.tcp).poll_write_vectored(cx, parts)
+    }
+}
+
+/// Gives up connections that take too long to open.
+#[derive(Clone)]
+struct InTime<C> {
+    connector: C,
+    patience: Duration,
+}
+
+impl<C> Service<Uri> for InTime<C>
+where
+    C: Service<Uri>,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+    C::Response: 'static,
+{
+    type Response = C::Response;
+    type Error = BoxError;
+    type Future = Connecting<C::Response>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.connector.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, url: Uri) -> Self::Future {
+        let (connecting, patience) = (self.connector.call(url), self.patience);
+        Box::pin(async move {
+            match tokio::time::timeout(patience, connecting).await {
+                Ok(connected) => connected.map_err(Into::into),
+                Err(_) => Err(format!("no connection within {patience:?}").into()),
+            }
+        })
+    }
+}
+
+/// An error and what led to it, in words. Of hyper's own only what says something is said.
+pub(super) fn words(error: &(dyn Error + 'static)) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        let is_said = words.last().is_some_and(|last| last.ends_with(&text));
+        if !is_said && !error.is::<hyper_util::client::legacy::Error>() {
+            words.push(text);
+        }
+        next = error.source();
+    }
+    if words.is_empty() { error.to_string() } else { words.join(": ") }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sender")
+    }
+}

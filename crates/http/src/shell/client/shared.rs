@@ -1,0 +1,209 @@
+//! What a transport and its tasks share: the machine behind one lock.
+//!
+//! The lock is held for one step of the machine and never across an await. After each step, with the lock free, those are
+//! woken whom it concerns.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+};
+
+use rescind_proto::time::Instant;
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+
+use super::{connect::Sender, fetch};
+use crate::client::{FetchKey, HttpClient, HttpClientEvent, HttpClientNotice};
+
+/// Who is told what no message tells.
+pub(super) type OnNotice = Box<dyn FnMut(HttpClientNotice) + Send>;
+
+pub(super) struct Shared {
+    /// The start of the machine's clock.
+    origin: tokio::time::Instant,
+    sender: Sender,
+    runtime: Handle,
+    state: Mutex<State>,
+    on_notice: Mutex<Option<OnNotice>>,
+    /// The earliest timer has changed.
+    rearmed: Notify,
+    /// Messages were taken, and there is room for more.
+    room: Notify,
+}
+
+struct State {
+    client: HttpClient,
+    fetches: HashMap<FetchKey, AbortHandle>,
+    reader: Option<Waker>,
+    closer: Option<Waker>,
+    /// When the clock will wake the machine.
+    armed: Option<Instant>,
+    /// Nothing is begun any more.
+    is_over: bool,
+}
+
+impl Shared {
+    pub(super) fn new(client: HttpClient, sender: Sender, on_notice: Option<OnNotice>, runtime: Handle) -> Arc<Self> {
+        let state = State {
+            client,
+            fetches: HashMap::new(),
+            reader: None,
+            closer: None,
+            armed: None,
+            is_over: false,
+        };
+        Arc::new(Self {
+            origin: tokio::time::Instant::now(),
+            sender,
+            runtime,
+            state: Mutex::new(state),
+            on_notice: Mutex::new(on_notice),
+            rearmed: Notify::new(),
+            room: Notify::new(),
+        })
+    }
+
+    pub(super) const fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        Instant::after_origin(self.origin.elapsed())
+    }
+
+    /// Performs one step with the machine.
+    pub(super) fn step<T>(self: &Arc<Self>, step: impl FnOnce(&mut HttpClient, Instant) -> T) -> T {
+        self.with(|state, now| step(&mut state.client, now))
+    }
+
+    /// Performs the last step of a fetch.
+    pub(super) fn end(self: &Arc<Self>, key: FetchKey, step: impl FnOnce(&mut HttpClient, Instant)) {
+        self.with(|state, now| {
+            state.fetches.remove(&key);
+            step(&mut state.client, now);
+        });
+    }
+
+    /// Records that a request is about to leave; `false` if it must not.
+    pub(super) fn handle_written(self: &Arc<Self>, key: FetchKey) -> bool {
+        self.step(|client, now| client.handle_written(now, key))
+    }
+
+    /// The next message for the local client.
+    pub(super) fn poll_message(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let (polled, has_room) = self.with(|state, _| {
+            let was_full = state.client.is_full();
+            let polled = match state.client.poll_message() {
+                Some(message) => Poll::Ready(Some(message)),
+                None if state.client.is_closed() => Poll::Ready(None),
+                None => {
+                    state.reader = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            };
+            (polled, was_full && !state.client.is_full())
+        });
+        if has_room {
+            self.room.notify_waiters();
+        }
+        polled
+    }
+
+    /// Ends the session, and waits until the server knows.
+    pub(super) fn poll_close(self: &Arc<Self>, cx: &Context<'_>) -> Poll<()> {
+        self.with(|state, _| {
+            state.client.handle_close();
+            if state.client.is_closed() {
+                return Poll::Ready(());
+            }
+            state.closer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Drops every request.
+    pub(super) fn abandon(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.fetches.drain().for_each(|(_, fetch)| fetch.abort());
+    }
+
+    /// Waits until what is read can be kept.
+    pub(super) async fn room(&self) {
+        loop {
+            let mut room = std::pin::pin!(self.room.notified());
+            room.as_mut().enable();
+            if !self.lock().client.is_full() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    fn with<T>(self: &Arc<Self>, step: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let mut state = self.lock();
+        // Read under the lock, so that the machine's time never runs backwards.
+        let now = self.now();
+        let done = step(&mut state, now);
+        let mut notices = Vec::new();
+        while let Some(event) = state.client.poll_event() {
+            match event {
+                HttpClientEvent::Abort(key) => drop(state.fetches.remove(&key).map(|fetch| fetch.abort())),
+                HttpClientEvent::Notice(notice) => notices.push(notice),
+            }
+        }
+        while !state.is_over
+            && let Some((key, request)) = state.client.poll_request(now)
+        {
+            let fetch = self.runtime.spawn(fetch::perform(Arc::clone(self), key, request));
+            state.fetches.insert(key, fetch.abort_handle());
+        }
+        let mut woken = Vec::new();
+        if state.client.has_message() || state.client.is_closed() {
+            woken.extend(state.reader.take());
+        }
+        if state.client.is_closed() {
+            woken.extend(state.closer.take());
+        }
+        let due = state.client.poll_timeout();
+        let is_rearmed = due != state.armed;
+        state.armed = due;
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        if is_rearmed {
+            self.rearmed.notify_one();
+        }
+        if !notices.is_empty()
+            && let Some(on_notice) = &mut *self.on_notice.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            notices.into_iter().for_each(on_notice);
+        }
+        done
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// Wakes the machine when something is due, until the transport is gone.
+pub(super) async fn keep_time(shared: Weak<Shared>) {
+    while let Some(shared) = shared.upgrade() {
+        let rearmed = shared.rearmed.notified();
+        let armed = shared.lock().armed;
+        let Some(due) = armed else {
+            rearmed.await;
+            continue;
+        };
+        if tokio::time::timeout_at(shared.origin + due.since_origin(), rearmed).await.is_err() {
+            shared.step(|client, now| client.handle_timeout(now));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A server over HTTP, as a stream of messages.
+
+use std::{
+    fmt, io,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use rescind::peer::{
+    Transport,
+    transport::{Arrival, MessageStream},
+};
+use tokio::{runtime::Handle, task::AbortHandle};
+
+use super::{
+    connect::{ConnectConfig, ConnectError, Sender},
+    shared::{OnNotice, Shared, keep_time},
+};
+use crate::client::{HttpClient, HttpClientConfig, HttpClientNotice};
+
+/// The messages of a server that speaks Streamable HTTP.
+///
+/// Whoever sends and receives them speaks as on a pipe, cancels included. Closing it in order ends the session; dropping it
+/// drops every request at once.
+pub struct HttpTransport {
+    shared: Arc<Shared>,
+    clock: AbortHandle,
+}
+
+impl HttpTransport {
+    /// A transport to the server that `config` names. Nothing is sent before the first message. Call it on a tokio runtime,
+    /// which performs its requests.
+    ///
+    /// # Errors
+    ///
+    /// TLS cannot be set up.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn new(config: HttpClientConfig, connect: ConnectConfig) -> Result<Self, ConnectError> {
+        Self::open(config, connect, None)
+    }
+
+    /// As [`new`](Self::new), and tells `on_notice` what no message tells: which notification was refused, that a session
+    /// was lost, which tool was left out. It is called by whatever task finds out, and must not block.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_notices(
+        config: HttpClientConfig,
+        connect: ConnectConfig,
+        on_notice: impl FnMut(HttpClientNotice) + Send + 'static,
+    ) -> Result<Self, ConnectError> {
+        Self::open(config, connect, Some(Box::new(on_notice)))
+    }
+
+    fn open(config: HttpClientConfig, connect: ConnectConfig, on_notice: Option<OnNotice>) -> Result<Self, ConnectError> {
+        let sender = Sender::new(config.url(), connect)?;
+        let runtime = Handle::current();
+        let shared = Shared::new(HttpClient::new(config), sender, on_notice, runtime.clone());
+        let clock = runtime.spawn(keep_time(Arc::downgrade(&shared))).abort_handle();
+        Ok(Self { shared, clock })
+    }
+}
+
+impl MessageStream for HttpTransport {
+    fn limit(&mut self, max_message: usize) {
+        self.shared.step(|client, _| client.set_max_message(max_message));
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {
+        self.shared.poll_message(cx).map(|message| Ok(message.map(|message| Arrival::Message(message.into()))))
+    }
+
+    fn poll_send(&mut self, _cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
+        self.shared.step(|client, now| client.handle_message(now, message));
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.poll_close(cx).map(Ok)
+    }
+}
+
+impl Drop for HttpTransport {
+    fn drop(&mut self) {
+        self.clock.abort();
+        self.shared.abandon();
+    }
+}
+
+impl From<HttpTransport> for Transport {
+    fn from(transport: HttpTransport) -> Self {
+        Self::messages(transport)
+    }
+}
+
+impl fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTransport").finish_non_exhaustive()
+    }
+}
