@@ -2,6 +2,7 @@
 
 mod limits;
 mod path;
+mod remote;
 mod sockets;
 
 use std::{
@@ -27,6 +28,7 @@ use rustix::{
 use crate::{duration, failure::Failure, number};
 pub(crate) use limits::FinishArg;
 use limits::LimitArg;
+pub(crate) use remote::{HeaderArguments, Remote};
 
 /// What a link is to do about time, stuck requests, and size, and who is told of it.
 #[derive(Debug, Args)]
@@ -127,18 +129,14 @@ impl LinkArguments {
     pub(crate) fn link(
         &self,
         client: LinkClient,
-        command: Vec<OsString>,
+        server: LinkServer,
         config: RelayConfig,
         finish: Option<Duration>,
         recording: Option<RecordingFile>,
     ) -> Result<Link, Failure> {
-        let launcher = std::env::current_exe().map_err(|error| {
-            let hint = "check that /proc is mounted";
-            Failure::new("rescind", format_args!("cannot find its own program: {error}"), hint)
-        })?;
         Ok(Link {
             client,
-            server: LinkServer::Command { command, launcher },
+            server,
             config,
             finish,
             recording,
@@ -147,6 +145,15 @@ impl LinkArguments {
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
         })
     }
+}
+
+/// A server that is started by this command.
+pub(crate) fn command(command: Vec<OsString>) -> Result<LinkServer, Failure> {
+    let launcher = std::env::current_exe().map_err(|error| {
+        let hint = "check that /proc is mounted";
+        Failure::new("rescind", format_args!("cannot find its own program: {error}"), hint)
+    })?;
+    Ok(LinkServer::Command { command, launcher })
 }
 
 /// Opens a file for a recording.

@@ -24,7 +24,7 @@ use rescind_proto::{
 
 use crate::{
     failure::Failure,
-    link::{self, FinishArg, LinkArguments},
+    link::{self, FinishArg, HeaderArguments, LinkArguments},
 };
 use protocol::Protocol;
 
@@ -42,6 +42,9 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// These are about a flag, file or COMMAND that cannot be used; a failure of the operating system at the start; lost
 /// output; a session that `rescind ps` cannot list; or a server that the system suspended because it read from, or wrote
 /// to, the client's terminal.
+///
+/// With --url in place of COMMAND the server is reached over HTTP (Streamable HTTP, both eras of MCP): a cancel of a client
+/// on stdio becomes what the server's era has for it, a message in the session or a closed stream.
 ///
 /// COMMAND begins at the first word that is neither a flag nor a flag's value, and everything after that word belongs to
 /// it. `--` before it is allowed but never needed.
@@ -77,8 +80,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     link: LinkArguments,
 
+    /// Reach an MCP server over HTTP at URL, in place of a COMMAND. Proxies of the environment (HTTPS_PROXY, NO_PROXY) are
+    /// used
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+
+    #[command(flatten)]
+    headers: HeaderArguments,
+
     /// The server's command and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required_unless_present = "url", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -86,7 +97,8 @@ pub(crate) struct Arguments {
 pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     let missing = error.get(ContextKind::InvalidArg);
     if matches!(missing, Some(ContextValue::Strings(missing)) if missing.iter().any(|one| one == "<COMMAND>...")) {
-        let hint = "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
+        let hint =
+            "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server; or give --url";
         Failure::new("rescind run", "no command was given", hint).report();
         return ExitCode::from(OWN_FAILURE);
     }
@@ -97,7 +109,10 @@ pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
+    let is_remote = arguments.url.is_some();
     match run(arguments) {
+        // A server over HTTP has no exit code.
+        Ok(end) if is_remote => ExitCode::from(if end.is_output_lost { OWN_FAILURE } else { 0 }),
         Ok(end) => end::as_the_server(&end),
         Err(failure) => {
             failure.report();
@@ -108,16 +123,28 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     check(&arguments)?;
+    let url = arguments.url.as_ref();
+    let remote = url.map(|url| arguments.headers.server("--url", url, link::seed())).transpose()?;
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
-    let Arguments { protocol, server_protocol, finish, record, link, command } = arguments;
+    let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
     let config = RelayConfig { dialects, ..link.config(SETTING_NAMES) };
     let recording = record.map(link::open_recording).transpose()?;
-    let link = link.link(LinkClient::Descriptors { input, output }, command, config, finish.0, recording)?;
-    relay::run(link)
-        .map_err(|error| Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)"))
+    let client = LinkClient::Descriptors { input, output };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)")
+    };
+    let Some(remote) = remote else {
+        let link = link.link(client, link::command(command)?, config, finish.0, recording)?;
+        return relay::run(link).map_err(|error| failed(&error));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
+    runtime.map_err(|error| failed(&error))?.block_on(async {
+        let link = link.link(client, remote.open()?, config, finish.0, recording)?;
+        relay::drive(link).await.map_err(|error| failed(&error))
+    })
 }
 
 /// How errors name the flags that they come from.
@@ -137,6 +164,9 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         );
         let hint = "leave out --server-protocol, or name a revision of the same protocol";
         return Err(Failure::new(format_args!("--server-protocol {server}"), cause, hint));
+    }
+    if arguments.url.is_none() && arguments.headers.is_given() {
+        return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --url URL"));
     }
     link.check(record.as_deref())
 }

@@ -30,7 +30,7 @@ use crate::{
     duration,
     failure::Failure,
     fleet::report,
-    link::{self, LinkArguments},
+    link::{self, HeaderArguments, LinkArguments, Remote},
 };
 
 /// Serve an MCP server on stdio over HTTP, with correct cancellation.
@@ -96,8 +96,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     link: LinkArguments,
 
+    /// Stand in front of an MCP server that is reached over HTTP at URL, in place of a COMMAND. Each session has a session
+    /// of its own there. What clients send as Authorization is not passed on: give --header-env
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    upstream: Option<String>,
+
+    #[command(flatten)]
+    headers: HeaderArguments,
+
     /// The server's command and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required_unless_present = "upstream", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -134,8 +142,12 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 
 async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let arguments = Rc::new(arguments);
-    let Arguments { listen, path, record, link, drain, .. } = &*arguments;
+    let Arguments { listen, path, record, link, drain, upstream, headers, .. } = &*arguments;
     link.check(None)?;
+    if upstream.is_none() && headers.is_given() {
+        return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --upstream URL"));
+    }
+    let upstream = upstream.as_ref().map(|url| headers.server("--upstream", url, link::seed())).transpose()?;
     if let Some(folder) = record {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }
@@ -170,7 +182,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         tokio::select! {
             link = endpoint.accept() => {
                 opened += 1;
-                links.spawn_local(run_link(Rc::clone(&arguments), link, opened));
+                links.spawn_local(run_link(Rc::clone(&arguments), upstream.clone(), link, opened));
             }
             Some(_) = links.join_next() => {}
             _ = terminate.recv() => break,
@@ -194,14 +206,18 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a server process for a link until one of the two has ended.
-async fn run_link(arguments: Rc<Arguments>, opened: OpenedLink, number: u64) {
+/// Relays between a link and its server until one of the two has ended.
+async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: OpenedLink, number: u64) {
     let Arguments { record, link, command, .. } = &*arguments;
     let recording = record.as_ref().map(|folder| link::open_recording(folder.join(format!("{number}.jsonl"))));
     let done = async {
         let config = link.config(SETTING_NAMES);
         let client = LinkClient::Messages(Box::new(opened.link));
-        let link = link.link(client, command.clone(), config, None, recording.transpose()?)?;
+        let server = match upstream {
+            Some(remote) => remote.open()?,
+            None => link::command(command.clone())?,
+        };
+        let link = link.link(client, server, config, None, recording.transpose()?)?;
         let hint = "check the limits on processes and open files (ulimit -a)";
         relay::drive(link).await.map_err(|error| Failure::new("rescind serve", error, hint))
     };

@@ -44,12 +44,7 @@ impl Inbox {
     }
 
     /// Adds a message. Line breaks in it, which can only stand between the tokens of JSON, become spaces.
-    pub(crate) fn push(
-        &mut self,
-        mut message: Vec<u8>,
-        stream: Option<StreamKey>,
-        answers: Option<Answered>,
-    ) {
+    pub(crate) fn push(&mut self, mut message: Vec<u8>, stream: Option<StreamKey>, answers: Option<Answered>) {
         for byte in &mut message {
             if matches!(*byte, b'\n' | b'\r') {
                 *byte = b' ';

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderValue;
 use rescind_proto::{
-    dialect::{Dialect, HttpForm},
+    dialect::{Dialect, HttpForm, negotiation::Negotiation},
     error_code,
     frame::{self, Batch, Frame, Malformed, Notification, Request},
     framing::Framing,
@@ -64,7 +64,7 @@ impl HttpClient {
         if let Err(failure) = self.check_room(std::slice::from_ref(&request.id), message.len()) {
             return self.inbox.push(failure.answer(&request.id), None, None);
         }
-        let dialect = self.negotiation.of_request(Side::Client, Framing::Line, request.params.meta);
+        let dialect = self.negotiation.of_request(Side::Client, Framing::Line, Negotiation::named(request.params.meta));
         let is_stateless = matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
         if is_stateless && HeaderValue::from_str(&request.method).is_err() {
             let failure = Failure::new(error_code::INVALID_REQUEST, "a header cannot hold the method's name");
@@ -146,7 +146,8 @@ impl HttpClient {
     }
 
     fn handle_notification(&mut self, now: Instant, message: &[u8], notification: &Notification<'_>) {
-        let dialect = self.negotiation.of_request(Side::Client, Framing::Line, notification.params.meta);
+        let dialect =
+            self.negotiation.of_request(Side::Client, Framing::Line, Negotiation::named(notification.params.meta));
         if notification.method == dialect.cancel.method {
             let raw = notification.params.raw.and_then(|params| json::member(params, dialect.cancel.id));
             return match raw.and_then(RequestId::from_json) {

@@ -122,7 +122,8 @@ impl Local {
     }
 
     pub(crate) fn say(&mut self, message: &str) {
-        let polled = self.0.poll_send(&mut std::task::Context::from_waker(std::task::Waker::noop()), message.as_bytes());
+        let polled =
+            self.0.poll_send(&mut std::task::Context::from_waker(std::task::Waker::noop()), message.as_bytes());
         assert!(polled.is_ready());
     }
 
@@ -141,7 +142,8 @@ impl Local {
         self.say(&crate::rig::initialize(crate::rig::LEGACY));
         let post = server.request().await;
         let body = crate::rig::initialized(0, crate::rig::LEGACY).to_string();
-        post.respond("200 OK", "content-type: application/json\r\nmcp-session-id: s1\r\nconnection: close\r\n", &body).await;
+        post.respond("200 OK", "content-type: application/json\r\nmcp-session-id: s1\r\nconnection: close\r\n", &body)
+            .await;
         self.hear().await;
         self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         server.request().await.respond("202 Accepted", "connection: close\r\n", "").await;

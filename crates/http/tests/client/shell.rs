@@ -147,7 +147,8 @@ async fn a_server_that_is_not_there_is_said_to_be() {
 #[tokio::test]
 async fn a_connection_that_does_not_open_is_given_up() {
     let server = RawServer::new().await;
-    let connect = ConnectConfig { patience: Duration::from_millis(50), ..through(&format!("http://{}", server.address())) };
+    let connect =
+        ConnectConfig { patience: Duration::from_millis(50), ..through(&format!("http://{}", server.address())) };
     let config = HttpClientConfig::new("https://mcp.test/mcp").unwrap();
     let mut local = Local(HttpTransport::new(config, connect).unwrap());
     local.say(&modern_call(1));
@@ -213,7 +214,10 @@ async fn a_proxy_is_told_where_to_go_and_by_whom() {
     local.say(&modern_call(1));
     let post = proxy.request().await;
     assert_eq!(post.line, "POST http://mcp.test/mcp HTTP/1.1");
-    assert_eq!((&*post.headers["host"], &*post.headers["proxy-authorization"]), ("mcp.test", "Basic QWxhZGRpbjpvcGVuc2VzYW1l"));
+    assert_eq!(
+        (&*post.headers["host"], &*post.headers["proxy-authorization"]),
+        ("mcp.test", "Basic QWxhZGRpbjpvcGVuc2VzYW1l")
+    );
     post.respond_json(&result(1)).await;
     assert_eq!(local.hear().await, result(1));
     // Over TLS it only leads there.

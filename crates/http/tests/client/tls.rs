@@ -70,7 +70,9 @@ async fn serve(offers_h2: bool) -> (String, ClientConfig, mpsc::UnboundedReceive
                 let service = service_fn(move |request| answer(request, seen.clone()));
                 let io = TokioIo::new(stream);
                 if is_h2 {
-                    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await;
+                    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                        .serve_connection(io, service)
+                        .await;
                 } else {
                     let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
                 }

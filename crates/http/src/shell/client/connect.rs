@@ -171,8 +171,8 @@ impl Proxies {
     /// The proxy that leads there; `None` if it is reached directly.
     fn of(&self, url: &Uri) -> Option<Intercept> {
         let host = url.host()?.trim_matches(['[', ']']);
-        let is_here = host.eq_ignore_ascii_case("localhost")
-            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let is_here =
+            host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         self.0.as_ref().filter(|_| !is_here)?.intercept(url)
     }
 }
@@ -241,11 +241,7 @@ impl Connection for Stream {
 }
 
 impl Read for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.tcp).poll_read(cx, buffer)
     }
 }

@@ -45,14 +45,7 @@ struct State {
 
 impl Shared {
     pub(super) fn new(client: HttpClient, sender: Sender, on_notice: Option<OnNotice>, runtime: Handle) -> Arc<Self> {
-        let state = State {
-            client,
-            fetches: HashMap::new(),
-            reader: None,
-            closer: None,
-            armed: None,
-            is_over: false,
-        };
+        let state = State { client, fetches: HashMap::new(), reader: None, closer: None, armed: None, is_over: false };
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
             sender,

@@ -60,7 +60,11 @@ impl HttpTransport {
         Self::open(config, connect, Some(Box::new(on_notice)))
     }
 
-    fn open(config: HttpClientConfig, connect: ConnectConfig, on_notice: Option<OnNotice>) -> Result<Self, ConnectError> {
+    fn open(
+        config: HttpClientConfig,
+        connect: ConnectConfig,
+        on_notice: Option<OnNotice>,
+    ) -> Result<Self, ConnectError> {
         let sender = Sender::new(config.url(), connect)?;
         let runtime = Handle::current();
         let shared = Shared::new(HttpClient::new(config), sender, on_notice, runtime.clone());

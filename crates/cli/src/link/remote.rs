@@ -1,0 +1,82 @@
+//! Servers that are reached over HTTP: `run --url` and `serve --upstream`.
+
+use std::{fmt, io::Write};
+
+use clap::Args;
+use rescind::relay::LinkServer;
+use rescind_http::{
+    client::HttpClientConfig,
+    shell::client::{ConnectConfig, HttpTransport},
+};
+
+use crate::{failure::Failure, screen::clean};
+
+/// What a server is to be told with every request.
+#[derive(Debug, Args)]
+pub(crate) struct HeaderArguments {
+    /// Send a header with every request to the server. Other users of this machine can see it in the list of processes:
+    /// for a secret, use --header-env. May be repeated
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+
+    /// Send the header NAME with the value of an environment variable, such as Authorization=MY_TOKEN, where MY_TOKEN is
+    /// `Bearer …`. May be repeated
+    #[arg(long, value_name = "NAME=VARIABLE")]
+    header_env: Vec<String>,
+}
+
+/// A server that is reached over HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    flag: &'static str,
+    config: HttpClientConfig,
+}
+
+impl HeaderArguments {
+    /// Describes the server at this URL, which `flag` gave.
+    pub(crate) fn server(&self, flag: &'static str, url: &str, seed: u64) -> Result<Remote, Failure> {
+        let mut config = HttpClientConfig::new(url).map_err(|error| {
+            Failure::new(format_args!("{flag} {}", clean(url)), error, "write it as https://example.com/mcp")
+        })?;
+        config.seed = seed;
+        for header in &self.header {
+            // The value is not shown: it may be a secret all the same.
+            let name = header.split(':').next().unwrap_or_default();
+            config = add(config, header, format_args!("--header {}", clean(name)))?;
+        }
+        for given in &self.header_env {
+            let shown = format!("--header-env {}", clean(given));
+            let Some((name, variable)) = given.split_once('=') else {
+                return Err(Failure::new(shown, "has no `=`", "write NAME=VARIABLE, as in Authorization=MY_TOKEN"));
+            };
+            let value = std::env::var(variable).map_err(|error| {
+                Failure::new(&shown, error, format_args!("set the environment variable {}", clean(variable)))
+            })?;
+            config = add(config, &format!("{name}: {value}"), format_args!("{shown}"))?;
+        }
+        Ok(Remote { flag, config })
+    }
+
+    pub(crate) const fn is_given(&self) -> bool {
+        !self.header.is_empty() || !self.header_env.is_empty()
+    }
+}
+
+fn add(config: HttpClientConfig, header: &str, shown: fmt::Arguments<'_>) -> Result<HttpClientConfig, Failure> {
+    config
+        .header(header)
+        .map_err(|error| Failure::new(shown, error, "write it as `Name: value`; what MCP itself needs is sent anyway"))
+}
+
+impl Remote {
+    /// A stream to the server. Call it on the runtime that is to carry it.
+    pub(crate) fn open(&self) -> Result<LinkServer, Failure> {
+        let notice = |notice| drop(writeln!(std::io::stderr(), "warning: {}", clean(&format!("{notice}"))));
+        let stream = HttpTransport::with_notices(self.config.clone(), ConnectConfig::default(), notice)
+            .map_err(|error| Failure::new(self.flag, error, "install the system's certificates (ca-certificates)"))?;
+        // A query may hold a secret, and the list of sessions is for people to read.
+        let url = self.config.url().to_string();
+        let name = url.split('?').next().unwrap_or_default().into();
+        Ok(LinkServer::Messages { stream: Box::new(stream), name: vec![name] })
+    }
+}
