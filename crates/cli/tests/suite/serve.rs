@@ -3,6 +3,7 @@
 mod cancel;
 mod lifecycle;
 mod network;
+mod remote;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};
 

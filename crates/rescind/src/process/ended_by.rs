@@ -49,6 +49,8 @@ impl From<EndedBy> for relay::EndedBy {
 pub(crate) enum EndReason {
     /// What is written to the client has no reader any more.
     ReaderGone,
+    /// The client's input had ended, which a server that is not a process does not notice.
+    ClientEnded,
     /// The client's input had ended, and then the process that had started the shim.
     ParentGone,
     /// The client's input had ended, and nothing was in flight for this long.
@@ -66,6 +68,7 @@ impl EndReason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::ReaderGone => "reader_gone",
+            Self::ClientEnded => "client_ended",
             Self::ParentGone => "parent_gone",
             Self::Idle(_) => "idle",
             Self::Unread(_) => "unread",
@@ -79,6 +82,7 @@ impl EndReason {
 impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ClientEnded => f.write_str("its client's input had ended"),
             Self::ReaderGone => f.write_str("its client no longer reads"),
             Self::ParentGone => f.write_str("its client's input and the process that started it had ended"),
             Self::Idle(time) => {

@@ -68,8 +68,17 @@ pub(crate) struct Drive {
     is_output_lost: bool,
     /// The sides that have no descriptors.
     messages: Sides<Option<MessageEnd>>,
-    /// The server's stream is to be closed once nothing is in flight.
-    closes_messages: bool,
+    /// When the server's stream is to be closed.
+    closing: Closing,
+}
+
+/// When a stream to a server is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Closing {
+    No,
+    /// Once nothing is in flight.
+    WhenIdle,
+    Now,
 }
 
 /// The descriptors of one side, each `None` once it has ended.
@@ -123,7 +132,7 @@ impl Drive {
             buffer: vec![0; BUFFER],
             is_output_lost: false,
             messages: Sides { client: None, server: None },
-            closes_messages: false,
+            closing: Closing::No,
         }
     }
 
@@ -158,7 +167,7 @@ impl Drive {
                 match step {
                     ShutdownStep::CloseStdin => {
                         self.ports.server.output = None;
-                        self.closes_messages = true;
+                        self.closing = self.closing.max(Closing::WhenIdle);
                     }
                     ShutdownStep::Terminate => self.signal_server(now, Signal::TERM),
                     ShutdownStep::Kill => self.signal_server(now, Signal::KILL),
@@ -219,7 +228,10 @@ impl Drive {
                 SignalEvent::AsksForEnd(signal) => {
                     // First notice a server that has already exited: this signal did not end it.
                     self.check_server(now);
-                    self.group.iter_mut().for_each(|group| group.signal(signal));
+                    match &mut self.group {
+                        Some(group) => group.signal(signal),
+                        None => self.signal_server(now, Signal::TERM),
+                    }
                     self.shutdown.handle_signal(now, signal);
                 }
                 SignalEvent::PassedOn(signal) => {
@@ -333,7 +345,12 @@ impl Drive {
                 }
             }
         }
-        if side == Side::Server && self.closes_messages && self.relay.in_flight(Side::Client) == 0 {
+        let closes = match self.closing {
+            Closing::No => false,
+            Closing::WhenIdle => self.relay.in_flight(Side::Client) == 0,
+            Closing::Now => true,
+        };
+        if side == Side::Server && closes && self.relay.pending(Side::Server).is_empty() {
             moved |= self.poll_close(cx, now);
         }
         moved
@@ -382,6 +399,11 @@ impl Drive {
     fn signal_server(&mut self, now: Instant, signal: Signal) {
         match &mut self.group {
             Some(group) => group.signal(signal),
+            // Nobody else tells it that the client is gone.
+            None if signal == Signal::TERM => {
+                self.relay.handle_disconnect(now, Side::Client);
+                self.closing = Closing::Now;
+            }
             None => {
                 self.messages.server = None;
                 self.check_server(now);
@@ -411,6 +433,10 @@ impl Drive {
             Side::Client => {
                 self.relay.handle_eof(now, Side::Client, &End::Closed);
                 self.shutdown.handle_client_eof();
+                // A process notices the end of its stdin. This server would work on for nobody.
+                if self.group.is_none() {
+                    self.shutdown.begin(now, EndReason::ClientEnded);
+                }
                 if let Some(presence) = &mut self.ports.client.presence {
                     presence.end_input();
                 }

@@ -2,9 +2,10 @@
 
 use std::{
     ffi::OsString,
+    io,
     net::{SocketAddr, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -89,13 +90,46 @@ impl Service {
         let sockets = folder.path().join("sockets");
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags.into_iter().map(Into::into));
-        command.arg("--").arg(puppet(program.as_ref())).arg(&address).stdin(Stdio::null()).stdout(Stdio::null());
-        command.env("RESCIND_RUNTIME_DIR", &sockets);
-        let mut shim = Shim::start(command, &transcript);
-        let line = shim.stderr.line();
-        let url = line.strip_prefix("listening on http://").unwrap_or_else(|| transcript.fail(&line));
-        let address = url.split('/').next().and_then(|address| address.parse().ok()).expect("an address");
+        command.arg("--").arg(puppet(program.as_ref())).arg(&address);
+        let (shim, address) = listen(command, &sockets, &transcript);
         Self { shim, address, sockets, listener, transcript, _folder: folder }
+    }
+
+    /// The URL of its endpoint.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// `program serve --upstream` in front of this service, with these flags: its process, and where it listens.
+    #[must_use]
+    pub fn front<S: Into<OsString>>(&self, program: &str, flags: impl IntoIterator<Item = S>) -> (Shim, SocketAddr) {
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--upstream", &self.url()]);
+        command.args(flags.into_iter().map(Into::into));
+        listen(command, &self.sockets, &self.transcript)
+    }
+
+    /// `program run --url` in front of this service, with these flags: its process, and the test as its client.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn client<S: Into<OsString>>(&self, program: &str, flags: impl IntoIterator<Item = S>) -> (Shim, Ends) {
+        let mut command = Command::new(program);
+        command.args(["run", "--url", &self.url()]).args(flags.into_iter().map(Into::into));
+        command.env("RESCIND_RUNTIME_DIR", &self.sockets);
+        let (to, from) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
+        command.stdin(to.0).stdout(from.1);
+        let shim = Shim::start(command, &self.transcript);
+        (shim, Ends::new("client", from.0.into(), to.1.into(), self.transcript.clone()))
+    }
+
+    /// Opens a connection to another address.
+    #[must_use]
+    pub fn connect_to(&self, address: SocketAddr) -> Connection {
+        Connection::open(address, &self.transcript)
     }
 
     /// The next server process that it starts.
@@ -155,6 +189,15 @@ impl Service {
     pub fn fail(&self, why: impl std::fmt::Display) -> ! {
         self.transcript.fail(why)
     }
+}
+
+/// Starts a service, and waits until it listens.
+fn listen(mut command: Command, sockets: &Path, transcript: &Transcript) -> (Shim, SocketAddr) {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).env("RESCIND_RUNTIME_DIR", sockets);
+    let mut shim = Shim::start(command, transcript);
+    let line = shim.stderr.line();
+    let url = line.strip_prefix("listening on http://").unwrap_or_else(|| transcript.fail(&line));
+    (shim, url.split('/').next().and_then(|address| address.parse().ok()).expect("an address"))
 }
 
 impl Session {
