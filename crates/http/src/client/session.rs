@@ -132,7 +132,7 @@ impl HttpClient {
         if self.session.state == SessionState::Greeting(key) {
             self.session.state = SessionState::Open;
         }
-        if is_accepted && self.session.listen.is_none() {
+        if is_accepted && self.session.listen.is_none() && !self.is_closing {
             self.session.has_worked = true;
             let stream = Stream::new(Purpose::Listen, self.dialect(), Some(self.session.generation), Bytes::new());
             let listen = self.insert_stream(stream);
@@ -148,7 +148,7 @@ impl HttpClient {
         if generation != self.session.generation {
             return !matches!(self.session.state, SessionState::None);
         }
-        if !self.session.has_worked || self.session.initialize.is_none() {
+        if !self.session.has_worked || self.session.initialize.is_none() || self.is_closing {
             return false;
         }
         self.notice(HttpClientNotice::SessionLost);

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod cancel;
+mod joined;
 mod lost_sessions;
 mod mirrors;
 mod raw_server;

@@ -270,6 +270,31 @@ fn a_session_ends_with_what_was_said_before_and_all_responses_closed() {
 }
 
 #[test]
+fn what_comes_after_the_end_begins_nothing() {
+    let mut rig = Rig::new();
+    rig.say(&initialize(LEGACY));
+    let post = rig.sent_one();
+    rig.json(post.key, 200, &[("mcp-session-id", "s1")], &initialized(0, LEGACY));
+    rig.say(INITIALIZED);
+    let greeting = rig.sent_one();
+    rig.client.handle_close();
+    let delete = rig.sent_one();
+    rig.accept(greeting.key);
+    rig.answer(delete.key, 404, &[], "");
+    assert!(rig.sent().is_empty());
+    assert!(rig.client.is_closed());
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#);
+    let post = rig.sent_one();
+    rig.client.handle_close();
+    let delete = rig.sent_one();
+    rig.answer(post.key, 404, &[], "");
+    rig.answer(delete.key, 404, &[], "");
+    assert!(rig.sent().is_empty());
+    assert!(rig.client.is_closed());
+}
+
+#[test]
 fn a_session_id_that_could_not_be_one_is_none() {
     let mut rig = Rig::new();
     rig.say(&initialize(LEGACY));
