@@ -371,6 +371,7 @@ pub(crate) fn event(shared: &PeerShared, event: &ConnectionEvent) {
         | ConnectionEvent::Settled { .. }
         | ConnectionEvent::Progress { .. }
         | ConnectionEvent::Cancelled { .. }
+        | ConnectionEvent::Silenced { .. }
         | ConnectionEvent::Delivered { .. }
         | ConnectionEvent::DropHandler { .. }
         | ConnectionEvent::Closed => {}
