@@ -10,7 +10,9 @@ use bytes::Bytes;
 use http::{request::Parts as Request, response::Parts as Response};
 use rescind_http::{
     client::{FetchKey, HttpClient, HttpClientConfig, HttpClientEvent, HttpClientNotice},
-    server::{BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless},
+    server::{
+        BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
+    },
 };
 use rescind_proto::{id::RequestId, time::Instant};
 use serde_json::{Value, json};
@@ -284,7 +286,9 @@ impl World {
 
     /// A connection is open, and the request leaves.
     fn write(&mut self, key: FetchKey) {
-        let Some(connection) = self.connections.get_mut(&key).filter(|connection| !connection.is_written) else { return };
+        let Some(connection) = self.connections.get_mut(&key).filter(|connection| !connection.is_written) else {
+            return;
+        };
         connection.is_written = true;
         assert!(self.client.handle_written(self.now, key), "a request is withdrawn that was not aborted");
     }
@@ -302,7 +306,9 @@ impl World {
 
     /// A request reaches the server.
     fn arrive(&mut self, key: FetchKey) {
-        let Some(connection) = self.connections.get_mut(&key).filter(|connection| connection.is_written) else { return };
+        let Some(connection) = self.connections.get_mut(&key).filter(|connection| connection.is_written) else {
+            return;
+        };
         let Some((head, body)) = connection.request.take() else { return };
         connection.reply = Some(self.server.handle_request(self.now, &head, &body));
         self.serve();
@@ -434,7 +440,10 @@ impl World {
             self.next_question += 1;
             let id = format!("q{question}");
             let params = json!({"question": question});
-            self.program_says(link, &json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": params}));
+            self.program_says(
+                link,
+                &json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": params}),
+            );
         }
         let Some(number) = self.dice.pick(&numbers) else { return };
         if self.dice.one_in(2) {
@@ -534,7 +543,8 @@ impl World {
         };
         match message["method"].as_str() {
             Some("initialize") => {
-                let result = json!({"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+                let result =
+                    json!({"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
                 self.program_says(link, &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
             }
             Some("tools/call") => {
@@ -588,8 +598,13 @@ impl World {
             let (head, body) = request.into_parts();
             self.judge.tally.resumed += usize::from(head.headers.contains_key("last-event-id"));
             let is_written = body.is_empty();
-            let connection =
-                Connection { request: Some((head, body)), is_written, reply: None, has_head: false, down: VecDeque::new() };
+            let connection = Connection {
+                request: Some((head, body)),
+                is_written,
+                reply: None,
+                has_head: false,
+                down: VecDeque::new(),
+            };
             self.connections.insert(key, connection);
         }
         self.client.check_invariants();
