@@ -50,6 +50,11 @@ impl<K: Copy> Lane<K> {
         }
     }
 
+    /// What is armed, and for when.
+    pub(crate) fn armed(&self) -> impl Iterator<Item = (Instant, K)> {
+        self.queue.iter().copied()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }

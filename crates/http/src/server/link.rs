@@ -1,10 +1,11 @@
 //! A link to the program behind: the one of a session, or the one that all stateless requests share.
 
+use core::hash::{Hash, Hasher};
 use std::collections::{BTreeMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use rescind_proto::{dialect::negotiation::Negotiation, id::RequestId, time::Instant};
+use rescind_proto::{dialect::negotiation::Negotiation, framing::Framing, id::RequestId, side::Side, time::Instant};
 
 use super::StreamKey;
 
@@ -12,7 +13,7 @@ use super::StreamKey;
 const OWN_IDS: i64 = 1 << 30;
 
 /// What a link is to take in.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkInput {
     /// A message: a line with its line break.
     Message(Vec<u8>),
@@ -126,6 +127,15 @@ impl Link {
             streams + session.ended.capacity() * size_of::<StreamKey>() + renamed.sum::<usize>()
         });
         size_of::<Self>() + input + table(&self.requests) + table(&self.tokens) + session
+    }
+
+    /// Feeds what decides its future into a hasher. What its tables of requests hold stands with their streams.
+    pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        (self.is_closed, self.is_reported, self.next_id, self.tokens_made, &self.input).hash(state);
+        let Some(session) = &self.session else { return };
+        session.negotiation.of(Side::Client, Framing::Line).name.hash(state);
+        (&session.id, session.next_stream, session.replies, now.since(session.idle_since)).hash(state);
+        session.streams.keys().for_each(|number| number.hash(state));
     }
 
     /// The id under which the program is to know a request: its own in a session, unless another in flight has it; one of

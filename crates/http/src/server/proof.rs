@@ -1,6 +1,13 @@
-//! For those who check the machine: its invariants, and what it holds.
+//! For those who check the machine: its invariants, what it holds, and a canonical hash of its state.
 
-use super::{Era, HttpServer, HttpServerEvent, StreamKey, link::Link, receive::Held, stream::Stream};
+use core::hash::{Hash, Hasher};
+
+use rescind_proto::time::Instant;
+
+use super::{
+    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, StreamKey, is_undecided, lane::Lane, link::Link,
+    receive::Held, stream::Stream,
+};
 
 impl HttpServer {
     /// Panics if the tables contradict each other.
@@ -98,4 +105,65 @@ impl HttpServer {
         };
         links + streams + replies + timers + waiting + self.events.capacity() * size_of::<HttpServerEvent>()
     }
+
+    /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
+    /// since nothing else of them matters.
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        for (key, link) in &self.links {
+            link.hash_state(now, state);
+            let session = link.session.as_ref();
+            let streams = session.into_iter().flat_map(|session| session.listening.iter().chain(&session.ended));
+            streams.for_each(|stream| self.rank_of_stream(*stream).hash(state));
+            self.sessions.values().any(|known| known == key).hash(state);
+        }
+        for stream in self.streams.values() {
+            self.rank_of_link(stream.link).hash(state);
+            stream.reply.map(|reply| self.rank_of_reply(reply)).hash(state);
+            stream.hash_state(now, state);
+        }
+        for reply in self.replies.values() {
+            reply.stream.map(|stream| self.rank_of_stream(stream)).hash(state);
+            reply.link.map(|link| self.rank_of_link(link)).hash(state);
+            reply.hash_state(state);
+        }
+        let Self { streams, replies, links, .. } = self;
+        hash_lane(&self.undecided, now, state, |key| {
+            is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
+        });
+        hash_lane(&self.keep_alive, now, state, |key| replies.contains_key(&key).then(|| self.rank_of_reply(key)));
+        hash_lane(&self.upkeep, now, state, |key| {
+            links.get(&key).is_some_and(|link| !link.is_closed).then(|| self.rank_of_link(key))
+        });
+        self.shared.link.map(|link| self.rank_of_link(link)).hash(state);
+        core::mem::discriminant(&self.shared.era).hash(state);
+        if let Era::Asked(id, held) = &self.shared.era {
+            id.hash(state);
+            for held in held {
+                (replies.contains_key(&held.reply).then(|| self.rank_of_reply(held.reply)), held.body()).hash(state);
+            }
+            hash_lane(&self.ask, now, state, |key| (self.shared.link == Some(key)).then_some(0));
+        }
+        (self.is_draining, &self.session_id, self.events.len()).hash(state);
+    }
+
+    fn rank_of_link(&self, key: LinkKey) -> usize {
+        self.links.range(..key).count()
+    }
+
+    fn rank_of_stream(&self, key: StreamKey) -> Option<usize> {
+        self.streams.contains_key(&key).then(|| self.streams.range(..key).count())
+    }
+
+    fn rank_of_reply(&self, key: ReplyKey) -> usize {
+        self.replies.range(..key).count()
+    }
+}
+
+fn hash_lane<K: Copy, R: Hash>(lane: &Lane<K>, now: Instant, state: &mut impl Hasher, rank: impl Fn(K) -> Option<R>) {
+    for (due, key) in lane.armed() {
+        if let Some(rank) = rank(key) {
+            (due.since(now), rank).hash(state);
+        }
+    }
+    0xff_u8.hash(state);
 }

@@ -26,12 +26,16 @@ use super::{
 /// A stateless request that waits until it is known which era the server speaks.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    reply: ReplyKey,
+    pub(crate) reply: ReplyKey,
     body: Bytes,
     dialect: &'static Dialect,
 }
 
 impl Held {
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         size_of::<Self>() + self.body.len()
@@ -429,7 +433,11 @@ impl HttpServer {
     /// The dialect that a link speaks now.
     pub(crate) fn dialect(&self, link: LinkKey) -> &'static Dialect {
         let session = self.links.get(&link).and_then(|link| link.session.as_ref());
-        session.map_or(&mcp::LATEST, |session| session.negotiation.of(Side::Client, Framing::Line))
+        session.map_or(&mcp::LATEST, |session| {
+            let agreed = session.negotiation.of(Side::Client, Framing::Line);
+            // A handshake that agrees on a revision without sessions has opened one all the same.
+            if agreed.http.is_some_and(|form| form.sessions) { agreed } else { &mcp::LATEST_LEGACY }
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! The HTTP response to one HTTP request: a whole answer, or the events of a stream.
 
+use core::hash::{Hash, Hasher};
+
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
@@ -47,7 +49,7 @@ pub(crate) struct Reply {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ReplyState {
     /// Whether it is a whole or a stream is not known yet.
     Open,
@@ -83,6 +85,12 @@ impl Reply {
             ReplyState::Open | ReplyState::Begun | ReplyState::Streaming | ReplyState::Ended => 0,
         };
         size_of::<Self>() + body + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
+    }
+
+    /// Feeds what decides its future into a hasher, but for its stream and its link.
+    pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
+        (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported).hash(state);
+        self.headers.iter().for_each(|(name, value)| (name, value).hash(state));
     }
 
     /// Whether its head is still to be decided.

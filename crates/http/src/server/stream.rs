@@ -3,6 +3,7 @@
 //! In a session a stream outlives its connection: its events keep their numbers, and a client that comes back goes on
 //! behind the last one that it has. Elsewhere it ends with it.
 
+use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
@@ -51,7 +52,7 @@ pub(crate) struct Stream {
 }
 
 /// A request whose answer a stream waits for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Waiting {
     /// As its client knows it.
     pub(crate) client_id: RequestId,
@@ -71,7 +72,7 @@ impl Waiting {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct StreamEvent {
     number: u64,
     bytes: Bytes,
@@ -86,7 +87,7 @@ impl StreamEvent {
 }
 
 /// What is on a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     /// The answer to this request.
     Answer(RequestId),
@@ -149,6 +150,13 @@ impl Stream {
         let waiting: usize = self.waiting.iter().map(Waiting::held).sum();
         let places = self.events.capacity() - self.events.len();
         size_of::<Self>() + self.kept + places * size_of::<StreamEvent>() + waiting
+    }
+
+    /// Feeds what decides its future into a hasher, but for its link and its response.
+    pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        (self.dialect.name, self.number, self.has_begun, self.is_final, self.has_answered).hash(state);
+        (self.ended.map(|ended| now.since(ended)), self.sent, self.next).hash(state);
+        (self.gone, &self.gone_answers, self.gone_other, &self.waiting, &self.events).hash(state);
     }
 
     /// Panics if what it counts is not what it has.

@@ -233,3 +233,25 @@ fn a_request_of_a_session_names_it_and_a_revision_that_is_known() {
     assert_eq!(rig.at(client.link).len(), 3);
     rig.leaves_nothing();
 }
+
+#[test]
+fn a_session_that_agrees_on_a_revision_without_sessions_is_one_nevertheless() {
+    for agreed in [r#""2026-07-28""#, "1"] {
+        let mut rig = Rig::new();
+        let key = rig.post(&[], &HANDSHAKE.replace(r#""2025-11-25""#, agreed));
+        let (link, session) = rig.opened[0].clone();
+        rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":{agreed}}}}}"#));
+        assert_eq!(rig.read(key).status, 200);
+        rig.at(link);
+        let client = Client { id: session.unwrap().into(), link };
+        let key = rig.post_to(&client, &call("1"));
+        rig.pass_millis(100);
+        let last = rig.read(key).last_id().unwrap();
+        rig.hang_up(key);
+        assert_eq!(rig.at(link), [call("1")], "a hang-up is no cancel");
+        rig.answer(link, "1", "done");
+        let key = rig.come_back(&client, &last);
+        assert_eq!(rig.read(key).messages(), [result_of("1", "done")]);
+        rig.leaves_nothing();
+    }
+}
