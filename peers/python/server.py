@@ -8,9 +8,13 @@ import mcp_types as types
 from marks import mark
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.message import SessionMessage
+from mcp.shared.subscriptions import ToolsListChanged
+from work import filled, waits
 
-TOOLS = ["echo", "obeys", "ignores", "mute", "late", "asks", "release", "dies"]
+TOOLS = ["echo", "obeys", "waits", "fills", "ignores", "mute", "late", "asks", "changes", "release", "dies"]
+bus = InMemorySubscriptionBus()
 held: dict[str, tuple[anyio.Event, anyio.Event]] = {}
 answers = None
 
@@ -107,6 +111,26 @@ async def asks(ctx, work: str, question: str, **_) -> types.CallToolResult:
     return finished(work)
 
 
+async def fills(ctx, work: str, size: int, report: int = 0) -> types.CallToolResult:
+    for tick in range(1, report + 1):
+        await ctx.session.report_progress(tick, report)
+    return text(filled(size))
+
+
+async def changes(_ctx, **_) -> types.CallToolResult:
+    await bus.publish(ToolsListChanged())
+    return text("changed")
+
+
+async def listen(ctx, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
+    mark("subscription", "started")
+    try:
+        return await ListenHandler(bus)(ctx, params)
+    except anyio.get_cancelled_exc_class():
+        mark("subscription", "stopped")
+        raise
+
+
 async def dies(_ctx, work: str, **_) -> types.CallToolResult:
     mark(work, "started")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -115,14 +139,17 @@ async def dies(_ctx, work: str, **_) -> types.CallToolResult:
 async def call_tool(ctx, params: types.CallToolRequestParams) -> types.CallToolResult:
     if params.name == "echo":
         return text("echo")
-    tool = {"obeys": obeys, "ignores": ignores, "mute": mute, "late": late}
-    tool |= {"asks": asks, "release": release, "dies": dies}
+    if params.name == "waits":
+        return text(await waits(**params.arguments))
+    tool = {"obeys": obeys, "ignores": ignores, "mute": mute, "late": late, "fills": fills}
+    tool |= {"asks": asks, "changes": changes, "release": release, "dies": dies}
     return await tool[params.name](ctx, **(params.arguments or {}))
 
 
 async def main() -> None:
     global answers
-    server = Server("rescind-peer", version="1.0.0", on_list_tools=list_tools, on_call_tool=call_tool)
+    handlers = {"on_list_tools": list_tools, "on_call_tool": call_tool, "on_subscriptions_listen": listen}
+    server = Server("rescind-peer", version="1.0.0", **handlers)
     async with stdio_server() as (read, write):
         answers = write
         await server.run(read, write, server.create_initialization_options())

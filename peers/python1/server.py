@@ -10,15 +10,43 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "../python"))
-from led import obeys  # noqa: E402
 from marks import mark  # noqa: E402
+from work import filled, waits  # noqa: E402
 
 server = Server("rescind-peer", version="1.0.0")
 held: dict[str, tuple[anyio.Event, anyio.Event]] = {}
 answers = None
 
 
-async def late(work: str) -> str:
+async def progress(tick: int, ticks: int) -> None:
+    context = server.request_context
+    token = context.meta and context.meta.progressToken
+    if token is not None:
+        await context.session.send_progress_notification(token, tick, ticks, related_request_id=context.request_id)
+
+
+async def obeys(work: str, ticks: int = 300, every_ms: int = 100, report: int = 300) -> str:
+    mark(work, "started")
+    try:
+        for tick in range(1, ticks + 1):
+            await anyio.sleep(every_ms / 1000)
+            mark(work, "progress", tick=tick)
+            if tick <= report:
+                await progress(tick, ticks)
+    except anyio.get_cancelled_exc_class():
+        mark(work, "stopped")
+        raise
+    mark(work, "finished")
+    return "finished"
+
+
+async def fills(work: str, size: int, report: int = 0) -> str:
+    for tick in range(1, report + 1):
+        await progress(tick, report)
+    return filled(size)
+
+
+async def late(work: str, **_) -> str:
     """Answers when released, cancelled or not: past the SDK, which has answered a cancelled request already."""
     released, answered = held[work] = anyio.Event(), anyio.Event()
     request = server.request_context.request_id
@@ -63,13 +91,21 @@ async def echo(**_) -> str:
     return "echo"
 
 
+TOOLS = {"echo": echo, "obeys": obeys, "waits": waits, "fills": fills, "late": late, "release": release, "asks": asks}
+
+
+async def list_tools(_request: types.ListToolsRequest) -> types.ServerResult:
+    tools = [types.Tool(name=name, inputSchema={"type": "object"}) for name in TOOLS]
+    return types.ServerResult(types.ListToolsResult(tools=tools))
+
+
 # Past the decorator for tools, which would list them first: what is called here is known.
 async def call_tool(request: types.CallToolRequest) -> types.ServerResult:
-    tool = {"echo": echo, "obeys": obeys, "late": late, "release": release, "asks": asks}[request.params.name]
-    words = await tool(**(request.params.arguments or {}))
+    words = await TOOLS[request.params.name](**(request.params.arguments or {}))
     return types.ServerResult(types.CallToolResult(content=[types.TextContent(type="text", text=words)]))
 
 
+server.request_handlers[types.ListToolsRequest] = list_tools
 server.request_handlers[types.CallToolRequest] = call_tool
 
 

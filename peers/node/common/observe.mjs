@@ -48,11 +48,15 @@ export async function until(what, condition) {
   return true;
 }
 
-/** Splits `SCENARIO … -- COMMAND ARGS…`. */
+/** Splits `SCENARIO … -- COMMAND ARGS…`, or `SCENARIO … --url URL`. */
 export function commandLine() {
+  const url = process.argv.indexOf("--url");
+  if (url > 2 && url + 2 === process.argv.length) {
+    return { words: process.argv.slice(2, url), url: new URL(process.argv[url + 1]) };
+  }
   const cut = process.argv.indexOf("--");
   if (cut < 3 || cut + 1 >= process.argv.length) {
-    process.stderr.write("usage: client.mjs SCENARIO -- COMMAND [ARGS…]\n");
+    process.stderr.write("usage: client.mjs SCENARIO… (-- COMMAND [ARGS…] | --url URL)\n");
     process.exit(2);
   }
   const [command, ...args] = process.argv.slice(cut + 1);

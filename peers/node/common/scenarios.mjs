@@ -6,7 +6,8 @@
 //   together(act)      what `act` sends leaves in one write
 //   closed             a promise: the connection has ended
 //   close()            the polite end
-import { marked, marks } from "./marks.mjs";
+//   subscribe()        of 2026-07-28: a promise of { changed, close() }, where `changed` is a promise of the first change
+import { mark, marked, marks } from "./marks.mjs";
 import { did, saw, until, within } from "./observe.mjs";
 
 export const REASON = "user pressed Stop";
@@ -128,16 +129,109 @@ export const scenarios = {
   },
 };
 
+/** Calls, cancels once it has started, and sees that the work stops. Another call works. */
+async function cancelled(peer, work, behaviour, options, isDue) {
+  const call = new Call(peer, work, behaviour, options);
+  await isDue(call);
+  call.cancel();
+  await until(`${work} to stop`, () => marked(work, "stopped"));
+  await call.done();
+  await echo(peer, `after ${work}`);
+}
+
+/** Scenarios over HTTP. Several are played on one connection, so that each piece of work has a name of its own. */
+export const httpScenarios = {
+  progress: (peer) => new Call(peer, "progress", "obeys", { ticks: 3, every_ms: 10 }).done(),
+
+  // Whatever its client asks for, the tool says nothing: cancelled early, the call has no head of a response yet.
+  silent: (peer) => cancelled(peer, "silent", "waits", { quiet: true }, (call) => call.started()),
+
+  ticking: (peer) => cancelled(peer, "ticking", "obeys", { every_ms: 10, report: 3 }, (call) => call.ticked(3)),
+
+  async "late-answer"(peer) {
+    const call = new Call(peer, "late", "late", { quiet: true });
+    await call.started();
+    call.cancel();
+    await call.done();
+    await until("late to be told", () => marked("late", "told"));
+    await new Call(peer, "release", "release", { of: "late", quiet: true }).done();
+    await echo(peer, "after late");
+  },
+
+  large: (peer) => filled(peer, "large", { quiet: true }),
+  "large-event": (peer) => filled(peer, "large event", { report: 1 }),
+
+  asks: (peer) => new Call(peer, "asks", "asks", { question: "name?", quiet: true }).done(),
+
+  async subscription(peer) {
+    did("call", { call: "subscription" });
+    let subscription;
+    const opened = peer.subscribe().then((value) => (subscription = value));
+    opened.catch((error) => saw("error", { call: "subscription", message: error.message }));
+    if (!(await within("the subscription", opened)) || !subscription) return;
+    await new Call(peer, "changes", "changes", { quiet: true }).done();
+    if (await within("a change", subscription.changed)) saw("result", { call: "subscription", value: "changed" });
+    did("cancel", { call: "subscription" });
+    await within("the end of the subscription", subscription.close());
+    await echo(peer, "after subscription");
+  },
+
+  /** For clients that ask for the stream of a call that they cancelled: whoever watches the wire marks that it is refused. */
+  returns: () => until("the refusal of a cancelled stream", () => marked("wire", "refused")),
+
+  // Last on its connection, which is closed with the call in flight.
+  async closing(peer) {
+    await new Call(peer, "closing", "waits", { quiet: true }).started();
+  },
+
+  // These two are played at once, by two clients that count their requests alike.
+  async one(peer) {
+    const call = new Call(peer, "one", "waits", { quiet: true });
+    await until("both to start", () => marked("one", "started") && marked("other", "started"));
+    call.cancel();
+    await until("one to stop", () => marked("one", "stopped"));
+    await call.done();
+    await echo(peer, "after one");
+  },
+  async other(peer) {
+    const call = new Call(peer, "other", "waits", { quiet: true });
+    await until("one to stop", () => marked("one", "stopped"));
+    await echo(peer, "after one");
+    mark("other", "released");
+    await call.done();
+  },
+
+  // Ends its own process, as whoever kills a client does.
+  async "hang-up"(peer) {
+    await new Call(peer, "hang-up", "waits", { quiet: true }).started();
+    process.kill(process.pid, "SIGKILL");
+  },
+  async "hang-up-ticking"(peer) {
+    await new Call(peer, "hang-up-ticking", "obeys", { every_ms: 10, report: 3 }).ticked(3);
+    process.kill(process.pid, "SIGKILL");
+  },
+};
+
+const LARGE = 1 << 20;
+
+/** A large answer, of which only the length is shown. */
+function filled(peer, work, options) {
+  const request = async (...call) => `${(await peer.request(...call)).length} letters`;
+  return new Call({ request }, work, "fills", { size: LARGE, ...options }).done();
+}
+
 /** Reports work that had started and, at this barrier, neither stopped nor finished. */
 export function stillRunning(work) {
   const events = marks().filter((line) => line.work === work).map((line) => line.event);
   if (events.includes("started") && !events.includes("stopped")) saw("running", { work });
 }
 
-/** Runs one scenario and ends the process. */
-export async function play(peer, table, name) {
-  if (!table[name]) throw new Error(`no scenario named ${name}; there are: ${Object.keys(table).join(", ")}`);
-  await table[name](peer);
+/** Runs scenarios one after the other and ends the process. */
+export async function play(peer, table, ...names) {
+  for (const name of names) {
+    if (!table[name]) throw new Error(`no scenario named ${name}; there are: ${Object.keys(table).join(", ")}`);
+    await table[name](peer);
+  }
   did("close");
   await within("the polite end", peer.close());
   did("end");

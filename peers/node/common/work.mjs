@@ -1,7 +1,7 @@
 // What the servers do when called: the same behaviours behind every SDK.
 import { once } from "node:events";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
-import { mark } from "./marks.mjs";
+import { mark, marked } from "./marks.mjs";
 
 /** Names and one-line descriptions, for the servers that list their tools. */
 export const behaviours = {
@@ -9,9 +9,12 @@ export const behaviours = {
   obeys: "ticks for `ticks` x `every_ms`, tells of the first `report` ticks; stops when its signal fires",
   listens: "as obeys, but only listens for the signal and never looks at it first",
   ignores: "waits at tick `hold` until its signal fires, and then ticks on to its end",
+  waits: "says nothing; finishes when a mark releases it, stops when its signal fires",
+  fills: "answers with `size` letters, after `report` reports",
   mute: "never answers",
   late: "answers when `release` names it, cancelled or not",
   asks: "asks the caller `question` and waits for the answer; `linked`: a question that hears of the signal",
+  changes: "tells that the list of tools has changed",
   release: "lets the late work named `of` answer, and answers after it",
   dies: "kills its own process",
 };
@@ -24,7 +27,7 @@ const held = new Map();
  * `progress(tick, ticks)` tells the caller. `answerAnyway(text)` is for SDKs that withhold the answer of a
  * cancelled request: it writes the answer past them, as a server that does not know cancellation would. `ask(question, signal)` asks the caller.
  */
-export async function perform(call, { signal, progress = () => {}, answerAnyway, ask }) {
+export async function perform(call, { signal, progress = () => {}, answerAnyway, ask, change }) {
   const { behaviour, work, every_ms = 100, of } = call;
   const told = () => mark(work, "told", { reason: words(signal.reason) });
   switch (behaviour) {
@@ -43,6 +46,11 @@ export async function perform(call, { signal, progress = () => {}, answerAnyway,
         if (tick === call.hold + 1 && !signal.aborted) await once(signal, "abort");
         await sleep(every_ms);
       });
+    case "waits":
+      return waiting(work, signal);
+    case "fills":
+      for (let tick = 1; tick <= (call.report ?? 0); tick += 1) await progress(tick, call.report);
+      return "x".repeat(call.size);
     case "mute":
       mark(work, "started");
       signal.addEventListener("abort", told);
@@ -65,6 +73,9 @@ export async function perform(call, { signal, progress = () => {}, answerAnyway,
       }
       mark(work, "finished");
       return "finished";
+    case "changes":
+      await change();
+      return "changed";
     case "release":
       held.get(of)?.();
       await turn();
@@ -88,6 +99,20 @@ async function ticking({ work, ticks = 300, report = ticks }, progress, signal, 
     }
     mark(work, "progress", { tick });
     if (tick <= report) await progress(tick, ticks);
+  }
+  mark(work, "finished");
+  return "finished";
+}
+
+async function waiting(work, signal) {
+  mark(work, "started");
+  while (!marked(work, "released")) {
+    try {
+      await sleep(5, undefined, { signal });
+    } catch (error) {
+      mark(work, "stopped", { reason: words(signal.reason) });
+      throw error;
+    }
   }
   mark(work, "finished");
   return "finished";

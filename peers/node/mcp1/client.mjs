@@ -1,14 +1,23 @@
-// An MCP client on the official TypeScript SDK: client.mjs SCENARIO -- SERVER COMMAND…
+// An MCP client on the official TypeScript SDK: client.mjs SCENARIO… (-- SERVER COMMAND… | --url URL)
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { CreateMessageRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { setImmediate as turn } from "node:timers/promises";
 import { commandLine, did, saw } from "../common/observe.mjs";
-import { Call, echo, play, scenarios } from "../common/scenarios.mjs";
+import { Call, echo, httpScenarios, play, scenarios } from "../common/scenarios.mjs";
 
-const { words: [scenario], command, args } = commandLine();
-const client = new Client({ name: "rescind-peer", version: "1.0.0" });
-const transport = new StdioClientTransport({ command, args, env: process.env });
+const { words, url, command, args } = commandLine();
+const client = new Client({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { sampling: {} } });
+const transport = url
+  ? new StreamableHTTPClientTransport(url)
+  : new StdioClientTransport({ command, args, env: process.env });
 client.onerror = (error) => saw("callback", { message: error.message });
+
+client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
+  saw("asked", { question: params.messages[0].content.text });
+  return { model: "none", role: "assistant", content: { type: "text", text: "an answer" } };
+});
 
 const peer = {
   async request(work, behaviour, options, signal, onTick) {
@@ -31,7 +40,10 @@ const peer = {
       resolve();
     };
   }),
-  close: () => client.close(),
+  async close() {
+    await transport.terminateSession?.();
+    await client.close();
+  },
 };
 
 /** server-everything's long operation, which goes on and reports progress whatever is cancelled. */
@@ -48,5 +60,5 @@ async function everything() {
 }
 
 await client.connect(transport);
-did("connected", { server: client.getServerVersion() });
-await play(peer, { ...scenarios, everything }, scenario);
+did("connected", { server: client.getServerVersion(), revision: transport.protocolVersion });
+await play(peer, { ...scenarios, ...httpScenarios, everything }, ...words);

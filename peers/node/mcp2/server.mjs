@@ -6,7 +6,7 @@ import { behaviours, perform } from "../common/work.mjs";
 const transport = new StdioServerTransport();
 
 function server() {
-  const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: {} } });
+  const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: { listChanged: true } } });
   server.setRequestHandler("tools/list", () => ({
     tools: Object.entries(behaviours).map(([name, description]) => ({ name, description, inputSchema: { type: "object" } })),
   }));
@@ -29,6 +29,7 @@ function server() {
           const params = { messages: [{ role: "user", content: { type: "text", text } }], maxTokens: 1 };
           return requestSampling(params, { signal });
         },
+        change: () => server.sendToolListChanged(),
       },
     );
     return content(text);

@@ -2,29 +2,35 @@
 
 #![expect(deprecated, reason = "sampling is how servers ask clients in the handshake era")]
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use rescind_peers::{mark, obey, text};
+use rescind_peers::{mark, marked, obey, text};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, ContentBlock,
-        CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, ServerCapabilities, ServerConfig,
-        ServerRequest,
+        CreateMessageRequest, CreateMessageRequestParams, ProgressNotificationParam, SamplingMessage,
+        ServerCapabilities, ServerConfig, ServerRequest, SubscriptionFilter,
     },
-    service::{PeerRequestOptions, RequestContext},
+    service::{PeerRequestOptions, RequestContext, SubscriptionContext},
 };
-use serde_json::Value;
-use tokio::sync::{Mutex, Notify};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    time::sleep,
+};
 
 #[derive(Clone, Default)]
 struct Tools {
     held: Arc<Mutex<HashMap<String, Arc<Notify>>>>,
+    /// How often the list of tools has changed.
+    changes: watch::Sender<usize>,
 }
 
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities)
     }
 
     async fn call_tool(
@@ -34,7 +40,15 @@ impl ServerHandler for Tools {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(call.arguments.unwrap_or_default());
         let done = match &*call.name {
+            "obeys" if arguments.get("every_ms").is_some() => tick(&arguments, &cx).await,
             "obeys" => obey(&arguments, cx.ct.cancelled()).await,
+            "echo" => Some("echo"),
+            "waits" => wait(text(&arguments, "work"), &cx).await,
+            "fills" => return Ok(fill(&arguments, &cx).await.into()),
+            "changes" => {
+                self.changes.send_modify(|changes| *changes += 1);
+                Some("changed")
+            }
             "late" => Some(self.late(text(&arguments, "work"), &cx).await),
             "asks" => ask(&arguments, &cx).await,
             "release" => {
@@ -45,6 +59,25 @@ impl ServerHandler for Tools {
         };
         let words = done.ok_or_else(|| ErrorData::internal_error("stopped", None))?;
         Ok(CallToolResult::success(vec![ContentBlock::text(words)]).into())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        mark("subscription", "started", Value::Null);
+        let mut changes = self.changes.subscribe();
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => break,
+                _ = changes.changed() => {}
+            }
+            let told = subscription.sink().notify_tool_list_changed().await;
+            told.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        }
+        mark("subscription", "stopped", Value::Null);
+        Ok(())
     }
 }
 
@@ -67,6 +100,60 @@ impl Tools {
         mark(work, "answered", Value::Null);
         "late answer"
     }
+}
+
+async fn report(cx: &RequestContext<RoleServer>, tick: u64, ticks: u64) {
+    if let Some(token) = cx.meta.get_progress_token() {
+        let report = ProgressNotificationParam::new(token, tick as f64).with_total(ticks as f64);
+        let _ = cx.peer.notify_progress(report).await;
+    }
+}
+
+/// Obeys with ticks of its own length, of which it reports some.
+async fn tick(call: &Value, cx: &RequestContext<RoleServer>) -> Option<&'static str> {
+    let (work, ticks) = (text(call, "work"), call["ticks"].as_u64().unwrap_or(300));
+    let every = Duration::from_millis(call["every_ms"].as_u64().unwrap_or(100));
+    mark(work, "started", Value::Null);
+    for tick in 1..=ticks {
+        tokio::select! {
+            () = sleep(every) => {}
+            () = cx.ct.cancelled() => {
+                mark(work, "stopped", json!({ "tick": tick }));
+                return None;
+            }
+        }
+        mark(work, "progress", json!({ "tick": tick }));
+        if tick <= call["report"].as_u64().unwrap_or(ticks) {
+            report(cx, tick, ticks).await;
+        }
+    }
+    mark(work, "finished", Value::Null);
+    Some("finished")
+}
+
+/// Says nothing; finishes when a mark releases it.
+async fn wait(work: &str, cx: &RequestContext<RoleServer>) -> Option<&'static str> {
+    mark(work, "started", Value::Null);
+    while !marked(work, "released") {
+        tokio::select! {
+            () = sleep(Duration::from_millis(5)) => {}
+            () = cx.ct.cancelled() => {
+                mark(work, "stopped", Value::Null);
+                return None;
+            }
+        }
+    }
+    mark(work, "finished", Value::Null);
+    Some("finished")
+}
+
+async fn fill(call: &Value, cx: &RequestContext<RoleServer>) -> CallToolResult {
+    let reports = call["report"].as_u64().unwrap_or(0);
+    for tick in 1..=reports {
+        report(cx, tick, reports).await;
+    }
+    let size = call["size"].as_u64().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+    CallToolResult::success(vec![ContentBlock::text("x".repeat(size))])
 }
 
 /// Asks the caller something and waits for the answer; `linked` takes the question back when it is cancelled.

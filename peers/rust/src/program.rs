@@ -1,6 +1,13 @@
 //! What the programs in `examples/` share: marks, work, and being led by a server.
 
-use std::{collections::HashMap, env, fs::OpenOptions, io::Write, process, time::Duration};
+use std::{
+    collections::HashMap,
+    env,
+    fs::{self, OpenOptions},
+    io::Write,
+    process,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -14,6 +21,16 @@ pub fn mark(work: &str, event: &str, more: Value) {
     }
     let marks = OpenOptions::new().append(true).open(file);
     marks.and_then(|mut marks| marks.write_all(format!("{line}\n").as_bytes())).expect("marks can be written");
+}
+
+/// Whether there is a mark of `event` by `work`.
+pub fn marked(work: &str, event: &str) -> bool {
+    let marks = env::var_os("RESCIND_MARKS").and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let whole = marks.rfind('\n').map_or("", |end| &marks[..end]);
+    whole.lines().any(|line| {
+        let line: Value = serde_json::from_str(line).unwrap_or_default();
+        line["work"] == work && line["event"] == event
+    })
 }
 
 /// The text under `name` in what a call was given.

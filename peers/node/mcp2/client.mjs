@@ -1,0 +1,44 @@
+// An MCP client on the official TypeScript SDK 2.x, in the newest era that its server speaks, or by --legacy in that of
+// the handshake: client.mjs [--legacy] SCENARIO… (-- SERVER COMMAND… | --url URL)
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { commandLine, did, saw } from "../common/observe.mjs";
+import { httpScenarios, play, scenarios } from "../common/scenarios.mjs";
+
+const { words, url, command, args } = commandLine();
+const isLegacy = words[0] === "--legacy";
+const client = new Client(
+  { name: "rescind-peer", version: "1.0.0" },
+  { capabilities: { sampling: {} }, versionNegotiation: { mode: isLegacy ? "legacy" : "auto" } },
+);
+const transport = url
+  ? new StreamableHTTPClientTransport(url)
+  : new StdioClientTransport({ command, args, env: process.env });
+client.onerror = (error) => saw("callback", { message: error.message });
+
+client.setRequestHandler("sampling/createMessage", ({ params }) => {
+  saw("asked", { question: params.messages[0].content.text });
+  return { model: "none", role: "assistant", content: { type: "text", text: "an answer" } };
+});
+
+const peer = {
+  async request(work, behaviour, options, signal, onTick) {
+    const onprogress = onTick && (({ progress }) => onTick(progress));
+    const call = { name: behaviour, arguments: { work, ...options } };
+    const { content } = await client.callTool(call, { signal, onprogress });
+    return content[0].text;
+  },
+  async subscribe() {
+    const changed = new Promise((resolve) => client.setNotificationHandler("notifications/tools/list_changed", resolve));
+    const subscription = await client.listen({ toolsListChanged: true });
+    return { changed, close: () => subscription.close() };
+  },
+  async close() {
+    await transport.terminateSession?.();
+    await client.close();
+  },
+};
+
+await client.connect(transport);
+did("connected", { server: client.getServerVersion(), revision: client.getNegotiatedProtocolVersion() });
+await play(peer, { ...scenarios, ...httpScenarios }, ...words.slice(isLegacy ? 1 : 0));

@@ -1,0 +1,21 @@
+"""Work of ../node/common/work.mjs that both Python SDKs do alike."""
+
+import anyio
+from marks import mark, marked
+
+
+async def waits(work: str, **_) -> str:
+    """Says nothing; finishes when a mark releases it, stops when it is cancelled."""
+    mark(work, "started")
+    try:
+        while not marked(work, "released"):
+            await anyio.sleep(0.005)
+    except anyio.get_cancelled_exc_class():
+        mark(work, "stopped")
+        raise
+    mark(work, "finished")
+    return "finished"
+
+
+def filled(size: int) -> str:
+    return "x" * size
