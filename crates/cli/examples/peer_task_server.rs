@@ -6,8 +6,6 @@
 use std::{
     collections::HashSet,
     error::Error,
-    fs::File,
-    io::Write,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -20,6 +18,10 @@ use rescind_tasks::{AsTask, MemoryStore, SqliteOptions, SqliteStore, TaskStore, 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
+
+#[path = "shared/marks.rs"]
+mod marks;
+use marks::mark;
 
 const TICK: Duration = Duration::from_millis(10);
 /// Nobody is left behind by a client that never releases its work.
@@ -91,20 +93,6 @@ impl Drop for Work {
             mark(&self.name, "stopped", json!({ "reason": "dropped" }));
         }
     }
-}
-
-fn mark(work: &str, event: &str, mut more: Value) {
-    let Some(path) = std::env::var_os("RESCIND_MARKS") else { return };
-    more["work"] = work.into();
-    more["event"] = event.into();
-    more["pid"] = std::process::id().into();
-    // One write, so that it stays one line beside those of others.
-    let written = File::options()
-        .append(true)
-        .create(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(format!("{more}\n").as_bytes()));
-    written.expect("marks can be written");
 }
 
 /// Never looks at its token; its grace is over at once.
