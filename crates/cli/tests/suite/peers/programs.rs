@@ -85,7 +85,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn new(shim: &[&str]) -> Self {
+    pub(crate) fn new(shim: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { folder, shim: shim.iter().map(|word| (*word).to_owned()).collect() }
     }
@@ -183,6 +183,11 @@ impl Started {
         &mut self.child
     }
 
+    /// What it has printed on stderr so far.
+    pub(crate) fn said(&self) -> String {
+        read(&self.stderr)
+    }
+
     pub(crate) fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
@@ -191,7 +196,7 @@ impl Started {
     pub(crate) fn until<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
-            let said = read(&self.stderr);
+            let said = self.said();
             if let Some(found) = find(&said) {
                 return found;
             }

@@ -34,6 +34,11 @@ impl Story {
         &self.recording
     }
 
+    /// What the caller did and saw, line by line.
+    pub(crate) fn caller(&self) -> &[Value] {
+        &self.caller
+    }
+
     /// Whether the client came to its own end.
     pub(crate) fn ended(&self) -> bool {
         self.in_time && self.caller.iter().any(|line| line["did"] == "end")
@@ -76,6 +81,27 @@ impl Story {
         self.seen(&["callback"]).map(|line| line["message"].as_str().unwrap_or_default()).collect()
     }
 
+    /// The same, before the client did something for the first time.
+    pub(crate) fn callbacks_before(&self, what: &str) -> Vec<&str> {
+        let before = self.caller.iter().take_while(|line| line["did"] != what);
+        before.filter(|line| line["saw"] == "callback").filter_map(|line| line["message"].as_str()).collect()
+    }
+
+    /// The revision that the client has agreed on with its server.
+    pub(crate) fn revision(&self) -> Option<&str> {
+        self.caller.iter().find(|line| line["did"] == "connected").and_then(|line| line["revision"].as_str())
+    }
+
+    /// The progress of `call` that reached the caller, in order.
+    pub(crate) fn heard(&self, call: &str) -> Vec<f64> {
+        self.seen(&["progress"]).filter(|line| line["call"] == call).filter_map(|line| line["tick"].as_f64()).collect()
+    }
+
+    /// What the server asked the client, in order.
+    pub(crate) fn questions(&self) -> Vec<&str> {
+        self.seen(&["asked"]).filter_map(|line| line["question"].as_str()).collect()
+    }
+
     /// What the client waited for in vain.
     pub(crate) fn missed(&self) -> Vec<&str> {
         self.seen(&["nothing"]).filter_map(|line| line["waiting_for"].as_str()).collect()
@@ -104,6 +130,11 @@ impl Story {
     /// Pieces of work in the order they started.
     pub(crate) fn works(&self) -> Vec<&str> {
         self.marks.iter().filter(|mark| mark["event"] == "started").filter_map(|mark| mark["work"].as_str()).collect()
+    }
+
+    /// All that was marked, without ticks.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &Value> {
+        self.marks.iter().filter(|mark| mark["event"] != "progress")
     }
 
     /// What `work` marked, without its ticks.
