@@ -218,7 +218,7 @@ async def _cancelled(peer: Peer, call: Call, is_due: Awaitable[bool]) -> None:
 
 
 async def progress(peer: Peer) -> None:
-    await Call(peer, "progress", "obeys", ticks=3, every_ms=10).done()
+    await Call(peer, "progress", "obeys", ticks=4, every_ms=10, report=3).done()
 
 
 async def silent(peer: Peer) -> None:
@@ -282,7 +282,7 @@ async def closing(peer: Peer) -> None:
 
 
 async def one(peer: Peer) -> None:
-    """Played at once with `other`, by two clients that count their requests alike."""
+    """Played at once with `other`, each first on its connection: so the two calls have one id."""
     call = Call(peer, "one", "waits", quiet=True)
     await until("both to start", lambda: marked("one", "started") and marked("other", "started"))
     await call.cancel()
@@ -300,13 +300,10 @@ async def other(peer: Peer) -> None:
 
 
 async def hang_up(peer: Peer) -> None:
-    """Ends its own process, as whoever kills a client does."""
+    """Ends its own process, as whoever kills a client does: with a call of which nothing was seen, and one with progress."""
+    ticking = Call(peer, "hang-up ticking", "obeys", every_ms=10, report=3)
     await Call(peer, "hang-up", "waits", quiet=True).started()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-async def hang_up_ticking(peer: Peer) -> None:
-    await Call(peer, "hang-up-ticking", "obeys", every_ms=10, report=3).ticked(3)
+    await ticking.ticked(3)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -330,7 +327,6 @@ SCENARIOS = {
     "one": one,
     "other": other,
     "hang-up": hang_up,
-    "hang-up-ticking": hang_up_ticking,
 }
 
 

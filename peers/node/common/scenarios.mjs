@@ -141,7 +141,7 @@ async function cancelled(peer, work, behaviour, options, isDue) {
 
 /** Scenarios over HTTP. Several are played on one connection, so that each piece of work has a name of its own. */
 export const httpScenarios = {
-  progress: (peer) => new Call(peer, "progress", "obeys", { ticks: 3, every_ms: 10 }).done(),
+  progress: (peer) => new Call(peer, "progress", "obeys", { ticks: 4, every_ms: 10, report: 3 }).done(),
 
   // Whatever its client asks for, the tool says nothing: cancelled early, the call has no head of a response yet.
   silent: (peer) => cancelled(peer, "silent", "waits", { quiet: true }, (call) => call.started()),
@@ -184,7 +184,7 @@ export const httpScenarios = {
     await new Call(peer, "closing", "waits", { quiet: true }).started();
   },
 
-  // These two are played at once, by two clients that count their requests alike.
+  // These two are played at once, each first on its connection: so the two calls have one id.
   async one(peer) {
     const call = new Call(peer, "one", "waits", { quiet: true });
     await until("both to start", () => marked("one", "started") && marked("other", "started"));
@@ -201,13 +201,11 @@ export const httpScenarios = {
     await call.done();
   },
 
-  // Ends its own process, as whoever kills a client does.
+  // Ends its own process, as whoever kills a client does: with a call of which nothing was seen, and one with progress.
   async "hang-up"(peer) {
+    const ticking = new Call(peer, "hang-up ticking", "obeys", { every_ms: 10, report: 3 });
     await new Call(peer, "hang-up", "waits", { quiet: true }).started();
-    process.kill(process.pid, "SIGKILL");
-  },
-  async "hang-up-ticking"(peer) {
-    await new Call(peer, "hang-up-ticking", "obeys", { every_ms: 10, report: 3 }).ticked(3);
+    await ticking.ticked(3);
     process.kill(process.pid, "SIGKILL");
   },
 };

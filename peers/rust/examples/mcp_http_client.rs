@@ -180,7 +180,10 @@ impl Player {
 
     async fn play(&self, scenario: &str) {
         match scenario {
-            "progress" => self.done(self.call("progress", "obeys", json!({ "ticks": 3, "every_ms": 10 }))).await,
+            "progress" => {
+                let options = json!({ "ticks": 4, "every_ms": 10, "report": 3 });
+                self.done(self.call("progress", "obeys", options)).await;
+            }
             "silent" => {
                 let call = self.waits("silent");
                 self.started(&call).await;
@@ -219,12 +222,9 @@ impl Player {
                 self.done(call).await;
             }
             "hang-up" => {
+                let mut ticking = self.call("hang-up ticking", "obeys", json!({ "every_ms": 10, "report": 3 }));
                 self.started(&self.waits("hang-up")).await;
-                kill_this_process();
-            }
-            "hang-up-ticking" => {
-                let mut call = self.call("hang-up-ticking", "obeys", json!({ "every_ms": 10, "report": 3 }));
-                self.ticked(&mut call, 3).await;
+                self.ticked(&mut ticking, 3).await;
                 kill_this_process();
             }
             _ => panic!("no scenario named {scenario}"),

@@ -4,13 +4,13 @@
 use super::http_run::{Run, runs};
 use super::http_table::{Behaviour, Verdict};
 
-/// Case 46. Case 48: the client may have seen nothing of the response yet.
+/// Case 46, 48: before a server of ours there is no head of a response yet.
 #[test]
 fn a_cancel_before_the_response_has_begun_stops_the_work() {
     every_client(Behaviour::Silent);
 }
 
-/// Case 46. Case 48: the client has seen progress.
+/// Case 46, 48: with the head and some events of the response.
 #[test]
 fn a_cancel_after_progress_was_seen_stops_the_work() {
     every_client(Behaviour::Ticking);

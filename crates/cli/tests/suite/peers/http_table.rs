@@ -78,20 +78,20 @@ impl Behaviour {
             Self::Silent => silent(run),
             Self::Ticking => cancelled_whole(run, "ticking"),
             Self::NotResumed => return not_resumed(run),
-            Self::LateAnswer => late_answer(&run.alone),
+            Self::LateAnswer => late_answer(&run.one),
             Self::Collision => collision(run),
             Self::HangUp => hang_up(run),
             Self::Closing => closing(run),
-            Self::Progress => progress(&run.alone),
+            Self::Progress => progress(&run.one),
             // Before `rescind serve` on a slow machine it may come as an event.
             Self::Large if run.client.takes_small_events() && run.behind == Behind::Serve => return Verdict::Cannot,
-            Self::Large => outcome(&run.alone, "large", LARGE),
-            Self::LargeEvent => return large_event(&run.alone),
+            Self::Large => outcome(&run.one, "large", LARGE),
+            Self::LargeEvent => return large_event(&run.one),
             Self::Question if run.client.is_modern() && run.behind == Behind::Serve => return Verdict::Cannot,
-            Self::Question => question(&run.alone),
+            Self::Question => question(&run.one),
             Self::Subscription if !run.client.is_modern() => return Verdict::Cannot,
             Self::Subscription => {
-                return subscription(run).map_or_else(Verdict::Wrong, |()| end_of_subscription(&run.alone));
+                return subscription(run).map_or_else(Verdict::Wrong, |()| end_of_subscription(&run.one));
             }
             Self::Quiet => quiet(run),
         };
@@ -131,23 +131,23 @@ fn cancelled(run: &Run, seen: &Seen, work: &str) -> Result<(), String> {
 
 /// The same; and in a session the response ended, without an answer. That rmcp closes the stream itself is its right.
 fn cancelled_whole(run: &Run, work: &str) -> Result<(), String> {
-    cancelled(run, &run.alone, work)?;
-    let has_ended = run.alone.call(work).is_some_and(|call| call.is_answered);
+    cancelled(run, &run.one, work)?;
+    let has_ended = run.one.call(work).is_some_and(|call| call.is_answered);
     holds(has_ended || run.client.is_modern() || run.client == Client::Rmcp, "the response did not end")
 }
 
 fn silent(run: &Run) -> Result<(), String> {
     cancelled_whole(run, "silent")?;
     // A server of ours had begun no response; `rescind serve` may have, on a slow machine.
-    let call = run.alone.call("silent").ok_or("no call")?;
+    let call = run.one.call("silent").ok_or("no call")?;
     let Some((_, answered)) = call.answer.filter(|_| run.behind == Behind::Library) else { return Ok(()) };
-    let cancel = run.alone.cancel("silent").ok_or("a response began")?;
+    let cancel = run.one.cancel("silent").ok_or("a response began")?;
     holds(answered > cancel.sent_at, "the response began before the cancel")
 }
 
 /// Whoever asks for the stream of a cancelled call is told that it cannot be resumed, and lives on.
 fn not_resumed(run: &Run) -> Verdict {
-    let wire = [&run.alone, &run.one, &run.other].into_iter().flat_map(|seen| &seen.wire);
+    let wire = [&run.one, &run.other].into_iter().flat_map(|seen| &seen.wire);
     let asked: Vec<_> = wire.filter(|exchange| exchange.last_event.is_some()).collect();
     // The last may have been sent by one that was killed.
     let statuses: Vec<u16> = asked.iter().filter_map(|exchange| exchange.status()).collect();
@@ -174,13 +174,11 @@ fn collision(run: &Run) -> Result<(), String> {
 }
 
 fn hang_up(run: &Run) -> Result<(), String> {
-    for seen in [&run.one, &run.other] {
-        equal("its end", &*seen.exit, "signal 9")?;
-    }
-    let (silent, ticking) = (run.one.story.events("hang-up"), run.one.story.events("hang-up-ticking"));
+    equal("its end", &*run.other.exit, "signal 9")?;
+    let [silent, ticking] = ["hang-up", "hang-up ticking"].map(|work| run.other.story.events(work));
     if run.client.is_modern() {
         equal("hang-up", silent, vec!["started", "stopped"])?;
-        equal("hang-up-ticking", ticking, vec!["started", "stopped"])
+        equal("hang-up ticking", ticking, vec!["started", "stopped"])
     } else {
         equal("hang-up", silent, vec!["started", "released", "finished"])?;
         holds(!ticking.contains(&"stopped"), "the work of a client in a session stopped with it")
@@ -188,11 +186,11 @@ fn hang_up(run: &Run) -> Result<(), String> {
 }
 
 fn closing(run: &Run) -> Result<(), String> {
-    equal("closing", run.alone.story.events("closing"), vec!["started", "stopped"])?;
-    let ends = run.alone.wire.iter().filter(|exchange| exchange.verb == "DELETE").map(|exchange| exchange.status());
+    equal("closing", run.one.story.events("closing"), vec!["started", "stopped"])?;
+    let ends = run.one.wire.iter().filter(|exchange| exchange.verb == "DELETE").map(|exchange| exchange.status());
     let wanted = if run.client.is_modern() { Vec::new() } else { vec![Some(204)] };
     equal("DELETE", ends.collect(), wanted)?;
-    equal("its end", &*run.alone.exit, "code 0")
+    equal("its end", &*run.one.exit, "code 0")
 }
 
 fn progress(seen: &Seen) -> Result<(), String> {
@@ -217,13 +215,13 @@ fn question(seen: &Seen) -> Result<(), String> {
 }
 
 fn subscription(run: &Run) -> Result<(), String> {
-    outcome(&run.alone, "subscription", "result changed")?;
-    outcome(&run.alone, "after subscription", "result echo")?;
+    outcome(&run.one, "subscription", "result changed")?;
+    outcome(&run.one, "after subscription", "result echo")?;
     // There the SDK serves subscriptions itself, and its server sees none.
     if (run.client, run.behind) == (Client::TypeScript2Modern, Behind::Serve) {
         return Ok(());
     }
-    equal("subscription", run.alone.story.events("subscription"), vec!["started", "stopped"])
+    equal("subscription", run.one.story.events("subscription"), vec!["started", "stopped"])
 }
 
 /// Closing its stream is the end of it.
@@ -233,7 +231,7 @@ fn end_of_subscription(seen: &Seen) -> Verdict {
 }
 
 fn quiet(run: &Run) -> Result<(), String> {
-    for seen in [&run.alone, &run.one, &run.other] {
+    for seen in [&run.one, &run.other] {
         equal("complaints", seen.story.callbacks_before("close"), Vec::new())?;
         equal("what never came", seen.story.missed(), Vec::new())?;
     }
