@@ -33,6 +33,7 @@ fuzz NAME SECONDS="60":
 # Every reachable state of a small world, and how many there are.
 explore:
     cargo test --profile explore -p rescind-proto --test suite explore:: -- --nocapture
+    cargo test --profile explore -p rescind-http --test suite explore:: -- --nocapture
 
 # Ten bugs, seeded into a copy of the engine: that the explorer, storms and floods find each.
 seeded-bugs:
