@@ -68,7 +68,7 @@ impl Behaviour {
             Self::LargeEvent => "an answer of 1 MiB arrives as an event",
             Self::Question => "the server's question is answered",
             Self::Subscription => "a subscription hears of a change, and ends",
-            Self::Quiet => "it complains of nothing",
+            Self::Quiet => "it complains of nothing before its end",
         }
     }
 
@@ -147,14 +147,21 @@ fn silent(run: &Run) -> Result<(), String> {
 
 /// Whoever asks for the stream of a cancelled call is told that it cannot be resumed, and lives on.
 fn not_resumed(run: &Run) -> Verdict {
-    let wire = [&run.one, &run.other].into_iter().flat_map(|seen| &seen.wire);
-    let asked: Vec<_> = wire.filter(|exchange| exchange.last_event.is_some()).collect();
-    // The last may have been sent by one that was killed.
-    let statuses: Vec<u16> = asked.iter().filter_map(|exchange| exchange.status()).collect();
-    if statuses.iter().any(|status| *status != 405) {
-        return Verdict::Wrong(format!("it was answered {statuses:?}"));
+    let mut fault = Verdict::Ok;
+    for seen in [&run.one, &run.other] {
+        let end = seen.wire.iter().find(|exchange| exchange.verb == "DELETE").map(|exchange| exchange.sent_at);
+        for exchange in seen.wire.iter().filter(|exchange| exchange.last_event.is_some()) {
+            fault = Verdict::Fault(COMES_BACK);
+            match exchange.status() {
+                // Without an answer: whoever asked was killed.
+                Some(405) | None => {}
+                // It asks on after the end of its session.
+                Some(404) if end.is_some_and(|end| end < exchange.sent_at) => {}
+                Some(status) => return Verdict::Wrong(format!("it was answered {status}")),
+            }
+        }
     }
-    if asked.is_empty() { Verdict::Ok } else { Verdict::Fault(COMES_BACK) }
+    fault
 }
 
 fn late_answer(seen: &Seen) -> Result<(), String> {
