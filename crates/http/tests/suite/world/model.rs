@@ -356,6 +356,9 @@ impl Model {
             (Some(Expected::Closed(ask)), LinkInput::StreamClosed(id))
                 if self.asks[ask].known.as_ref().is_some_and(|(known, _)| *known == id.to_string()) => {}
             (Some(Expected::End), LinkInput::End) => {}
+            (expected, LinkInput::Message(_)) => {
+                return broken(format!("link {link} expects {expected:?} and receives {text}"));
+            }
             (expected, input) => return broken(format!("link {link} expects {expected:?} and receives {input:?}")),
         }
         Ok(())

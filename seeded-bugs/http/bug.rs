@@ -1,0 +1,44 @@
+//! Deliberate bugs, one of which a thread can seed in all HTTP servers that run on it.
+
+use std::cell::Cell;
+
+/// A deliberate bug: one deviation at the place where the real rule lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeededBug {
+    /// A hang-up cancels in revisions where it detaches (MCP-H01).
+    HangUpCancels,
+    /// A hang-up does not cancel in the revision where it does (MCP-H03).
+    HangUpIgnored,
+    /// A cancel reaches the program of another session that has a request of this id.
+    CancelForAnotherSession,
+    /// An answer travels on the newest stream of its link.
+    AnswerOnAnothersStream,
+    /// Whoever comes back gets the last event once more.
+    ResumeRepeats,
+    /// Whoever comes back misses one event.
+    ResumeSkips,
+    /// The stream of a cancelled request never ends (D41).
+    CancelledStreamStays,
+}
+
+thread_local! {
+    static SEEDED: Cell<Option<SeededBug>> = const { Cell::new(None) };
+}
+
+/// Runs `test` with this bug in every server of this thread.
+pub fn with<R>(bug: SeededBug, test: impl FnOnce() -> R) -> R {
+    struct Weed;
+    impl Drop for Weed {
+        fn drop(&mut self) {
+            SEEDED.set(None);
+        }
+    }
+    SEEDED.set(Some(bug));
+    let _weed = Weed;
+    test()
+}
+
+/// Whether this bug is in force.
+pub(crate) fn has(bug: SeededBug) -> bool {
+    SEEDED.get() == Some(bug)
+}

@@ -1,0 +1,55 @@
+//! The explorer finds each bug of the HTTP machine where it first shows, and walks find it too.
+
+use rescind_http::bug::{self, SeededBug};
+use rescind_testkit::sim::{chooser::EndlessChooser, explore::explore, walk::walk};
+
+use crate::world::{
+    HttpWorld,
+    scene::{self, Scene},
+};
+
+/// In which scene each bug shows, and after how many events.
+const BUGS: [(SeededBug, &str, usize); 7] = [
+    (SeededBug::HangUpCancels, "one call, and who comes back", 2),
+    (SeededBug::HangUpIgnored, "a client without a session", 2),
+    (SeededBug::CancelForAnotherSession, "two sessions with the same ids", 3),
+    (SeededBug::AnswerOnAnothersStream, "two calls with one id, and a cancel", 2),
+    (SeededBug::ResumeRepeats, "one call, and who comes back", 4),
+    (SeededBug::ResumeSkips, "one call, and who comes back", 5),
+    (SeededBug::CancelledStreamStays, "two calls with one id, and a cancel", 2),
+];
+
+#[test]
+fn every_bug_seeded_in_a_server_is_found_where_it_first_shows() {
+    let mut shown = Vec::new();
+    for (bug, name, depth) in BUGS {
+        let found = bug::with(bug, || explore(&HttpWorld::new(scene(name)), depth)).expect_err("the bug is not found");
+        report(bug, &found.to_text());
+        shown.push((bug, found.actions.len()));
+    }
+    assert_eq!(shown, BUGS.map(|(bug, _, depth)| (bug, depth)));
+}
+
+#[test]
+fn a_few_walks_find_every_bug_seeded_in_a_server() {
+    for (bug, name, _) in BUGS {
+        let is_found = |seed| walk(&HttpWorld::new(scene(name).long()), &mut EndlessChooser(seed), 300).is_err();
+        assert!(bug::with(bug, || (0..10).any(is_found)), "{bug:?}");
+    }
+}
+
+#[test]
+fn without_a_bug_the_same_scenes_are_clean() {
+    for (_, name, depth) in BUGS {
+        explore(&HttpWorld::new(scene(name)), depth).expect("no rule is broken");
+    }
+}
+
+fn scene(name: &str) -> Scene {
+    scene::all().into_iter().find(|scene| scene.name == name).expect("there is such a scene")
+}
+
+#[expect(clippy::print_stdout, reason = "the shortest way to each bug is what this test is read for")]
+fn report(bug: SeededBug, found: &str) {
+    println!("{bug:?}: {found}");
+}
