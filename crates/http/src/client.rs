@@ -49,8 +49,8 @@ use rescind_proto::{
 
 pub use config::{HttpClientConfig, HttpConfigError};
 
-use fetch::{Fetch, OneWay, Phase, Role};
-use headers::Origin;
+use fetch::{Fetch, OneWay, OneWayKind, Phase, Role};
+use headers::{Origin, Target};
 use inbox::Inbox;
 use session::{Session, SessionState};
 use stream::{Purpose, Stage, Stream};
@@ -222,7 +222,8 @@ impl HttpClient {
         let fetch = self.fetches.get_mut(&key).expect("what is queued exists");
         fetch.phase = if request.body().is_empty() { Phase::Written(now) } else { Phase::Handed };
         self.open += usize::from(fetch.is_counted);
-        let patience = match fetch.role {
+        let patience = match &fetch.role {
+            Role::OneWay(one_way) if one_way.kind == OneWayKind::Initialized => Some(self.config.greet_within),
             Role::OneWay(_) | Role::End { .. } => Some(self.config.accept_within),
             Role::Probe(_) => Some(self.config.probe_within),
             // Whoever waits for it has clocks of his own.
@@ -230,6 +231,13 @@ impl HttpClient {
         };
         self.arm_fetch(key, patience.map(|patience| now + patience));
         Some((key, request))
+    }
+
+    /// Whether the response of this request may be open for long. Others should not share a connection with such: where
+    /// the number of responses on it is bounded, as over HTTP/2, a cancel would have to wait for the end of one.
+    #[must_use]
+    pub fn may_last(&self, key: FetchKey) -> bool {
+        self.fetches.get(&key).is_some_and(|fetch| matches!(fetch.role, Role::Post(_) | Role::Get(_)))
     }
 
     /// Records that the first byte of a request's body is about to leave, so that the server may get it; `false` if the
@@ -328,6 +336,11 @@ impl HttpClient {
         self.notice(HttpClientNotice::Dropped { method: method.into(), why });
     }
 
+    /// A fetch from the server's own address.
+    fn fetch(&self, role: Role, phase: Phase) -> Fetch {
+        Fetch::new(role, Target(self.config.url.clone()), phase)
+    }
+
     /// Adds a fetch, to be handed out as soon as may be.
     fn start(&mut self, fetch: Fetch) -> FetchKey {
         let key = FetchKey(self.allocate_key());
@@ -368,7 +381,7 @@ impl HttpClient {
         let Some(stream) = self.streams.get_mut(&key) else { return };
         let is_counted = stream.purpose == Purpose::Calls && !is_handshake;
         stream.session = stream.session.map(|_| self.session.generation);
-        let fetch = Fetch { is_counted, ..Fetch::new(Role::Post(key), self.config.url.clone(), Phase::Queued) };
+        let fetch = Fetch { is_counted, ..self.fetch(Role::Post(key), Phase::Queued) };
         let fetch = self.start(fetch);
         self.set_stage(key, Stage::Posting(fetch));
     }
@@ -377,7 +390,7 @@ impl HttpClient {
     fn start_get(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get(&key) else { return };
         let is_counted = stream.purpose == Purpose::Calls;
-        let fetch = Fetch { is_counted, ..Fetch::new(Role::Get(key), self.config.url.clone(), Phase::Queued) };
+        let fetch = Fetch { is_counted, ..self.fetch(Role::Get(key), Phase::Queued) };
         let fetch = self.start(fetch);
         self.set_stage(key, Stage::Asking(fetch));
     }

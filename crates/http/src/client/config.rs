@@ -52,6 +52,8 @@ pub struct HttpClientConfig {
     /// How long the server may take to accept a notification, an answer or the end of the session, and for the text of a
     /// refusal.
     pub accept_within: Duration,
+    /// How long messages wait for the server to accept the end of the handshake.
+    pub greet_within: Duration,
     /// How long the server may take to show that it speaks the transport of 2024-11-05 only.
     pub probe_within: Duration,
     /// Seeds the hash of ids, so that a peer cannot choose ids that collide, and spreads the attempts of many clients.
@@ -110,6 +112,7 @@ impl HttpClientConfig {
             end_within: Duration::from_secs(1),
             cancel_retries: 3,
             accept_within: Duration::from_secs(30),
+            greet_within: Duration::from_secs(10),
             probe_within: Duration::from_secs(5),
             seed: 0,
         })

@@ -1,16 +1,20 @@
 //! One HTTP request of ours and its response.
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, Uri};
+use http::{HeaderValue, StatusCode};
 use rescind_proto::{id::RequestId, time::Instant};
 
-use super::{StreamKey, event_reader::EventReader, headers::Origin};
+use super::{
+    StreamKey,
+    event_reader::EventReader,
+    headers::{Origin, Target},
+};
 
 /// A fetch: an HTTP request and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     pub(crate) role: Role,
-    pub(crate) target: Uri,
+    pub(crate) target: Target,
     /// How many redirects led here.
     pub(crate) redirects: u32,
     pub(crate) phase: Phase,
@@ -123,7 +127,7 @@ pub(crate) struct Probe {
 }
 
 impl Fetch {
-    pub(crate) const fn new(role: Role, target: Uri, phase: Phase) -> Self {
+    pub(crate) const fn new(role: Role, target: Target, phase: Phase) -> Self {
         Self {
             role,
             target,

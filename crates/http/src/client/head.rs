@@ -15,7 +15,7 @@ impl HttpClient {
     /// Writes a fetch as the HTTP request that it is now.
     pub(crate) fn build(&mut self, key: FetchKey) -> Request<Bytes> {
         let fetch = self.fetches.get(&key).expect("what is queued exists");
-        let origin = Origin::of(&fetch.target);
+        let origin = fetch.target.origin();
         let mut fields = HeaderMap::new();
         fields.insert(header::USER_AGENT, headers::AGENT);
         // Whatever the user has set may be a secret between him and this origin.
@@ -63,7 +63,7 @@ impl HttpClient {
         let fetch = self.fetches.get_mut(&key).expect("it was there");
         fetch.session = session;
         *request.method_mut() = method;
-        *request.uri_mut() = fetch.target.clone();
+        *request.uri_mut() = fetch.target.0.clone();
         *request.headers_mut() = fields;
         request
     }

@@ -129,6 +129,22 @@ impl fmt::Debug for Origin {
     }
 }
 
+/// Where a fetch goes. Its path may be a secret, so it is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Target(pub(crate) Uri);
+
+impl Target {
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::of(&self.0)
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.origin(), f)
+    }
+}
+
 /// Where a redirect leads that `base` answered with (RFC 3986, 5.2); `None` if that is no URL of HTTP.
 pub(crate) fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next().unwrap_or_default().trim();

@@ -14,7 +14,7 @@ use rescind_proto::{
 use super::{
     FetchKey, HttpClient, StreamKey,
     failure::Failure,
-    fetch::{Fetch, Phase, Probe, Refusal, Role},
+    fetch::{Phase, Probe, Refusal, Role},
     response::Interruption,
     session::SessionState,
     stream::{CallKind, CallState, Purpose, Stage},
@@ -176,7 +176,7 @@ impl HttpClient {
         if may_be_old && is_first && answered.is_none() && !self.knows_transport {
             self.knows_transport = true;
             let role = Role::Probe(Box::new(Probe { stream: key, refusal }));
-            let probe = self.start(Fetch::new(role, self.config.url.clone(), Phase::Queued));
+            let probe = self.start(self.fetch(role, Phase::Queued));
             return self.set_stage(key, Stage::Probing(probe));
         }
         self.decide_for_good(now, key, &refusal);
@@ -235,11 +235,12 @@ impl HttpClient {
     }
 
     /// Lets messages pass although the end of the handshake was not accepted: perhaps the server takes them all the same.
-    pub(crate) fn open_gate(&mut self, now: Instant) {
-        if let SessionState::Greeting(_) = self.session.state {
-            self.session.state = SessionState::Open;
-            self.release_held(now);
-        }
+    /// `false` if nothing waited for that.
+    pub(crate) fn open_gate(&mut self, now: Instant) -> bool {
+        let SessionState::Greeting(_) = self.session.state else { return false };
+        self.session.state = SessionState::Open;
+        self.release_held(now);
+        true
     }
 
     /// Another fetch carries this cancel now.

@@ -8,7 +8,7 @@ use super::{
     event_reader::{Content, EventReader},
     failure::Failure,
     fetch::{Fetch, OneWay, OneWayKind, Phase, Probe, Reader, Refusal, Role},
-    headers::{self, Origin},
+    headers::{self, Origin, Target},
     stream::{Purpose, Stage},
     words,
 };
@@ -106,7 +106,7 @@ impl HttpClient {
     pub fn handle_failed(&mut self, now: Instant, key: FetchKey, why: &str) {
         let why = words::excerpt(why.as_bytes());
         let Some(fetch) = self.end_fetch(key) else { return };
-        let origin = Origin::of(&fetch.target);
+        let origin = fetch.target.origin();
         let was_written = matches!(fetch.phase, Phase::Written(_));
         match (fetch.role, fetch.reader) {
             (Role::Post(stream), Reader::Refusal(refusal)) => self.decide(now, stream, *refusal),
@@ -148,6 +148,9 @@ impl HttpClient {
             (Role::Post(_), Reader::Refusal(_)) => self.abort_refusal(now, key),
             (Role::Probe(_), _) => self.end_probe(now, key, false),
             (Role::OneWay(one_way), Reader::NoHead) => {
+                if one_way.kind == OneWayKind::Initialized && self.open_gate(now) {
+                    return self.arm_fetch(key, Some(now + self.config.accept_within));
+                }
                 let was_written = self.abort(key).is_some_and(|fetch| matches!(fetch.phase, Phase::Written(_)));
                 self.retry_one_way(now, *one_way, was_written, "no answer in time");
             }
@@ -175,7 +178,7 @@ impl HttpClient {
     fn handle_redirect(&mut self, now: Instant, key: FetchKey, head: &Parts) -> bool {
         let Some(fetch) = self.fetches.get(&key) else { return true };
         let location = head.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
-        let Some(target) = location.and_then(|location| headers::resolve(&fetch.target, location)) else {
+        let Some(target) = location.and_then(|location| headers::resolve(&fetch.target.0, location)) else {
             return false;
         };
         let method = match fetch.role {
@@ -197,7 +200,7 @@ impl HttpClient {
             Some(format!("redirects {method} with {status}, to {to}{path}: give the address that serves MCP"))
         } else if fetch.redirects >= self.config.max_redirects {
             Some(format!("redirects more than {} times, at last to {to}", self.config.max_redirects))
-        } else if fetch.target.scheme_str() == Some("https") && target.scheme_str() == Some("http") {
+        } else if fetch.target.0.scheme_str() == Some("https") && target.scheme_str() == Some("http") {
             Some(format!("redirects to {to}, which is not encrypted; that is not followed"))
         } else {
             None
@@ -211,7 +214,7 @@ impl HttpClient {
         let next = Fetch {
             redirects: fetch.redirects + 1,
             is_counted: fetch.is_counted,
-            ..Fetch::new(fetch.role, target, Phase::Queued)
+            ..Fetch::new(fetch.role, Target(target), Phase::Queued)
         };
         if let Role::OneWay(one_way) = &next.role {
             self.unsent += one_way.body.len();
@@ -312,12 +315,12 @@ impl HttpClient {
             self.set_reader(key, Reader::Refusal(Box::new(refusal)));
             return self.arm_fetch(key, Some(now + self.config.accept_within));
         };
-        let (session, target) = match self.fetches.get(&key) {
-            Some(fetch) => (fetch.session, fetch.target.clone()),
+        let (session, origin) = match self.fetches.get(&key) {
+            Some(fetch) => (fetch.session, fetch.target.origin()),
             None => return,
         };
         if self.is_handshake(stream) {
-            self.note_session_id(&head.headers, &target);
+            self.note_session_id(&head.headers, origin);
         }
         self.knows_transport = true;
         self.session.has_worked |= session.is_some_and(|session| session == self.session.generation);
@@ -425,7 +428,7 @@ impl HttpClient {
             self.notice(HttpClientNotice::NotAccepted { method: one_way.method, why: why.into() });
             return match kind {
                 // Nobody waits for it any more.
-                OneWayKind::Initialized => self.open_gate(now),
+                OneWayKind::Initialized => drop(self.open_gate(now)),
                 OneWayKind::Cancel(stream, id) => self.cancel_settled(now, stream, &id),
                 OneWayKind::Answer | OneWayKind::Other => {}
             };
@@ -434,7 +437,7 @@ impl HttpClient {
         let again = OneWay { attempts: one_way.attempts + 1, ..one_way };
         self.unsent += again.body.len();
         let role = Role::OneWay(Box::new(again));
-        let to = self.start(Fetch::new(role, self.config.url.clone(), Phase::Waiting));
+        let to = self.start(self.fetch(role, Phase::Waiting));
         self.arm_fetch(to, Some(now + delay));
         match kind {
             OneWayKind::Initialized => self.keep_gate(to),

@@ -216,7 +216,7 @@ impl HttpClient {
             self.session.initialized = Some(one_way.body.clone());
         }
         let role = Role::OneWay(Box::new(one_way));
-        let key = self.start(Fetch::new(role, self.config.url.clone(), Phase::Queued));
+        let key = self.start(self.fetch(role, Phase::Queued));
         if ends_handshake && matches!(self.session.state, SessionState::Open) {
             self.session.state = SessionState::Greeting(key);
         }
@@ -289,7 +289,7 @@ impl HttpClient {
         let body = Bytes::copy_from_slice(message);
         let one_way = OneWay { kind, body, method: method.into(), stateless: None, attempts: 0 };
         let phase = if due.is_some() { Phase::Waiting } else { Phase::Queued };
-        let key = self.start(Fetch::new(Role::OneWay(Box::new(one_way)), self.config.url.clone(), phase));
+        let key = self.start(self.fetch(Role::OneWay(Box::new(one_way)), phase));
         self.arm_fetch(key, due);
         key
     }

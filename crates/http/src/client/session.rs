@@ -1,7 +1,7 @@
 //! The session: how it is opened, how it is opened again once the server has forgotten it, and how it ends.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue};
 use rescind_proto::{
     dialect::{mcp, negotiation::Negotiation},
     frame::{self, Frame, ResponseBody},
@@ -15,7 +15,7 @@ use rescind_proto::{
 use super::{
     FetchKey, Held, HttpClient, HttpClientNotice, StreamKey,
     failure::Failure,
-    fetch::{Fetch, OneWayKind, Phase, Role},
+    fetch::{OneWayKind, Phase, Role},
     headers::{self, Origin},
     stream::{CallKind, CallState, Purpose, Stage, Stream, Waiting},
     words,
@@ -80,11 +80,11 @@ impl HttpClient {
     }
 
     /// Notes the id of the session that a handshake opens.
-    pub(crate) fn note_session_id(&mut self, fields: &HeaderMap, target: &Uri) {
+    pub(crate) fn note_session_id(&mut self, fields: &HeaderMap, origin: Origin) {
         let id = fields.get(headers::SESSION).map(HeaderValue::as_bytes);
         let is_lawful = |id: &&[u8]| !id.is_empty() && id.iter().all(|byte| matches!(byte, b'!'..=b'~'));
         self.session.id = id.filter(is_lawful).and_then(headers::secret);
-        self.session.origin = Some(Origin::of(target));
+        self.session.origin = Some(origin);
     }
 
     /// The server has answered the handshake of the local client.
@@ -267,7 +267,7 @@ impl HttpClient {
         let Some(session) = self.session.id.take() else { return };
         let origin = self.session.origin.clone().unwrap_or_else(|| self.origin.clone());
         let role = Role::End { session, origin, version: self.session.version.clone() };
-        self.start(Fetch::new(role, self.config.url.clone(), Phase::Queued));
+        self.start(self.fetch(role, Phase::Queued));
     }
 
     /// The server has answered the cancel of this request, or will not.

@@ -162,6 +162,23 @@ fn an_end_of_the_handshake_that_is_lost_is_said_again() {
 }
 
 #[test]
+fn a_server_that_says_nothing_to_the_end_of_the_handshake_is_asked_after_a_while() {
+    let mut rig = Rig::new();
+    rig.say(&initialize(LEGACY));
+    let post = rig.sent_one();
+    rig.json(post.key, 200, &[("mcp-session-id", "s1")], &initialized(0, LEGACY));
+    rig.say(INITIALIZED);
+    rig.say(&call(1));
+    let greeting = rig.sent_one();
+    rig.pass(ms(9_999));
+    assert!(rig.sent().is_empty());
+    rig.pass(ms(1));
+    assert_eq!(rig.sent_one().body, call(1));
+    rig.accept(greeting.key);
+    assert_eq!(rig.sent_one().method, Method::GET, "it is listened to as soon as it says something");
+}
+
+#[test]
 fn a_server_that_refuses_the_end_of_the_handshake_is_asked_all_the_same() {
     let mut rig = Rig::new();
     rig.say(&initialize(LEGACY));

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     raw_server::{Local, direct, in_time},
-    rig::{cancel, modern_call, result},
+    rig::{call, cancel, modern_call, result},
 };
 
 /// What the server has seen.
@@ -70,9 +70,10 @@ async fn serve(offers_h2: bool) -> (String, ClientConfig, mpsc::UnboundedReceive
                 let service = service_fn(move |request| answer(request, seen.clone()));
                 let io = TokioIo::new(stream);
                 if is_h2 {
-                    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                        .serve_connection(io, service)
-                        .await;
+                    let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                    // As few at once as may be.
+                    server.max_concurrent_streams(1);
+                    let _ = server.serve_connection(io, service).await;
                 } else {
                     let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
                 }
@@ -136,4 +137,17 @@ async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
     let text = heard["error"]["message"].as_str().unwrap();
     assert!(text.starts_with("cannot reach https://localhost:") && text.contains("certificate"), "{text}");
     assert_eq!(heard["error"]["data"]["mayHaveRun"], false);
+}
+
+#[tokio::test]
+async fn a_cancel_does_not_wait_for_its_request_where_a_connection_carries_only_one() {
+    let (url, tls, mut sees) = serve(true).await;
+    let connect = ConnectConfig { tls: Some(tls), ..direct() };
+    let mut local = Local(HttpTransport::new(HttpClientConfig::new(&url).unwrap(), connect).unwrap());
+    local.say(&call(1));
+    assert!(matches!(in_time(sees.recv()).await, Some(Seen::Connection)));
+    assert!(matches!(in_time(sees.recv()).await, Some(Seen::Request(_, id)) if id == "1"));
+    local.say(&cancel(1));
+    assert!(matches!(in_time(sees.recv()).await, Some(Seen::Connection)));
+    assert!(matches!(in_time(sees.recv()).await, Some(Seen::Request(_, id)) if id == "null"));
 }

@@ -27,6 +27,10 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+#[cfg(feature = "tls")]
+use rustls::{ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert, crypto::ring};
+#[cfg(feature = "tls")]
+use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -72,8 +76,9 @@ pub enum ConnectError {
     #[error("this build has no TLS, and so reaches no server whose URL begins with https://")]
     NoTls,
     /// TLS cannot be set up: mostly since the system has no certificates.
+    #[cfg(feature = "tls")]
     #[error("TLS cannot be set up: {0}")]
-    Tls(#[source] io::Error),
+    Tls(#[source] rustls::Error),
 }
 
 impl Default for ConnectConfig {
@@ -98,9 +103,15 @@ type Secured = Connector;
 /// Sends requests, over connections that are kept for more.
 #[derive(Clone)]
 pub(super) struct Sender {
-    client: Client<InTime<Secured>, RequestBody>,
+    /// For requests whose responses may last. Over HTTP/2 a connection carries so many at once and no more, and what comes
+    /// next waits: so a cancel must not come next.
+    lasting: Pool,
+    /// For all others.
+    short: Pool,
     proxies: Arc<Proxies>,
 }
+
+type Pool = Client<InTime<Secured>, RequestBody>;
 
 impl Sender {
     pub(super) fn new(url: &Uri, config: ConnectConfig) -> Result<Self, ConnectError> {
@@ -120,13 +131,15 @@ impl Sender {
         #[cfg(feature = "tls")]
         builder.http2_keep_alive_interval(config.probe_after).http2_keep_alive_timeout(config.probe_after);
         let patience = config.patience;
-        let connector = secure(url, connector, config)?;
-        Ok(Self { client: builder.build(InTime { connector, patience }), proxies })
+        let connector = InTime { connector: secure(url, connector, config)?, patience };
+        Ok(Self { lasting: builder.build(connector.clone()), short: builder.build(connector), proxies })
     }
 
+    /// Sends a request; `may_last`: its response may be open for long.
     pub(super) async fn send(
         &self,
         mut request: Request<RequestBody>,
+        may_last: bool,
     ) -> Result<Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
         // Through a tunnel the proxy is told when that is opened.
         if request.uri().scheme_str() == Some("http")
@@ -135,20 +148,44 @@ impl Sender {
         {
             request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        self.client.request(request).await
+        if may_last { &self.lasting } else { &self.short }.request(request).await
     }
 }
 
 #[cfg(feature = "tls")]
-fn secure(_url: &Uri, connector: Connector, config: ConnectConfig) -> Result<Secured, ConnectError> {
-    let builder = hyper_rustls::HttpsConnectorBuilder::new();
-    let builder = match config.tls {
-        Some(tls) => builder.with_tls_config(tls),
-        None => builder
-            .with_provider_and_platform_verifier(rustls::crypto::ring::default_provider())
-            .map_err(ConnectError::Tls)?,
+fn secure(url: &Uri, connector: Connector, config: ConnectConfig) -> Result<Secured, ConnectError> {
+    let tls = match config.tls.map_or_else(tls_of_system, Ok) {
+        // It needs none, unless it redirects; and then nobody vouches for where that leads.
+        Err(_) if url.scheme_str() == Some("http") => {
+            tls(|tls| Ok(tls.with_root_certificates(RootCertStore::empty())))?
+        }
+        tls => tls?,
     };
+    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
     Ok(builder.https_or_http().enable_http1().enable_http2().wrap_connector(connector))
+}
+
+/// How the system checks servers: read once, since that takes a while.
+#[cfg(feature = "tls")]
+fn tls_of_system() -> Result<rustls::ClientConfig, ConnectError> {
+    static SYSTEM: std::sync::OnceLock<rustls::ClientConfig> = std::sync::OnceLock::new();
+    if let Some(tls) = SYSTEM.get() {
+        return Ok(tls.clone());
+    }
+    let read = tls(BuilderVerifierExt::with_platform_verifier)?;
+    Ok(SYSTEM.get_or_init(|| read).clone())
+}
+
+/// TLS in which servers are checked as `verify` has it.
+#[cfg(feature = "tls")]
+fn tls(
+    verify: impl FnOnce(
+        ConfigBuilder<rustls::ClientConfig, WantsVerifier>,
+    ) -> Result<ConfigBuilder<rustls::ClientConfig, WantsClientCert>, rustls::Error>,
+) -> Result<rustls::ClientConfig, ConnectError> {
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().and_then(verify).map_err(ConnectError::Tls)?;
+    Ok(builder.with_no_client_auth())
 }
 
 #[cfg(not(feature = "tls"))]

@@ -52,13 +52,13 @@ impl fmt::Debug for RequestBody {
 }
 
 /// Performs a request, and tells the machine what comes of it. Dropping it drops the response, too.
-pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>) {
+pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, may_last: bool) {
     let request = request.map(|bytes| RequestBody {
         bytes: (!bytes.is_empty()).then_some(bytes),
         key,
         shared: Arc::downgrade(&shared),
     });
-    let response = match shared.sender().send(request).await {
+    let response = match shared.sender().send(request, may_last).await {
         Ok(response) => response,
         Err(error) => return shared.end(key, |client, now| client.handle_failed(now, key, &connect::words(&error))),
     };

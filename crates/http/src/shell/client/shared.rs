@@ -153,7 +153,8 @@ impl Shared {
         while !state.is_over
             && let Some((key, request)) = state.client.poll_request(now)
         {
-            let fetch = self.runtime.spawn(fetch::perform(Arc::clone(self), key, request));
+            let may_last = state.client.may_last(key);
+            let fetch = self.runtime.spawn(fetch::perform(Arc::clone(self), key, request, may_last));
             state.fetches.insert(key, fetch.abort_handle());
         }
         let mut woken = Vec::new();
