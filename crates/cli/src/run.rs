@@ -98,7 +98,7 @@ pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     let missing = error.get(ContextKind::InvalidArg);
     if matches!(missing, Some(ContextValue::Strings(missing)) if missing.iter().any(|one| one == "<COMMAND>...")) {
         let hint =
-            "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server; or give --url";
+            "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
         Failure::new("rescind run", "no command was given", hint).report();
         return ExitCode::from(OWN_FAILURE);
     }
