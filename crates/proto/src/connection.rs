@@ -291,7 +291,9 @@ impl Connection {
     pub fn handle_stream_closed(&mut self, now: Instant, id: &RequestId) {
         self.step(now, |this| {
             if let Some(key) = this.incoming.by_id(id) {
-                this.stop_request(key, Cause::new(CauseCode::Disconnect), By::Peer);
+                let method = this.incoming.get(key).map(|request| request.method);
+                let verdict = this.stop_request(key, Cause::new(CauseCode::Disconnect), By::Peer);
+                this.report(CauseCode::Disconnect, Some(id.clone()), method, None, verdict);
             }
         });
     }

@@ -12,7 +12,7 @@ use std::{
 use rescind::{
     CancellationToken,
     mcp::Server,
-    peer::{AnyError, Context},
+    peer::{AnyError, CancelNotice, CauseCode, Context, Verdict},
 };
 use rescind_http::{
     server::{HttpServerConfig, Stateless},
@@ -33,6 +33,8 @@ struct Work {
 struct Rig {
     address: SocketAddr,
     marks: Receiver<String>,
+    /// What the server's observer of cancels hears.
+    cancels: Receiver<(CauseCode, Verdict)>,
     /// Lets work finish.
     finish: CancellationToken,
     transcript: Transcript,
@@ -57,10 +59,11 @@ impl Rig {
     fn start(is_mounted: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (sender, marks) = channel();
+        let (observer, cancels) = channel();
         let finish = CancellationToken::new();
         let finished = finish.clone();
         let describe = move || {
-            let (sender, finished) = (sender.clone(), finished.clone());
+            let (sender, finished, observer) = (sender.clone(), finished.clone(), observer.clone());
             let work = move |Work { name }, cx: Context| {
                 let finished = finished.clone();
                 let mut working = Working { name, marks: sender.clone(), has_finished: false };
@@ -72,7 +75,11 @@ impl Rig {
                     Ok::<_, AnyError>(format!("{} is done", working.name))
                 }
             };
-            Server::new("worker", "1.0").tool("work", "Works", work)
+            let server = Server::new("worker", "1.0").tool("work", "Works", work);
+            let observe = move |cancel: &CancelNotice| {
+                let _ = observer.send((cancel.cause, cancel.verdict));
+            };
+            server.with(|peer| peer.on_cancelled(observe))
         };
         let address = runtime.block_on(async move {
             let path = (!is_mounted).then(|| "/mcp".into());
@@ -90,7 +97,7 @@ impl Rig {
             }
             address
         });
-        Self { address, marks, finish, transcript: Transcript::default(), _runtime: runtime }
+        Self { address, marks, cancels, finish, transcript: Transcript::default(), _runtime: runtime }
     }
 
     fn connect(&self) -> Connection {
@@ -167,6 +174,19 @@ fn a_hang_up_stops_the_handler_of_that_request_and_of_no_other() {
         rig.expect_mark("finished second");
         assert!(answer(&mut second).contains("second is done"));
     }
+}
+
+/// Case 8: whether it comes as the end of a stream or in a message.
+#[test]
+fn an_observer_sees_each_cancel() {
+    let rig = Rig::start(false);
+    drop(rig.call_modern("first"));
+    assert_eq!(rig.cancels.recv_timeout(PATIENCE).unwrap(), (CauseCode::Disconnect, Verdict::Accepted));
+    let session = rig.open_session();
+    rig.expect_mark("stopped first");
+    let _call = rig.call(&session, "second");
+    rig.tell(&session, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert_eq!(rig.cancels.recv_timeout(PATIENCE).unwrap(), (CauseCode::Caller, Verdict::Accepted));
 }
 
 /// Case 46.

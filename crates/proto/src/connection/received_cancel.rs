@@ -133,12 +133,24 @@ impl Connection {
         reason: Option<&str>,
         verdict: Verdict,
     ) {
+        self.report(CauseCode::Caller, id, method, reason, verdict);
+    }
+
+    /// Reports a cancel of one of the peer's requests (D31).
+    pub(super) fn report(
+        &mut self,
+        cause: CauseCode,
+        id: Option<RequestId>,
+        method: Option<Method>,
+        reason: Option<&str>,
+        verdict: Verdict,
+    ) {
         let Self { incoming, link, .. } = self;
         link.counters.malformed_cancels += u64::from(verdict == Verdict::Malformed);
         link.counters.unknown_cancels += u64::from(verdict == Verdict::Unknown);
         if link.config.reports_cancels {
             let method = method.map(|method| link.methods.name(method).into());
-            let (cause, reason) = (CauseCode::Caller, reason.map(Into::into));
+            let reason = reason.map(Into::into);
             let in_flight = incoming.len();
             let notice = CancelNotice { from: link.peer(), id, method, cause, reason, verdict, in_flight };
             link.emit(ConnectionEvent::Cancel(Box::new(notice)));

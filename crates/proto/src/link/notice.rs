@@ -9,7 +9,7 @@ use crate::{
     side::Side,
 };
 
-/// A cancel that arrived, or that a relay decided on.
+/// A cancel that arrived, in a message or as the end of a stream (MCP-H03), or that a relay decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelNotice {
     /// The requester of the request that it names; for a cancel from the wire, its sender.

@@ -68,7 +68,8 @@ impl Builder {
         self
     }
 
-    /// Observes every cancel that arrives, also of unknown and malformed ids, after it was handled (case 8).
+    /// Observes every cancel that arrives, also of unknown and malformed ids, after it was handled (case 8). Where closing the
+    /// stream of a request cancels it (MCP-H03), that is one, too, with the cause `disconnect`.
     ///
     /// The reason in it is the peer's text: untrusted.
     pub fn on_cancelled(mut self, observer: impl Fn(&CancelNotice) + Send + Sync + 'static) -> Self {
