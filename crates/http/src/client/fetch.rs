@@ -126,6 +126,13 @@ pub(crate) struct Probe {
     pub(crate) refusal: Refusal,
 }
 
+impl OneWay {
+    /// Whether it does no harm if the server gets it twice.
+    pub(crate) const fn is_harmless(&self) -> bool {
+        matches!(self.kind, OneWayKind::Cancel(..) | OneWayKind::Initialized)
+    }
+}
+
 impl Fetch {
     pub(crate) const fn new(role: Role, target: Target, phase: Phase) -> Self {
         Self {

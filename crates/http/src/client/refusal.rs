@@ -12,7 +12,7 @@ use rescind_proto::{
 };
 
 use super::{
-    FetchKey, HttpClient, StreamKey,
+    HttpClient, StreamKey,
     failure::Failure,
     fetch::{Phase, Probe, Refusal, Role},
     response::Interruption,
@@ -225,31 +225,5 @@ impl HttpClient {
         let may_have_run = status.is_success() || status.is_server_error();
         let failure = if may_have_run { Failure::unknown(text) } else { Failure::not_run(text) };
         self.fail_stream(now, key, &failure.with_status(*status));
-    }
-
-    /// Lets the gate of the session depend on another fetch.
-    pub(crate) fn keep_gate(&mut self, to: FetchKey) {
-        if let SessionState::Greeting(_) = self.session.state {
-            self.session.state = SessionState::Greeting(to);
-        }
-    }
-
-    /// Lets messages pass although the end of the handshake was not accepted: perhaps the server takes them all the same.
-    /// `false` if nothing waited for that.
-    pub(crate) fn open_gate(&mut self, now: Instant) -> bool {
-        let SessionState::Greeting(_) = self.session.state else { return false };
-        self.session.state = SessionState::Open;
-        self.release_held(now);
-        true
-    }
-
-    /// Another fetch carries this cancel now.
-    pub(crate) fn keep_cancel(&mut self, key: StreamKey, id: &rescind_proto::id::RequestId, to: FetchKey) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        for waiting in stream.waiting.iter_mut().filter(|waiting| waiting.id == *id) {
-            if let CallState::Cancelled { cancel: Some(cancel), .. } = &mut waiting.state {
-                *cancel = to;
-            }
-        }
     }
 }

@@ -1,14 +1,13 @@
 //! What comes back for an HTTP request: its head, its body, or nothing.
 
-use http::{HeaderMap, Method, StatusCode, header, response::Parts};
+use http::{HeaderMap, StatusCode, header, response::Parts};
 use rescind_proto::{error_code, time::Instant};
 
 use super::{
-    FetchKey, HttpClient, HttpClientNotice, StreamKey,
+    FetchKey, HttpClient, StreamKey,
     event_reader::{Content, EventReader},
     failure::Failure,
-    fetch::{Fetch, OneWay, OneWayKind, Phase, Probe, Reader, Refusal, Role},
-    headers::{self, Origin, Target},
+    fetch::{Fetch, OneWayKind, Phase, Probe, Reader, Refusal, Role},
     stream::{Purpose, Stage},
     words,
 };
@@ -108,6 +107,9 @@ impl HttpClient {
         let Some(fetch) = self.end_fetch(key) else { return };
         let origin = fetch.target.origin();
         let was_written = matches!(fetch.phase, Phase::Written(_));
+        if let (Role::OneWay(_), Reader::NoHead) = (&fetch.role, &fetch.reader) {
+            return self.retry_one_way(now, key, fetch, &why);
+        }
         match (fetch.role, fetch.reader) {
             (Role::Post(stream), Reader::Refusal(refusal)) => self.decide(now, stream, *refusal),
             (Role::Post(stream) | Role::Get(stream), Reader::Events(reader)) => {
@@ -123,7 +125,6 @@ impl HttpClient {
                 self.handle_post_failed(now, stream, &failure, &why);
             }
             (Role::Get(stream), _) => self.interrupt(now, stream, Interruption::Broken(why)),
-            (Role::OneWay(one_way), Reader::NoHead) => self.retry_one_way(now, *one_way, was_written, &why),
             (Role::Probe(probe), _) => self.decide_for_good(now, probe.stream, &probe.refusal),
             (Role::OneWay(_) | Role::End { .. }, _) => {}
         }
@@ -148,11 +149,11 @@ impl HttpClient {
             (Role::Post(_), Reader::Refusal(_)) => self.abort_refusal(now, key),
             (Role::Probe(_), _) => self.end_probe(now, key, false),
             (Role::OneWay(one_way), Reader::NoHead) => {
-                if one_way.kind == OneWayKind::Initialized && self.open_gate(now) {
+                if one_way.kind == OneWayKind::Initialized && self.open_gate(now, key) {
                     return self.arm_fetch(key, Some(now + self.config.accept_within));
                 }
-                let was_written = self.abort(key).is_some_and(|fetch| matches!(fetch.phase, Phase::Written(_)));
-                self.retry_one_way(now, *one_way, was_written, "no answer in time");
+                let Some(fetch) = self.abort(key) else { return };
+                self.retry_one_way(now, key, fetch, "no answer in time");
             }
             (Role::OneWay(_) | Role::End { .. } | Role::Post(_) | Role::Get(_), _) => drop(self.abort(key)),
         }
@@ -169,97 +170,13 @@ impl HttpClient {
     }
 
     /// Has the rest of a response read, so that its connection can be used again; not for long.
-    fn ignore(&mut self, now: Instant, key: FetchKey) {
+    pub(crate) fn ignore(&mut self, now: Instant, key: FetchKey) {
         self.set_reader(key, Reader::Ignored { left: self.config.max_refusal });
         self.arm_fetch(key, Some(now + self.config.accept_within));
     }
 
-    /// Follows a redirect; `false` if it is none, and `true` if it is followed, or was refused in words.
-    fn handle_redirect(&mut self, now: Instant, key: FetchKey, head: &Parts) -> bool {
-        let Some(fetch) = self.fetches.get(&key) else { return true };
-        let location = head.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
-        let Some(target) = location.and_then(|location| headers::resolve(&fetch.target.0, location)) else {
-            return false;
-        };
-        let method = match fetch.role {
-            Role::Post(_) | Role::OneWay(_) => Method::POST,
-            Role::Get(_) | Role::Probe(_) => Method::GET,
-            Role::End { .. } => Method::DELETE,
-        };
-        // Others turn a POST into a GET.
-        let keeps_method = matches!(head.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-        let is_redirect = keeps_method
-            || matches!(head.status, StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER);
-        if !is_redirect {
-            return false;
-        }
-        let to = Origin::of(&target);
-        let refused = if !keeps_method && method != Method::GET {
-            let status = words::status(head.status);
-            let path = words::excerpt(target.path().as_bytes());
-            Some(format!("redirects {method} with {status}, to {to}{path}: give the address that serves MCP"))
-        } else if fetch.redirects >= self.config.max_redirects {
-            Some(format!("redirects more than {} times, at last to {to}", self.config.max_redirects))
-        } else if fetch.target.0.scheme_str() == Some("https") && target.scheme_str() == Some("http") {
-            Some(format!("redirects to {to}, which is not encrypted; that is not followed"))
-        } else {
-            None
-        };
-        if let Some(text) = refused {
-            let refusal = Refusal { unusable: Some(text), ..self.refusal(key, head) };
-            self.refuse(now, key, refusal);
-            return true;
-        }
-        let Some(fetch) = self.abort(key) else { return true };
-        let next = Fetch {
-            redirects: fetch.redirects + 1,
-            is_counted: fetch.is_counted,
-            ..Fetch::new(fetch.role, Target(target), Phase::Queued)
-        };
-        if let Role::OneWay(one_way) = &next.role {
-            self.unsent += one_way.body.len();
-        }
-        self.redirect(key, next);
-        true
-    }
-
-    /// Puts a fetch in the place of another.
-    fn redirect(&mut self, from: FetchKey, next: Fetch) {
-        let role = next.role.clone();
-        let to = self.start(next);
-        match role {
-            Role::Post(stream) | Role::Get(stream) => {
-                let Some(stream) = self.streams.get_mut(&stream) else { return };
-                stream.stage = if matches!(role, Role::Get(_)) { Stage::Asking(to) } else { Stage::Posting(to) };
-            }
-            Role::Probe(probe) => self.set_stage(probe.stream, Stage::Probing(to)),
-            Role::OneWay(one_way) => self.move_one_way(from, to, &one_way.kind),
-            Role::End { .. } => {}
-        }
-    }
-
-    /// Another fetch carries a message without an answer now.
-    fn move_one_way(&mut self, from: FetchKey, to: FetchKey, kind: &OneWayKind) {
-        use super::{session::SessionState, stream::CallState};
-        match kind {
-            OneWayKind::Cancel(stream, _) => {
-                for waiting in self.streams.get_mut(stream).into_iter().flat_map(|stream| &mut stream.waiting) {
-                    if let CallState::Cancelled { cancel, .. } = &mut waiting.state
-                        && *cancel == Some(from)
-                    {
-                        *cancel = Some(to);
-                    }
-                }
-            }
-            OneWayKind::Initialized if self.session.state == SessionState::Greeting(from) => {
-                self.session.state = SessionState::Greeting(to);
-            }
-            OneWayKind::Initialized | OneWayKind::Answer | OneWayKind::Other => {}
-        }
-    }
-
     /// What the head of a response that is no answer says.
-    fn refusal(&self, key: FetchKey, head: &Parts) -> Refusal {
+    pub(crate) fn refusal(&self, key: FetchKey, head: &Parts) -> Refusal {
         Refusal {
             status: head.status,
             schemes: words::schemes(&head.headers),
@@ -270,7 +187,7 @@ impl HttpClient {
     }
 
     /// A response is no answer, and its body does not matter.
-    fn refuse(&mut self, now: Instant, key: FetchKey, refusal: Refusal) {
+    pub(crate) fn refuse(&mut self, now: Instant, key: FetchKey, refusal: Refusal) {
         let Some(fetch) = self.abort(key) else { return };
         match fetch.role {
             Role::Post(stream) => {
@@ -319,9 +236,7 @@ impl HttpClient {
             Some(fetch) => (fetch.session, fetch.target.origin()),
             None => return,
         };
-        if self.is_handshake(stream) {
-            self.note_session_id(&head.headers, origin);
-        }
+        self.note_session_id(stream, &head.headers, origin);
         self.knows_transport = true;
         self.session.has_worked |= session.is_some_and(|session| session == self.session.generation);
         let length = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -376,74 +291,6 @@ impl HttpClient {
             words::status(status)
         );
         self.fail_stream(now, key, &Failure::unknown(text).with_status(status));
-    }
-
-    fn handle_one_way_head(&mut self, now: Instant, key: FetchKey, one_way: &OneWay, head: &Parts) {
-        let session = self.fetches.get(&key).and_then(|fetch| fetch.session);
-        self.ignore(now, key);
-        // What it carried is said; the rest of the response says nothing more.
-        if let Some(fetch) = self.fetches.get_mut(&key) {
-            fetch.session = None;
-        }
-        if head.status.is_success() {
-            self.session.has_worked |= session.is_some_and(|session| session == self.session.generation);
-            return self.one_way_done(now, key, &one_way.kind, true);
-        }
-        let may_pass = head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS;
-        if may_pass && matches!(one_way.kind, OneWayKind::Cancel(..) | OneWayKind::Initialized) {
-            self.abort(key);
-            return self.retry_one_way(now, one_way.clone(), true, &words::status(head.status));
-        }
-        if let Some(session) = session.filter(|_| head.status == StatusCode::NOT_FOUND)
-            && self.handle_unknown_session(now, session)
-        {
-            if one_way.kind == OneWayKind::Other && one_way.attempts == 0 {
-                let again = OneWay { attempts: 1, ..one_way.clone() };
-                return self.send_one_way(now, again);
-            }
-            return self.one_way_done(now, key, &one_way.kind, false);
-        }
-        self.one_way_refused(now, key, one_way, &words::status(head.status));
-    }
-
-    fn one_way_refused(&mut self, now: Instant, key: FetchKey, one_way: &OneWay, why: &str) {
-        self.notice(HttpClientNotice::NotAccepted { method: one_way.method.clone(), why: why.into() });
-        self.one_way_done(now, key, &one_way.kind, false);
-    }
-
-    /// The server has answered what has no answer of its own, or will not.
-    fn one_way_done(&mut self, now: Instant, key: FetchKey, kind: &OneWayKind, is_accepted: bool) {
-        match kind {
-            OneWayKind::Cancel(stream, id) => self.cancel_settled(now, *stream, id),
-            OneWayKind::Initialized => self.handle_greeted(now, key, is_accepted),
-            OneWayKind::Answer | OneWayKind::Other => {}
-        }
-    }
-
-    /// Sends again what did not arrive, if that does no harm.
-    fn retry_one_way(&mut self, now: Instant, one_way: OneWay, was_written: bool, why: &str) {
-        let is_harmless = !was_written || matches!(one_way.kind, OneWayKind::Cancel(..) | OneWayKind::Initialized);
-        let kind = one_way.kind.clone();
-        if !is_harmless || one_way.attempts >= self.config.cancel_retries || self.is_closing {
-            self.notice(HttpClientNotice::NotAccepted { method: one_way.method, why: why.into() });
-            return match kind {
-                // Nobody waits for it any more.
-                OneWayKind::Initialized => drop(self.open_gate(now)),
-                OneWayKind::Cancel(stream, id) => self.cancel_settled(now, stream, &id),
-                OneWayKind::Answer | OneWayKind::Other => {}
-            };
-        }
-        let delay = self.delay(one_way.attempts, None, self.next_key);
-        let again = OneWay { attempts: one_way.attempts + 1, ..one_way };
-        self.unsent += again.body.len();
-        let role = Role::OneWay(Box::new(again));
-        let to = self.start(self.fetch(role, Phase::Waiting));
-        self.arm_fetch(to, Some(now + delay));
-        match kind {
-            OneWayKind::Initialized => self.keep_gate(to),
-            OneWayKind::Cancel(stream, id) => self.keep_cancel(stream, &id, to),
-            OneWayKind::Answer | OneWayKind::Other => {}
-        }
     }
 
     fn handle_too_large(&mut self, now: Instant, key: FetchKey) {

@@ -17,7 +17,7 @@ use rescind_proto::{
 use super::{
     Held, HttpClient, StreamKey,
     failure::Failure,
-    fetch::{Fetch, OneWay, OneWayKind, Phase, Role},
+    fetch::{Fetch, OneWay, OneWayKind, Phase},
     headers,
     session::SessionState,
     stream::{CallKind, CallState, Purpose, Stage, Stream, Waiting},
@@ -188,41 +188,6 @@ impl HttpClient {
         }
     }
 
-    /// Sends what has no answer now, or as soon as the session takes messages.
-    pub(crate) fn send_one_way(&mut self, now: Instant, one_way: OneWay) {
-        if self.unsent + one_way.body.len() > self.config.max_unsent && self.unsent > 0 {
-            return self.dropped(&one_way.method, "the server takes in nothing now");
-        }
-        if one_way.stateless.is_some() {
-            self.start_one_way(one_way);
-            return;
-        }
-        if matches!(self.session.state, SessionState::Lost) {
-            self.reopen(now);
-        }
-        if self.is_gated() {
-            let place = self.allocate_key();
-            self.unsent += one_way.body.len();
-            self.held.insert(place, Held::OneWay(one_way));
-        } else {
-            self.start_one_way(one_way);
-        }
-    }
-
-    pub(crate) fn start_one_way(&mut self, one_way: OneWay) -> super::FetchKey {
-        self.unsent += one_way.body.len();
-        let ends_handshake = one_way.kind == OneWayKind::Initialized;
-        if ends_handshake {
-            self.session.initialized = Some(one_way.body.clone());
-        }
-        let role = Role::OneWay(Box::new(one_way));
-        let key = self.start(self.fetch(role, Phase::Queued));
-        if ends_handshake && matches!(self.session.state, SessionState::Open) {
-            self.session.state = SessionState::Greeting(key);
-        }
-        key
-    }
-
     /// The local client cancels a request of its own.
     fn handle_cancel(&mut self, now: Instant, id: &RequestId, message: &[u8], method: &str) {
         let Some(&key) = self.calls.get(id) else {
@@ -273,46 +238,6 @@ impl HttpClient {
             stream.waiting[at].state = CallState::Cancelled { cancel: Some(cancel), until };
         }
         self.settle(key);
-    }
-
-    /// Sends a cancel in the session, not before `due`.
-    fn start_cancel(
-        &mut self,
-        stream: StreamKey,
-        id: &RequestId,
-        message: &[u8],
-        method: &str,
-        due: Option<Instant>,
-    ) -> super::FetchKey {
-        self.unsent += message.len();
-        let kind = OneWayKind::Cancel(stream, id.clone());
-        let body = Bytes::copy_from_slice(message);
-        let one_way = OneWay { kind, body, method: method.into(), stateless: None, attempts: 0 };
-        let phase = if due.is_some() { Phase::Waiting } else { Phase::Queued };
-        let key = self.start(self.fetch(Role::OneWay(Box::new(one_way)), phase));
-        self.arm_fetch(key, due);
-        key
-    }
-
-    /// Sends the cancels that wait for a sign that the server has their request: there is one, or nothing more to wait for.
-    pub(crate) fn release_cancels(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get(&key) else { return };
-        let cancels = stream.waiting.iter().filter_map(|waiting| match waiting.state {
-            CallState::Cancelled { cancel, .. } => cancel,
-            CallState::InFlight | CallState::Answered { .. } => None,
-        });
-        for cancel in cancels.collect::<Vec<_>>() {
-            self.release(cancel);
-        }
-    }
-
-    /// Queues a fetch that waited for its timer.
-    pub(crate) fn release(&mut self, key: super::FetchKey) {
-        if let Some(fetch) = self.fetches.get_mut(&key).filter(|fetch| fetch.phase == Phase::Waiting) {
-            fetch.phase = Phase::Queued;
-            self.urgent.insert(key);
-            self.arm_fetch(key, None);
-        }
     }
 
     /// The cancel of a request whose answer was not taken yet: outside a session nothing is delivered after it.

@@ -80,7 +80,10 @@ impl HttpClient {
     }
 
     /// Notes the id of the session that a handshake opens.
-    pub(crate) fn note_session_id(&mut self, fields: &HeaderMap, origin: Origin) {
+    pub(crate) fn note_session_id(&mut self, key: StreamKey, fields: &HeaderMap, origin: Origin) {
+        if !matches!(self.session.state, SessionState::Opening(now) | SessionState::Reopening(now) if now == key) {
+            return;
+        }
         let id = fields.get(headers::SESSION).map(HeaderValue::as_bytes);
         let is_lawful = |id: &&[u8]| !id.is_empty() && id.iter().all(|byte| matches!(byte, b'!'..=b'~'));
         self.session.id = id.filter(is_lawful).and_then(headers::secret);
@@ -204,6 +207,10 @@ impl HttpClient {
 
     /// The server has answered our handshake.
     pub(crate) fn reopen_answered(&mut self, now: Instant, key: StreamKey, body: &ResponseBody<'_>) {
+        if self.session.state != SessionState::Reopening(key) {
+            self.forget_stream(key);
+            return;
+        }
         match body {
             ResponseBody::Result(result) => {
                 self.note_agreement(result);
@@ -226,9 +233,10 @@ impl HttpClient {
     /// The session cannot be opened again: what has waited for it is given up.
     pub(crate) fn reopen_failed(&mut self, now: Instant, key: StreamKey, why: &str) {
         self.forget_stream(key);
-        if self.session.state == SessionState::Reopening(key) {
-            self.session.state = SessionState::Lost;
+        if self.session.state != SessionState::Reopening(key) {
+            return;
         }
+        self.session.state = SessionState::Lost;
         let text = format!("the session ended on the server, and no new one could be opened: {why}");
         let failure = Failure::not_run(text);
         for (_, held) in core::mem::take(&mut self.held) {

@@ -268,3 +268,39 @@ fn requests_outside_a_session_do_not_mind_that_it_is_lost() {
     rig.say(&modern_call("other"));
     assert!(rig.sent().iter().any(|sent| sent.body == modern_call("other")));
 }
+
+#[test]
+fn a_handshake_of_the_local_client_takes_the_place_of_ours() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.answer(post.key, 404, &[], "");
+    let ours = rig.sent_one();
+    let theirs = initialize(LEGACY).replace(r#""id":0"#, r#""id":"again""#);
+    rig.say(&theirs);
+    let post = rig.sent_one();
+    assert_eq!(post.body, theirs);
+    rig.json(ours.key, 200, &[("mcp-session-id", "ours")], &initialized(0, LEGACY));
+    rig.json(post.key, 200, &[("mcp-session-id", "theirs")], &initialized("again", LEGACY));
+    assert_eq!(rig.heard(), [initialized("again", LEGACY)]);
+    let sent = rig.sent_one();
+    assert_eq!((&*sent.body, sent.header("mcp-session-id")), (&*call(1), Some("theirs")));
+}
+
+#[test]
+fn a_cancel_of_the_lost_session_is_not_repeated_in_the_new_one() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let cancelled = rig.sent_one();
+    rig.stream(cancelled.key);
+    rig.say(&cancel(1));
+    let lost = rig.sent_one();
+    rig.say(&call(2));
+    let post = rig.sent_one();
+    rig.answer(post.key, 404, &[], "");
+    rig.fail(lost.key, "connection reset");
+    let sent = rig.sent();
+    reopen(&mut rig, sent, "s2");
+    rig.pass(secs(10));
+    assert!(rig.sent().iter().all(|sent| sent.body != cancel(1)));
+}
