@@ -97,8 +97,7 @@ pub(crate) struct Arguments {
 pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     let missing = error.get(ContextKind::InvalidArg);
     if matches!(missing, Some(ContextValue::Strings(missing)) if missing.iter().any(|one| one == "<COMMAND>...")) {
-        let hint =
-            "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
+        let hint = "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
         Failure::new("rescind run", "no command was given", hint).report();
         return ExitCode::from(OWN_FAILURE);
     }
