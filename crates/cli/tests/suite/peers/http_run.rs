@@ -59,7 +59,9 @@ pub(crate) fn runs() -> &'static [Run] {
             workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
         });
         runs.sort_by_key(|run| (run.client, run.behind));
-        say(&table(&runs));
+        if !runs.is_empty() {
+            say(&table(&runs));
+        }
         runs
     });
     &RUNS

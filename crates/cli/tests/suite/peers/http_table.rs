@@ -245,7 +245,7 @@ fn quiet(run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-const COLUMN: usize = 12;
+const COLUMN: usize = 14;
 const LABEL: usize = 60;
 
 /// What all runs showed; a cell is of both servers, or of `rescind serve` and a server of ours where they differ.
@@ -265,6 +265,9 @@ pub(crate) fn table(runs: &[Run]) -> String {
                 .map(|run| cell(behaviour.verdict(run), &mut faults))
                 .collect();
             cells.dedup();
+            if cells.is_empty() {
+                cells.push("not run".to_owned());
+            }
             let _ = write!(text, "{:COLUMN$}", cells.join(" / "));
         }
         text.push('\n');
