@@ -325,14 +325,15 @@ impl HttpServer {
         link.pop()
     }
 
-    /// Records that the program behind a link is gone. Whatever it had to say was said before; its streams end, and its
-    /// session with it.
+    /// Records that the program behind a link is gone, with its session. What it has said still reaches its clients, and what
+    /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
         if let Era::Asked(..) = &self.shared.era
             && self.shared.link == Some(key)
         {
             self.learn_era(now, false);
         }
+        self.answer_for_gone(now, key);
         self.close_link(now, key);
         self.links.remove(&key);
     }

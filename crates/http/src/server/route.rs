@@ -20,6 +20,9 @@ use super::{
 impl HttpServer {
     /// Takes in a message of the program behind a link, with or without a line break. After the end of its session nobody
     /// hears it any more.
+    ///
+    /// An id or a token means the request that has it now: what comes late for an earlier one under the same, the link keeps
+    /// back (D8).
     pub fn handle_message(&mut self, now: Instant, link: LinkKey, message: &[u8]) {
         if self.links.get(&link).is_none_or(|link| link.is_closed) {
             return;
@@ -45,6 +48,17 @@ impl HttpServer {
                 self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
             }
             Err(_) => self.report(HttpServerEvent::Dropped { link, method: "".into() }),
+        }
+    }
+
+    /// Answers what a program that is gone will not answer. A subscription just ends (MCP-M02).
+    pub(crate) fn answer_for_gone(&mut self, now: Instant, link: LinkKey) {
+        let streams = self.streams.values().filter(|stream| stream.link == link);
+        let waiting = streams.flat_map(|stream| &stream.waiting).filter(|waiting| !waiting.listens);
+        for id in waiting.map(|waiting| waiting.link_id.clone()).collect::<Vec<_>>() {
+            let mut error = Vec::new();
+            message::error(Some(&id), error_code::UPSTREAM_GONE, "the server is gone", None, &mut error);
+            self.handle_message(now, link, &error);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::server::{LinkInput, LinkKey};
 
 /// The messages of a link: those of a session's client, or of all clients that have none.
 ///
-/// Dropping it ends the session; what is in flight is answered by nobody then.
+/// Dropping it ends the session; what is in flight is answered with an error then.
 #[derive(Debug)]
 pub struct HttpLink {
     endpoint: Endpoint,

@@ -291,9 +291,9 @@ fn a_program_that_is_gone_ends_all_its_streams_and_the_next_request_opens_anothe
     rig.pass_millis(100);
     rig.read(keys[0]);
     rig.close(link);
-    for key in keys {
-        assert!(rig.read(key).has_ended);
-    }
+    assert_eq!(rig.read(keys[0]).messages(), [gone("1")]);
+    assert!(rig.read(keys[0]).has_ended);
+    assert_eq!(rig.read(keys[1]).messages(), [gone("1")]);
     let key = rig.post_modern(&modern_call("1"));
     let next = rig.shared();
     assert_ne!(link, next);

@@ -368,6 +368,11 @@ pub(crate) fn result_of(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"said":"{result}"}}}}"#)
 }
 
+/// What is answered for a program that is gone.
+pub(crate) fn gone(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server is gone"}}}}"#)
+}
+
 pub(crate) fn progress(token: &str, progress: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{progress}}}}}"#

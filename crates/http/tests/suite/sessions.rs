@@ -146,9 +146,36 @@ fn what_was_said_before_the_end_still_reaches_its_client() {
     rig.say(client.link, &progress("7", 1));
     rig.say(client.link, &note("bye"));
     rig.close(client.link);
-    assert_eq!(rig.read(key).messages(), [progress("7", 1)]);
+    assert_eq!(rig.read(key).messages(), [progress("7", 1), gone("1")]);
     assert_eq!(rig.read(listening).messages(), [note("bye")]);
     assert!(rig.read(key).has_ended && rig.read(listening).has_ended);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn what_a_program_that_is_gone_has_not_answered_is_answered_with_an_error() {
+    let mut rig = Rig::new();
+    let client = rig.session("2025-03-26");
+    let undecided = rig.post_to(&client, &call("1"));
+    let second = rig.post_to(&client, &call("1"));
+    let streaming = rig.post_to(&client, &format!("[{},{}]", call("2"), call("3")));
+    rig.answer(client.link, "3", "done");
+    rig.close(client.link);
+    for key in [undecided, second] {
+        assert_eq!(rig.whole(key, 200), gone("1"), "D35");
+    }
+    assert_eq!(rig.read(streaming).messages(), [result_of("3", "done"), gone("2")]);
+    assert!(rig.read(streaming).has_ended);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_link_that_is_refused_refuses_the_handshake() {
+    let mut rig = Rig::new();
+    let key = rig.post(&[], HANDSHAKE);
+    rig.close(rig.opened[0].0);
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.code(), answer.header("mcp-session-id")), (200, -31002, None));
     rig.leaves_nothing();
 }
 

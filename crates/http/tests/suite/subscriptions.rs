@@ -91,6 +91,19 @@ fn a_client_ends_a_subscription_by_closing_its_stream() {
 }
 
 #[test]
+fn a_subscription_to_a_program_that_is_gone_just_ends() {
+    let mut rig = Rig::new();
+    let (key, id) = open(&mut rig, "1");
+    let link = rig.shared();
+    rig.say(link, &changed(&id));
+    rig.close(link);
+    let answer = rig.read(key);
+    assert_eq!(answer.messages(), [changed("1")]);
+    assert!(answer.has_ended);
+    rig.leaves_nothing();
+}
+
+#[test]
 fn what_comes_late_for_a_subscription_reaches_no_other_client() {
     let mut rig = Rig::new();
     let (gone, gone_id) = open(&mut rig, "1");

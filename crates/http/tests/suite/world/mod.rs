@@ -408,7 +408,7 @@ impl HttpWorld {
         if self.model.shared == Some(link) {
             self.model.learnt(self.now, false);
         }
-        self.model.closed(self.now, link, false);
+        self.model.gone(self.now, link);
         self.model.links[link].is_served = false;
         self.model.links[link].expects.clear();
         if let Some(key) = self.model.links[link].key {

@@ -131,8 +131,8 @@ pub(crate) struct Stream {
     is_decided: bool,
     /// An event was made for it.
     has_begun: bool,
-    /// The request whose answer was its whole response.
-    pub(crate) whole: Option<usize>,
+    /// The answer that was its whole response.
+    pub(crate) whole: Option<Said>,
     ended: Option<Instant>,
     /// Its request was cancelled, or its session is over.
     is_final: bool,
@@ -155,6 +155,8 @@ pub(crate) enum Said {
     Progress(usize, u8),
     Changed(usize, u8),
     Answer(usize),
+    /// The answer for a program that is gone.
+    Gone(usize),
     Plain(usize),
 }
 
@@ -425,16 +427,20 @@ impl Model {
 
     pub(crate) fn said_answer(&mut self, now: Instant, ask: usize) {
         self.asks[ask].answers += 1;
+        self.answered(now, ask, Said::Answer(ask));
+    }
+
+    fn answered(&mut self, now: Instant, ask: usize, said: Said) {
         let (AskState::Waiting, Some(stream)) = (self.asks[ask].state, self.asks[ask].stream) else { return };
         self.asks[ask].state = AskState::Answered;
         let is_last = !self.is_waiting(stream);
         let Stream { is_decided, has_begun, reply, .. } = self.streams[stream];
         if is_last && !is_decided && reply.is_some() {
-            self.streams[stream].whole = Some(ask);
+            self.streams[stream].whole = Some(said);
             self.streams[stream].is_over = true;
             return;
         }
-        self.said(stream, Said::Answer(ask));
+        self.said(stream, said);
         if is_last {
             self.streams[stream].ended = Some(now);
             self.streams[stream].is_over |= reply.is_none() && !has_begun;
@@ -450,7 +456,7 @@ impl Model {
         }
         let stream = &mut self.streams[at];
         stream.ended = Some(now);
-        let has_answered = stream.log.iter().any(|entry| matches!(entry.said, Said::Answer(_)));
+        let has_answered = stream.log.iter().any(|entry| matches!(entry.said, Said::Answer(_) | Said::Gone(_)));
         if !has_answered {
             stream.is_final = true;
             stream.is_over |= stream.reply.is_none();
@@ -554,6 +560,17 @@ impl Model {
         at
     }
 
+    /// A program is gone: what it has not answered is answered for it.
+    pub(crate) fn gone(&mut self, now: Instant, link: usize) {
+        for ask in 0..self.asks.len() {
+            let Ask { link: of, state, listens, .. } = self.asks[ask];
+            if of == Some(link) && state == AskState::Waiting && !listens {
+                self.answered(now, ask, Said::Gone(ask));
+            }
+        }
+        self.closed(now, link, false);
+    }
+
     /// A link ends: its session was deleted, or its program is gone.
     pub(crate) fn closed(&mut self, now: Instant, link: usize, is_told: bool) {
         if !self.links[link].is_open {
@@ -625,6 +642,7 @@ impl Model {
             Said::Progress(ask, number) => text::progress(self.asks[ask].token.unwrap_or_default(), ask, number),
             Said::Changed(ask, number) => text::changed(self.asks[ask].id, ask, number),
             Said::Answer(ask) => text::answer(self.asks[ask].id, ask, self.asks[ask].listens),
+            Said::Gone(ask) => text::gone(self.asks[ask].id),
             Said::Plain(number) => text::plain(number),
         }
     }
@@ -651,7 +669,8 @@ impl Model {
             return if self.scene.is_forgetful() { Ok(()) } else { broken(format!("stream {at} loses messages")) };
         }
         if let Some(id) = text::not_kept(data) {
-            let lost = |entry: &Entry| matches!(entry.said, Said::Answer(ask) if self.asks[ask].id == id);
+            let lost =
+                |entry: &Entry| matches!(entry.said, Said::Answer(ask) | Said::Gone(ask) if self.asks[ask].id == id);
             let place = (stream.got..stream.log.len()).find(|place| lost(&stream.log[*place]));
             let Some(place) = place.filter(|_| self.scene.is_forgetful()) else {
                 return broken(format!("stream {at} loses an answer: {data}"));
@@ -718,7 +737,7 @@ impl Model {
 
     /// The client of a stream reads its whole response.
     pub(crate) fn read_whole(&self, at: usize, status: u16, body: &str) -> Verdict {
-        let expected = self.streams[at].whole.map(|ask| self.text(Said::Answer(ask)));
+        let expected = self.streams[at].whole.map(|said| self.text(said));
         if status == 200 && expected.as_deref() == Some(body) {
             return Ok(());
         }
@@ -751,7 +770,7 @@ impl Model {
             _ => false,
         };
         // Of many streams even what is gone is forgotten, and an answer is only one of the messages that are missing.
-        let is_answer = matches!(stream.log[place].said, Said::Answer(_)) && self.streams.len() < MANY;
+        let is_answer = matches!(stream.log[place].said, Said::Answer(_) | Said::Gone(_)) && self.streams.len() < MANY;
         is_replaced || (stream.has_gap && !is_answer)
     }
 

@@ -24,6 +24,11 @@ pub(crate) fn answer(id: &str, generation: usize, listens: bool) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation}{meta}}}}}"#)
 }
 
+/// The answer for a program that is gone.
+pub(crate) fn gone(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server is gone"}}}}"#)
+}
+
 pub(crate) fn progress(token: &str, generation: usize, number: u8) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{number},"g":{generation}}}}}"#
