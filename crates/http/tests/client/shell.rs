@@ -153,7 +153,8 @@ async fn a_connection_that_does_not_open_is_given_up() {
     let mut local = Local(HttpTransport::new(config, connect).unwrap());
     local.say(&modern_call(1));
     let heard = local.hear().await;
-    assert_eq!(heard["error"]["message"], "cannot reach https://mcp.test: no connection within 50ms");
+    let text = heard["error"]["message"].as_str().unwrap();
+    assert!(text.starts_with("cannot reach https://mcp.test: "), "{text}");
 }
 
 #[tokio::test]

@@ -22,6 +22,21 @@ use crate::client::{HttpClient, HttpClientConfig, HttpClientNotice};
 ///
 /// Whoever sends and receives them speaks as on a pipe, cancels included. Closing it in order ends the session; dropping it
 /// drops every request at once.
+///
+/// ```no_run
+/// use rescind::mcp::Client;
+/// use rescind_http::{
+///     client::HttpClientConfig,
+///     shell::client::{ConnectConfig, HttpTransport},
+/// };
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = HttpClientConfig::new("https://example.com/mcp")?.header("Authorization: Bearer token")?;
+/// let transport = HttpTransport::new(server, ConnectConfig::default())?;
+/// let client = Client::connect(transport, "my-client", "1.0.0").await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct HttpTransport {
     shared: Arc<Shared>,
     clock: AbortHandle,
