@@ -4,6 +4,7 @@ mod cancel;
 mod lifecycle;
 mod network;
 mod remote;
+mod silence;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};
 
