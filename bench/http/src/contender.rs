@@ -174,13 +174,13 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-const SUPERGATEWAY: &str = "supergateway/dist/index.js";
+pub(crate) const SUPERGATEWAY: &str = "supergateway/dist/index.js";
 const NPM_PROXY: &str = "mcp-proxy/dist/bin/mcp-proxy.mjs";
-const PYPI_PROXY: &str = "python1/.venv/bin/mcp-proxy";
+pub(crate) const PYPI_PROXY: &str = "python1/.venv/bin/mcp-proxy";
 
 impl Programs {
     /// A program of npm, in the first of the folders that has it.
-    fn node_program(&self, path: &str) -> PathBuf {
+    pub(crate) fn node_program(&self, path: &str) -> PathBuf {
         let [gateways, programs] =
             ["gateways", "programs"].map(|folder| self.peers.join("node").join(folder).join("node_modules").join(path));
         if gateways.exists() { gateways } else { programs }

@@ -91,9 +91,7 @@ impl Gateway {
     }
 
     fn tree(&self) -> io::Result<Vec<u32>> {
-        let mut tree = descendants(self.process.id())?;
-        tree.push(self.process.id());
-        Ok(tree)
+        tree_of(self.process.id())
     }
 
     /// Whether it is the stdio server, not a shell that starts it.
@@ -123,6 +121,23 @@ impl Drop for Gateway {
         }
         let _ = self.process.wait();
     }
+}
+
+/// A process and all that it has started.
+fn tree_of(pid: u32) -> io::Result<Vec<u32>> {
+    let mut tree = descendants(pid)?;
+    tree.push(pid);
+    Ok(tree)
+}
+
+/// Nanoseconds of CPU that a process and what it has started have used, and their resident KiB.
+pub(crate) fn usage_of_tree(pid: u32) -> io::Result<(u64, u64)> {
+    let (mut ns, mut kib) = (0, 0);
+    for pid in tree_of(pid)? {
+        ns += cpu_ns(pid).unwrap_or_default();
+        kib += resident_kib(pid, ResidentField::All).unwrap_or_default();
+    }
+    Ok((ns, kib))
 }
 
 /// The first address of the loopback that a file names.

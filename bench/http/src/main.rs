@@ -1,19 +1,21 @@
-//! What an HTTP gateway in front of a stdio MCP server costs, beside the least one there can be.
+//! What an HTTP gateway in front of a stdio MCP server costs, beside the least one there can be; and a program that goes
+//! the other way, between a client's pipes and an HTTP server.
 //!
-//! One program plays all parts but the gateways of others: it starts itself again as the child and as the floor.
-//! A program that goes the other way, from stdio to an HTTP server, would be a contender of a second kind: the bridge
-//! behind it, and the calls and streams made through its pipes.
+//! One program plays all parts but the gateways of others: it starts itself again as the child and as the floors.
 
 mod bridge;
 mod calls;
 mod child;
 mod client;
 mod contender;
+mod forwarder;
 mod gateway;
 mod marks;
 mod message;
+mod program;
 mod report;
 mod streams;
+mod trips;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -21,6 +23,7 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -34,7 +37,8 @@ use tokio::time::timeout;
 use crate::calls::Durations;
 use crate::contender::{Contender, Programs};
 use crate::gateway::Gateway;
-use crate::message::Era;
+use crate::message::{Era, Requests};
+use crate::program::Program;
 use crate::report::{Figures, Report};
 
 /// The longest that one part of a measurement may take.
@@ -42,7 +46,8 @@ const PART: Duration = Duration::from_secs(120);
 /// Descriptors that a process needs besides those of its streams.
 const SPARE: usize = 256;
 
-/// Measures HTTP gateways in front of a stdio MCP server: calls, open streams and cancels.
+/// Measures HTTP gateways in front of a stdio MCP server: calls, open streams and cancels; and programs between a client
+/// on stdio and an HTTP server: calls.
 #[derive(Parser)]
 struct Options {
     /// A smoke run; its figures mean nothing.
@@ -85,14 +90,17 @@ struct Options {
     crate_mcp_proxy: Option<PathBuf>,
 }
 
+impl Options {
+    fn measures(&self, part: Part) -> bool {
+        self.part.is_none_or(|only| only == part)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     Calls,
     Streams,
-}
-
-impl Part {
-    const ALL: [Self; 2] = [Self::Calls, Self::Streams];
+    Pipes,
 }
 
 fn main() -> ExitCode {
@@ -126,6 +134,7 @@ fn play(words: &[OsString]) -> io::Result<()> {
         (Some("bridge"), _) => bridge::serve(rest, false),
         (Some("bridge-sse"), _) => bridge::serve(rest, true),
         (Some("streams"), _) => bridge::serve_streams(),
+        (Some("forwarder"), [url]) => forwarder::forward(&url.to_string_lossy()),
         (Some("gateway"), [program, arguments @ ..]) => Err(Command::new(program).args(arguments).exec()),
         _ => Err(io::Error::other("no such role")),
     }
@@ -147,19 +156,28 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         report.note(format!("{streams} streams: no process may open more files"));
     }
     let contenders = bench.contenders(&mut report);
+    let programs = bench.programs_on_pipes(&mut report);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 3 }).max(1);
     for _ in 0..rounds {
         for era in Era::ALL.into_iter().filter(|&era| options.era.is_none_or(|only| only == era)) {
             for &contender in &contenders {
                 let mut figures = Figures::new();
-                for part in Part::ALL.into_iter().filter(|&part| options.part.is_none_or(|only| only == part)) {
-                    let measured = bench.measure(contender, era, part, &mut figures);
-                    if let Err(error) = LocalSet::new().block_on(&runtime, measured) {
-                        report.note(format!("{}, {}: {error}", contender.name(), era.name()));
-                    }
+                if options.measures(Part::Calls) {
+                    let measured = bench.measure_calls(contender, era, &mut figures);
+                    report.note_error(contender.name(), era, LocalSet::new().block_on(&runtime, measured));
                 }
-                report.add(era, contender, figures);
+                if options.measures(Part::Streams) {
+                    let measured = bench.measure_streams(contender, era, &mut figures);
+                    report.note_error(contender.name(), era, LocalSet::new().block_on(&runtime, measured));
+                }
+                report.add(era, contender.name(), figures);
+            }
+            for &program in programs.iter().filter(|program| program.speaks(era)) {
+                let mut figures = Figures::new();
+                let measured = bench.measure_pipes(program, era, &mut figures);
+                report.note_error(program.name(), era, LocalSet::new().block_on(&runtime, measured));
+                report.add(era, program.name(), figures);
             }
         }
     }
@@ -179,46 +197,74 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn contenders(&self, report: &mut Report) -> Vec<Contender> {
-        let is_wanted =
-            |one: &Contender| self.options.only.is_empty() || self.options.only.iter().any(|name| name == one.name());
-        let mut there = Vec::new();
-        for contender in Contender::ALL.into_iter().filter(is_wanted) {
-            match contender.absence(&self.programs) {
-                None => there.push(contender),
-                Some(why) => report.note(format!("{}: {why}", contender.name())),
-            }
-        }
+        let mut there = Contender::ALL.to_vec();
+        there.retain(|one| self.takes_part(one.name(), || one.absence(&self.programs), report));
         there
     }
 
-    /// What was measured until something fails is in `figures`. Each part has a process of its own: of memory that
-    /// calls have left free streams would seem to need none.
-    async fn measure(&self, contender: Contender, era: Era, part: Part, figures: &mut Figures) -> io::Result<()> {
-        let has_child = contender != Contender::BareSse;
-        if part == Part::Calls && !has_child {
+    fn programs_on_pipes(&self, report: &mut Report) -> Vec<Program> {
+        let mut there = if self.options.measures(Part::Pipes) { Program::ALL.to_vec() } else { Vec::new() };
+        there.retain(|one| self.takes_part(one.name(), || one.absence(&self.programs), report));
+        there
+    }
+
+    fn takes_part(&self, name: &str, absence: impl Fn() -> Option<String>, report: &mut Report) -> bool {
+        let is_wanted = self.options.only.is_empty() || self.options.only.iter().any(|only| only == name);
+        let absence = if is_wanted { absence() } else { None };
+        absence.iter().for_each(|why| report.note(format!("{name}: {why}")));
+        is_wanted && absence.is_none()
+    }
+
+    const fn durations(&self) -> Durations {
+        if self.options.quick { Durations::QUICK } else { Durations::FULL }
+    }
+
+    /// What was measured until something fails is in `figures`, as with all that follow. Calls and streams have a process
+    /// each: of memory that calls have left free streams would seem to need none.
+    async fn measure_calls(&self, contender: Contender, era: Era, figures: &mut Figures) -> io::Result<()> {
+        if contender == Contender::BareSse {
             return Ok(());
         }
+        let (gateway, sessions) = self.open(contender, era, figures).await?;
+        within(calls::measure(&gateway, &sessions, self.durations(), figures)).await
+    }
+
+    async fn measure_streams(&self, contender: Contender, era: Era, figures: &mut Figures) -> io::Result<()> {
+        let (mut gateway, sessions) = self.open(contender, era, figures).await?;
+        let (wanted, others) =
+            if self.options.quick { (100, 50) } else { (self.streams, self.options.streams_of_others) };
+        let count = contender.streams(era, wanted, others.min(wanted));
+        let has_child = contender != Contender::BareSse;
+        within(streams::measure(&mut gateway, &sessions, era, (count, has_child), figures)).await
+    }
+
+    async fn open(
+        &self,
+        contender: Contender,
+        era: Era,
+        figures: &mut Figures,
+    ) -> io::Result<(Gateway, Vec<Rc<Requests>>)> {
         affinity::pin(self.cpu)?;
-        let mut gateway = Gateway::start(contender, &self.programs)?;
+        let gateway = Gateway::start(contender, &self.programs)?;
         affinity::confirm_descendants(self.cpu)?;
         affinity::pin(self.load_cpu)?;
-
-        let quick = self.options.quick;
         let sessions = within(calls::open_sessions(&gateway, contender, era)).await?;
-        if has_child {
+        if contender != Contender::BareSse {
             within(async { calls::Caller::connect(&gateway, &sessions, 0).await?.echo().await }).await?;
         }
         figures.entry("idle MiB").or_insert(gateway.usage()?.gateway_kib as f64 / 1024.0);
-        match part {
-            Part::Calls => {
-                let durations = if quick { Durations::QUICK } else { Durations::FULL };
-                within(calls::measure(&gateway, &sessions, durations, figures)).await
-            }
-            Part::Streams => {
-                let (wanted, others) = if quick { (100, 50) } else { (self.streams, self.options.streams_of_others) };
-                let count = contender.streams(era, wanted, others.min(wanted));
-                within(streams::measure(&mut gateway, &sessions, era, (count, has_child), figures)).await
-            }
+        Ok((gateway, sessions))
+    }
+
+    async fn measure_pipes(&self, program: Program, era: Era, figures: &mut Figures) -> io::Result<()> {
+        affinity::pin(self.cpu)?;
+        let gateway = Gateway::start(Contender::Bridge, &self.programs)?;
+        let running = program.start(&self.programs, &gateway)?;
+        affinity::confirm_descendants(self.cpu)?;
+        affinity::pin(self.load_cpu)?;
+        match running {
+            Some(running) => within(trips::measure(running, era, self.durations(), figures)).await,
+            None => within(trips::measure_direct(&gateway, era, self.durations(), figures)).await,
         }
     }
 }

@@ -58,14 +58,11 @@ impl Requests {
 
     pub(crate) fn call(&self, id: i64, tool: &str, work: &str) -> String {
         let prefix = self.prefix;
-        let (headers, meta) = match self.era {
-            Era::Legacy => (String::new(), ""),
-            Era::Modern => (format!("Mcp-Method: tools/call\r\nMcp-Name: {prefix}{tool}\r\n"), META),
+        let headers = match self.era {
+            Era::Legacy => String::new(),
+            Era::Modern => format!("Mcp-Method: tools/call\r\nMcp-Name: {prefix}{tool}\r\n"),
         };
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{prefix}{tool}","arguments":{{"work":"{work}"}}{meta}}}}}"#
-        );
-        self.post(&headers, &body)
+        self.post(&headers, &call(self.era, prefix, id, tool, work))
     }
 
     pub(crate) fn cancel(&self, id: i64) -> String {
@@ -81,7 +78,7 @@ impl Requests {
     }
 
     pub(crate) fn initialized(&self) -> String {
-        self.post("", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
+        self.post("", INITIALIZED)
     }
 
     fn post(&self, headers: &str, body: &str) -> String {
@@ -89,5 +86,18 @@ impl Requests {
     }
 }
 
+/// A call as a message.
+pub(crate) fn call(era: Era, prefix: &str, id: i64, tool: &str, work: &str) -> String {
+    let meta = match era {
+        Era::Legacy => "",
+        Era::Modern => META,
+    };
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{prefix}{tool}","arguments":{{"work":"{work}"}}{meta}}}}}"#
+    )
+}
+
 const META: &str = r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"load","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1.0.0"}}}"#;
+/// The two that open a session.
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1.0.0"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

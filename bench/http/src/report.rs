@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 
 use rescind_bench::machine::Machine;
 use rescind_bench::statistics::median;
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use crate::contender::Contender;
 use crate::message::Era;
+use crate::program::Program;
 
 /// What was measured in one round, by name.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
@@ -17,10 +19,10 @@ pub(crate) type Figures = BTreeMap<&'static str, f64>;
 type Column = (&'static str, usize, bool);
 
 /// A table: its name, the floor that its ratios are to, its columns.
-const TABLES: [(&str, Contender, &[Column]); 2] = [
+const TABLES: [(&str, &str, &[Column]); 3] = [
     (
         "calls",
-        Contender::Bridge,
+        Contender::Bridge.name(),
         &[
             ("p50 µs", 1, true),
             ("p99 µs", 1, false),
@@ -32,7 +34,7 @@ const TABLES: [(&str, Contender, &[Column]); 2] = [
     ),
     (
         "streams",
-        Contender::BridgeSse,
+        Contender::BridgeSse.name(),
         &[
             ("streams", 0, false),
             ("bytes each", 0, true),
@@ -43,6 +45,17 @@ const TABLES: [(&str, Contender, &[Column]); 2] = [
             ("twice", 0, false),
             ("foreign", 0, false),
             ("unended", 0, false),
+        ],
+    ),
+    (
+        "calls through pipes to a server on HTTP",
+        Program::Forwarder.name(),
+        &[
+            ("trip p50 µs", 1, true),
+            ("trip p99 µs", 1, false),
+            ("trips/s", 0, true),
+            ("program µs", 2, true),
+            ("program MiB", 1, true),
         ],
     ),
 ];
@@ -82,13 +95,20 @@ impl Report {
         }
     }
 
+    /// Notes why a measurement did not come to its end, if it did not.
+    pub(crate) fn note_error(&mut self, who: &str, era: Era, measured: io::Result<()>) {
+        if let Err(error) = measured {
+            self.note(format!("{who}, {}: {error}", era.name()));
+        }
+    }
+
     /// Adds a round, which every contender must be given, or those of one era stand in no relation.
-    pub(crate) fn add(&mut self, era: Era, contender: Contender, figures: Figures) {
-        match self.rows.iter_mut().find(|row| row.era == era && row.contender == contender.name()) {
+    pub(crate) fn add(&mut self, era: Era, contender: &'static str, figures: Figures) {
+        match self.rows.iter_mut().find(|row| row.era == era && row.contender == contender) {
             Some(row) => row.rounds.push(figures),
             None => self.rows.push(Row {
                 era,
-                contender: contender.name(),
+                contender,
                 medians: Figures::new(),
                 ratios: Figures::new(),
                 rounds: vec![figures],
@@ -102,7 +122,7 @@ impl Report {
             let row = &self.rows[at];
             let (mut medians, mut ratios) = (Figures::new(), Figures::new());
             for (_, floor, columns) in TABLES {
-                let floor = self.rows.iter().find(|other| other.era == row.era && other.contender == floor.name());
+                let floor = self.rows.iter().find(|other| other.era == row.era && other.contender == floor);
                 for &(name, _, has_ratio) in columns {
                     let values: Vec<f64> = row.rounds.iter().filter_map(|round| round.get(name).copied()).collect();
                     let pairs = row.rounds.iter().zip(floor.iter().flat_map(|floor| &floor.rounds));
@@ -134,7 +154,7 @@ impl fmt::Display for Report {
                 if rows.is_empty() {
                     continue;
                 }
-                writeln!(out, "{}, {table}; × is to {}", era.name(), floor.name())?;
+                writeln!(out, "{}, {table}; × is to {}", era.name(), floor)?;
                 write!(out, "{:<16}", "")?;
                 for (name, _, has_ratio) in columns {
                     write!(out, "{name:>13}{}", if *has_ratio { "       ×" } else { "" })?;
