@@ -41,7 +41,7 @@ use super::{
     trace,
     transport::{InputChunk, Transport},
 };
-use crate::alarm::Alarm;
+use crate::{alarm::Alarm, message_stream::CancelFate};
 
 /// The most turns in one poll: then other tasks get theirs.
 const TURNS: usize = 64;
@@ -383,6 +383,11 @@ impl Driver {
                 }
                 ConnectionEvent::Cancel(notice) => {
                     lock.release();
+                    if let Some(id) = &notice.id {
+                        // What is accepted has reached its handler.
+                        let fate = CancelFate::of_verdict(notice.verdict).unwrap_or(CancelFate::Seen);
+                        self.transport.io.tell_fate(id, fate);
+                    }
                     for observer in &shared.service.on_cancelled {
                         contained(|| observer(&notice));
                     }

@@ -34,7 +34,7 @@ use std::{
 use rescind_proto::{framing::Framing, id::RequestId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
-pub use crate::message_stream::{Arrival, MessageStream};
+pub use crate::message_stream::{Arrival, CancelFate, MessageStream};
 #[cfg(all(feature = "child", unix))]
 pub use child::child;
 #[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
@@ -129,6 +129,13 @@ impl Io {
     pub(crate) fn silence(&mut self, id: &RequestId) {
         if let Self::Messages(messages) = self {
             messages.stream.handle_silenced(id);
+        }
+    }
+
+    /// Tells a stream of messages what is known of a cancel that came on it.
+    pub(crate) fn tell_fate(&mut self, id: &RequestId, fate: CancelFate) {
+        if let Self::Messages(messages) = self {
+            messages.stream.handle_cancel_fate(id, fate);
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use memchr::memchr;
 use rescind_proto::{
-    link::RequestKey,
+    link::{CancelNotice, RequestKey},
     relay::{End, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
     time::Instant,
@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     alarm::Alarm,
+    message_stream::CancelFate,
     process::{
         ended_by::EndReason,
         group::{Group, Pipes},
@@ -547,11 +548,22 @@ impl Drive {
                         messages.silence(id);
                     }
                 }
+                RelayEvent::Cancel(CancelNotice { from, id: Some(id), verdict, .. }) => {
+                    let fate = CancelFate::of_verdict(*verdict);
+                    if let (Some(messages), Some(fate)) = (&mut self.messages[*from], fate) {
+                        messages.tell_fate(id, fate);
+                    }
+                }
+                RelayEvent::Receipt { request, id, receipt, .. } => {
+                    let fate = CancelFate::of_outcome(receipt.outcome);
+                    if let (Some(messages), Some(fate)) = (&mut self.messages[request.from], fate) {
+                        messages.tell_fate(id, fate);
+                    }
+                }
                 RelayEvent::Stuck { .. }
                 | RelayEvent::Opened { .. }
                 | RelayEvent::Settled { .. }
                 | RelayEvent::Cancel(_)
-                | RelayEvent::Receipt { .. }
                 | RelayEvent::Task { .. }
                 | RelayEvent::TimedOut { .. }
                 | RelayEvent::Late { .. }

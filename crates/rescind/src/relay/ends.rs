@@ -10,7 +10,7 @@ use std::{
 
 use rescind_proto::id::RequestId;
 
-use crate::message_stream::{Arrival, MessageStream};
+use crate::message_stream::{Arrival, CancelFate, MessageStream};
 
 /// Where the client of a [`Link`](super::Link) is.
 pub enum LinkClient {
@@ -91,6 +91,10 @@ impl MessageEnd {
     /// Closes the stream in order.
     pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_close(cx)
+    }
+
+    pub(super) fn tell_fate(&mut self, id: &RequestId, fate: CancelFate) {
+        self.stream.handle_cancel_fate(id, fate);
     }
 
     pub(super) fn silence(&mut self, id: &RequestId) {

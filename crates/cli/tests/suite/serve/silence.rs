@@ -23,7 +23,8 @@ fn is_begun(name: &str) -> bool {
         loopback("up");
         return false;
     }
-    let can = Command::new("unshare").args(NETWORK).args(["ip", "link", "set", "lo", "up"]).stderr(Stdio::null()).status();
+    let can =
+        Command::new("unshare").args(NETWORK).args(["ip", "link", "set", "lo", "up"]).stderr(Stdio::null()).status();
     if !can.is_ok_and(|status| status.success()) {
         println!("left out: this user may not make a network, or has no `ip`");
         return true;
