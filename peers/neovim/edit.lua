@@ -29,6 +29,8 @@ local function start()
     name = 'server',
     cmd = vim.json.decode(vim.env.RESCIND_SERVER),
     get_language_id = function() return 'json' end,
+    -- When it quits it waits so long for its server; half a second is too short for a busy machine.
+    flags = { exit_timeout = patience },
     handlers = {
       ['textDocument/publishDiagnostics'] = function(_, result)
         for _, found in ipairs(result.diagnostics) do saw('diagnostic', { message = found.message }) end
