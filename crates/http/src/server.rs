@@ -24,6 +24,7 @@ mod route;
 mod session;
 mod stream;
 
+use core::num::NonZero;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -42,19 +43,24 @@ use link::Link;
 use receive::Held;
 use refusal::Refusal;
 use reply::Reply;
+use session::Session;
 use stream::Stream;
 
 /// Names an HTTP request and its response, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplyKey(u64);
+pub struct ReplyKey(NonZero<u64>);
 
 /// Names a link, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkKey(u64);
+pub struct LinkKey(NonZero<u64>);
 
 /// Names a stream, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct StreamKey(u64);
+pub(crate) struct StreamKey(NonZero<u64>);
+
+/// Names a session, as long as the machine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SessionKey(NonZero<u64>);
 
 /// Something that the driver has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,12 +90,15 @@ pub enum HttpServerEvent {
 pub struct HttpServer {
     config: HttpServerConfig,
     links: BTreeMap<LinkKey, Link>,
+    /// Sessions that go on.
+    sessions: BTreeMap<SessionKey, Session>,
+    /// The same by the id that their clients know.
+    session_ids: HashMap<Box<str>, SessionKey, FixedState>,
     streams: BTreeMap<StreamKey, Stream>,
     replies: BTreeMap<ReplyKey, Reply>,
-    sessions: HashMap<Box<str>, LinkKey, FixedState>,
     shared: Shared,
     events: VecDeque<HttpServerEvent>,
-    next_key: u64,
+    next_key: NonZero<u64>,
     /// The id of the next session.
     session_id: Option<Box<str>>,
     /// No new session and no new request is taken.
@@ -99,7 +108,7 @@ pub struct HttpServer {
     /// Open streams, each half a keep-alive.
     keep_alive: Lane<ReplyKey>,
     /// Sessions, each now and then.
-    upkeep: Lane<LinkKey>,
+    upkeep: Lane<SessionKey>,
     /// The question which era the server speaks.
     ask: Lane<LinkKey>,
 }
@@ -139,9 +148,10 @@ impl HttpServer {
         let upkeep = config.idle.min(config.resume_within) / 4;
         Self {
             links: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            session_ids: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             streams: BTreeMap::new(),
             replies: BTreeMap::new(),
-            sessions: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             shared: Shared {
                 link: None,
                 era: match config.stateless {
@@ -151,7 +161,7 @@ impl HttpServer {
                 },
             },
             events: VecDeque::new(),
-            next_key: 0,
+            next_key: NonZero::<u64>::MIN,
             session_id: None,
             is_draining: false,
             undecided: Lane::new(config.stream_after),
@@ -191,7 +201,7 @@ impl HttpServer {
             self.learn_era(now, false);
         }
         for link in self.links.keys().copied().collect::<Vec<_>>() {
-            self.end_session(now, link);
+            self.end_link(now, link);
         }
     }
 
@@ -272,13 +282,13 @@ impl HttpServer {
             self.remove_reply(now, key);
             return BodyChunk::End;
         };
-        let (before, link) = (stream.kept(), stream.link);
+        let (before, session) = (stream.kept(), stream.session());
         let bytes = stream.take();
         if !bytes.is_empty() {
             let after = stream.kept();
             reply.wrote();
-            self.count_kept(link, before, after);
-            self.bound_kept(link);
+            self.count_kept(session, before, after);
+            self.bound_kept(session);
             return BodyChunk::Bytes(bytes);
         }
         if stream.is_spent() {
@@ -292,10 +302,11 @@ impl HttpServer {
     /// that means for the request is its dialect's answer (D40). Nothing happens if the response has ended.
     pub fn handle_hang_up(&mut self, now: Instant, key: ReplyKey) {
         // Nobody knows a session whose id was in a head that was not taken.
-        let nameless = self.replies.get(&key).filter(|reply| reply.has_header(&SESSION)).and_then(|reply| reply.link);
+        let nameless =
+            self.replies.get(&key).filter(|reply| reply.has_header(&SESSION)).and_then(|reply| reply.session);
         let stream = self.remove_reply(now, key);
         match (nameless, stream) {
-            (Some(link), _) => self.end_session(now, link),
+            (Some(session), _) => self.end_session(now, session),
             (None, Some(stream)) => self.lose_client(now, stream),
             (None, None) => {}
         }
@@ -384,15 +395,16 @@ impl HttpServer {
 
     /// Drops timers of what is over, if they are many.
     fn compact_timers(&mut self) {
-        let Self { streams, replies, links, .. } = self;
+        let Self { streams, replies, sessions, .. } = self;
         self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
         self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
-        self.upkeep.compact(links.len(), |key| links.contains_key(&key));
+        self.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
     }
 
-    const fn allocate_key(&mut self) -> u64 {
-        self.next_key += 1;
-        self.next_key
+    const fn allocate_key(&mut self) -> NonZero<u64> {
+        let key = self.next_key;
+        self.next_key = key.saturating_add(1);
+        key
     }
 
     fn report(&mut self, event: HttpServerEvent) {
@@ -440,8 +452,7 @@ impl HttpServer {
     /// Lets a response go, and returns the stream that it carried.
     fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
         let reply = self.replies.remove(&key)?;
-        let session = reply.link.and_then(|link| self.links.get_mut(&link)?.session.as_mut());
-        if let Some(session) = session {
+        if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
             session.replies -= 1;
             session.idle_since = now;
         }
@@ -454,13 +465,12 @@ impl HttpServer {
     fn detach(&mut self, key: StreamKey) {
         self.change_stream(key, |stream| stream.reply = None);
         let Some(stream) = self.streams.get(&key) else { return };
-        let link = stream.link;
-        let is_closed = self.links.get(&link).is_none_or(|link| link.is_closed);
+        let session = stream.session();
         // What cannot be fetched is forgotten.
-        if stream.ended.is_some() && (is_closed || stream.is_final || !stream.is_resumable() || !stream.has_begun) {
+        if stream.ended.is_some() && (stream.is_final || session.is_none() || !stream.has_begun) {
             self.forget_stream(key);
         }
-        self.bound_kept(link);
+        self.bound_kept(session);
     }
 }
 

@@ -5,8 +5,12 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, StreamKey, is_undecided, lane::Lane, link::Link,
-    receive::Held, stream::Stream,
+    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, StreamKey, is_undecided,
+    lane::Lane,
+    link::{Link, LinkUse},
+    receive::Held,
+    session::Session,
+    stream::Stream,
 };
 
 impl HttpServer {
@@ -32,32 +36,31 @@ impl HttpServer {
                 let mut tokens = stream.waiting.iter().filter_map(|waiting| waiting.token.as_ref());
                 assert!(tokens.any(|(known, _)| known == token), "no stream waits for progress of {token}");
             }
-            let Some(session) = &link.session else { continue };
-            assert_eq!(
-                self.sessions.get(&session.id),
-                Some(key).filter(|_| !link.is_closed),
-                "a session is found while it is open"
-            );
-            let streams = || self.streams.values().filter(|stream| stream.link == *key);
-            let kept: usize = streams().map(Stream::kept).sum();
-            assert_eq!(session.kept, kept, "a session counts the bytes that it keeps");
-            let replies = self.replies.values().filter(|reply| reply.link == Some(*key)).count();
-            assert_eq!(session.replies, replies, "a session counts its open responses");
-            for (number, stream) in &session.streams {
-                let stream = self.streams.get(stream).expect("a session knows streams that exist");
-                assert!(stream.number == Some(*number), "a stream has another number than its session knows");
+            if let LinkUse::Session(session) = link.serves {
+                let is_open = self.sessions.get(&session).is_some_and(|session| session.link == *key);
+                assert_eq!(is_open, !link.is_closed, "a link and its session end together");
             }
-            if !link.is_closed {
-                let has_ended = |key| self.streams.get(key).is_some_and(|stream| stream.ended.is_some());
-                assert!(session.ended.iter().all(has_ended), "a session counts streams that have ended");
-                for (id, known) in
-                    session.renamed.iter().flat_map(|(id, known)| known.iter().map(move |link| (id, link)))
-                {
-                    let stream = link.requests.get(known).and_then(|stream| self.streams.get(stream));
-                    let mut waiting = stream.expect("a renamed request is in flight").waiting.iter();
-                    assert!(waiting.any(|waiting| waiting.client_id == *id && waiting.link_id == *known));
-                }
-            }
+        }
+        assert_eq!(self.sessions.len(), self.session_ids.len(), "a session is found while it is open");
+        self.sessions.iter().for_each(|(key, session)| self.check_session(*key, session));
+    }
+
+    fn check_session(&self, key: SessionKey, session: &Session) {
+        assert_eq!(self.session_ids.get(&session.id), Some(&key), "a session is found while it is open");
+        let link = self.links.get(&session.link).filter(|link| !link.is_closed).expect("a session has an open link");
+        let streams = || self.streams.values().filter(|stream| stream.session() == Some(key));
+        let kept: usize = streams().map(Stream::kept).sum();
+        assert_eq!(session.kept, kept, "a session counts the bytes that it keeps");
+        assert_eq!(session.streams.len(), streams().count(), "a session knows its streams");
+        let replies = self.replies.values().filter(|reply| reply.session == Some(key)).count();
+        assert_eq!(session.replies, replies, "a session counts its open responses");
+        let has_ended = |key| self.streams.get(key).is_some_and(|stream| stream.ended.is_some());
+        assert!(session.ended.iter().all(has_ended), "a session counts streams that have ended");
+        for (id, known) in session.renamed.iter().flat_map(|(id, known)| known.iter().map(move |known| (id, known))) {
+            let stream = link.requests.get(known).and_then(|stream| self.streams.get(stream));
+            let stream = stream.expect("a renamed request is in flight");
+            assert_eq!(stream.session(), Some(key), "a renamed request is one of its session");
+            assert!(stream.waiting.iter().any(|waiting| waiting.client_id == *id && waiting.link_id == *known));
         }
     }
 
@@ -76,9 +79,12 @@ impl HttpServer {
         for waiting in &stream.waiting {
             assert_eq!(link.requests.get(&waiting.link_id), Some(&key), "a stream waits for what is not in flight");
         }
-        let is_known = stream.number.is_some_and(|number| {
-            link.session.as_ref().is_some_and(|session| session.streams.get(&number) == Some(&key))
+        let is_known = stream.place.is_some_and(|place| {
+            let session = self.sessions.get(&place.session).expect("a stream has a place in a session that goes on");
+            assert_eq!(session.link, stream.link, "a stream has another link than its session");
+            session.streams.get(&place.number) == Some(&key)
         });
+        assert_eq!(is_known, stream.place.is_some(), "a session does not know a stream of its own");
         assert!(is_known || stream.reply.is_some(), "a stream that nobody can ask for is kept");
     }
 
@@ -86,7 +92,8 @@ impl HttpServer {
     #[must_use]
     pub fn residue(&self) -> usize {
         let timers = self.undecided.len() + self.keep_alive.len() + self.upkeep.len() + self.ask.len();
-        let tables = self.links.len() + self.streams.len() + self.replies.len() + self.sessions.len();
+        let tables =
+            self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
         tables + timers + self.events.len() + self.shared.held_requests()
     }
 
@@ -96,6 +103,7 @@ impl HttpServer {
     #[must_use]
     pub fn held(&self) -> usize {
         let links: usize = self.links.values().map(Link::held).sum();
+        let sessions: usize = self.sessions.values().map(Session::held).sum();
         let streams: usize = self.streams.values().map(Stream::held).sum();
         let replies: usize = self.replies.values().map(super::Reply::held).sum();
         let timers = self.undecided.held() + self.keep_alive.held() + self.upkeep.held() + self.ask.held();
@@ -103,37 +111,38 @@ impl HttpServer {
             Era::Asked(_, waiting) => waiting.iter().map(Held::held).sum(),
             Era::Unknown | Era::Modern | Era::Legacy => 0,
         };
-        links + streams + replies + timers + waiting + self.events.capacity() * size_of::<HttpServerEvent>()
+        links + sessions + streams + replies + timers + waiting + self.events.capacity() * size_of::<HttpServerEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
     /// since nothing else of them matters.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        for (key, link) in &self.links {
-            link.hash_state(now, state);
-            let session = link.session.as_ref();
-            let streams = session.into_iter().flat_map(|session| session.listening.iter().chain(&session.ended));
+        for link in self.links.values() {
+            link.hash_state(state);
+        }
+        for session in self.sessions.values() {
+            session.hash_state(now, state);
+            self.rank_of_link(session.link).hash(state);
+            let streams = session.listening.iter().chain(&session.ended);
             streams.for_each(|stream| self.rank_of_stream(*stream).hash(state));
-            self.sessions.values().any(|known| known == key).hash(state);
         }
         for stream in self.streams.values() {
             self.rank_of_link(stream.link).hash(state);
+            stream.session().map(|session| self.rank_of_session(session)).hash(state);
             stream.reply.map(|reply| self.rank_of_reply(reply)).hash(state);
             stream.hash_state(now, state);
         }
         for reply in self.replies.values() {
             reply.stream.map(|stream| self.rank_of_stream(stream)).hash(state);
-            reply.link.map(|link| self.rank_of_link(link)).hash(state);
+            reply.session.map(|session| self.rank_of_session(session)).hash(state);
             reply.hash_state(state);
         }
-        let Self { streams, replies, links, .. } = self;
+        let Self { streams, replies, .. } = self;
         hash_lane(&self.undecided, now, state, |key| {
             is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
         });
         hash_lane(&self.keep_alive, now, state, |key| replies.contains_key(&key).then(|| self.rank_of_reply(key)));
-        hash_lane(&self.upkeep, now, state, |key| {
-            links.get(&key).is_some_and(|link| !link.is_closed).then(|| self.rank_of_link(key))
-        });
+        hash_lane(&self.upkeep, now, state, |key| self.rank_of_session(key));
         self.shared.link.map(|link| self.rank_of_link(link)).hash(state);
         core::mem::discriminant(&self.shared.era).hash(state);
         if let Era::Asked(id, held) = &self.shared.era {
@@ -148,6 +157,10 @@ impl HttpServer {
 
     fn rank_of_link(&self, key: LinkKey) -> usize {
         self.links.range(..key).count()
+    }
+
+    fn rank_of_session(&self, key: SessionKey) -> Option<usize> {
+        self.sessions.contains_key(&key).then(|| self.sessions.range(..key).count())
     }
 
     fn rank_of_stream(&self, key: StreamKey) -> Option<usize> {

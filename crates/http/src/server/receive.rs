@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{
-    dialect::{Dialect, HttpForm, mcp, negotiation::Negotiation},
+    dialect::{Dialect, HttpForm, mcp},
     error_code,
     frame::{self, Frame, Malformed, Notification, Params, Request},
-    framing::{self, Framing},
+    framing,
     id::RequestId,
     json, message,
-    side::{Side, Sides},
     time::Instant,
 };
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyKey, StreamKey,
+    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyKey, SessionKey, StreamKey,
     head::{Head, SESSION},
-    link::{Link, Session},
+    link::{Link, LinkUse},
     refusal::Refusal,
+    session::Session,
     stream::{Stream, Waiting},
 };
 
@@ -66,21 +66,21 @@ impl HttpServer {
         {
             return self.open_session(now, reply, body, request, &posted.meta);
         }
-        let link = self.session(head)?;
+        let session = self.session(head)?;
         if head.version.is_some_and(|version| Dialect::by_name(&format!("mcp-{version}")).is_none()) {
             let text = "the MCP-Protocol-Version header names no revision that is known here";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
-        self.handle_in_session(now, reply, link, &posted)
+        self.handle_in_session(now, reply, session, &posted)
     }
 
     /// Finds the session that a request names.
-    pub(crate) fn session(&self, head: &Head<'_>) -> Result<LinkKey, Refusal> {
+    pub(crate) fn session(&self, head: &Head<'_>) -> Result<SessionKey, Refusal> {
         let Some(id) = head.session else {
             let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         };
-        self.sessions.get(id).copied().ok_or_else(|| {
+        self.session_ids.get(id).copied().ok_or_else(|| {
             let text = "the session has ended; send initialize for a new one";
             Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text)
         })
@@ -100,19 +100,18 @@ impl HttpServer {
         let Some(id) = self.session_id.take() else {
             return Err(self.overloaded("there is no id for a session").of(&request.id));
         };
-        let key = LinkKey(self.allocate_key());
-        let mut negotiation = Negotiation::new(Sides { client: None, server: None });
-        negotiation.saw_initialize(Framing::Line, request.params.raw);
         if let (Some(reply), Ok(id)) = (self.replies.get_mut(&reply), HeaderValue::from_str(&id)) {
             reply.add_header(SESSION, id);
         }
-        let session = Session::new(id.clone(), negotiation, now, self.config.seed);
-        self.links.insert(key, Link::new(Some(session), self.config.seed));
-        self.sessions.insert(id.clone(), key);
+        let (key, link) = (SessionKey(self.allocate_key()), LinkKey(self.allocate_key()));
+        self.links.insert(link, Link::new(LinkUse::Session(key), self.config.seed));
+        self.sessions.insert(key, Session::new(id.clone(), link, request.params.raw, now, self.config.seed));
+        self.session_ids.insert(id.clone(), key);
         self.upkeep.arm(now, key);
-        self.report(HttpServerEvent::Opened { link: key, session: Some(id) });
-        let stream = self.open_stream(now, reply, key);
-        self.open_request(key, stream, body, request, meta);
+        self.report(HttpServerEvent::Opened { link, session: Some(id) });
+        if let Some(stream) = self.open_stream(now, reply, key) {
+            self.open_request(link, stream, body, request, meta);
+        }
         Ok(())
     }
 
@@ -120,28 +119,34 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        link: LinkKey,
+        session_key: SessionKey,
         Posted { body, frame, meta }: &Posted<'_>,
     ) -> Result<(), Refusal> {
-        if self.links.get(&link).is_some_and(|link| link.input_bytes > self.config.max_input) {
-            return Err(self.overloaded("the server takes in nothing now"));
-        }
+        let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
+        let link = session.link;
         match frame {
             Frame::Request(request) => {
                 self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
-                let stream = self.open_stream(now, reply, link);
-                self.open_request(link, stream, body, request, meta);
+                if let Some(stream) = self.open_stream(now, reply, session_key) {
+                    self.open_request(link, stream, body, request, meta);
+                }
                 return Ok(());
             }
-            Frame::Notification(notification) => self.handle_notification(link, body, notification),
-            Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
             Frame::Batch(batch) => {
-                let dialect = self.dialect(link);
+                let dialect = session.dialect();
                 if !dialect.batches {
                     let text = format!("{dialect} has no batches: send one message");
                     return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
                 }
-                return self.handle_batch(now, reply, link, batch.members());
+                return self.handle_batch(now, reply, session_key, link, batch.members());
+            }
+            Frame::Notification(notification) => {
+                self.check_room(link, 0)?;
+                self.handle_notification(session_key, body, notification);
+            }
+            Frame::Response(_) => {
+                self.check_room(link, 0)?;
+                self.push_input(link, LinkInput::Message(line(body, Vec::new())));
             }
         }
         if let Some(reply) = self.replies.get_mut(&reply) {
@@ -155,6 +160,7 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
+        session: SessionKey,
         link: LinkKey,
         members: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), Refusal> {
@@ -177,10 +183,12 @@ impl HttpServer {
         for (body, frame) in &members {
             match frame {
                 Frame::Request(request) => {
-                    let stream = *stream.get_or_insert_with(|| self.open_stream(now, reply, link));
-                    self.open_request(link, stream, body, request, &Meta::of(frame));
+                    stream = stream.or_else(|| self.open_stream(now, reply, session));
+                    if let Some(stream) = stream {
+                        self.open_request(link, stream, body, request, &Meta::of(frame));
+                    }
                 }
-                Frame::Notification(notification) => self.handle_notification(link, body, notification),
+                Frame::Notification(notification) => self.handle_notification(session, body, notification),
                 Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
                 Frame::Batch(_) => {}
             }
@@ -197,8 +205,10 @@ impl HttpServer {
     }
 
     /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
-    fn handle_notification(&mut self, link_key: LinkKey, body: &[u8], notification: &Notification<'_>) {
-        let form = self.dialect(link_key).cancel;
+    fn handle_notification(&mut self, session: SessionKey, body: &[u8], notification: &Notification<'_>) {
+        let Some(session) = self.sessions.get(&session) else { return };
+        let form = session.dialect().cancel;
+        let link_key = session.link;
         let mut edits = Vec::new();
         if notification.method == form.method
             && let Some(link) = self.links.get(&link_key)
@@ -210,12 +220,12 @@ impl HttpServer {
                 let waiting = streams.get(&stream).map_or(&[][..], |stream: &Stream| &stream.waiting);
                 waiting.iter().any(|waiting| waiting.client_id == id && waiting.link_id == id)
             };
-            match link.id_of(&id, is_of) {
+            match session.id_of(&id, link, is_of) {
                 Some(known) if known != id => edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known)))),
                 Some(_) => {}
                 // It may have overtaken its request (D9); but under this id the program must not know another.
                 None if link.requests.contains_key(&id) => return,
-                None if link.session.as_ref().is_some_and(|session| session.renamed.contains_key(&id)) => return,
+                None if session.renamed.contains_key(&id) => return,
                 None => {}
             }
         }
@@ -287,7 +297,8 @@ impl HttpServer {
         }
         let link = self.shared_link();
         self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
-        let stream = self.insert_stream(now, reply, Stream::new(link, dialect, None));
+        let stream = StreamKey(self.allocate_key());
+        self.insert_stream(now, reply, stream, Stream::new(link, dialect, None));
         self.open_request(link, stream, body, request, meta);
         Ok(())
     }
@@ -298,7 +309,7 @@ impl HttpServer {
             return link;
         }
         let key = LinkKey(self.allocate_key());
-        self.links.insert(key, Link::new(None, self.config.seed));
+        self.links.insert(key, Link::new(LinkUse::Stateless, self.config.seed));
         self.shared.link = Some(key);
         self.report(HttpServerEvent::Opened { link: key, session: None });
         key
@@ -353,9 +364,8 @@ impl HttpServer {
             }
             self.report_reply(reply);
         }
-        if !is_modern && let Some(link) = self.shared.link.take() {
-            self.push_input(link, LinkInput::End);
-            self.close_link(now, link);
+        if !is_modern && let Some(link) = self.shared.link {
+            self.end_link(now, link);
         }
     }
 
@@ -372,24 +382,17 @@ impl HttpServer {
     }
 
     /// Opens the stream of a response in a session.
-    fn open_stream(&mut self, now: Instant, reply: ReplyKey, link: LinkKey) -> StreamKey {
-        let dialect = self.dialect(link);
-        let number = self.links.get_mut(&link).and_then(|link| link.session.as_mut()).map(Session::allocate_stream);
-        self.insert_stream(now, reply, Stream::new(link, dialect, number))
+    fn open_stream(&mut self, now: Instant, reply: ReplyKey, session: SessionKey) -> Option<StreamKey> {
+        let (key, stream) = self.new_stream(session)?;
+        self.insert_stream(now, reply, key, stream);
+        Some(key)
     }
 
     /// Keeps a stream, which `reply` carries.
-    pub(crate) fn insert_stream(&mut self, now: Instant, reply: ReplyKey, stream: Stream) -> StreamKey {
-        let key = StreamKey(self.allocate_key());
-        if let Some(session) = self.links.get_mut(&stream.link).and_then(|link| link.session.as_mut())
-            && let Some(number) = stream.number
-        {
-            session.streams.insert(number, key);
-        }
+    fn insert_stream(&mut self, now: Instant, reply: ReplyKey, key: StreamKey, stream: Stream) {
         self.streams.insert(key, stream);
         self.attach(reply, key);
         self.undecided.arm(now, key);
-        key
     }
 
     /// Passes a request on to the program, under an id and a progress token that no other has there.
@@ -408,7 +411,7 @@ impl HttpServer {
         let mut edits = Vec::new();
         if link_id != request.id {
             edits.push((request.id_span.clone(), text(&link_id)));
-            if let Some(session) = &mut link.session {
+            if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
                 session.renamed.entry(request.id.clone()).or_default().push(link_id.clone());
             }
         }
@@ -431,13 +434,11 @@ impl HttpServer {
     }
 
     /// The dialect that a link speaks now.
-    pub(crate) fn dialect(&self, link: LinkKey) -> &'static Dialect {
-        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
-        session.map_or(&mcp::LATEST, |session| {
-            let agreed = session.negotiation.of(Side::Client, Framing::Line);
-            // A handshake that agrees on a revision without sessions has opened one all the same.
-            if agreed.http.is_some_and(|form| form.sessions) { agreed } else { &mcp::LATEST_LEGACY }
-        })
+    pub(crate) fn dialect(&self, link: LinkUse) -> &'static Dialect {
+        match link {
+            LinkUse::Session(session) => self.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect),
+            LinkUse::Stateless => &mcp::LATEST,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-use super::{LinkKey, StreamKey, refusal::Refusal};
+use super::{SessionKey, StreamKey, refusal::Refusal};
 use crate::sse;
 
 /// What follows the head of a response.
@@ -34,8 +34,8 @@ pub(crate) struct Reply {
     state: ReplyState,
     /// Where its messages come from.
     pub(crate) stream: Option<StreamKey>,
-    /// The link whose session counts it.
-    pub(crate) link: Option<LinkKey>,
+    /// The session that counts it.
+    pub(crate) session: Option<SessionKey>,
     /// Its client reads events. For one that does not, only an answer is said.
     pub(crate) takes_events: bool,
     /// Nothing was written since the last tick of its keep-alive.
@@ -68,7 +68,7 @@ impl Reply {
         Self {
             state: ReplyState::Open,
             stream: None,
-            link: None,
+            session: None,
             takes_events,
             is_quiet: false,
             owes_comment: false,
@@ -87,7 +87,7 @@ impl Reply {
         size_of::<Self>() + body + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
     }
 
-    /// Feeds what decides its future into a hasher, but for its stream and its link.
+    /// Feeds what decides its future into a hasher, but for its stream and its session.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported).hash(state);
         self.headers.iter().for_each(|(name, value)| (name, value).hash(state));

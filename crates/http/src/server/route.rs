@@ -10,10 +10,12 @@ use rescind_proto::{
 };
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, StreamKey,
+    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
     head::SESSION,
+    link::LinkUse,
     owned,
     receive::{line, splice, text},
+    session::HANDSHAKE_STREAM,
     stream::{Part, Stream, Waiting},
 };
 
@@ -37,8 +39,8 @@ impl HttpServer {
             Ok(Frame::Response(response)) => self.handle_answer(now, link, message, &response),
             Ok(Frame::Notification(notification)) => self.handle_said(now, link, message, &notification),
             Ok(Frame::Request(request)) => {
-                if self.links.get(&link).is_some_and(|link| link.session.is_some()) {
-                    return self.send_unasked(now, link, message);
+                if let Some(LinkUse::Session(session)) = self.links.get(&link).map(|link| link.serves) {
+                    return self.send_unasked(now, session, message);
                 }
                 // A question could reach the wrong person (D42).
                 let mut refusal = Vec::new();
@@ -70,7 +72,7 @@ impl HttpServer {
         if !stream.waiting.is_empty() {
             return;
         }
-        let (number, reply, has_begun) = (stream.number, stream.reply, stream.has_begun);
+        let (reply, has_begun) = (stream.reply, stream.has_begun);
         // Of a batch other members were answered, and these answers can be fetched.
         if stream.has_answered {
             self.note_ended(now, stream_key);
@@ -78,10 +80,8 @@ impl HttpServer {
             return;
         }
         // Nobody is to come back to it: a client that asked would ask again and again.
-        (stream.ended, stream.is_final) = (Some(now), true);
-        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
-            number.and_then(|number| session.streams.remove(&number));
-        }
+        stream.ended = Some(now);
+        self.withdraw_stream(stream_key);
         match reply {
             Some(reply) if has_begun => self.report_reply(reply),
             Some(reply) => {
@@ -117,16 +117,17 @@ impl HttpServer {
                 edits.extend(frame::span_of(message, raw).map(|span| (span, text(&waiting.client_id))));
             }
         }
-        let is_handshake = self.note_handshake(link_key, stream_key, &response.body);
         // There is no session without a handshake.
-        let is_refused = is_handshake && matches!(response.body, ResponseBody::Error(_));
+        let refused = self.note_handshake(stream_key, &response.body);
         let reply = self.streams.get(&stream_key).and_then(|stream| stream.reply);
-        if is_refused && let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply)) {
+        if refused.is_some()
+            && let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply))
+        {
             reply.remove_header(&SESSION);
         }
         self.deliver_answer(now, stream_key, splice(message, edits), &waiting, &response.body);
-        if is_refused {
-            self.end_session(now, link_key);
+        if let Some(session) = refused {
+            self.end_session(now, session);
         }
     }
 
@@ -135,17 +136,16 @@ impl HttpServer {
         json::lookup(result, form.path)
     }
 
-    /// Notes what the answer to a handshake settles; `true` if this is one.
-    fn note_handshake(&mut self, link: LinkKey, stream: StreamKey, body: &ResponseBody<'_>) -> bool {
-        let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) else { return false };
-        // The handshake is what opened the session.
-        if session.streams.first_key_value().is_none_or(|(number, key)| *number != 1 || *key != stream) {
-            return false;
+    /// Notes what the answer to a handshake settles; the session, if it is refused.
+    fn note_handshake(&mut self, stream: StreamKey, body: &ResponseBody<'_>) -> Option<SessionKey> {
+        let place = self.streams.get(&stream)?.place.filter(|place| place.number == HANDSHAKE_STREAM)?;
+        match body {
+            ResponseBody::Result(result) => {
+                self.sessions.get_mut(&place.session)?.negotiation.saw_initialize_result(result);
+                None
+            }
+            ResponseBody::Error(_) => Some(place.session),
         }
-        if let ResponseBody::Result(result) = body {
-            session.negotiation.saw_initialize_result(result);
-        }
-        true
     }
 
     /// Sends an answer to its stream: as a whole response if nothing was sent before, else as an event.
@@ -186,7 +186,8 @@ impl HttpServer {
     fn handle_said(&mut self, now: Instant, link_key: LinkKey, message: &[u8], notification: &Notification<'_>) {
         let Some(link) = self.links.get(&link_key) else { return };
         let (method, params) = (&*notification.method, notification.params.raw);
-        let dialect = self.dialect(link_key);
+        let serves = link.serves;
+        let dialect = self.dialect(serves);
         if let Some(form) = dialect.progress
             && method == form.method
             && let Some(raw) = params.and_then(|params| json::member(params, form.token))
@@ -211,8 +212,8 @@ impl HttpServer {
                 return self.handle_of_subscription(now, link_key, message, method, raw, ends.is_some());
             }
         }
-        if link.session.is_some() {
-            return self.send_unasked(now, link_key, message);
+        if let LinkUse::Session(session) = serves {
+            return self.send_unasked(now, session, message);
         }
         // It belongs to some request, and only one that is alone can be told. A subscription names itself.
         let alone = link.requests.values().next().filter(|_| link.requests.len() == 1);
@@ -252,19 +253,18 @@ impl HttpServer {
 
     /// Sends what belongs to no request that could be named: on the newest stream that listens, or else on the newest that
     /// is open, or else it waits for one that listens.
-    fn send_unasked(&mut self, now: Instant, link_key: LinkKey, message: &[u8]) {
-        let Some(session) = self.links.get(&link_key).and_then(|link| link.session.as_ref()) else { return };
+    fn send_unasked(&mut self, now: Instant, session_key: SessionKey, message: &[u8]) {
+        let Some(session) = self.sessions.get(&session_key) else { return };
         let is_open = |key: &&StreamKey| {
             let open = self.streams.get(key).filter(|stream| stream.ended.is_none()).and_then(|stream| stream.reply);
             open.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| reply.takes_events)
         };
         let listening = session.listening.iter().rev();
         let found = listening.clone().find(is_open).or_else(|| session.streams.values().rev().find(is_open));
-        let key = match found.or_else(|| listening.clone().next()) {
-            Some(key) => *key,
-            None => self.open_listening(link_key),
-        };
-        self.push(now, key, message, Part::Other);
+        let found = found.or_else(|| listening.clone().next()).copied();
+        if let Some(key) = found.or_else(|| self.open_listening(session_key)) {
+            self.push(now, key, message, Part::Other);
+        }
     }
 
     /// Adds a message to a stream, which becomes one of events if it was not.
@@ -277,13 +277,13 @@ impl HttpServer {
             return;
         }
         let Some(stream) = self.change_stream(key, |stream| stream.push(message, part)) else { return };
-        let (link, unsent, reply) = (stream.link, stream.unsent(), stream.reply);
+        let (session, unsent, reply) = (stream.session(), stream.unsent(), stream.reply);
         match reply {
             Some(reply) if unsent > self.config.max_unsent + message.len() => self.give_up_reply(now, reply),
             Some(reply) => self.report_reply(reply),
             None => {}
         }
-        self.bound_kept(link);
+        self.bound_kept(session);
     }
 
     /// Begins the response of a stream as one of events, if it is neither that nor a whole.
@@ -311,7 +311,7 @@ impl HttpServer {
         if let Some((token, _)) = &waiting.token {
             link.tokens.remove(token);
         }
-        if let Some(session) = &mut link.session {
+        if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
             session.idle_since = now;
             if waiting.client_id != *id
                 && let Some(renamed) = session.renamed.get_mut(&waiting.client_id)
@@ -342,12 +342,19 @@ impl HttpServer {
 
     /// Forgets a stream that has ended.
     pub(crate) fn forget_stream(&mut self, key: StreamKey) {
-        let Some(Stream { link, number, .. }) = self.streams.get(&key) else { return };
-        let (link, number) = (*link, *number);
-        let kept = self.streams.remove(&key).map_or(0, |stream| stream.kept());
-        self.count_kept(link, kept, 0);
-        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
-            number.and_then(|number| session.streams.remove(&number));
+        self.withdraw_stream(key);
+        self.streams.remove(&key);
+    }
+
+    /// Takes a stream out of its session, so that nobody can come back to it.
+    fn withdraw_stream(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        let Some(place) = stream.place else { return };
+        let kept = stream.kept();
+        stream.leave_session();
+        if let Some(session) = self.sessions.get_mut(&place.session) {
+            session.kept -= kept;
+            session.streams.remove(&place.number);
             session.listening.retain(|listening| *listening != key);
         }
     }

@@ -1,15 +1,31 @@
 //! Sessions: listening, coming back, and their end.
 
+use core::hash::{Hash, Hasher};
+use std::collections::{BTreeMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use http::StatusCode;
-use rescind_proto::{dialect::HttpForm, error_code, time::Instant};
+use rescind_proto::{
+    dialect::{Dialect, HttpForm, mcp, negotiation::Negotiation},
+    error_code,
+    framing::Framing,
+    id::RequestId,
+    side::{Side, Sides},
+    time::Instant,
+};
 
 use super::{
-    HttpServer, LinkInput, LinkKey, ReplyKey, StreamKey,
+    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, StreamKey,
     head::{Head, not_allowed},
+    link::{Link, LinkUse},
     refusal::Refusal,
-    stream::Stream,
+    stream::{Place, Stream},
 };
 use crate::sse;
+
+/// The number of the stream that opens a session.
+pub(crate) const HANDSHAKE_STREAM: u64 = 1;
 
 /// Streams of a session that listen. A client needs one; more are from connections that broke.
 pub(crate) const MAX_LISTENING: usize = 16;
@@ -18,21 +34,109 @@ pub(crate) const MAX_LISTENING: usize = 16;
 /// back.
 pub(crate) const MAX_ENDED: usize = 1024;
 
+/// A session: what its client has opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) id: Box<str>,
+    pub(crate) link: LinkKey,
+    pub(crate) negotiation: Negotiation,
+    /// Its streams by number, the ended ones that can be fetched included.
+    pub(crate) streams: BTreeMap<u64, StreamKey>,
+    next_stream: u64,
+    /// Those of its streams that have ended and can be fetched, oldest first.
+    pub(crate) ended: VecDeque<StreamKey>,
+    /// Streams of a GET, oldest first.
+    pub(crate) listening: Vec<StreamKey>,
+    /// Requests whose id the program does not know, since another had it: by their client's id.
+    pub(crate) renamed: HashMap<RequestId, Vec<RequestId>, FixedState>,
+    /// HTTP requests of its that are being answered.
+    pub(crate) replies: usize,
+    /// Bytes that are kept for a client that was away.
+    pub(crate) kept: usize,
+    /// Since when it has had nothing open and nothing in flight.
+    pub(crate) idle_since: Instant,
+}
+
+impl Session {
+    /// A session whose client has asked for it with these params.
+    pub(crate) fn new(id: Box<str>, link: LinkKey, params: Option<&[u8]>, now: Instant, seed: u64) -> Self {
+        let mut negotiation = Negotiation::new(Sides { client: None, server: None });
+        negotiation.saw_initialize(Framing::Line, params);
+        Self {
+            id,
+            link,
+            negotiation,
+            streams: BTreeMap::new(),
+            ended: VecDeque::new(),
+            next_stream: HANDSHAKE_STREAM,
+            listening: Vec::new(),
+            renamed: HashMap::with_hasher(FixedState::with_seed(seed)),
+            replies: 0,
+            kept: 0,
+            idle_since: now,
+        }
+    }
+
+    /// The dialect that its client speaks now.
+    pub(crate) fn dialect(&self) -> &'static Dialect {
+        let agreed = self.negotiation.of(Side::Client, Framing::Line);
+        // A handshake that agrees on a revision without sessions has opened one all the same.
+        if agreed.http.is_some_and(|form| form.sessions) { agreed } else { &mcp::LATEST_LEGACY }
+    }
+
+    /// Gives a stream its number.
+    fn number(&mut self, stream: StreamKey) -> u64 {
+        let number = self.next_stream;
+        self.next_stream += 1;
+        self.streams.insert(number, stream);
+        number
+    }
+
+    /// The id that the program knows for a request that the client calls `id`; `None` if it has none in flight, or
+    /// several, so that none can be meant (D7).
+    pub(crate) fn id_of(&self, id: &RequestId, link: &Link, is_of: impl Fn(StreamKey) -> bool) -> Option<RequestId> {
+        let renamed = self.renamed.get(id).map_or(&[][..], Vec::as_slice);
+        let plain = link.requests.get(id).is_some_and(|stream| is_of(*stream));
+        match (plain, renamed) {
+            (true, []) => Some(id.clone()),
+            (false, [only]) => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let renamed = self.renamed.iter().map(|(id, known)| {
+            let known: usize = known.iter().map(|id| size_of::<RequestId>() + id.heap_bytes()).sum();
+            id.heap_bytes() + size_of::<(RequestId, Vec<RequestId>)>() + known
+        });
+        let streams = self.streams.len() * size_of::<(u64, StreamKey)>();
+        size_of::<Self>() + streams + self.ended.capacity() * size_of::<StreamKey>() + renamed.sum::<usize>()
+    }
+
+    /// Feeds what decides its future into a hasher, but for its link and which streams are ended or listen.
+    pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        self.dialect().name.hash(state);
+        (&self.id, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
+        self.streams.keys().for_each(|number| number.hash(state));
+    }
+}
+
 impl HttpServer {
     /// A client wants to listen, or to go on where it was.
     pub(crate) fn handle_get(&mut self, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
         if is_stateless(head) {
             return Err(not_allowed("this revision has no GET: send subscriptions/listen"));
         }
-        let link = self.session(head)?;
+        let session = self.session(head)?;
         let Some(last) = head.last_event else {
-            self.listen(link, reply)?;
+            self.listen(session, reply)?;
             self.report_reply(reply);
             return Ok(());
         };
         let gone = || not_allowed("this stream cannot be resumed: it has ended, was cancelled, or is not known");
         let (number, event) = sse::read_id(last).ok_or_else(gone)?;
-        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
+        let session = self.sessions.get(&session);
         let key = session.and_then(|session| session.streams.get(&number).copied()).ok_or_else(gone)?;
         let earlier = self.streams.get(&key).filter(|stream| stream.knows(event)).ok_or_else(gone)?.reply;
         let stream = self.change_stream(key, |stream| {
@@ -52,8 +156,8 @@ impl HttpServer {
     }
 
     /// Opens a stream that listens, with what waits for one.
-    fn listen(&mut self, link: LinkKey, reply: ReplyKey) -> Result<(), Refusal> {
-        let Some(session) = self.links.get(&link).and_then(|link| link.session.as_ref()) else { return Ok(()) };
+    fn listen(&mut self, session_key: SessionKey, reply: ReplyKey) -> Result<(), Refusal> {
+        let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
         let waiting =
             |key: &&StreamKey| self.streams.get(key).filter(|stream| stream.reply.is_none()).map(Stream::unsent);
         let mut detached = session.listening.iter().rev().filter(|key| waiting(key).is_some());
@@ -64,7 +168,8 @@ impl HttpServer {
             let text = "this session listens on too many streams";
             return Err(Refusal::new(StatusCode::CONFLICT, error_code::OVERLOADED, text));
         }
-        let key = found.unwrap_or_else(|| self.open_listening(link));
+        let key = found.or_else(|| self.open_listening(session_key));
+        let Some(key) = key else { return Ok(()) };
         // Its client has come without an id to come back behind.
         if self.streams.get(&key).is_some_and(|stream| stream.unsent() == 0 && stream.has_primer()) {
             self.change_stream(key, Stream::prime);
@@ -75,33 +180,37 @@ impl HttpServer {
     }
 
     /// Opens a stream that listens; nobody reads it yet.
-    pub(crate) fn open_listening(&mut self, link: LinkKey) -> StreamKey {
-        let key = StreamKey(self.allocate_key());
-        let number = self.links.get_mut(&link).and_then(|link| link.session.as_mut()).map(|session| {
-            let number = session.allocate_stream();
-            session.streams.insert(number, key);
-            session.listening.push(key);
-            number
-        });
-        let mut stream = Stream::new(link, self.dialect(link), number);
+    pub(crate) fn open_listening(&mut self, session: SessionKey) -> Option<StreamKey> {
+        let (key, mut stream) = self.new_stream(session)?;
         stream.has_begun = true;
         if stream.has_primer() {
             stream.prime();
         }
-        self.count_kept(link, 0, stream.kept());
+        self.count_kept(Some(session), 0, stream.kept());
         self.streams.insert(key, stream);
-        key
+        self.sessions.get_mut(&session)?.listening.push(key);
+        Some(key)
+    }
+
+    /// A stream of a session, which is to be kept.
+    pub(crate) fn new_stream(&mut self, session_key: SessionKey) -> Option<(StreamKey, Stream)> {
+        let key = StreamKey(self.allocate_key());
+        let session = self.sessions.get_mut(&session_key)?;
+        let place = Place { session: session_key, number: session.number(key) };
+        Some((key, Stream::new(session.link, session.dialect(), Some(place))))
     }
 
     /// Lets a response carry a stream.
     pub(crate) fn attach(&mut self, reply_key: ReplyKey, stream_key: StreamKey) {
         let Some(stream) = self.change_stream(stream_key, |stream| stream.reply = Some(reply_key)) else { return };
-        let link = stream.link;
+        let session = stream.session();
         let Some(reply) = self.replies.get_mut(&reply_key) else { return };
         reply.stream = Some(stream_key);
-        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
+        if let Some(key) = session
+            && let Some(session) = self.sessions.get_mut(&key)
+        {
             session.replies += 1;
-            reply.link = Some(link);
+            reply.session = Some(key);
         }
     }
 
@@ -118,8 +227,8 @@ impl HttpServer {
         if is_stateless(head) {
             return Err(not_allowed("this revision has no sessions"));
         }
-        let link = self.session(head)?;
-        self.end_session(now, link);
+        let session = self.session(head)?;
+        self.end_session(now, session);
         if let Some(reply) = self.replies.get_mut(&reply) {
             reply.empty(StatusCode::NO_CONTENT);
         }
@@ -127,55 +236,71 @@ impl HttpServer {
     }
 
     /// Ends a session: what is in flight is cancelled, and its streams end.
-    pub(crate) fn end_session(&mut self, now: Instant, link: LinkKey) {
+    pub(crate) fn end_session(&mut self, now: Instant, session: SessionKey) {
+        if let Some(link) = self.sessions.get(&session).map(|session| session.link) {
+            self.end_link(now, link);
+        }
+    }
+
+    /// Ends a link with all that it serves: what is in flight is cancelled.
+    pub(crate) fn end_link(&mut self, now: Instant, link: LinkKey) {
         self.push_input(link, LinkInput::End);
         self.close_link(now, link);
     }
 
-    /// Takes nothing more for a link, and nothing more from it: its streams end.
+    /// Takes nothing more for a link, and nothing more from it: whoever it serves is served no more.
     pub(crate) fn close_link(&mut self, now: Instant, key: LinkKey) {
         let Some(link) = self.links.get_mut(&key) else { return };
         if core::mem::replace(&mut link.is_closed, true) {
             return;
         }
-        if let Some(session) = &link.session {
-            self.sessions.remove(&session.id);
-        }
         link.requests.clear();
         link.tokens.clear();
-        if self.shared.link == Some(key) {
-            self.shared.link = None;
-        }
-        let streams = self.streams.iter().filter(|(_, stream)| stream.link == key).map(|(key, _)| *key);
-        for stream_key in streams.collect::<Vec<_>>() {
-            let Some(stream) = self.streams.get_mut(&stream_key) else { continue };
-            stream.ended.get_or_insert(now);
-            stream.waiting.clear();
-            match stream.reply {
-                // What was said before still reaches its client.
-                Some(reply_key) => {
-                    if let Some(reply) = self.replies.get_mut(&reply_key).filter(|reply| reply.is_open()) {
-                        reply.end();
-                        self.forget_stream(stream_key);
-                    }
-                    self.report_reply(reply_key);
-                }
-                None => self.forget_stream(stream_key),
+        match link.serves {
+            LinkUse::Session(session) => self.forget_session(now, session),
+            LinkUse::Stateless => {
+                self.shared.link = None;
+                let streams = self.streams.iter().filter(|(_, stream)| stream.link == key).map(|(key, _)| *key);
+                streams.collect::<Vec<_>>().into_iter().for_each(|stream| self.end_stream(now, stream));
             }
         }
     }
 
+    /// Forgets a session, whose streams end.
+    fn forget_session(&mut self, now: Instant, key: SessionKey) {
+        let Some(session) = self.sessions.remove(&key) else { return };
+        self.session_ids.remove(&session.id);
+        session.streams.into_values().for_each(|stream| self.end_stream(now, stream));
+    }
+
+    /// Says nothing more on a stream, whose link or session has ended.
+    fn end_stream(&mut self, now: Instant, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        stream.ended.get_or_insert(now);
+        stream.waiting.clear();
+        stream.leave_session();
+        match stream.reply {
+            // What was said before still reaches its client.
+            Some(reply_key) => {
+                if let Some(reply) = self.replies.get_mut(&reply_key).filter(|reply| reply.is_open()) {
+                    reply.end();
+                    self.forget_stream(key);
+                }
+                self.report_reply(reply_key);
+            }
+            None => self.forget_stream(key),
+        }
+    }
+
     /// Looks after a session: forgets what nobody fetched, and ends it if it was idle for too long.
-    pub(crate) fn keep_up(&mut self, now: Instant, key: LinkKey) {
-        let Some(link) = self.links.get(&key).filter(|link| !link.is_closed) else { return };
-        let Some(session) = &link.session else { return };
-        let is_idle = session.replies == 0 && link.requests.is_empty();
-        if is_idle && now.since(session.idle_since) >= self.config.idle {
+    pub(crate) fn keep_up(&mut self, now: Instant, key: SessionKey) {
+        let Some(session) = self.sessions.get(&key) else { return };
+        let is_idle = session.replies == 0 && now.since(session.idle_since) >= self.config.idle;
+        if is_idle && !session.streams.values().any(|stream| self.is_waiting(*stream)) {
             return self.end_session(now, key);
         }
         let within = self.config.resume_within;
-        while let Some(session) = self.links.get_mut(&key).and_then(|link| link.session.as_mut())
-            && let Some(oldest) = session.ended.front()
+        while let Some(oldest) = self.sessions.get(&key).and_then(|session| session.ended.front())
             && self.streams.get(oldest).and_then(|stream| stream.ended).is_none_or(|ended| now.since(ended) >= within)
         {
             self.retire_oldest(key);
@@ -183,21 +308,25 @@ impl HttpServer {
         self.upkeep.arm(now, key);
     }
 
+    fn is_waiting(&self, stream: StreamKey) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| !stream.waiting.is_empty())
+    }
+
     /// Notes that nothing more is said on a stream. In a session its client may fetch it for a while.
     pub(crate) fn note_ended(&mut self, now: Instant, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(&key) else { return };
         stream.ended = Some(now);
-        let link = stream.link;
-        let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) else { return };
+        let Some(place) = stream.place else { return };
+        let Some(session) = self.sessions.get_mut(&place.session) else { return };
         session.ended.push_back(key);
         if session.ended.len() > MAX_ENDED {
-            self.retire_oldest(link);
+            self.retire_oldest(place.session);
         }
     }
 
     /// Lets nobody come back any more to the stream of a session that ended first; `false` if there is none.
-    fn retire_oldest(&mut self, link: LinkKey) -> bool {
-        let session = self.links.get_mut(&link).and_then(|link| link.session.as_mut());
+    fn retire_oldest(&mut self, session: SessionKey) -> bool {
+        let session = self.sessions.get_mut(&session);
         let Some(key) = session.and_then(|session| session.ended.pop_front()) else { return false };
         let Some(stream) = self.streams.get_mut(&key) else { return true };
         stream.is_final = true;
@@ -212,13 +341,13 @@ impl HttpServer {
         let stream = self.streams.get_mut(&key)?;
         let before = stream.kept();
         change(stream);
-        let (link, after) = (stream.link, stream.kept());
-        self.count_kept(link, before, after);
+        let (session, after) = (stream.session(), stream.kept());
+        self.count_kept(session, before, after);
         self.streams.get(&key)
     }
 
-    pub(crate) fn count_kept(&mut self, link: LinkKey, before: usize, after: usize) {
-        if let Some(session) = self.links.get_mut(&link).and_then(|link| link.session.as_mut()) {
+    pub(crate) fn count_kept(&mut self, session: Option<SessionKey>, before: usize, after: usize) {
+        if let Some(session) = session.and_then(|session| self.sessions.get_mut(&session)) {
             session.kept = session.kept + after - before;
         }
     }
@@ -226,37 +355,34 @@ impl HttpServer {
     /// Forgets what is kept of a session beyond its bound: first what was handed out of a stream that is too
     /// long alone, then of others, the oldest first; then what clients that are away have not read; then whole streams that
     /// have ended.
-    pub(crate) fn bound_kept(&mut self, link: LinkKey) {
-        if self.excess(link) == 0 {
-            return;
-        }
-        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
+    pub(crate) fn bound_kept(&mut self, session: Option<SessionKey>) {
+        let Some(key) = session.filter(|session| self.excess(*session) > 0) else { return };
+        let session = self.sessions.get(&key);
         let streams: Vec<StreamKey> = session.iter().flat_map(|session| session.streams.values().copied()).collect();
         let bound = self.config.max_kept;
-        self.forget_of_each(link, &streams, |stream, _| while stream.kept() > bound && stream.evict_sent() {});
-        self.forget_of_each(link, &streams, |stream, excess| {
+        self.forget_of_each(key, &streams, |stream, _| while stream.kept() > bound && stream.evict_sent() {});
+        self.forget_of_each(key, &streams, |stream, excess| {
             let wanted = stream.kept().saturating_sub(excess);
             while stream.kept() > wanted && stream.evict_sent() {}
         });
-        self.forget_of_each(link, &streams, |stream, excess| {
+        self.forget_of_each(key, &streams, |stream, excess| {
             if stream.reply.is_none() {
                 stream.evict_unsent(excess);
             }
         });
-        while self.excess(link) > 0 && self.retire_oldest(link) {}
-        self.forget_of_each(link, &streams, |stream, _| stream.forget_gone());
+        while self.excess(key) > 0 && self.retire_oldest(key) {}
+        self.forget_of_each(key, &streams, |stream, _| stream.forget_gone());
     }
 
     /// Bytes that a session keeps beyond its bound.
-    fn excess(&self, link: LinkKey) -> usize {
-        let session = self.links.get(&link).and_then(|link| link.session.as_ref());
-        session.map_or(0, |session| session.kept.saturating_sub(self.config.max_kept))
+    fn excess(&self, session: SessionKey) -> usize {
+        self.sessions.get(&session).map_or(0, |session| session.kept.saturating_sub(self.config.max_kept))
     }
 
     /// Has one stream after another forget something, while too much is kept.
-    fn forget_of_each(&mut self, link: LinkKey, streams: &[StreamKey], forget: impl Fn(&mut Stream, usize)) {
+    fn forget_of_each(&mut self, session: SessionKey, streams: &[StreamKey], forget: impl Fn(&mut Stream, usize)) {
         for key in streams {
-            let excess = self.excess(link);
+            let excess = self.excess(session);
             if excess == 0 {
                 return;
             }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
-use super::{LinkKey, ReplyKey};
+use super::{LinkKey, ReplyKey, SessionKey};
 use crate::sse;
 
 /// The most bytes that are handed out at once.
@@ -22,15 +22,15 @@ pub(crate) struct Stream {
     pub(crate) dialect: &'static Dialect,
     /// The response that carries it now.
     pub(crate) reply: Option<ReplyKey>,
-    /// Its number in its session, which the ids of its events have; `None` where nothing can be resumed.
-    pub(crate) number: Option<u64>,
+    /// Where it stands in its session; `None` where nothing can be resumed.
+    pub(crate) place: Option<Place>,
     /// The requests whose answers it waits for. A stream of a GET has none.
     pub(crate) waiting: Vec<Waiting>,
     /// Its first event was made: the client may know it, and come back.
     pub(crate) has_begun: bool,
     /// Since when nothing more is said on it.
     pub(crate) ended: Option<Instant>,
-    /// Nobody may come back to it: its request was cancelled (D41), or it ended too long ago.
+    /// It ended too long ago: once nobody reads it, it is forgotten.
     pub(crate) is_final: bool,
     /// It was said an answer, and not only reports of requests that have none.
     pub(crate) has_answered: bool,
@@ -49,6 +49,14 @@ pub(crate) struct Stream {
     gone_answers: Vec<(u64, RequestId)>,
     /// The last message among those that is no answer.
     gone_other: u64,
+}
+
+/// The place of a stream in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) session: SessionKey,
+    /// Which the ids of its events have.
+    pub(crate) number: u64,
 }
 
 /// A request whose answer a stream waits for.
@@ -104,12 +112,12 @@ pub(crate) enum Part {
 }
 
 impl Stream {
-    pub(crate) fn new(link: LinkKey, dialect: &'static Dialect, number: Option<u64>) -> Self {
+    pub(crate) fn new(link: LinkKey, dialect: &'static Dialect, place: Option<Place>) -> Self {
         Self {
             link,
             dialect,
             reply: None,
-            number,
+            place,
             waiting: Vec::new(),
             has_begun: false,
             ended: None,
@@ -128,7 +136,24 @@ impl Stream {
 
     /// Whether a client that was away may come back to it.
     pub(crate) const fn is_resumable(&self) -> bool {
-        self.number.is_some()
+        self.place.is_some()
+    }
+
+    /// The session in which it can be resumed.
+    pub(crate) fn session(&self) -> Option<SessionKey> {
+        self.place.map(|place| place.session)
+    }
+
+    /// Its number in its session.
+    fn number(&self) -> Option<u64> {
+        self.place.map(|place| place.number)
+    }
+
+    /// Nobody can come back to it any more: what was handed out is forgotten.
+    pub(crate) fn leave_session(&mut self) {
+        self.events.drain(..core::mem::take(&mut self.sent));
+        self.gone_answers = Vec::new();
+        (self.place, self.kept) = (None, self.unsent);
     }
 
     /// Whether it is that of a subscription.
@@ -152,9 +177,9 @@ impl Stream {
         size_of::<Self>() + self.kept + places * size_of::<StreamEvent>() + waiting
     }
 
-    /// Feeds what decides its future into a hasher, but for its link and its response.
+    /// Feeds what decides its future into a hasher, but for its link, its session and its response.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        (self.dialect.name, self.number, self.has_begun, self.is_final, self.has_answered).hash(state);
+        (self.dialect.name, self.number(), self.has_begun, self.is_final, self.has_answered).hash(state);
         (self.ended.map(|ended| now.since(ended)), self.sent, self.next).hash(state);
         (self.gone, &self.gone_answers, self.gone_other, &self.waiting, &self.events).hash(state);
     }
@@ -181,7 +206,7 @@ impl Stream {
 
     /// Makes the event that only gives an id to come back behind.
     pub(crate) fn prime(&mut self) {
-        let Some(stream) = self.number else { return };
+        let Some(stream) = self.number() else { return };
         self.has_begun = true;
         let mut bytes = Vec::new();
         let number = self.allocate_number();
@@ -219,7 +244,7 @@ impl Stream {
 
     fn event(&self, number: u64, message: &[u8], part: Part) -> StreamEvent {
         let mut bytes = Vec::new();
-        sse::write_event(self.number.map(|stream| (stream, number)), message, &mut bytes);
+        sse::write_event(self.number().map(|stream| (stream, number)), message, &mut bytes);
         StreamEvent { number, bytes: bytes.into(), part }
     }
 
