@@ -1,7 +1,7 @@
 //! The server's side of Streamable HTTP as a machine: no I/O, no clock.
 //!
 //! HTTP requests go in and HTTP responses come out; behind it stand *links*, each to a program that speaks MCP as on a
-//! pipe: one for each session, and one that all requests outside a session share (D42). The machine decides on which
+//! pipe: one for each session, or one that they share, and one that all requests outside a session share (D42). The machine decides on which
 //! stream a message travels, what a closed stream means (the dialect's answer, D40), who may come back and what is kept
 //! for that, and which id and progress token the program knows a request by.
 //!
@@ -14,6 +14,7 @@
 
 mod config;
 mod head;
+mod joint;
 mod lane;
 mod link;
 mod proof;
@@ -31,15 +32,16 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
-use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, time::Instant};
+use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, message, time::Instant};
 
-pub use config::{HttpServerConfig, Stateless};
+pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use link::LinkInput;
 pub use reply::{BodyChunk, ReplyBody};
 
 use head::{Head, SESSION};
+use joint::Joint;
 use lane::Lane;
-use link::Link;
+use link::{Link, LinkUse};
 use receive::Held;
 use refusal::Refusal;
 use reply::Reply;
@@ -69,7 +71,7 @@ pub enum HttpServerEvent {
     Opened {
         /// The link.
         link: LinkKey,
-        /// Its session's id; `None` if all stateless requests share it.
+        /// Its session's id; `None` if sessions share it, or stateless requests.
         session: Option<Box<str>>,
     },
     /// There is a head, or more of a body, for this response.
@@ -97,6 +99,7 @@ pub struct HttpServer {
     streams: BTreeMap<StreamKey, Stream>,
     replies: BTreeMap<ReplyKey, Reply>,
     shared: Shared,
+    joint: Joint,
     events: VecDeque<HttpServerEvent>,
     next_key: NonZero<u64>,
     /// The id of the next session.
@@ -109,7 +112,9 @@ pub struct HttpServer {
     keep_alive: Lane<ReplyKey>,
     /// Sessions, each now and then.
     upkeep: Lane<SessionKey>,
-    /// The question which era the server speaks.
+    /// The link that sessions share, now and then.
+    joint_upkeep: Lane<LinkKey>,
+    /// The question which era the server speaks, and the handshake of the link that sessions share.
     ask: Lane<LinkKey>,
 }
 
@@ -160,6 +165,7 @@ impl HttpServer {
                     Stateless::Ask => Era::Unknown,
                 },
             },
+            joint: Joint::Closed,
             events: VecDeque::new(),
             next_key: NonZero::<u64>::MIN,
             session_id: None,
@@ -167,6 +173,7 @@ impl HttpServer {
             undecided: Lane::new(config.stream_after),
             keep_alive: Lane::repeated(config.keep_alive / 2),
             upkeep: Lane::repeated(upkeep),
+            joint_upkeep: Lane::repeated(upkeep),
             ask: Lane::new(config.ask_within),
             config,
         }
@@ -354,8 +361,8 @@ impl HttpServer {
         let Self { streams, replies, .. } = self;
         self.undecided.skip(|key| is_undecided(streams, replies, key));
         self.keep_alive.skip(|key| replies.contains_key(&key));
-        let lanes = [self.undecided.next(), self.keep_alive.next(), self.upkeep.next(), self.ask.next()];
-        lanes.into_iter().flatten().min()
+        let others = [self.upkeep.next(), self.joint_upkeep.next(), self.ask.next()];
+        others.into_iter().chain([self.undecided.next(), self.keep_alive.next()]).flatten().min()
     }
 
     /// Does what has become due.
@@ -375,7 +382,11 @@ impl HttpServer {
         while let Some(key) = self.upkeep.pop(now) {
             self.keep_up(now, key);
         }
+        while let Some(key) = self.joint_upkeep.pop(now) {
+            self.keep_up_joint(now, key);
+        }
         while let Some(key) = self.ask.pop(now) {
+            self.give_up_joint(now, key);
             if let Era::Asked(..) = &self.shared.era
                 && self.shared.link == Some(key)
             {
@@ -395,16 +406,35 @@ impl HttpServer {
 
     /// Drops timers of what is over, if they are many.
     fn compact_timers(&mut self) {
-        let Self { streams, replies, sessions, .. } = self;
+        let Self { streams, replies, sessions, links, joint, .. } = self;
         self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
         self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
         self.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
+        self.joint_upkeep.compact(1, |key| joint.link() == Some(key));
+        self.ask.compact(2, |key| links.contains_key(&key));
     }
 
     const fn allocate_key(&mut self) -> NonZero<u64> {
         let key = self.next_key;
         self.next_key = key.saturating_add(1);
         key
+    }
+
+    /// Opens a link; `session` is the id of its session, if it has only one.
+    fn open_link(&mut self, serves: LinkUse, session: Option<Box<str>>) -> LinkKey {
+        let link = LinkKey(self.allocate_key());
+        self.links.insert(link, Link::new(serves, self.config.seed));
+        self.report(HttpServerEvent::Opened { link, session });
+        link
+    }
+
+    /// Sends a request of our own to the program behind a link, and returns its id.
+    fn ask_program(&mut self, key: LinkKey, method: &str, params: impl FnOnce(&mut Vec<u8>)) -> RequestId {
+        let id = self.links.get_mut(&key).map_or(RequestId::NULL, |link| link.id_for(&RequestId::NULL));
+        let mut question = Vec::new();
+        message::request(&id, method, &mut question, params);
+        self.push_input(key, LinkInput::Message(receive::line(&question, Vec::new())));
+        id
     }
 
     fn report(&mut self, event: HttpServerEvent) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    joint::MAX_SUBSCRIBED,
     receive::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
 };
@@ -21,6 +22,8 @@ pub struct HttpServerConfig {
     pub origins: Vec<Box<str>>,
     /// The bearer token that each request must have. It is consumed here.
     pub token: Option<Box<str>>,
+    /// Which program serves the sessions of revisions up to 2025-11-25.
+    pub sessions: Sessions,
     /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
     pub stateless: Stateless,
     /// Time to wait for an answer before the response begins as a stream of events. Until then it is plain JSON, which
@@ -33,11 +36,13 @@ pub struct HttpServerConfig {
     pub idle: Duration,
     /// How long the messages of a stream that has ended can still be fetched by a client that was away.
     pub resume_within: Duration,
-    /// How long the server may take to say which era it speaks ([`Stateless::Ask`]).
+    /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
+    /// link ([`Sessions::SharedLink`]).
     pub ask_within: Duration,
     /// Sessions at once; one more is refused with 503.
     pub max_sessions: usize,
-    /// Requests of one session in flight, and of all stateless ones together; one more is refused.
+    /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
+    /// refused.
     pub max_in_flight: usize,
     /// HTTP requests that are being answered at once; one more is refused with 503.
     pub max_replies: usize,
@@ -68,7 +73,12 @@ impl HttpServerConfig {
         let input = 2 * (self.max_input + self.max_message + REQUEST);
         let kept = 2 * (self.max_kept + self.max_message + STREAM);
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
-        (self.max_sessions + 1) * (requests + streams + input + kept) + self.max_replies * reply + 2 * self.max_input
+        let subscribed = 2 * MAX_SUBSCRIBED;
+        // One link for all stateless requests, and one that sessions may share, whose handshake is kept.
+        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed)
+            + self.max_replies * reply
+            + 2 * self.max_input
+            + self.max_message
     }
 }
 
@@ -77,6 +87,17 @@ const REQUEST: usize = 8 * (MAX_NAME + 64);
 
 /// More than a stream or a response takes without its messages.
 const STREAM: usize = 1024;
+
+/// Which program serves a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sessions {
+    /// One of its own, behind a link of its own.
+    OwnLink,
+    /// One for all sessions, behind one link, for programs that bear several clients: each client's requests, answers and
+    /// progress are its own, and what the program says to nobody in particular reaches all. It can ask no client anything
+    /// (D42).
+    SharedLink,
+}
 
 /// Whether requests outside a session are served (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +117,7 @@ impl Default for HttpServerConfig {
             hosts: None,
             origins: Vec::new(),
             token: None,
+            sessions: Sessions::OwnLink,
             stateless: Stateless::Ask,
             stream_after: Duration::from_millis(100),
             keep_alive: Duration::from_secs(15),

@@ -1,4 +1,5 @@
-//! A link to the program behind: the one of a session, or the one that all stateless requests share.
+//! A link to the program behind: the one of a session, the one that sessions share, or the one that all stateless requests
+//! share.
 
 use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
@@ -40,6 +41,8 @@ impl LinkInput {
 pub(crate) enum LinkUse {
     /// Those of one session.
     Session(SessionKey),
+    /// Those of all sessions.
+    Sessions,
     /// Those of all requests outside a session.
     Stateless,
 }
@@ -49,7 +52,7 @@ impl LinkUse {
     pub(crate) const fn is_shared(self) -> bool {
         match self {
             Self::Session(_) => false,
-            Self::Stateless => true,
+            Self::Sessions | Self::Stateless => true,
         }
     }
 }

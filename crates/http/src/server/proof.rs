@@ -5,7 +5,8 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, StreamKey, is_undecided,
+    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, is_undecided,
+    joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
     receive::Held,
@@ -36,10 +37,12 @@ impl HttpServer {
                 let mut tokens = stream.waiting.iter().filter_map(|waiting| waiting.token.as_ref());
                 assert!(tokens.any(|(known, _)| known == token), "no stream waits for progress of {token}");
             }
-            if let LinkUse::Session(session) = link.serves {
-                let is_open = self.sessions.get(&session).is_some_and(|session| session.link == *key);
-                assert_eq!(is_open, !link.is_closed, "a link and its session end together");
-            }
+            let is_open = match link.serves {
+                LinkUse::Session(session) => self.sessions.get(&session).is_some_and(|session| session.link == *key),
+                LinkUse::Sessions => self.joint.link() == Some(*key),
+                LinkUse::Stateless => self.shared.link == Some(*key),
+            };
+            assert_eq!(is_open, !link.is_closed, "a link and whom it serves end together");
         }
         assert_eq!(self.sessions.len(), self.session_ids.len(), "a session is found while it is open");
         self.sessions.iter().for_each(|(key, session)| self.check_session(*key, session));
@@ -54,6 +57,9 @@ impl HttpServer {
         assert_eq!(session.streams.len(), streams().count(), "a session knows its streams");
         let replies = self.replies.values().filter(|reply| reply.session == Some(key)).count();
         assert_eq!(session.replies, replies, "a session counts its open responses");
+        if self.config.sessions == Sessions::SharedLink {
+            assert_eq!(self.joint.link(), Some(session.link), "a session shares another link than the others");
+        }
         let has_ended = |key| self.streams.get(key).is_some_and(|stream| stream.ended.is_some());
         assert!(session.ended.iter().all(has_ended), "a session counts streams that have ended");
         for (id, known) in session.renamed.iter().flat_map(|(id, known)| known.iter().map(move |known| (id, known))) {
@@ -91,7 +97,8 @@ impl HttpServer {
     /// How many entries all tables hold. Zero once every link is closed, every response read and the longest timer past.
     #[must_use]
     pub fn residue(&self) -> usize {
-        let timers = self.undecided.len() + self.keep_alive.len() + self.upkeep.len() + self.ask.len();
+        let timers =
+            self.undecided.len() + self.keep_alive.len() + self.upkeep.len() + self.joint_upkeep.len() + self.ask.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
         tables + timers + self.events.len() + self.shared.held_requests()
@@ -102,11 +109,15 @@ impl HttpServer {
     /// Costs time in proportion to everything that is held.
     #[must_use]
     pub fn held(&self) -> usize {
-        let links: usize = self.links.values().map(Link::held).sum();
+        let links: usize = self.links.values().map(Link::held).sum::<usize>() + self.joint.held();
         let sessions: usize = self.sessions.values().map(Session::held).sum();
         let streams: usize = self.streams.values().map(Stream::held).sum();
         let replies: usize = self.replies.values().map(super::Reply::held).sum();
-        let timers = self.undecided.held() + self.keep_alive.held() + self.upkeep.held() + self.ask.held();
+        let timers = self.undecided.held()
+            + self.keep_alive.held()
+            + self.upkeep.held()
+            + self.joint_upkeep.held()
+            + self.ask.held();
         let waiting: usize = match &self.shared.era {
             Era::Asked(_, waiting) => waiting.iter().map(Held::held).sum(),
             Era::Unknown | Era::Modern | Era::Legacy => 0,
@@ -150,8 +161,16 @@ impl HttpServer {
             for held in held {
                 (replies.contains_key(&held.reply).then(|| self.rank_of_reply(held.reply)), held.body()).hash(state);
             }
-            hash_lane(&self.ask, now, state, |key| (self.shared.link == Some(key)).then_some(0));
         }
+        self.joint.link().map(|link| self.rank_of_link(link)).hash(state);
+        self.joint.hash_state(now, state);
+        hash_lane(&self.joint_upkeep, now, state, |key| (self.joint.link() == Some(key)).then_some(0));
+        let is_asked = |key| match self.links.get(&key)?.serves {
+            LinkUse::Stateless => matches!(self.shared.era, Era::Asked(..)).then_some(0),
+            LinkUse::Sessions => matches!(self.joint, Joint::Asked { .. }).then_some(1),
+            LinkUse::Session(_) => None,
+        };
+        hash_lane(&self.ask, now, state, is_asked);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);
     }
 

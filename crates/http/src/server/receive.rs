@@ -10,14 +10,15 @@ use rescind_proto::{
     frame::{self, Frame, Malformed, Notification, Params, Request},
     framing,
     id::RequestId,
-    json, message,
+    json,
     time::Instant,
 };
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyKey, SessionKey, StreamKey,
+    Era, HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, SESSION},
-    link::{Link, LinkUse},
+    joint,
+    link::LinkUse,
     refusal::Refusal,
     session::Session,
     stream::{Stream, Waiting},
@@ -97,20 +98,27 @@ impl HttpServer {
         if self.is_draining || self.sessions.len() >= self.config.max_sessions {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
         }
+        if let Some(link) = self.joint.link() {
+            self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
+        }
         let Some(id) = self.session_id.take() else {
             return Err(self.overloaded("there is no id for a session").of(&request.id));
         };
         if let (Some(reply), Ok(id)) = (self.replies.get_mut(&reply), HeaderValue::from_str(&id)) {
             reply.add_header(SESSION, id);
         }
-        let (key, link) = (SessionKey(self.allocate_key()), LinkKey(self.allocate_key()));
-        self.links.insert(link, Link::new(LinkUse::Session(key), self.config.seed));
+        let key = SessionKey(self.allocate_key());
+        let link = match self.config.sessions {
+            Sessions::OwnLink => self.open_link(LinkUse::Session(key), Some(id.clone())),
+            Sessions::SharedLink => self.joint_link(now),
+        };
         self.sessions.insert(key, Session::new(id.clone(), link, request.params.raw, now, self.config.seed));
-        self.session_ids.insert(id.clone(), key);
+        self.session_ids.insert(id, key);
         self.upkeep.arm(now, key);
-        self.report(HttpServerEvent::Opened { link, session: Some(id) });
-        if let Some(stream) = self.open_stream(now, reply, key) {
-            self.open_request(link, stream, body, request, meta);
+        let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };
+        match self.config.sessions {
+            Sessions::OwnLink => self.open_request(link, stream, body, request, meta),
+            Sessions::SharedLink => self.join(now, link, stream, body, request),
         }
         Ok(())
     }
@@ -128,7 +136,7 @@ impl HttpServer {
             Frame::Request(request) => {
                 self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
                 if let Some(stream) = self.open_stream(now, reply, session_key) {
-                    self.open_request(link, stream, body, request, meta);
+                    self.open_in_session(now, session_key, (link, stream), body, request, meta);
                 }
                 return Ok(());
             }
@@ -146,7 +154,7 @@ impl HttpServer {
             }
             Frame::Response(_) => {
                 self.check_room(link, 0)?;
-                self.push_input(link, LinkInput::Message(line(body, Vec::new())));
+                self.pass_response(link, body);
             }
         }
         if let Some(reply) = self.replies.get_mut(&reply) {
@@ -185,11 +193,11 @@ impl HttpServer {
                 Frame::Request(request) => {
                     stream = stream.or_else(|| self.open_stream(now, reply, session));
                     if let Some(stream) = stream {
-                        self.open_request(link, stream, body, request, &Meta::of(frame));
+                        self.open_in_session(now, session, (link, stream), body, request, &Meta::of(frame));
                     }
                 }
                 Frame::Notification(notification) => self.handle_notification(session, body, notification),
-                Frame::Response(_) => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
+                Frame::Response(_) => self.pass_response(link, body),
                 Frame::Batch(_) => {}
             }
         }
@@ -204,30 +212,63 @@ impl HttpServer {
         Ok(())
     }
 
+    /// Passes on a request of a session's client.
+    fn open_in_session(
+        &mut self,
+        now: Instant,
+        session: SessionKey,
+        (link, stream): (LinkKey, StreamKey),
+        body: &[u8],
+        request: &Request<'_>,
+        meta: &Meta<'_>,
+    ) {
+        match self.config.sessions {
+            Sessions::OwnLink => self.open_request(link, stream, body, request, meta),
+            Sessions::SharedLink => self.open_joint_request(now, session, (link, stream), body, request, meta),
+        }
+    }
+
+    /// Passes on what a session's client answers. A program that is shared has asked nothing.
+    fn pass_response(&mut self, link: LinkKey, body: &[u8]) {
+        match self.config.sessions {
+            Sessions::OwnLink => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
+            Sessions::SharedLink => {}
+        }
+    }
+
     /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
-    fn handle_notification(&mut self, session: SessionKey, body: &[u8], notification: &Notification<'_>) {
-        let Some(session) = self.sessions.get(&session) else { return };
+    fn handle_notification(&mut self, session_key: SessionKey, body: &[u8], notification: &Notification<'_>) {
+        let Some(session) = self.sessions.get(&session_key) else { return };
         let form = session.dialect().cancel;
         let link_key = session.link;
+        let is_shared = self.config.sessions == Sessions::SharedLink;
+        let is_cancel = notification.method == form.method;
+        let raw = notification.params.raw.filter(|_| is_cancel).and_then(|params| json::member(params, form.id));
+        let named = raw.and_then(|raw| Some((raw, RequestId::from_json(raw)?)));
         let mut edits = Vec::new();
-        if notification.method == form.method
+        if let Some((raw, id)) = named
             && let Some(link) = self.links.get(&link_key)
-            && let Some(raw) = notification.params.raw.and_then(|params| json::member(params, form.id))
-            && let Some(id) = RequestId::from_json(raw)
         {
             let streams = &self.streams;
             let is_of = |stream| {
-                let waiting = streams.get(&stream).map_or(&[][..], |stream: &Stream| &stream.waiting);
+                let stream = streams.get(&stream).filter(|stream: &&Stream| stream.session() == Some(session_key));
+                let waiting = stream.map_or(&[][..], |stream| &stream.waiting);
                 waiting.iter().any(|waiting| waiting.client_id == id && waiting.link_id == id)
             };
             match session.id_of(&id, link, is_of) {
+                // The program has never seen it.
+                Some(known) if self.joint.is_joining(&known) => return,
                 Some(known) if known != id => edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known)))),
                 Some(_) => {}
+                // Under this id, the program may know another's.
+                None if is_shared => return,
                 // It may have overtaken its request (D9); but under this id the program must not know another.
                 None if link.requests.contains_key(&id) => return,
                 None if session.renamed.contains_key(&id) => return,
                 None => {}
             }
+        } else if is_shared && (is_cancel || joint::is_for_nobody(&notification.method)) {
+            return;
         }
         self.push_input(link_key, LinkInput::Message(line(body, edits)));
     }
@@ -308,11 +349,9 @@ impl HttpServer {
         if let Some(link) = self.shared.link {
             return link;
         }
-        let key = LinkKey(self.allocate_key());
-        self.links.insert(key, Link::new(LinkUse::Stateless, self.config.seed));
-        self.shared.link = Some(key);
-        self.report(HttpServerEvent::Opened { link: key, session: None });
-        key
+        let link = self.open_link(LinkUse::Stateless, None);
+        self.shared.link = Some(link);
+        link
     }
 
     /// Lets a stateless request wait until the server has said which era it speaks; it is asked if it was not.
@@ -322,11 +361,7 @@ impl HttpServer {
         }
         if let Era::Unknown = self.shared.era {
             let link = self.shared_link();
-            let id = RequestId::integer(0);
-            let id = self.links.get_mut(&link).map_or(id, |link| link.id_for(&RequestId::NULL));
-            let mut question = Vec::new();
-            message::request(&id, "server/discover", &mut question, |out| out.extend_from_slice(DISCOVER.as_bytes()));
-            self.push_input(link, LinkInput::Message(line(&question, Vec::new())));
+            let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
             self.ask.arm(now, link);
             self.shared.era = Era::Asked(id, Vec::new());
         }
@@ -370,7 +405,7 @@ impl HttpServer {
     }
 
     /// Checks that a link has room for so many requests more.
-    fn check_room(&self, link: LinkKey, requests: usize) -> Result<(), Refusal> {
+    pub(crate) fn check_room(&self, link: LinkKey, requests: usize) -> Result<(), Refusal> {
         let Some(link) = self.links.get(&link) else { return Ok(()) };
         if requests > 0 && link.requests.len() + requests > self.config.max_in_flight {
             return Err(self.overloaded("too many requests in flight"));
@@ -396,17 +431,29 @@ impl HttpServer {
     }
 
     /// Passes a request on to the program, under an id and a progress token that no other has there.
-    fn open_request(
+    pub(crate) fn open_request(
         &mut self,
-        link_key: LinkKey,
-        stream_key: StreamKey,
+        link: LinkKey,
+        stream: StreamKey,
         body: &[u8],
         request: &Request<'_>,
         meta: &Meta<'_>,
     ) {
-        let (Some(link), Some(stream)) = (self.links.get_mut(&link_key), self.streams.get_mut(&stream_key)) else {
-            return;
-        };
+        if let Some((_, edits)) = self.enter_request(link, stream, body, request, meta) {
+            self.push_input(link, LinkInput::Message(line(body, edits)));
+        }
+    }
+
+    /// Notes that a request is in flight; the id that the program is to know it by, and what makes it that.
+    pub(crate) fn enter_request(
+        &mut self,
+        link: LinkKey,
+        stream_key: StreamKey,
+        body: &[u8],
+        request: &Request<'_>,
+        meta: &Meta<'_>,
+    ) -> Option<(RequestId, Vec<Edit>)> {
+        let (link, stream) = (self.links.get_mut(&link)?, self.streams.get_mut(&stream_key)?);
         let link_id = link.id_for(&request.id);
         let mut edits = Vec::new();
         if link_id != request.id {
@@ -429,14 +476,15 @@ impl HttpServer {
             // Most have one, and ten thousand of them may be open.
             stream.waiting.reserve_exact(1);
         }
-        stream.waiting.push(Waiting { client_id: request.id.clone(), link_id, token, listens });
-        self.push_input(link_key, LinkInput::Message(line(body, edits)));
+        stream.waiting.push(Waiting { client_id: request.id.clone(), link_id: link_id.clone(), token, listens });
+        Some((link_id, edits))
     }
 
     /// The dialect that a link speaks now.
     pub(crate) fn dialect(&self, link: LinkUse) -> &'static Dialect {
         match link {
             LinkUse::Session(session) => self.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect),
+            LinkUse::Sessions => &mcp::LATEST_LEGACY,
             LinkUse::Stateless => &mcp::LATEST,
         }
     }
@@ -463,7 +511,7 @@ struct Posted<'a> {
 
 /// What the `_meta` of a request says, read once.
 #[derive(Debug, Default)]
-struct Meta<'a> {
+pub(crate) struct Meta<'a> {
     version: Option<Cow<'a, str>>,
     token: Option<&'a [u8]>,
 }
@@ -570,8 +618,11 @@ pub(crate) fn text(id: &RequestId) -> Vec<u8> {
     out
 }
 
+/// A span of a body, and what takes its place.
+pub(crate) type Edit = (core::ops::Range<usize>, Vec<u8>);
+
 /// A body as a line, with some of its spans replaced.
-pub(crate) fn line(body: &[u8], edits: Vec<(core::ops::Range<usize>, Vec<u8>)>) -> Vec<u8> {
+pub(crate) fn line(body: &[u8], edits: Vec<Edit>) -> Vec<u8> {
     let mut out = splice(body, edits);
     out.push(b'\n');
     framing::join_lines(&mut out);
@@ -579,7 +630,7 @@ pub(crate) fn line(body: &[u8], edits: Vec<(core::ops::Range<usize>, Vec<u8>)>) 
 }
 
 /// A body with some of its spans replaced.
-pub(crate) fn splice(body: &[u8], mut edits: Vec<(core::ops::Range<usize>, Vec<u8>)>) -> Vec<u8> {
+pub(crate) fn splice(body: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
     edits.sort_by_key(|(span, _)| span.start);
     let mut out = Vec::with_capacity(body.len() + 1 + edits.iter().map(|(_, text)| text.len()).sum::<usize>());
     let mut at = 0;

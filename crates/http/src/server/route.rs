@@ -3,7 +3,7 @@
 use http::StatusCode;
 use rescind_proto::{
     error_code,
-    frame::{self, Frame, Notification, Response, ResponseBody, ResponseId},
+    frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
     json, message,
     time::Instant,
@@ -39,18 +39,30 @@ impl HttpServer {
             Ok(Frame::Response(response)) => self.handle_answer(now, link, message, &response),
             Ok(Frame::Notification(notification)) => self.handle_said(now, link, message, &notification),
             Ok(Frame::Request(request)) => {
-                if let Some(LinkUse::Session(session)) = self.links.get(&link).map(|link| link.serves) {
-                    return self.send_unasked(now, session, message);
+                let Some(serves) = self.links.get(&link).map(|link| link.serves) else { return };
+                match serves {
+                    LinkUse::Session(session) => self.send_unasked(now, session, message),
+                    LinkUse::Sessions | LinkUse::Stateless => {
+                        self.answer_program(link, &request, self.dialect(serves).ping);
+                    }
                 }
-                // A question could reach the wrong person (D42).
-                let mut refusal = Vec::new();
-                let words = "several clients share this server, and none of them can be asked";
-                message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, words, None, &mut refusal);
-                self.push_input(link, LinkInput::Message(line(&refusal, Vec::new())));
-                self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
             }
             Err(_) => self.report(HttpServerEvent::Dropped { link, method: "".into() }),
         }
+    }
+
+    /// Answers a request of a program that several clients share. None of them is asked: it could be the wrong person
+    /// (D42).
+    fn answer_program(&mut self, link: LinkKey, request: &Request<'_>, ping: Option<&str>) {
+        let mut answer = Vec::new();
+        if ping == Some(&*request.method) {
+            message::result(&request.id, b"{}", &mut answer);
+        } else {
+            let words = "several clients share this server, and none of them can be asked";
+            message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, words, None, &mut answer);
+            self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
+        }
+        self.push_input(link, LinkInput::Message(line(&answer, Vec::new())));
     }
 
     /// Answers what a program that is gone will not answer. A subscription just ends (MCP-M02).
@@ -104,6 +116,9 @@ impl HttpServer {
             && asked == id
         {
             return self.learn_era(now, speaks_modern(&response.body));
+        }
+        if self.handle_joint_answer(now, link_key, message, response, id) {
+            return;
         }
         let Some((stream_key, waiting)) = self.remove_request(now, link_key, id) else { return };
         let mut edits = Vec::new();
@@ -212,8 +227,10 @@ impl HttpServer {
                 return self.handle_of_subscription(now, link_key, message, method, raw, ends.is_some());
             }
         }
-        if let LinkUse::Session(session) = serves {
-            return self.send_unasked(now, session, message);
+        match serves {
+            LinkUse::Session(session) => return self.send_unasked(now, session, message),
+            LinkUse::Sessions => return self.tell_sessions(now, link_key, message, notification),
+            LinkUse::Stateless => {}
         }
         // It belongs to some request, and only one that is alone can be told. A subscription names itself.
         let alone = link.requests.values().next().filter(|_| link.requests.len() == 1);
@@ -253,7 +270,7 @@ impl HttpServer {
 
     /// Sends what belongs to no request that could be named: on the newest stream that listens, or else on the newest that
     /// is open, or else it waits for one that listens.
-    fn send_unasked(&mut self, now: Instant, session_key: SessionKey, message: &[u8]) {
+    pub(crate) fn send_unasked(&mut self, now: Instant, session_key: SessionKey, message: &[u8]) {
         let Some(session) = self.sessions.get(&session_key) else { return };
         let is_open = |key: &&StreamKey| {
             let open = self.streams.get(key).filter(|stream| stream.ended.is_none()).and_then(|stream| stream.reply);
@@ -302,7 +319,12 @@ impl HttpServer {
     }
 
     /// Removes a request from its link, and returns its stream and what that knew of it.
-    fn remove_request(&mut self, now: Instant, link: LinkKey, id: &RequestId) -> Option<(StreamKey, Waiting)> {
+    pub(crate) fn remove_request(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        id: &RequestId,
+    ) -> Option<(StreamKey, Waiting)> {
         let link = self.links.get_mut(&link)?;
         let stream_key = link.requests.remove(id)?;
         let stream = self.streams.get_mut(&stream_key)?;

@@ -1,7 +1,7 @@
 //! Sessions: listening, coming back, and their end.
 
 use core::hash::{Hash, Hasher};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -16,8 +16,9 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, StreamKey,
+    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, not_allowed},
+    joint::Joint,
     link::{Link, LinkUse},
     refusal::Refusal,
     stream::{Place, Stream},
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) listening: Vec<StreamKey>,
     /// Requests whose id the program does not know, since another had it: by their client's id.
     pub(crate) renamed: HashMap<RequestId, Vec<RequestId>, FixedState>,
+    /// Addresses of the resources that its client has subscribed to, where its program is shared.
+    pub(crate) subscriptions: BTreeSet<Box<str>>,
     /// HTTP requests of its that are being answered.
     pub(crate) replies: usize,
     /// Bytes that are kept for a client that was away.
@@ -71,6 +74,7 @@ impl Session {
             next_stream: HANDSHAKE_STREAM,
             listening: Vec::new(),
             renamed: HashMap::with_hasher(FixedState::with_seed(seed)),
+            subscriptions: BTreeSet::new(),
             replies: 0,
             kept: 0,
             idle_since: now,
@@ -104,6 +108,11 @@ impl Session {
         }
     }
 
+    /// Bytes of memory that its subscriptions take.
+    pub(crate) fn subscribed(&self) -> usize {
+        self.subscriptions.iter().map(|uri| size_of::<Box<str>>() + uri.len()).sum()
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         let renamed = self.renamed.iter().map(|(id, known)| {
@@ -111,7 +120,11 @@ impl Session {
             id.heap_bytes() + size_of::<(RequestId, Vec<RequestId>)>() + known
         });
         let streams = self.streams.len() * size_of::<(u64, StreamKey)>();
-        size_of::<Self>() + streams + self.ended.capacity() * size_of::<StreamKey>() + renamed.sum::<usize>()
+        size_of::<Self>()
+            + self.subscribed()
+            + streams
+            + self.ended.capacity() * size_of::<StreamKey>()
+            + renamed.sum::<usize>()
     }
 
     /// Feeds what decides its future into a hasher, but for its link and which streams are ended or listen.
@@ -119,6 +132,7 @@ impl Session {
         self.dialect().name.hash(state);
         (&self.id, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
         self.streams.keys().for_each(|number| number.hash(state));
+        self.subscriptions.hash(state);
     }
 }
 
@@ -237,8 +251,10 @@ impl HttpServer {
 
     /// Ends a session: what is in flight is cancelled, and its streams end.
     pub(crate) fn end_session(&mut self, now: Instant, session: SessionKey) {
-        if let Some(link) = self.sessions.get(&session).map(|session| session.link) {
-            self.end_link(now, link);
+        let Some(link) = self.sessions.get(&session).map(|session| session.link) else { return };
+        match self.config.sessions {
+            Sessions::OwnLink => self.end_link(now, link),
+            Sessions::SharedLink => self.leave_joint(now, session),
         }
     }
 
@@ -258,6 +274,11 @@ impl HttpServer {
         link.tokens.clear();
         match link.serves {
             LinkUse::Session(session) => self.forget_session(now, session),
+            LinkUse::Sessions => {
+                self.joint = Joint::Closed;
+                let sessions: Vec<SessionKey> = self.sessions.keys().copied().collect();
+                sessions.into_iter().for_each(|session| self.forget_session(now, session));
+            }
             LinkUse::Stateless => {
                 self.shared.link = None;
                 let streams = self.streams.iter().filter(|(_, stream)| stream.link == key).map(|(key, _)| *key);
@@ -267,7 +288,7 @@ impl HttpServer {
     }
 
     /// Forgets a session, whose streams end.
-    fn forget_session(&mut self, now: Instant, key: SessionKey) {
+    pub(crate) fn forget_session(&mut self, now: Instant, key: SessionKey) {
         let Some(session) = self.sessions.remove(&key) else { return };
         self.session_ids.remove(&session.id);
         session.streams.into_values().for_each(|stream| self.end_stream(now, stream));

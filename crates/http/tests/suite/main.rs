@@ -18,6 +18,7 @@ mod questions;
 mod resuming;
 mod rig;
 mod sessions;
+mod shared;
 mod subscriptions;
 mod walks;
 mod world;

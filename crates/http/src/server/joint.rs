@@ -1,0 +1,369 @@
+//! What sessions share that share a program (`Sessions::SharedLink`): its handshake, what it says to all of them, and who
+//! has subscribed to what.
+
+use core::hash::{Hash, Hasher};
+
+use bytes::Bytes;
+use rescind_proto::{
+    dialect::{Dialect, mcp},
+    error_code,
+    frame::{self, Notification, Request, Response, ResponseBody},
+    id::RequestId,
+    json, message,
+    time::Instant,
+};
+
+use super::{
+    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
+    link::LinkUse,
+    receive::{HANDSHAKE, Meta, line, splice, text},
+    session::Session,
+};
+
+/// The link that sessions share.
+#[derive(Clone, Debug)]
+pub(crate) enum Joint {
+    /// There is none.
+    Closed,
+    /// Its program was asked for a handshake under this id, and these wait for what it says.
+    Asked { link: LinkKey, id: RequestId, joining: Vec<Joining> },
+    /// Its program has shaken hands.
+    Open {
+        link: LinkKey,
+        /// The result, which answers every session's handshake.
+        result: Bytes,
+        /// Since when there has been no session, if there is none.
+        vacant_since: Instant,
+    },
+}
+
+/// A session's handshake, which its program never sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Joining {
+    /// As the link would know it.
+    id: RequestId,
+    /// The revision that its client asks for, if it is one with sessions.
+    revision: Option<&'static Dialect>,
+}
+
+/// What is done with a session's request that others may have made, too.
+enum Subscribed {
+    /// It is passed on, as all others are.
+    Passes,
+    /// It is answered here.
+    Answered,
+    /// It is refused.
+    Refused,
+}
+
+/// Bytes of all addresses to which one session is subscribed, and what it takes to keep them.
+pub(crate) const MAX_SUBSCRIBED: usize = 64 << 10;
+
+const SUBSCRIBE: &str = "resources/subscribe";
+const UNSUBSCRIBE: &str = "resources/unsubscribe";
+const UPDATED: &str = "notifications/resources/updated";
+
+/// What a program says to whoever listens.
+const FOR_ALL: [&str; 4] = [
+    "notifications/message",
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+];
+
+/// What a client says of its own handshake, or of questions that its program cannot ask it.
+const FOR_NOBODY: [&str; 3] =
+    ["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"];
+
+impl Joint {
+    pub(crate) const fn link(&self) -> Option<LinkKey> {
+        match self {
+            Self::Closed => None,
+            Self::Asked { link, .. } | Self::Open { link, .. } => Some(*link),
+        }
+    }
+
+    fn joining(&self) -> &[Joining] {
+        match self {
+            Self::Asked { joining, .. } => joining,
+            Self::Closed | Self::Open { .. } => &[],
+        }
+    }
+
+    /// Whether this is the id of a handshake that waits for the program's.
+    pub(crate) fn is_joining(&self, id: &RequestId) -> bool {
+        self.joining().iter().any(|joining| joining.id == *id)
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        match self {
+            Self::Closed => 0,
+            Self::Asked { joining, .. } => {
+                let ids: usize = joining.iter().map(|joining| joining.id.heap_bytes()).sum();
+                joining.capacity() * size_of::<Joining>() + ids
+            }
+            Self::Open { result, .. } => result.len(),
+        }
+    }
+
+    /// Feeds what decides its future into a hasher, but for its link.
+    pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        core::mem::discriminant(self).hash(state);
+        match self {
+            Self::Closed => {}
+            Self::Asked { link: _, id, joining } => {
+                id.hash(state);
+                for Joining { id, revision } in joining {
+                    (id, revision.map(|revision| revision.name)).hash(state);
+                }
+            }
+            Self::Open { link: _, result, vacant_since } => (result, now.since(*vacant_since)).hash(state),
+        }
+    }
+}
+
+impl HttpServer {
+    /// The link that sessions share; opened if there is none.
+    pub(crate) fn joint_link(&mut self, now: Instant) -> LinkKey {
+        if let Some(link) = self.joint.link() {
+            return link;
+        }
+        let link = self.open_link(LinkUse::Sessions, None);
+        let id = self.ask_program(link, HANDSHAKE, |out| {
+            out.extend_from_slice(br#""protocolVersion":"#);
+            json::write_string(out, version(&mcp::LATEST_LEGACY));
+            out.extend_from_slice(CLIENT.as_bytes());
+        });
+        self.joint = Joint::Asked { link, id, joining: Vec::new() };
+        self.ask.arm(now, link);
+        self.joint_upkeep.arm(now, link);
+        link
+    }
+
+    /// Answers a session's handshake with what the program has said to ours, once it has.
+    pub(crate) fn join(&mut self, now: Instant, link: LinkKey, stream: StreamKey, body: &[u8], request: &Request<'_>) {
+        let Some((id, _)) = self.enter_request(link, stream, body, request, &Meta::default()) else { return };
+        let asked = request.params.raw.and_then(|params| json::member(params, VERSION)).and_then(json::text);
+        let revision = asked.and_then(|asked| Dialect::by_name(&format!("mcp-{asked}")));
+        let revision = revision.filter(|revision| revision.http.is_some_and(|form| form.sessions));
+        let joining = Joining { id, revision };
+        match &mut self.joint {
+            Joint::Asked { joining: all, .. } => all.push(joining),
+            Joint::Open { result, .. } => {
+                let result = result.clone();
+                self.admit(now, link, &joining, &result);
+            }
+            Joint::Closed => {}
+        }
+    }
+
+    fn admit(&mut self, now: Instant, link: LinkKey, joining: &Joining, result: &[u8]) {
+        let mut edits = Vec::new();
+        // Of two sides that speak one revision each, the older is understood by both.
+        if let Some(raw) = json::member(result, VERSION)
+            && let Some(theirs) = json::text(raw)
+            && let Some(revision) = joining.revision.filter(|revision| *version(revision) < *theirs)
+        {
+            let mut older = Vec::new();
+            json::write_string(&mut older, version(revision));
+            edits.extend(frame::span_of(result, raw).map(|span| (span, older)));
+        }
+        let mut answer = Vec::new();
+        message::result(&joining.id, &splice(result, edits), &mut answer);
+        self.handle_message(now, link, &answer);
+    }
+
+    /// Takes in an answer of the program that sessions share; `true` if it is that to our handshake.
+    pub(crate) fn handle_joint_answer(
+        &mut self,
+        now: Instant,
+        link_key: LinkKey,
+        message: &[u8],
+        response: &Response<'_>,
+        answered: &RequestId,
+    ) -> bool {
+        let Joint::Asked { link, id, joining } = &mut self.joint else { return false };
+        if *link != link_key || id != answered {
+            return false;
+        }
+        let joining = core::mem::take(joining);
+        match response.body {
+            ResponseBody::Result(result) => {
+                self.joint = Joint::Open { link: link_key, result: Bytes::copy_from_slice(result), vacant_since: now };
+                let mut initialized = Vec::new();
+                message::raw_notification("notifications/initialized", b"", &mut initialized);
+                self.push_input(link_key, LinkInput::Message(line(&initialized, Vec::new())));
+                joining.iter().for_each(|joining| self.admit(now, link_key, joining, result));
+            }
+            ResponseBody::Error(_) => {
+                for Joining { id, .. } in joining {
+                    let error = splice(message, vec![(response.id_span.clone(), text(&id))]);
+                    self.handle_message(now, link_key, &error);
+                }
+                // The next client gets another program.
+                self.end_link(now, link_key);
+            }
+        }
+        true
+    }
+
+    /// The program that sessions share has had time enough for its handshake.
+    pub(crate) fn give_up_joint(&mut self, now: Instant, link_key: LinkKey) {
+        let Joint::Asked { link, joining, .. } = &mut self.joint else { return };
+        if *link != link_key {
+            return;
+        }
+        for Joining { id, .. } in core::mem::take(joining) {
+            let mut error = Vec::new();
+            let words = "the server has not answered initialize in time";
+            message::error(Some(&id), error_code::TIMED_OUT, words, None, &mut error);
+            self.handle_message(now, link_key, &error);
+        }
+        self.end_link(now, link_key);
+    }
+
+    /// Ends the link that sessions share, if it had none for too long.
+    pub(crate) fn keep_up_joint(&mut self, now: Instant, key: LinkKey) {
+        if self.joint.link() != Some(key) {
+            return;
+        }
+        if let Joint::Open { vacant_since, .. } = &self.joint
+            && self.sessions.is_empty()
+            && now.since(*vacant_since) >= self.config.idle
+        {
+            return self.end_link(now, key);
+        }
+        self.joint_upkeep.arm(now, key);
+    }
+
+    /// Ends a session that shares its program with others: what it has in flight is cancelled, and nothing else.
+    pub(crate) fn leave_joint(&mut self, now: Instant, key: SessionKey) {
+        let Some(session) = self.sessions.get(&key) else { return };
+        let link = session.link;
+        let streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
+        let ids: Vec<_> = streams.flat_map(|stream| &stream.waiting).map(|waiting| waiting.link_id.clone()).collect();
+        let alone = session.subscriptions.iter().filter(|uri| !self.is_subscribed_elsewhere(key, uri));
+        let alone: Vec<_> = alone.cloned().collect();
+        for id in ids {
+            self.remove_request(now, link, &id);
+            match &mut self.joint {
+                Joint::Asked { joining, .. } if joining.iter().any(|joining| joining.id == id) => {
+                    joining.retain(|joining| joining.id != id);
+                }
+                Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => {
+                    self.push_input(link, LinkInput::StreamClosed(id));
+                }
+            }
+        }
+        for uri in alone {
+            self.ask_program(link, UNSUBSCRIBE, |out| {
+                out.extend_from_slice(br#""uri":"#);
+                json::write_string(out, &uri);
+            });
+        }
+        self.forget_session(now, key);
+        if let Joint::Open { vacant_since, .. } = &mut self.joint {
+            *vacant_since = now;
+        }
+    }
+
+    /// Passes on a session's request to the program that it shares, unless that is not to see it.
+    pub(crate) fn open_joint_request(
+        &mut self,
+        now: Instant,
+        session: SessionKey,
+        (link, stream): (LinkKey, StreamKey),
+        body: &[u8],
+        request: &Request<'_>,
+        meta: &Meta<'_>,
+    ) {
+        let subscribed = self.subscribe(session, request);
+        if let Subscribed::Passes = subscribed {
+            return self.open_request(link, stream, body, request, meta);
+        }
+        let Some((id, _)) = self.enter_request(link, stream, body, request, meta) else { return };
+        let mut answer = Vec::new();
+        match subscribed {
+            Subscribed::Passes | Subscribed::Answered => message::result(&id, b"{}", &mut answer),
+            Subscribed::Refused => {
+                let words = "this session is subscribed to too many resources";
+                message::error(Some(&id), error_code::OVERLOADED, words, None, &mut answer);
+            }
+        }
+        self.handle_message(now, link, &answer);
+    }
+
+    /// Notes what a session subscribes to. Every subscription is passed on, since a program takes the same one twice; that
+    /// it is no longer wanted, only the last session may say.
+    fn subscribe(&mut self, key: SessionKey, request: &Request<'_>) -> Subscribed {
+        let method = &*request.method;
+        if method != SUBSCRIBE && method != UNSUBSCRIBE {
+            return Subscribed::Passes;
+        }
+        let uri = request.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
+        let (Some(uri), Some(session)) = (uri, self.sessions.get_mut(&key)) else { return Subscribed::Passes };
+        if method == SUBSCRIBE {
+            if session.subscribed() + uri.len() + size_of::<Box<str>>() > MAX_SUBSCRIBED {
+                return Subscribed::Refused;
+            }
+            session.subscriptions.insert(uri.into());
+            return Subscribed::Passes;
+        }
+        session.subscriptions.remove(&*uri);
+        if self.is_subscribed_elsewhere(key, &uri) { Subscribed::Answered } else { Subscribed::Passes }
+    }
+
+    fn is_subscribed_elsewhere(&self, key: SessionKey, uri: &str) -> bool {
+        self.sessions.iter().any(|(other, session)| *other != key && session.subscriptions.contains(uri))
+    }
+
+    /// Sends what a program says to no request to the sessions that it concerns.
+    pub(crate) fn tell_sessions(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        message: &[u8],
+        notification: &Notification<'_>,
+    ) {
+        let method = &*notification.method;
+        let sessions: Vec<SessionKey> = match &self.joint {
+            Joint::Open { .. } if FOR_ALL.contains(&method) => self.sessions.keys().copied().collect(),
+            Joint::Open { .. } if method == UPDATED => self.subscribers(notification),
+            Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => Vec::new(),
+        };
+        if sessions.is_empty() {
+            self.report(HttpServerEvent::Dropped { link, method: method.into() });
+        }
+        sessions.into_iter().for_each(|session| self.send_unasked(now, session, message));
+    }
+
+    /// The sessions that are subscribed to what has changed: to the resource, or to one that it is a part of.
+    fn subscribers(&self, updated: &Notification<'_>) -> Vec<SessionKey> {
+        let uri = updated.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
+        let uri = uri.unwrap_or_default();
+        let is_part = |session: &Session| session.subscriptions.iter().any(|wanted| uri.starts_with(&**wanted));
+        let are = |is: &dyn Fn(&Session) -> bool| -> Vec<SessionKey> {
+            self.sessions.iter().filter(|(_, session)| is(session)).map(|(key, _)| *key).collect()
+        };
+        let found = are(&is_part);
+        // The program spells it in another way: better one that was not asked for than one that is missing.
+        if found.is_empty() { are(&|session| !session.subscriptions.is_empty()) } else { found }
+    }
+}
+
+const VERSION: &str = "protocolVersion";
+
+/// What our handshake says beside its revision. Without capabilities, since a question could reach the wrong person (D42).
+const CLIENT: &str =
+    concat!(r#","capabilities":{},"clientInfo":{"name":"rescind","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+/// Whether a notification of a client is none for a program that several share.
+pub(crate) fn is_for_nobody(method: &str) -> bool {
+    FOR_NOBODY.contains(&method)
+}
+
+/// The name of a revision on the wire.
+fn version(revision: &'static Dialect) -> &'static str {
+    revision.name.strip_prefix("mcp-").unwrap_or_default()
+}
