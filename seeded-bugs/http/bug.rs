@@ -11,6 +11,8 @@ pub enum SeededBug {
     HangUpIgnored,
     /// A cancel reaches the program of another session that has a request of this id.
     CancelForAnotherSession,
+    /// A cancel reaches a request of this id of another session on the same link.
+    CancelForAnotherSharer,
     /// An answer travels on the newest stream of its link.
     AnswerOnAnothersStream,
     /// Whoever comes back gets the last event once more.

@@ -9,11 +9,13 @@ use crate::world::{
 };
 
 /// In which scene each bug shows, and after how many events.
-const BUGS: [(SeededBug, &str, usize); 7] = [
+const BUGS: [(SeededBug, &str, usize); 9] = [
     (SeededBug::HangUpCancels, "one call, and who comes back", 2),
     (SeededBug::HangUpIgnored, "a client without a session", 2),
     (SeededBug::CancelForAnotherSession, "two sessions with the same ids", 3),
+    (SeededBug::CancelForAnotherSharer, "two sessions on one link", 3),
     (SeededBug::AnswerOnAnothersStream, "two calls with one id, and a cancel", 2),
+    (SeededBug::AnswerOnAnothersStream, "two sessions on one link", 3),
     (SeededBug::ResumeRepeats, "one call, and who comes back", 4),
     (SeededBug::ResumeSkips, "one call, and who comes back", 5),
     (SeededBug::CancelledStreamStays, "two calls with one id, and a cancel", 2),

@@ -14,7 +14,7 @@ use std::{
 use clap::Args;
 use rescind::relay::{self, LinkClient};
 use rescind_http::{
-    server::HttpServerConfig,
+    server::{HttpServerConfig, Sessions},
     shell::{Endpoint, Listener, ListenerConfig, OpenedLink},
 };
 use rescind_proto::relay::SettingNames;
@@ -37,8 +37,9 @@ use crate::{
 ///
 /// Clients reach the server at http://ADDRESS/mcp (Streamable HTTP). A client of a revision up to 2025-11-25 has a session
 /// and a server process of its own: closing a connection cancels nothing, its cancels do, and a client that comes back
-/// finds its answers. Clients of 2026-07-28 share one server process: closing the stream of a request cancels that
-/// request, and no other. Whether the server speaks 2026-07-28 it is asked once.
+/// finds its answers. With --shared, all sessions have one server process. Clients of 2026-07-28 share one server process:
+/// closing the stream of a request cancels that request, and no other. Whether the server speaks 2026-07-28 it is asked
+/// once.
 ///
 /// Each server process is a session of `rescind ps`, and its requests can be cancelled with `rescind cancel`.
 ///
@@ -88,6 +89,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = crate::number::count, allow_hyphen_values = true)]
     max_sessions: usize,
 
+    /// Serve all sessions with one server process, for a server that bears several clients at once and is slow to start or
+    /// large. Clients cannot touch each other's requests. The server can ask no client anything (sampling, elicitation,
+    /// roots), and what it says to nobody in particular, such as log messages, reaches all. It is ended when there has been
+    /// no session for the time of --idle
+    #[arg(long)]
+    shared: bool,
+
     /// Record each server process to a file of its own in FOLDER, which is created if missing: every message and
     /// decision as JSON lines (mode 0600, since messages can hold secrets)
     #[arg(long, value_name = "FOLDER")]
@@ -97,7 +105,7 @@ pub(crate) struct Arguments {
     link: LinkArguments,
 
     /// Stand in front of an MCP server that is reached over HTTP at URL, in place of a COMMAND. Each session has a session
-    /// of its own there. What clients send as Authorization is not passed on: give --header-env
+    /// of its own there, or with --shared all have one. What clients send as Authorization is not passed on: give --header-env
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     upstream: Option<String>,
 
@@ -227,8 +235,9 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
 }
 
 fn endpoint_config(arguments: &Arguments) -> Result<HttpServerConfig, Failure> {
-    let Arguments { listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, link, .. } =
-        arguments;
+    let Arguments {
+        listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, shared, link, ..
+    } = arguments;
     let loopback = || LOOPBACK.map(Into::into).to_vec();
     let hosts = match (listen.ip().is_loopback(), &**host) {
         (true, more) => Some([loopback(), more.to_vec()].concat()),
@@ -240,6 +249,7 @@ fn endpoint_config(arguments: &Arguments) -> Result<HttpServerConfig, Failure> {
         hosts,
         origins: allow_origin.clone(),
         token: token_file.as_deref().map(read_token).transpose()?,
+        sessions: if *shared { Sessions::SharedLink } else { Sessions::OwnLink },
         idle: *idle,
         keep_alive: *keep_alive,
         max_sessions: *max_sessions,

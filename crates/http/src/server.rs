@@ -201,7 +201,7 @@ impl HttpServer {
         self.is_draining
     }
 
-    /// Ends every session and the shared link.
+    /// Ends every session and every link.
     pub fn close(&mut self, now: Instant) {
         self.drain();
         if let Era::Asked(..) = &self.shared.era {
@@ -343,7 +343,7 @@ impl HttpServer {
         link.pop()
     }
 
-    /// Records that the program behind a link is gone, with its session. What it has said still reaches its clients, and what
+    /// Records that the program behind a link is gone, with its sessions. What it has said still reaches its clients, and what
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
         if let Era::Asked(..) = &self.shared.era

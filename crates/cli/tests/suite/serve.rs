@@ -5,6 +5,7 @@ mod lifecycle;
 mod network;
 mod remote;
 mod silence;
+mod shared;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};
 

@@ -36,7 +36,7 @@ pub struct Endpoint {
 pub struct OpenedLink {
     /// The messages of its client.
     pub link: HttpLink,
-    /// The id of its session, which only its client may know; `None` for the link that all stateless requests share.
+    /// The id of its session, which only its client may know; `None` for a link that several clients share.
     pub session: Option<Box<str>>,
 }
 
@@ -94,7 +94,7 @@ impl Endpoint {
     }
 
     /// Serves each link in a task of its own, with the [`Builder`] or `mcp::Server` that `describe` makes: one for each
-    /// session, and one for all stateless requests.
+    /// session, or for all of them ([`Sessions::SharedLink`](crate::server::Sessions)), and one for all stateless requests.
     ///
     /// ```no_run
     /// # use rescind::mcp::Server;
@@ -142,7 +142,7 @@ impl Endpoint {
         self.with(|server, _| server.in_flight())
     }
 
-    /// Ends every session and the shared link: what is in flight is cancelled, and streams end.
+    /// Ends every session and every link: what is in flight is cancelled, and streams end.
     pub fn close(&self) {
         self.with(|server, now| server.close(now));
     }

@@ -14,9 +14,9 @@ use rescind_proto::id::RequestId;
 use super::endpoint::Endpoint;
 use crate::server::{LinkInput, LinkKey};
 
-/// The messages of a link: those of a session's client, or of all clients that have none.
+/// The messages of a link: those of a session's client, or of several clients that share it.
 ///
-/// Dropping it ends the session; what is in flight is answered with an error then.
+/// Dropping it ends its sessions; what is in flight is answered with an error then.
 #[derive(Debug)]
 pub struct HttpLink {
     endpoint: Endpoint,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use http::{Method, Request, Response};
-use rescind_http::server::{BodyChunk, HttpServer, HttpServerEvent, LinkInput, ReplyBody, ReplyKey};
+use rescind_http::server::{BodyChunk, HttpServer, HttpServerEvent, LinkInput, ReplyBody, ReplyKey, Sessions};
 use rescind_proto::{id::RequestId, time::Instant};
 use rescind_testkit::sim::{
     digest::Digest,
@@ -141,19 +141,32 @@ impl HttpWorld {
         let session = format!("s{}", self.sessions);
         self.server.supply_session_id(session.clone());
         let key = self.request(&Method::POST, &[], &text::handshake(revision));
-        let mut link = None;
+        let joint = self.model.joint_link();
+        let mut link = joint.and_then(|joint| self.model.links[joint].key);
         while let Some(event) = self.server.poll_event() {
             if let HttpServerEvent::Opened { link: opened, .. } = event {
                 link = Some(opened);
             }
         }
         let link = link.expect("a handshake opens a session");
-        while self.server.poll_input(link).is_some() {}
-        self.server.handle_message(self.now, link, text::handshake_answer(revision).as_bytes());
+        let is_shared = self.scene.config.sessions == Sessions::SharedLink;
+        while let Some(input) = self.server.poll_input(link) {
+            let LinkInput::Message(asked) = input else { continue };
+            let asked = String::from_utf8_lossy(&asked).into_owned();
+            let agreed = if is_shared { "2025-11-25" } else { revision };
+            let answer = text::id(&asked).map(|id| text::handshake_answer(id, agreed));
+            let Some(answer) = answer else { continue };
+            self.server.handle_message(self.now, link, answer.as_bytes());
+        }
         let answer = self.server.poll_head(self.now, key).expect("a handshake is answered at once");
         assert_eq!(answer.headers().get("mcp-session-id").map(http::HeaderValue::as_bytes), Some(session.as_bytes()));
         while self.server.poll_event().is_some() {}
-        let link = self.model.new_link(Some(client), Some(session), Some(link));
+        let link = if is_shared {
+            let joint = joint.unwrap_or_else(|| self.model.new_link(None, None, Some(link)));
+            self.model.new_session(client, session, joint)
+        } else {
+            self.model.new_link(Some(client), Some(session), Some(link))
+        };
         self.model.clients[client].link = Some(link);
     }
 
@@ -398,6 +411,7 @@ impl HttpWorld {
     }
 
     fn say(&mut self, link: usize, message: &str) {
+        let link = self.model.program(link);
         self.note(|| format!("        program {link}: {message}"));
         if let Some(key) = self.model.links[link].key {
             self.server.handle_message(self.now, key, message.as_bytes());
@@ -440,6 +454,7 @@ impl HttpWorld {
         if self.model.asks[ask].listens {
             return self.say(link, &text::cancel(&id));
         }
+        let link = self.model.program(link);
         self.note(|| format!("        program {link}: {id} is settled"));
         if let (Some(key), Some(id)) = (self.model.links[link].key, RequestId::from_json(id.as_bytes())) {
             self.server.handle_settled(self.now, key, &id);
@@ -491,7 +506,8 @@ impl HttpWorld {
         while let Some(event) = self.server.poll_event() {
             match event {
                 HttpServerEvent::Opened { link, .. } => {
-                    let new = self.model.links.iter_mut().find(|known| known.key.is_none());
+                    let is_new = |link: &&mut model::Link| link.key.is_none() && link.joint.is_none();
+                    let new = self.model.links.iter_mut().find(is_new);
                     let Some(new) = new else { return broken("a link is opened that nobody needs".into()) };
                     new.key = Some(link);
                 }
@@ -582,7 +598,7 @@ impl HttpWorld {
 
     fn may_speak(&self, ask: usize) -> bool {
         let ask = &self.model.asks[ask];
-        ask.known.is_some() && ask.link.is_some_and(|link| self.model.links[link].is_served)
+        ask.known.is_some() && ask.link.is_some_and(|link| self.model.links[self.model.program(link)].is_served)
     }
 
     fn act(&mut self, action: Action) -> Verdict {

@@ -6,7 +6,7 @@
 use core::hash::{Hash, Hasher};
 use std::{collections::VecDeque, sync::Arc};
 
-use rescind_http::server::{LinkInput, LinkKey, Stateless};
+use rescind_http::server::{LinkInput, LinkKey, Sessions, Stateless};
 use rescind_proto::time::Instant;
 use rescind_testkit::sim::world::Broken;
 
@@ -43,10 +43,12 @@ pub(crate) struct Client {
     pub(crate) listens: usize,
 }
 
-/// A link: a program, and what it must receive next.
+/// A link: a program, and what it must receive next. Or a session on the link of a program that sessions share.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) client: Option<usize>,
+    /// The link of the program, if this is only a session.
+    pub(crate) joint: Option<usize>,
     pub(crate) session: Option<String>,
     pub(crate) key: Option<LinkKey>,
     /// Its session goes on.
@@ -202,6 +204,7 @@ impl Model {
     pub(crate) fn new_link(&mut self, client: Option<usize>, session: Option<String>, key: Option<LinkKey>) -> usize {
         self.links.push(Link {
             client,
+            joint: None,
             session,
             key,
             is_open: true,
@@ -212,6 +215,30 @@ impl Model {
             plains: 0,
         });
         self.links.len() - 1
+    }
+
+    /// Opens a session on the link of a program that sessions share.
+    pub(crate) fn new_session(&mut self, client: usize, session: String, joint: usize) -> usize {
+        let new = self.new_link(Some(client), Some(session), None);
+        (self.links[new].joint, self.links[new].is_served) = (Some(joint), false);
+        new
+    }
+
+    /// The link of the program that sessions share, if it is open.
+    pub(crate) fn joint_link(&self) -> Option<usize> {
+        let is_joint = |link: &Link| link.client.is_none() && link.is_open && link.is_served;
+        let is_shared = self.scene.config.sessions == Sessions::SharedLink;
+        (0..self.links.len()).find(|at| is_shared && is_joint(&self.links[*at]) && self.shared != Some(*at))
+    }
+
+    /// The link whose program serves this one.
+    pub(crate) fn program(&self, link: usize) -> usize {
+        self.links[link].joint.unwrap_or(link)
+    }
+
+    fn expect(&mut self, link: usize, expected: Expected) {
+        let program = self.program(link);
+        self.links[program].expects.push_back(expected);
     }
 
     fn shared_link(&mut self) -> usize {
@@ -275,7 +302,7 @@ impl Model {
             self.asks[ask].link = Some(link);
             self.asks[ask].stream = Some(stream);
             self.asks[ask].state = AskState::Waiting;
-            self.links[link].expects.push_back(Expected::Request(ask));
+            self.expect(link, Expected::Request(ask));
         }
         self.streams[stream].is_decided = asks.len() > 1;
         self.streams[stream].asks = asks;
@@ -329,13 +356,15 @@ impl Model {
             (Some((only, _)), None) => {
                 let known = self.asks[only].known.clone().map(|(id, _)| id).unwrap_or_default();
                 self.asks[only].is_cancelled = true;
-                self.links[link].expects.push_back(Expected::Cancel(known));
+                self.expect(link, Expected::Cancel(known));
             }
             // None can be meant (D7).
             (Some(_), Some(_)) => {}
+            // Another's may have this id.
+            (None, _) if self.links[link].joint.is_some() => {}
             // It may have overtaken its request; but it must not name another.
             (None, _) if waiting().any(|(_, ask)| ask.known.as_ref().is_some_and(|(known, _)| known == id)) => {}
-            (None, _) => self.links[link].expects.push_back(Expected::Cancel(id.to_owned())),
+            (None, _) => self.expect(link, Expected::Cancel(id.to_owned())),
         }
         202
     }
@@ -371,7 +400,8 @@ impl Model {
             return broken(format!("request {ask} has no id: {text}"));
         };
         let Ask { id: own, token: own_token, listens, .. } = self.asks[ask];
-        let mut others = self.asks.iter().filter(|other| other.link == Some(link) && other.state == AskState::Waiting);
+        let is_here = |other: &&Ask| other.link.is_some_and(|other| self.program(other) == link);
+        let mut others = self.asks.iter().filter(is_here).filter(|other| other.state == AskState::Waiting);
         let known = |other: &Ask, id: &str| other.known.as_ref().is_some_and(|(known, _)| known == id);
         let knows_token = |other: &Ask, token: Option<&str>| {
             other.known.as_ref().is_some_and(|(_, known)| known.is_some() && known.as_deref() == token)
@@ -392,7 +422,8 @@ impl Model {
         if !is_session && self.links[link].ids.iter().any(|used| used == id) {
             return broken(format!("request {ask} has the id {id}, which was used before (D42)"));
         }
-        if token.is_some() != own_token.is_some() || text != text::request(id, token, ask, !is_session, listens) {
+        let is_modern = self.clients[self.asks[ask].client].kind == Kind::Stateless;
+        if token.is_some() != own_token.is_some() || text != text::request(id, token, ask, is_modern, listens) {
             return broken(format!("request {ask} is not passed on byte for byte (D33): {text}"));
         }
         self.links[link].ids.push(id.to_owned());
@@ -468,6 +499,18 @@ impl Model {
         let number = self.plains;
         self.plains += 1;
         self.links[link].plains += 1;
+        if self.joint_link() == Some(link) {
+            for session in 0..self.links.len() {
+                if self.links[session].joint == Some(link) {
+                    self.hears_plain(now, session, number);
+                }
+            }
+            return;
+        }
+        self.hears_plain(now, link, number);
+    }
+
+    fn hears_plain(&mut self, now: Instant, link: usize, number: usize) {
         if !self.links[link].is_open {
             return;
         }
@@ -564,11 +607,13 @@ impl Model {
     pub(crate) fn gone(&mut self, now: Instant, link: usize) {
         for ask in 0..self.asks.len() {
             let Ask { link: of, state, listens, .. } = self.asks[ask];
-            if of == Some(link) && state == AskState::Waiting && !listens {
+            if of.is_some_and(|of| self.program(of) == link) && state == AskState::Waiting && !listens {
                 self.answered(now, ask, Said::Gone(ask));
             }
         }
-        self.closed(now, link, false);
+        for session in (0..self.links.len()).filter(|at| self.program(*at) == link).collect::<Vec<_>>() {
+            self.closed(now, session, false);
+        }
     }
 
     /// A link ends: its session was deleted, or its program is gone.
@@ -577,8 +622,14 @@ impl Model {
             return;
         }
         self.links[link].is_open = false;
-        if is_told {
-            self.links[link].expects.push_back(Expected::End);
+        if is_told && self.links[link].joint.is_none() {
+            self.expect(link, Expected::End);
+        } else if is_told {
+            // The program is told what is to stop, and lives on.
+            let is_stopped = |ask: &Ask| ask.link == Some(link) && ask.state == AskState::Waiting;
+            for ask in (0..self.asks.len()).filter(|at| is_stopped(&self.asks[*at])).collect::<Vec<_>>() {
+                self.expect(link, Expected::Closed(ask));
+            }
         }
         if self.shared == Some(link) {
             self.shared = None;
@@ -788,8 +839,10 @@ impl Model {
             Era::Modern => 2_u8.hash(state),
             Era::Legacy => 3_u8.hash(state),
         }
-        for Link { client, session: _, key: _, is_open, is_served, expects, ids, question, plains } in &self.links {
-            (client, is_open, is_served, expects, ids, question, plains).hash(state);
+        for Link { client, joint, session: _, key: _, is_open, is_served, expects, ids, question, plains } in
+            &self.links
+        {
+            (client, joint, is_open, is_served, expects, ids, question, plains).hash(state);
         }
         for stream in &self.streams {
             let Stream { link, asks, log, sent, got, last, reply, posted, ended, .. } = stream;

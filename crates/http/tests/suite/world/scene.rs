@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use rescind_http::server::{HttpServerConfig, Stateless};
+use rescind_http::server::{HttpServerConfig, Sessions, Stateless};
 
 /// A client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -248,6 +248,16 @@ pub(crate) fn all() -> Vec<Scene> {
             let mut scene = Scene::new("little is kept", &[LEGACY]);
             scene.config.max_kept = 700;
             Scene { depth: 7, plains: 3, listens: 1, reports: 3, breaks: 2, returns: 2, ..scene }
+        },
+        {
+            let mut scene = Scene::new("two sessions on one link", &[LEGACY, EARLIER]);
+            scene.config.sessions = Sessions::SharedLink;
+            Scene { depth: 7, cancels: 1, answers: 2, plains: 1, deletes: true, ends: true, ..scene }
+        },
+        {
+            let mut scene = Scene::new("two sessions beside a client without", &[BATCHES, BATCHES, Kind::Stateless]);
+            scene.config.sessions = Sessions::SharedLink;
+            Scene { depth: 5, batches: true, asks: 2, ids: &["1", "2"], cancels: 1, returns: 1, ..scene }
         },
     ]
 }

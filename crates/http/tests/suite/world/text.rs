@@ -55,8 +55,8 @@ pub(crate) fn handshake(revision: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{revision}"}}}}"#)
 }
 
-pub(crate) fn handshake_answer(revision: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"{revision}"}}}}"#)
+pub(crate) fn handshake_answer(id: &str, revision: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"{revision}"}}}}"#)
 }
 
 /// The answer of a modern server to the question for its revisions, or that of a legacy one.

@@ -1,0 +1,183 @@
+//! `rescind serve --shared`: one real process for all sessions.
+
+use rescind_proto::json;
+use rescind_testkit::puppet::{Connection, Server, Service};
+
+use super::{LEGACY, MIRRORS, MODERN};
+use crate::shim::{
+    PROGRAM, error_of,
+    words::{cancelled, notification, request, request_with, result},
+};
+
+fn serve() -> Service {
+    Service::start(PROGRAM, ["--shared"])
+}
+
+fn initialize(id: &str) -> String {
+    let client = r#""capabilities":{},"clientInfo":{"name":"test","version":"1"}"#;
+    request_with(id, "initialize", &format!(r#"{{"protocolVersion":"{LEGACY}",{client}}}"#))
+}
+
+fn greeting() -> String {
+    format!(r#"{{"protocolVersion":"{LEGACY}","capabilities":{{}},"serverInfo":{{"name":"test","version":"1"}}}}"#)
+}
+
+/// The id of a message, as JSON.
+fn id_of(message: &str) -> String {
+    let id = json::member(message.as_bytes(), "id").unwrap();
+    String::from_utf8(id.to_vec()).unwrap()
+}
+
+/// The process that the first client starts, once it has shaken hands.
+fn accept(service: &Service) -> Server {
+    let mut server = service.accept();
+    let asked = server.receive();
+    assert!(asked.contains(r#""method":"initialize""#) && asked.contains(r#""name":"rescind""#), "{asked}");
+    server.send(&result(&id_of(&asked), &greeting()));
+    server.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    server
+}
+
+/// A client of one more session.
+struct Client {
+    id: String,
+}
+
+impl Client {
+    fn headers(&self) -> [(&str, &str); 1] {
+        [("mcp-session-id", &self.id)]
+    }
+
+    /// Reads what its `initialize` got.
+    fn of(mut connection: Connection) -> Self {
+        let head = connection.head();
+        assert_eq!(connection.message(&head), result("1", &greeting()));
+        Self { id: head.header("mcp-session-id").unwrap().to_owned() }
+    }
+
+    fn tell(&self, service: &Service, message: &str) {
+        let (_, head) = service.post(&self.headers(), message);
+        assert_eq!(head.status, 202);
+    }
+
+    /// A call whose id is 1, as all are; and the id by which the server knows it.
+    fn call(&self, service: &Service, server: &mut Server, who: usize) -> (Connection, String) {
+        let params = format!(r#"{{"name":"slow","arguments":{{"who":{who}}}}}"#);
+        let mut connection = service.connect();
+        connection.post(&self.headers(), &request_with("1", "tools/call", &params));
+        let asked = server.receive();
+        let known = id_of(&asked);
+        assert_eq!(asked, request_with(&known, "tools/call", &params));
+        (connection, known)
+    }
+}
+
+fn open(service: &Service) -> Connection {
+    let mut connection = service.connect();
+    connection.post(&[], &initialize("1"));
+    connection
+}
+
+#[test]
+fn each_of_twenty_clients_cancels_its_own_call_and_no_other() {
+    const CLIENTS: usize = 20;
+    let service = serve();
+    let opening: Vec<Connection> = (0..CLIENTS).map(|_| open(&service)).collect();
+    let mut server = accept(&service);
+    let clients: Vec<Client> = opening.into_iter().map(Client::of).collect();
+    clients.iter().for_each(|client| client.tell(&service, &notification("notifications/initialized", "{}")));
+    let calls = clients.iter().enumerate().map(|(who, client)| client.call(&service, &mut server, who));
+    let mut calls: Vec<(Connection, String)> = calls.collect();
+    // Every other one, from the last to the first: nothing else comes between.
+    for who in (0..CLIENTS).rev().filter(|who| who % 2 == 0) {
+        clients[who].tell(&service, &cancelled("1"));
+        server.expect(&cancelled(&calls[who].1));
+    }
+    for (who, (call, known)) in calls.iter_mut().enumerate() {
+        if who % 2 == 0 {
+            assert_eq!(call.head().status, 200);
+            call.expect_end();
+            continue;
+        }
+        server.send(&result(known, &who.to_string()));
+        let head = call.head();
+        assert_eq!(call.message(&head), result("1", &who.to_string()));
+    }
+    // What was answered or cancelled cannot be cancelled any more.
+    clients.iter().for_each(|client| client.tell(&service, &cancelled("1")));
+    clients[7].tell(&service, r#"{"jsonrpc":"2.0","method":"marker"}"#);
+    server.expect(r#"{"jsonrpc":"2.0","method":"marker"}"#);
+}
+
+#[test]
+fn the_end_of_one_session_stops_its_work_and_nobody_elses() {
+    let service = serve();
+    let opening = [open(&service), open(&service)];
+    let mut server = accept(&service);
+    let [stays, leaves] = opening.map(Client::of);
+    let (mut call, known) = stays.call(&service, &mut server, 0);
+    let (mut first, first_known) = leaves.call(&service, &mut server, 1);
+    let (mut second, second_known) = leaves.call(&service, &mut server, 2);
+    let mut end = service.connect();
+    end.send("DELETE", &leaves.headers(), "");
+    assert_eq!(end.head().status, 204);
+    for known in [first_known, second_known] {
+        let told = server.receive();
+        let names = format!(r#""requestId":{known}"#);
+        assert!(told.contains("notifications/cancelled") && told.contains(&names), "{told} instead of {known}");
+    }
+    for call in [&mut first, &mut second] {
+        call.head();
+        call.expect_end();
+    }
+    let (_, head) = service.post(&leaves.headers(), &request("9", "ping"));
+    assert_eq!(head.status, 404);
+    stays.tell(&service, r#"{"jsonrpc":"2.0","method":"marker"}"#);
+    server.expect(r#"{"jsonrpc":"2.0","method":"marker"}"#);
+    server.send(&result(&known, "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("1", "{}"));
+}
+
+#[test]
+fn after_the_death_of_the_server_clients_begin_anew_with_another() {
+    let service = serve();
+    let opening = open(&service);
+    let mut server = accept(&service);
+    let client = Client::of(opening);
+    let (mut call, _) = client.call(&service, &mut server, 0);
+    server.exit(3);
+    let head = call.head();
+    let error = error_of(&call.message(&head), "1");
+    assert_eq!(error["code"], -31002, "{error}");
+    let (_, head) = service.post(&client.headers(), &request("2", "ping"));
+    assert_eq!(head.status, 404);
+    let opening = open(&service);
+    let mut server = accept(&service);
+    let client = Client::of(opening);
+    let (mut call, known) = client.call(&service, &mut server, 0);
+    server.send(&result(&known, "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("1", "{}"));
+}
+
+#[test]
+fn clients_of_both_eras_have_a_process_each() {
+    let service = serve();
+    let opening = open(&service);
+    let mut legacy = accept(&service);
+    let client = Client::of(opening);
+    let mut call = service.connect();
+    call.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
+    let mut modern = service.accept();
+    let asked = modern.receive();
+    modern.send(&result(&id_of(&asked), r#"{"supportedVersions":["2026-07-28"]}"#));
+    modern.expect(&request_with("2", "tools/list", MODERN));
+    modern.send(&result("2", r#""modern""#));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("1", r#""modern""#));
+    let (mut call, known) = client.call(&service, &mut legacy, 0);
+    legacy.send(&result(&known, r#""legacy""#));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("1", r#""legacy""#));
+}
