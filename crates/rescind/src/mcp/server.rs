@@ -246,13 +246,15 @@ impl Face {
         self.revisions.iter().map(|revision| revision.date()).collect()
     }
 
-    /// Refuses a request that names a revision which is not spoken here.
+    /// Refuses a request that names a revision which is not spoken here, or which has no such method.
     fn speaks(&self, request: &OnRequest) -> Result<(), ErrorObject> {
         let named = request.params().and_then(|params| json::lookup(params, &["_meta", VERSION_IN_META]));
         let Some(named) = named else { return Ok(()) };
         let asked = json::text(named).unwrap_or_default();
-        let is_spoken = Revision::by_date(&asked).is_some_and(|revision| self.revisions.contains(&revision));
-        if is_spoken { Ok(()) } else { Err(self.unsupported(&asked)) }
+        let spoken = Revision::by_date(&asked).filter(|revision| self.revisions.contains(revision));
+        let revision = spoken.ok_or_else(|| self.unsupported(&asked))?;
+        let is_gone = revision.is_modern() && ["initialize", "ping"].contains(&request.method());
+        if is_gone { Err(ErrorObject::method_not_found(request.method())) } else { Ok(()) }
     }
 
     fn unsupported(&self, asked: &str) -> ErrorObject {

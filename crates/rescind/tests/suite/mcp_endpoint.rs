@@ -456,6 +456,17 @@ async fn dropping_a_subscription_stops_the_servers_handler() {
     stopped(&mut watch).await;
 }
 
+/// 2026-07-28 has neither.
+#[tokio::test(start_paused = true)]
+async fn a_modern_request_finds_no_handshake_and_no_ping() {
+    let (_watch, witness) = watch();
+    let mut wire = serve(computer(&witness));
+    for (id, method) in [(1, "initialize"), (2, "ping")] {
+        wire.say(&request(id, method, modern(hello("2025-11-25"), "2026-07-28"))).await;
+        assert_eq!(wire.hear().await["error"]["code"], -32601, "{method}");
+    }
+}
+
 /// Peers that only know the routes of others do not hang: what nobody registered is answered.
 #[tokio::test(start_paused = true)]
 async fn unknown_methods_are_answered() {
