@@ -8,4 +8,5 @@ pub mod client;
 pub mod server;
 pub mod shell;
 
+mod mirror;
 mod sse;

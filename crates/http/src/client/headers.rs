@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use rescind_proto::{dialect::mcp, frame::Request, json};
 
 use super::tools::Tools;
+use crate::mirror::NAMED;
 
 /// The header that names a session.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -26,16 +27,6 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 
 /// Who asks, unless the user has set that.
 pub(crate) const AGENT: HeaderValue = HeaderValue::from_static(concat!("rescind/", env!("CARGO_PKG_VERSION")));
-
-/// Requests whose headers repeat a name, and the member of the params that they repeat (TASK-26).
-const NAMED: [(&str, &str); 6] = [
-    ("tools/call", "name"),
-    ("prompts/get", "name"),
-    ("resources/read", "uri"),
-    ("tasks/get", "taskId"),
-    ("tasks/update", "taskId"),
-    ("tasks/cancel", "taskId"),
-];
 
 /// Whether the transport sets this header itself.
 pub(crate) fn is_own(name: &HeaderName) -> bool {

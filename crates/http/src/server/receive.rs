@@ -23,6 +23,7 @@ use super::{
     session::Session,
     stream::{Stream, Waiting},
 };
+use crate::mirror::NAMED;
 
 /// A stateless request that waits until it is known which era the server speaks.
 #[derive(Clone, Debug)]
@@ -43,8 +44,8 @@ impl Held {
     }
 }
 
-/// Requests whose headers repeat a name, and the member of the params that they repeat.
-const NAMED: [(&str, &str); 3] = [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")];
+/// The member of `_meta` in which a request declares what its client can do (2026-07-28).
+const CAPABILITIES_IN_META: &str = "io.modelcontextprotocol/clientCapabilities";
 
 impl HttpServer {
     pub(crate) fn handle_post(
@@ -513,6 +514,7 @@ struct Posted<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Meta<'a> {
     version: Option<Cow<'a, str>>,
+    capabilities: Option<&'a [u8]>,
     token: Option<&'a [u8]>,
 }
 
@@ -531,14 +533,17 @@ impl<'a> Meta<'a> {
                 found.token = Some(member.value);
             } else if member.key_is(mcp::VERSION_IN_META) {
                 found.version = json::text(member.value);
+            } else if member.key_is(CAPABILITIES_IN_META) {
+                found.capabilities = Some(member.value);
             }
         }
         found
     }
 
-    /// The dialect that it names.
+    /// The dialect that it names. Whether there is a revision of that name, the server says.
     fn dialect(&self) -> Option<&'static Dialect> {
-        mcp::by_version(self.version.as_deref()?)
+        let version = self.version.as_deref()?;
+        Some(mcp::by_version(version).unwrap_or(&mcp::LATEST))
     }
 
     /// The progress token, also as it stands there.
@@ -572,12 +577,18 @@ fn check_names(request: &Request<'_>, meta: &Meta<'_>) -> Result<(), Refusal> {
 
 /// Checks that the headers say what the message says (2026-07-28).
 fn check_mirrors(head: &Head<'_>, request: &Request<'_>, meta: &Meta<'_>) -> Result<(), Refusal> {
-    let mismatch =
-        |text: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::HEADER_MISMATCH, text).of(&request.id));
+    let refusal = |code, text: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, code, text).of(&request.id));
+    let mismatch = |text: &str| refusal(error_code::HEADER_MISMATCH, text);
     match (head.version, meta.version.as_deref()) {
         (Some(header), Some(body)) if header == body => {}
-        (None, _) => return mismatch("the header MCP-Protocol-Version is missing"),
-        (Some(_), _) => return mismatch("the header MCP-Protocol-Version is not the revision that `_meta` names"),
+        (_, None) => return refusal(error_code::INVALID_PARAMS, "`_meta` names no revision"),
+        (None, Some(_)) => return mismatch("the header MCP-Protocol-Version is missing"),
+        (Some(_), Some(_)) => {
+            return mismatch("the header MCP-Protocol-Version is not the revision that `_meta` names");
+        }
+    }
+    if meta.capabilities.is_none() {
+        return refusal(error_code::INVALID_PARAMS, "`_meta` does not declare the client's capabilities");
     }
     if head.method != Some(&*request.method) {
         return mismatch("the header Mcp-Method is missing, or not the method of the message");

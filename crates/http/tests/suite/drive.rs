@@ -177,7 +177,7 @@ impl Driver {
             }
             6 | 7 => {
                 let method = ["tools/call", "subscriptions/listen"][chooser.choose(2)?];
-                let meta = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+                let meta = modern_meta("2026-07-28");
                 let id = IDS[chooser.choose(IDS.len())?];
                 let params = format!(r#"{{"name":"t","_meta":{{{meta},"progressToken":{id}}}}}"#);
                 body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into_bytes();
@@ -358,12 +358,19 @@ impl Driver {
     }
 }
 
+/// What a request of the revision without sessions says of itself.
+fn modern_meta(revision: &str) -> String {
+    format!(
+        r#""io.modelcontextprotocol/protocolVersion":"{revision}","io.modelcontextprotocol/clientCapabilities":{{}}"#
+    )
+}
+
 /// A request, perhaps with a token, perhaps of the revision without sessions.
 fn request(id: &str, chooser: &mut impl Chooser) -> Option<String> {
     let method = ["tools/call", "subscriptions/listen", "server/discover", "x"][chooser.choose(4)?];
     let mut meta = Vec::new();
     if chooser.choose(2)? == 0 {
-        meta.push(format!(r#""io.modelcontextprotocol/protocolVersion":"{}""#, revision(chooser)?));
+        meta.push(modern_meta(revision(chooser)?));
     }
     if chooser.choose(2)? == 0 {
         meta.push(format!(r#""progressToken":{}"#, IDS[chooser.choose(IDS.len())?]));

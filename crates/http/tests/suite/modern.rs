@@ -192,17 +192,40 @@ fn a_modern_header_over_a_legacy_message_is_a_mismatch() {
     let key = rig.post_modern(&call);
     let answer = rig.read(key);
     assert_eq!((answer.status, answer.code()), (400, -32020));
-    call["params"].as_object_mut().unwrap().remove("_meta");
-    let key = rig.post_modern(&call);
-    let answer = rig.read(key);
-    assert_eq!((answer.status, answer.code()), (400, -32020));
     rig.leaves_nothing();
 }
 
 #[test]
-fn names_are_repeated_for_the_three_methods_that_have_one() {
+fn a_request_names_its_revision_and_what_its_client_can_do() {
     let mut rig = Rig::new();
-    for (method, member) in [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")] {
+    for missing in ["protocolVersion", "clientCapabilities"] {
+        let mut call = modern_call("7");
+        let meta = call["params"]["_meta"].as_object_mut().unwrap();
+        meta.remove(&format!("io.modelcontextprotocol/{missing}")).unwrap();
+        let key = rig.post_modern(&call);
+        let answer = rig.read(key);
+        assert_eq!((answer.status, answer.code()), (400, -32602), "{missing}");
+        assert_eq!(answer.json()["id"], 7);
+        call["params"].as_object_mut().unwrap().remove("_meta");
+        let key = rig.post_modern(&call);
+        let answer = rig.read(key);
+        assert_eq!((answer.status, answer.code()), (400, -32602));
+    }
+    assert_eq!(rig.opened, []);
+    rig.leaves_nothing();
+}
+
+#[test]
+fn names_are_repeated_for_the_methods_that_have_one() {
+    let mut rig = Rig::new();
+    for (method, member) in [
+        ("tools/call", "name"),
+        ("prompts/get", "name"),
+        ("resources/read", "uri"),
+        ("tasks/get", "taskId"),
+        ("tasks/update", "taskId"),
+        ("tasks/cancel", "taskId"),
+    ] {
         let request = modern("1", method, &json!({ member: "the name" }));
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
         let key = rig.post(&headers, &request.to_string());
@@ -253,20 +276,22 @@ fn errors_that_are_the_transports_have_their_status() {
 }
 
 #[test]
-fn a_later_revision_is_left_to_the_server() {
-    let mut rig = Rig::new();
-    let mut call = modern_call("1");
-    call["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
-    let headers = [("mcp-protocol-version", "2099-01-01"), ("mcp-method", "tools/call"), ("mcp-name", "slow")];
-    let key = rig.post(&headers, &call.to_string());
-    let link = rig.shared();
-    let id = only_id(&rig.at(link));
-    let error =
-        json!({"code": -32022, "message": "unsupported", "data": {"supported": [MODERN], "requested": "2099-01-01"}});
-    rig.say(link, &json!({"jsonrpc": "2.0", "id": id.parse::<u64>().unwrap(), "error": error}).to_string());
-    let answer = rig.read(key);
-    assert_eq!((answer.status, answer.code()), (400, -32022));
-    rig.leaves_nothing();
+fn a_revision_that_is_not_known_here_is_left_to_the_server() {
+    for version in ["2099-01-01", "v999.0.0"] {
+        let mut rig = Rig::new();
+        let mut call = modern_call("1");
+        call["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(version);
+        let headers = [("mcp-protocol-version", version), ("mcp-method", "tools/call"), ("mcp-name", "slow")];
+        let key = rig.post(&headers, &call.to_string());
+        let link = rig.shared();
+        let id = only_id(&rig.at(link));
+        let data = json!({"supported": [MODERN], "requested": version});
+        let error = json!({"code": -32022, "message": "unsupported", "data": data});
+        rig.say(link, &json!({"jsonrpc": "2.0", "id": id.parse::<u64>().unwrap(), "error": error}).to_string());
+        let answer = rig.read(key);
+        assert_eq!((answer.status, answer.code()), (400, -32022), "{version}");
+        rig.leaves_nothing();
+    }
 }
 
 #[test]

@@ -196,8 +196,8 @@ impl Rig {
     /// A POST of a request of the revision without sessions, its headers as they should be.
     pub(crate) fn post_modern(&mut self, message: &Value) -> ReplyKey {
         let method = message["method"].as_str().unwrap().to_owned();
-        let name =
-            message["params"]["name"].as_str().or_else(|| message["params"]["uri"].as_str()).map(ToOwned::to_owned);
+        let name = ["name", "uri", "taskId"].iter().find_map(|member| message["params"][member].as_str());
+        let name = name.map(ToOwned::to_owned);
         let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", &method)];
         headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
         self.post(&headers, &message.to_string())

@@ -223,6 +223,7 @@ impl World {
         let mut meta = json!({"progressToken": number});
         if is_modern {
             meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
         }
         let params = json!({"name": "work", "arguments": {"call": number}, "_meta": meta});
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
