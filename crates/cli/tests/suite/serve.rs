@@ -4,8 +4,8 @@ mod cancel;
 mod lifecycle;
 mod network;
 mod remote;
-mod silence;
 mod shared;
+mod silence;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};
 
