@@ -13,6 +13,7 @@
 //! drains [`poll_event`](HttpServer::poll_event).
 
 mod config;
+mod fate;
 mod head;
 mod joint;
 mod lane;
@@ -32,7 +33,7 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
-use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, message, time::Instant};
+use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, link::CancelFate, message, time::Instant};
 
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use link::LinkInput;
@@ -100,6 +101,8 @@ pub struct HttpServer {
     replies: BTreeMap<ReplyKey, Reply>,
     shared: Shared,
     joint: Joint,
+    /// Cancels whose fate somebody waits to be told, by link and by the id that the program knows.
+    cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
     events: VecDeque<HttpServerEvent>,
     next_key: NonZero<u64>,
     /// The id of the next session.
@@ -116,6 +119,8 @@ pub struct HttpServer {
     joint_upkeep: Lane<LinkKey>,
     /// The question which era the server speaks, and the handshake of the link that sessions share.
     ask: Lane<LinkKey>,
+    /// Responses that wait for the fate of a cancel.
+    fates: Lane<ReplyKey>,
 }
 
 /// What stateless requests share.
@@ -166,6 +171,7 @@ impl HttpServer {
                 },
             },
             joint: Joint::Closed,
+            cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             events: VecDeque::new(),
             next_key: NonZero::<u64>::MIN,
             session_id: None,
@@ -175,6 +181,7 @@ impl HttpServer {
             upkeep: Lane::repeated(upkeep),
             joint_upkeep: Lane::repeated(upkeep),
             ask: Lane::new(config.ask_within),
+            fates: Lane::new(fate::FATE_WITHIN),
             config,
         }
     }
@@ -361,7 +368,8 @@ impl HttpServer {
         let Self { streams, replies, .. } = self;
         self.undecided.skip(|key| is_undecided(streams, replies, key));
         self.keep_alive.skip(|key| replies.contains_key(&key));
-        let others = [self.upkeep.next(), self.joint_upkeep.next(), self.ask.next()];
+        self.fates.skip(|key| awaits_fate(replies, key));
+        let others = [self.upkeep.next(), self.joint_upkeep.next(), self.ask.next(), self.fates.next()];
         others.into_iter().chain([self.undecided.next(), self.keep_alive.next()]).flatten().min()
     }
 
@@ -384,6 +392,11 @@ impl HttpServer {
         }
         while let Some(key) = self.joint_upkeep.pop(now) {
             self.keep_up_joint(now, key);
+        }
+        while let Some(key) = self.fates.pop(now) {
+            if awaits_fate(&self.replies, key) {
+                self.tell_fate(key, CancelFate::Unknown);
+            }
         }
         while let Some(key) = self.ask.pop(now) {
             self.give_up_joint(now, key);
@@ -409,6 +422,7 @@ impl HttpServer {
         let Self { streams, replies, sessions, links, joint, .. } = self;
         self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
         self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
+        self.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
         self.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
         self.joint_upkeep.compact(1, |key| joint.link() == Some(key));
         self.ask.compact(2, |key| links.contains_key(&key));
@@ -481,6 +495,7 @@ impl HttpServer {
 
     /// Lets a response go, and returns the stream that it carried.
     fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
+        self.forget_cancel(key);
         let reply = self.replies.remove(&key)?;
         if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
             session.replies -= 1;
@@ -518,6 +533,11 @@ const ALLOWED: [(&str, &str); 3] = [
 fn is_undecided(streams: &BTreeMap<StreamKey, Stream>, replies: &BTreeMap<ReplyKey, Reply>, key: StreamKey) -> bool {
     let reply = streams.get(&key).and_then(|stream| replies.get(&stream.reply?));
     reply.is_some_and(Reply::is_open)
+}
+
+/// Whether this response waits for the fate of a cancel.
+fn awaits_fate(replies: &BTreeMap<ReplyKey, Reply>, key: ReplyKey) -> bool {
+    replies.get(&key).is_some_and(|reply| reply.cancel.is_some())
 }
 
 /// Bytes as a message for a response.

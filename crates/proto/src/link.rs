@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 mod clock;
+mod fate;
 mod implementation;
 mod late;
 mod notice;
@@ -9,6 +10,7 @@ mod rejected;
 mod request_key;
 
 pub use clock::Clock;
+pub use fate::CancelFate;
 pub use implementation::Implementation;
 pub use late::LateKind;
 pub use notice::{CancelNotice, Verdict};

@@ -6,9 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use rescind_proto::id::RequestId;
+pub use rescind_proto::link::CancelFate;
 #[cfg(feature = "peer")]
 use rescind_proto::{connection::Connection, time::Instant};
-use rescind_proto::{id::RequestId, link::Verdict, receipt::Outcome};
 
 /// A transport that frames messages itself.
 ///
@@ -63,62 +64,6 @@ pub enum Arrival {
     Garbage(Bytes),
     /// The peer has closed what the answer to its request would travel on, which cancels that request (MCP-H03).
     StreamClosed(RequestId),
-}
-
-/// What is known of a cancel (D41).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CancelFate {
-    /// It was written to the program that works on the request.
-    Delivered,
-    /// The work was told to stop. Only where the work is in this process.
-    Seen,
-    /// Nobody works on the request any more: it was never passed on, or the program has answered it since.
-    Stopped,
-    /// There is no such request in flight.
-    NotFound,
-    /// A request that may not be cancelled, or a cancel that cannot be read.
-    Refused,
-    /// Nothing is known, yet or for good.
-    Unknown,
-}
-
-impl CancelFate {
-    /// Its word in a header.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Seen => "seen",
-            Self::Stopped => "stopped",
-            Self::NotFound => "not_found",
-            Self::Refused => "refused",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// What a verdict says; `None` of one that is accepted, whose fate follows.
-    pub(crate) const fn of_verdict(verdict: Verdict) -> Option<Self> {
-        match verdict {
-            Verdict::Accepted => None,
-            Verdict::Completed | Verdict::Unknown => Some(Self::NotFound),
-            // What became of the one before is told to who sent that, and a request may still come.
-            Verdict::Repeated | Verdict::Held => Some(Self::Unknown),
-            Verdict::Shielded => Some(Self::Seen),
-            Verdict::Malformed | Verdict::Forbidden(_) => Some(Self::Refused),
-        }
-    }
-
-    /// What a receipt says; `None` where the cancel is still to be written.
-    pub(crate) const fn of_outcome(outcome: Outcome) -> Option<Self> {
-        match outcome {
-            Outcome::Asked => None,
-            Outcome::Sent => Some(Self::Delivered),
-            Outcome::NeverSent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. } => Some(Self::Stopped),
-            Outcome::CompletedFirst => Some(Self::NotFound),
-            Outcome::NotSendable => Some(Self::Refused),
-            Outcome::Unknown => Some(Self::Unknown),
-        }
-    }
 }
 
 impl Arrival {

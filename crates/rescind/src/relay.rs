@@ -173,7 +173,8 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         LinkClient::Messages(stream) => {
             config.framing = Some(Framing::Line);
-            config.emit.silences = true;
+            // Who waits for a request, and who has cancelled it, hear of it.
+            (config.emit.silences, config.emit.notices) = (true, true);
             messages.client = Some(MessageEnd::new(stream, config.max_message));
             Port::default()
         }

@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, is_undecided,
+    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate, is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
@@ -43,6 +43,11 @@ impl HttpServer {
                 LinkUse::Stateless => self.shared.link == Some(*key),
             };
             assert_eq!(is_open, !link.is_closed, "a link and whom it serves end together");
+        }
+        for (cancel, key) in &self.cancels {
+            let reply = self.replies.get(key).expect("who waits for the fate of a cancel is there");
+            assert_eq!(reply.cancel.as_deref(), Some(cancel), "a response waits for the fate of another cancel");
+            assert!(reply.is_open(), "the fate of a cancel is awaited by a response that is given");
         }
         assert_eq!(self.sessions.len(), self.session_ids.len(), "a session is found while it is open");
         self.sessions.iter().for_each(|(key, session)| self.check_session(*key, session));
@@ -97,11 +102,15 @@ impl HttpServer {
     /// How many entries all tables hold. Zero once every link is closed, every response read and the longest timer past.
     #[must_use]
     pub fn residue(&self) -> usize {
-        let timers =
-            self.undecided.len() + self.keep_alive.len() + self.upkeep.len() + self.joint_upkeep.len() + self.ask.len();
+        let timers = self.undecided.len()
+            + self.keep_alive.len()
+            + self.upkeep.len()
+            + self.joint_upkeep.len()
+            + self.ask.len()
+            + self.fates.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
-        tables + timers + self.events.len() + self.shared.held_requests()
+        tables + timers + self.cancels.len() + self.events.len() + self.shared.held_requests()
     }
 
     /// Bytes of memory held for messages, requests and responses, capacities of their buffers included.
@@ -117,7 +126,8 @@ impl HttpServer {
             + self.keep_alive.held()
             + self.upkeep.held()
             + self.joint_upkeep.held()
-            + self.ask.held();
+            + self.ask.held()
+            + self.fates.held();
         let waiting: usize = match &self.shared.era {
             Era::Asked(_, waiting) => waiting.iter().map(Held::held).sum(),
             Era::Unknown | Era::Modern | Era::Legacy => 0,
@@ -146,12 +156,14 @@ impl HttpServer {
         for reply in self.replies.values() {
             reply.stream.map(|stream| self.rank_of_stream(stream)).hash(state);
             reply.session.map(|session| self.rank_of_session(session)).hash(state);
+            reply.cancel.as_ref().map(|cancel| (self.rank_of_link(cancel.0), &cancel.1)).hash(state);
             reply.hash_state(state);
         }
         let Self { streams, replies, .. } = self;
         hash_lane(&self.undecided, now, state, |key| {
             is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
         });
+        hash_lane(&self.fates, now, state, |key| awaits_fate(replies, key).then(|| self.rank_of_reply(key)));
         hash_lane(&self.keep_alive, now, state, |key| replies.contains_key(&key).then(|| self.rank_of_reply(key)));
         hash_lane(&self.upkeep, now, state, |key| self.rank_of_session(key));
         self.shared.link.map(|link| self.rank_of_link(link)).hash(state);

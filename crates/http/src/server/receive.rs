@@ -11,6 +11,7 @@ use rescind_proto::{
     framing,
     id::RequestId,
     json,
+    link::CancelFate,
     time::Instant,
 };
 
@@ -151,7 +152,17 @@ impl HttpServer {
             }
             Frame::Notification(notification) => {
                 self.check_room(link, 0)?;
-                self.handle_notification(session_key, body, notification);
+                match self.handle_notification(session_key, body, notification) {
+                    Told::Passed => {}
+                    Told::Cancel(id) => {
+                        self.await_fate(now, reply, link, id);
+                        return Ok(());
+                    }
+                    Told::CancelOf(fate) => {
+                        self.tell_fate(reply, fate);
+                        return Ok(());
+                    }
+                }
             }
             Frame::Response(_) => {
                 self.check_room(link, 0)?;
@@ -197,7 +208,10 @@ impl HttpServer {
                         self.open_in_session(now, session, (link, stream), body, request, &Meta::of(frame));
                     }
                 }
-                Frame::Notification(notification) => self.handle_notification(session, body, notification),
+                Frame::Notification(notification) => {
+                    // Of the members of a batch nothing is told one by one.
+                    let _ = self.handle_notification(session, body, notification);
+                }
                 Frame::Response(_) => self.pass_response(link, body),
                 Frame::Batch(_) => {}
             }
@@ -238,15 +252,16 @@ impl HttpServer {
     }
 
     /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
-    fn handle_notification(&mut self, session_key: SessionKey, body: &[u8], notification: &Notification<'_>) {
-        let Some(session) = self.sessions.get(&session_key) else { return };
+    fn handle_notification(&mut self, session_key: SessionKey, body: &[u8], notification: &Notification<'_>) -> Told {
+        let Some(session) = self.sessions.get(&session_key) else { return Told::Passed };
         let form = session.dialect().cancel;
         let link_key = session.link;
         let is_shared = self.config.sessions == Sessions::SharedLink;
         let is_cancel = notification.method == form.method;
         let raw = notification.params.raw.filter(|_| is_cancel).and_then(|params| json::member(params, form.id));
-        let named = raw.and_then(|raw| Some((raw, RequestId::from_json(raw)?)));
+        let named = raw.and_then(|raw| Some((raw, RequestId::from_json(raw).filter(|id| !id.is_null())?)));
         let mut edits = Vec::new();
+        let mut told = Told::Passed;
         if let Some((raw, id)) = named
             && let Some(link) = self.links.get(&link_key)
         {
@@ -258,20 +273,25 @@ impl HttpServer {
             };
             match session.id_of(&id, link, is_of) {
                 // The program has never seen it.
-                Some(known) if self.joint.is_joining(&known) => return,
-                Some(known) if known != id => edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known)))),
-                Some(_) => {}
+                Some(known) if self.joint.is_joining(&known) => return Told::CancelOf(CancelFate::Refused),
+                Some(known) => {
+                    if known != id {
+                        edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known))));
+                    }
+                    told = Told::Cancel(known);
+                }
                 // Under this id, the program may know another's.
-                None if is_shared => return,
+                None if is_shared => return Told::CancelOf(CancelFate::NotFound),
                 // It may have overtaken its request (D9); but under this id the program must not know another.
-                None if link.requests.contains_key(&id) => return,
-                None if session.renamed.contains_key(&id) => return,
-                None => {}
+                None if link.requests.contains_key(&id) => return Told::CancelOf(CancelFate::Refused),
+                None if session.renamed.contains_key(&id) => return Told::CancelOf(CancelFate::Refused),
+                None => told = Told::Cancel(id),
             }
         } else if is_shared && (is_cancel || joint::is_for_nobody(&notification.method)) {
-            return;
+            return if is_cancel { Told::CancelOf(CancelFate::Refused) } else { Told::Passed };
         }
         self.push_input(link_key, LinkInput::Message(line(body, edits)));
+        told
     }
 
     fn handle_stateless(
@@ -501,6 +521,17 @@ const DISCOVER: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
 );
+
+/// What was done with a notification.
+#[derive(Debug)]
+enum Told {
+    /// It was passed on, or is for nobody.
+    Passed,
+    /// A cancel was passed on, of the request that the program knows by this id.
+    Cancel(RequestId),
+    /// A cancel was not passed on, and this is all that can be said of it.
+    CancelOf(CancelFate),
+}
 
 /// A message as it was POSTed.
 #[derive(Debug)]

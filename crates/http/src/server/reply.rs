@@ -5,7 +5,9 @@ use core::hash::{Hash, Hasher};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-use super::{SessionKey, StreamKey, refusal::Refusal};
+use rescind_proto::id::RequestId;
+
+use super::{LinkKey, SessionKey, StreamKey, refusal::Refusal};
 use crate::sse;
 
 /// What follows the head of a response.
@@ -36,6 +38,8 @@ pub(crate) struct Reply {
     pub(crate) stream: Option<StreamKey>,
     /// The session that counts it.
     pub(crate) session: Option<SessionKey>,
+    /// The cancel that was POSTed, while its fate is not known.
+    pub(crate) cancel: Option<Box<(LinkKey, RequestId)>>,
     /// Its client reads events. For one that does not, only an answer is said.
     pub(crate) takes_events: bool,
     /// Nothing was written since the last tick of its keep-alive.
@@ -69,6 +73,7 @@ impl Reply {
             state: ReplyState::Open,
             stream: None,
             session: None,
+            cancel: None,
             takes_events,
             is_quiet: false,
             owes_comment: false,
@@ -84,10 +89,11 @@ impl Reply {
             ReplyState::Whole(_, _, body) => body.len(),
             ReplyState::Open | ReplyState::Begun | ReplyState::Streaming | ReplyState::Ended => 0,
         };
-        size_of::<Self>() + body + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
+        let cancel = self.cancel.as_ref().map_or(0, |cancel| size_of::<(LinkKey, RequestId)>() + cancel.1.heap_bytes());
+        size_of::<Self>() + body + cancel + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
     }
 
-    /// Feeds what decides its future into a hasher, but for its stream and its session.
+    /// Feeds what decides its future into a hasher, but for its stream, its session and its cancel.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported).hash(state);
         self.headers.iter().for_each(|(name, value)| (name, value).hash(state));

@@ -272,7 +272,9 @@ impl HttpServer {
         }
         link.requests.clear();
         link.tokens.clear();
-        match link.serves {
+        let serves = link.serves;
+        self.settle_fates(key);
+        match serves {
             LinkUse::Session(session) => self.forget_session(now, session),
             LinkUse::Sessions => {
                 self.joint = Joint::Closed;

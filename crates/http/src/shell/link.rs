@@ -7,7 +7,7 @@ use std::{
 
 use rescind::peer::{
     Transport,
-    transport::{Arrival, MessageStream},
+    transport::{Arrival, CancelFate, MessageStream},
 };
 use rescind_proto::id::RequestId;
 
@@ -51,6 +51,10 @@ impl MessageStream for HttpLink {
 
     fn handle_silenced(&mut self, id: &RequestId) {
         self.endpoint.with(|server, now| server.handle_settled(now, self.key, id));
+    }
+
+    fn handle_cancel_fate(&mut self, id: &RequestId, fate: CancelFate) {
+        self.endpoint.with(|server, _| server.handle_cancel_fate(self.key, id, fate));
     }
 
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -73,6 +73,7 @@ fn one_more_http_request_is_refused() {
     refused(&mut rig, one_more);
     rig.hang_up(listening);
     let posted = rig.post_to(&client, &cancel("1"));
+    rig.at(client.link);
     assert_eq!(rig.whole(posted, 202), "");
     rig.settle(client.link, "1");
     rig.read(key);

@@ -10,8 +10,8 @@ fn a_cancel_reaches_the_program_and_the_stream_ends_without_a_response() {
     rig.say(client.link, &progress("7", 1));
     rig.at(client.link);
     let posted = rig.post_to(&client, &cancel("1"));
-    assert_eq!(rig.whole(posted, 202), "");
     assert_eq!(rig.at(client.link), [cancel("1")]);
+    assert_eq!(rig.whole(posted, 202), "");
     assert!(!rig.read(key).has_ended, "until it was passed on");
     rig.settle(client.link, "1");
     let answer = rig.read(key);
@@ -106,9 +106,9 @@ fn a_cancel_may_overtake_its_request() {
     let mut rig = Rig::new();
     let client = rig.session(LEGACY);
     let posted = rig.post_to(&client, &cancel("1"));
-    assert_eq!(rig.whole(posted, 202), "");
     let key = rig.post_to(&client, &call("1"));
     assert_eq!(rig.at(client.link), [cancel("1"), call("1")], "in this order, which the other side knows (D9)");
+    assert_eq!(rig.whole(posted, 202), "");
     rig.settle(client.link, "1");
     assert!(rig.read(key).has_ended);
     rig.leaves_nothing();
@@ -155,8 +155,8 @@ fn malformed_cancels_are_accepted_and_left_to_the_link() {
     rig.at(client.link);
     for id in ["true", "1.5", "[1]", "{}", "null"] {
         let key = rig.post_to(&client, &cancel(id));
-        assert_eq!(rig.read(key).status, 202);
         assert_eq!(rig.at(client.link), [cancel(id)]);
+        assert_eq!(rig.read(key).status, 202);
     }
     let bare = r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#;
     let key = rig.post_to(&client, bare);

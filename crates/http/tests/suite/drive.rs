@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use rescind_http::server::{
     BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
 };
-use rescind_proto::{id::RequestId, time::Instant};
+use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
     chooser::{ByteChooser, Chooser},
     walk::walk,
@@ -134,6 +134,13 @@ impl Driver {
                 3 => {
                     let key = self.server.handle_broken();
                     self.replies.push((key, false));
+                }
+                4..=6 => {
+                    if let (Some(link), Some(id)) = (self.link(chooser)?, self.known(chooser)?)
+                        && let Some(id) = RequestId::from_json(id.as_bytes())
+                    {
+                        self.server.handle_cancel_fate(link, &id, CancelFate::Delivered);
+                    }
                 }
                 _ => {}
             },

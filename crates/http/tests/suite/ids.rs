@@ -89,8 +89,7 @@ fn a_cancel_by_an_ambiguous_id_is_ignored_and_accepted() {
     assert_eq!(rig.at(client.link), [""; 0], "none can be meant (D7)");
     rig.answer(client.link, "1", "done");
     rig.whole(first, 200);
-    let posted = rig.post_to(&client, &cancel("1"));
-    assert_eq!(rig.whole(posted, 202), "");
+    rig.post_to(&client, &cancel("1"));
     assert_eq!(rig.at(client.link), [cancel(&second)], "now only one is meant, as the program knows it (D32)");
     rig.settle(client.link, &second);
     rig.leaves_nothing();

@@ -11,6 +11,7 @@ mod corpus;
 mod drive;
 mod era;
 mod explore;
+mod fates;
 mod heads;
 mod ids;
 mod modern;

@@ -6,7 +6,7 @@ use http::{Method, Request, Response, StatusCode};
 use rescind_http::server::{
     BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
 };
-use rescind_proto::{id::RequestId, time::Instant};
+use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use serde_json::{Value, json};
 
 /// The newest revision with sessions.
@@ -208,13 +208,17 @@ impl Rig {
         self.opened.iter().rev().find(|(_, session)| session.is_none()).expect("the shared link is open").0
     }
 
-    /// What a program receives, since it was last asked.
+    /// What a program receives, since it was last asked. Cancels are delivered with it.
     pub(crate) fn at(&mut self, link: LinkKey) -> Vec<String> {
         let mut received = Vec::new();
         while let Some(input) = self.server.poll_input(link) {
             received.push(match input {
                 LinkInput::Message(line) => {
                     let line = String::from_utf8(line).unwrap();
+                    let message: Value = serde_json::from_str(&line).unwrap();
+                    if message["method"] == "notifications/cancelled" {
+                        self.tell(link, &message["params"]["requestId"].to_string(), CancelFate::Delivered);
+                    }
                     line.strip_suffix('\n').expect("a message is a line").to_owned()
                 }
                 LinkInput::StreamClosed(id) => format!("closed {id}"),
@@ -233,6 +237,14 @@ impl Rig {
     /// A program answers with a result that says which it is.
     pub(crate) fn answer(&mut self, link: LinkKey, id: &str, result: &str) {
         self.say(link, &result_of(id, result));
+    }
+
+    /// What is known of a cancel.
+    pub(crate) fn tell(&mut self, link: LinkKey, id: &str, fate: CancelFate) {
+        if let Some(id) = RequestId::from_json(id.as_bytes()) {
+            self.server.handle_cancel_fate(link, &id, fate);
+            self.drain();
+        }
     }
 
     pub(crate) fn settle(&mut self, link: LinkKey, id: &str) {

@@ -211,8 +211,8 @@ fn a_cancel_reaches_only_a_request_of_its_own_session() {
     }
     let (key, other) = calls(&mut rig, &second, "1");
     let told = rig.post_to(&second, &cancel("1"));
-    assert_eq!(rig.whole(told, 202), "");
     assert_eq!(rig.at(link), [cancel(&other)]);
+    assert_eq!(rig.whole(told, 202), "");
     rig.settle(link, &other);
     let answer = rig.read(key);
     assert!(answer.has_ended && answer.messages().is_empty());

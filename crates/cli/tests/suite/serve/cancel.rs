@@ -189,3 +189,28 @@ fn before_a_server_of_sessions_a_stateless_request_is_refused_as_such_a_server_w
     let head = call.head();
     assert_eq!(call.message(&head), result("1", "{}"));
 }
+
+/// D41.
+#[test]
+fn who_cancels_is_told_what_became_of_it() {
+    let service = serve();
+    let mut session = service.open_session(LEGACY);
+    let mut call = ask(&service, &mut session, "5");
+    let id = session.id.clone();
+    let told = |request: &str| {
+        let (_, head) = service.post(&[("mcp-session-id", &id)], &cancelled(request));
+        assert_eq!(head.status, 202);
+        head.header("rescind-cancel").map(ToOwned::to_owned)
+    };
+    assert_eq!(told("5").as_deref(), Some("delivered"));
+    session.server.expect(&cancelled("5"));
+    assert_eq!(call.head().status, 200);
+    call.expect_end();
+    assert_eq!(told("5").as_deref(), Some("unknown"), "it was cancelled before");
+    // Its request may still come (D9).
+    assert_eq!(told("6").as_deref(), Some("unknown"));
+    let mut other = ask(&service, &mut session, "7");
+    session.server.send(&result("7", "{}"));
+    other.head();
+    assert_eq!(told("7").as_deref(), Some("not_found"));
+}

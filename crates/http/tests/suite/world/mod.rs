@@ -18,7 +18,7 @@ use std::{
 
 use http::{Method, Request, Response};
 use rescind_http::server::{BodyChunk, HttpServer, HttpServerEvent, LinkInput, ReplyBody, ReplyKey, Sessions};
-use rescind_proto::{id::RequestId, time::Instant};
+use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
     digest::Digest,
     world::{Broken, World},
@@ -441,10 +441,24 @@ impl HttpWorld {
     }
 
     fn cancel(&mut self, client: usize, id: &str) -> Verdict {
-        let expected = self.model.posted_cancel(client, id);
         let session = self.model.clients[client].link.map(|link| self.session_of(link)).unwrap_or_default();
-        let status = self.ask_at_once(&Method::POST, &[("mcp-session-id", &session)], &text::cancel(id))?;
-        if status == expected { Ok(()) } else { broken(format!("a cancel gets {status} instead of {expected}")) }
+        let (expected, passed_on) = self.model.posted_cancel(client, id);
+        let key = self.request(&Method::POST, &[("mcp-session-id", &session)], &text::cancel(id));
+        // Who was told of it is answered once that is known.
+        if let Some((link, known)) = passed_on
+            && let (Some(link), Some(known)) = (self.model.links[link].key, RequestId::from_json(known.as_bytes()))
+        {
+            if self.server.poll_head(self.now, key).is_some() {
+                return broken("a cancel is answered before its fate is known".into());
+            }
+            self.server.handle_cancel_fate(link, &known, CancelFate::Delivered);
+        }
+        let status = self.server.poll_head(self.now, key).map(|head| head.status().as_u16());
+        if status == Some(expected) {
+            Ok(())
+        } else {
+            broken(format!("a cancel gets {status:?} instead of {expected}"))
+        }
     }
 
     fn settle(&mut self, ask: usize) {

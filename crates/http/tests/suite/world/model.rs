@@ -345,28 +345,31 @@ impl Model {
         client == Some(Kind::Session("2025-11-25"))
     }
 
-    /// A client has posted a cancel; the status of the response.
-    pub(crate) fn posted_cancel(&mut self, client: usize, id: &str) -> u16 {
+    /// A client has posted a cancel: the status of the response, and the link that it is passed on to with the id that it
+    /// names there.
+    pub(crate) fn posted_cancel(&mut self, client: usize, id: &str) -> (u16, Option<(usize, String)>) {
         self.clients[client].cancels += 1;
-        let Some(link) = self.clients[client].link.filter(|link| self.links[*link].is_open) else { return 404 };
+        let Some(link) = self.clients[client].link.filter(|link| self.links[*link].is_open) else { return (404, None) };
         let waiting =
             || self.asks.iter().enumerate().filter(|(_, ask)| ask.link == Some(link) && ask.state == AskState::Waiting);
         let mut named = waiting().filter(|(_, ask)| ask.id == id);
-        match (named.next(), named.next()) {
+        let known = match (named.next(), named.next()) {
             (Some((only, _)), None) => {
-                let known = self.asks[only].known.clone().map(|(id, _)| id).unwrap_or_default();
                 self.asks[only].is_cancelled = true;
-                self.expect(link, Expected::Cancel(known));
+                self.asks[only].known.clone().map(|(id, _)| id).unwrap_or_default()
             }
             // None can be meant (D7).
-            (Some(_), Some(_)) => {}
+            (Some(_), Some(_)) => return (202, None),
             // Another's may have this id.
-            (None, _) if self.links[link].joint.is_some() => {}
+            (None, _) if self.links[link].joint.is_some() => return (202, None),
             // It may have overtaken its request; but it must not name another.
-            (None, _) if waiting().any(|(_, ask)| ask.known.as_ref().is_some_and(|(known, _)| known == id)) => {}
-            (None, _) => self.expect(link, Expected::Cancel(id.to_owned())),
-        }
-        202
+            (None, _) if waiting().any(|(_, ask)| ask.known.as_ref().is_some_and(|(known, _)| known == id)) => {
+                return (202, None);
+            }
+            (None, _) => id.to_owned(),
+        };
+        self.expect(link, Expected::Cancel(known.clone()));
+        (202, Some((self.program(link), known)))
     }
 
     /// A program receives something.
