@@ -39,7 +39,7 @@ use crate::{
 /// and a server process of its own: closing a connection cancels nothing, its cancels do, and a client that comes back
 /// finds its answers. With --shared, all sessions have one server process. Clients of 2026-07-28 share one server process:
 /// closing the stream of a request cancels that request, and no other. Whether the server speaks 2026-07-28 it is asked
-/// once.
+/// once, when the service starts.
 ///
 /// Each server process is a session of `rescind ps`, and its requests can be cancelled with `rescind cancel`.
 ///
@@ -184,6 +184,10 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         );
     }
 
+    // What is at a URL has started, and may not be reachable yet.
+    if upstream.is_none() {
+        endpoint.prepare();
+    }
     let mut links = JoinSet::new();
     let mut opened = 0_u64;
     loop {

@@ -186,6 +186,14 @@ impl HttpServer {
         }
     }
 
+    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]). A
+    /// server that is slow to start would let clients give up on 2026-07-28.
+    pub fn prepare(&mut self, now: Instant) {
+        if !self.is_draining {
+            self.ask_era(now);
+        }
+    }
+
     /// Whether the id of the next session is missing: a handshake would be refused.
     #[must_use]
     pub const fn needs_session_id(&self) -> bool {

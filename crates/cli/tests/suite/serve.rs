@@ -57,8 +57,7 @@ pub(crate) fn ask_modern(service: &Service, server: &mut Server, id: &str, known
 pub(crate) fn open_modern(service: &Service) -> (Server, Connection) {
     let mut connection = service.connect();
     connection.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
-    let mut server = service.accept();
-    assert!(server.receive().contains("server/discover"));
+    let mut server = service.take_asked();
     server.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
     server.expect(&request_with("2", "tools/list", MODERN));
     (server, connection)

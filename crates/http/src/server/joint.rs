@@ -14,7 +14,7 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
+    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
     link::LinkUse,
     receive::{HANDSHAKE, Meta, line, splice, text},
     session::Session,
@@ -130,6 +130,24 @@ impl HttpServer {
             return link;
         }
         let link = self.open_link(LinkUse::Sessions, None);
+        self.shake_hands(now, link);
+        link
+    }
+
+    /// Lets sessions share the link of a program that was asked which era it speaks, and has said that it knows only
+    /// sessions: it need not start again.
+    pub(crate) fn lend_to_sessions(&mut self, now: Instant, key: LinkKey) {
+        let is_wanted = self.config.sessions == Sessions::SharedLink && !self.is_draining;
+        if !is_wanted || self.joint.link().is_some() {
+            return;
+        }
+        let Some(link) = self.links.get_mut(&key) else { return };
+        link.serves = LinkUse::Sessions;
+        self.shared.link = None;
+        self.shake_hands(now, key);
+    }
+
+    fn shake_hands(&mut self, now: Instant, link: LinkKey) {
         let id = self.ask_program(link, HANDSHAKE, |out| {
             out.extend_from_slice(br#""protocolVersion":"#);
             json::write_string(out, version(&mcp::LATEST_LEGACY));
@@ -138,7 +156,6 @@ impl HttpServer {
         self.joint = Joint::Asked { link, id, joining: Vec::new() };
         self.ask.arm(now, link);
         self.joint_upkeep.arm(now, link);
-        link
     }
 
     /// Answers a session's handshake with what the program has said to ours, once it has.

@@ -380,12 +380,7 @@ impl HttpServer {
         if self.is_draining {
             return Err(self.overloaded("no further request is taken now"));
         }
-        if let Era::Unknown = self.shared.era {
-            let link = self.shared_link();
-            let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
-            self.ask.arm(now, link);
-            self.shared.era = Era::Asked(id, Vec::new());
-        }
+        self.ask_era(now);
         let Era::Asked(_, held) = &mut self.shared.era else { return Ok(()) };
         let bytes: usize = held.iter().map(|held| held.body.len()).sum();
         if bytes + body.len() > self.config.max_input {
@@ -393,6 +388,15 @@ impl HttpServer {
         }
         held.push(Held { reply, body: body.to_vec().into(), dialect });
         Ok(())
+    }
+
+    /// Asks the server which era it speaks, unless it was asked.
+    pub(crate) fn ask_era(&mut self, now: Instant) {
+        let Era::Unknown = self.shared.era else { return };
+        let link = self.shared_link();
+        let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
+        self.ask.arm(now, link);
+        self.shared.era = Era::Asked(id, Vec::new());
     }
 
     /// The server has said which era it speaks, or will not: what waited for that goes on, or is refused.

@@ -115,7 +115,11 @@ impl HttpServer {
             && self.shared.link == Some(link_key)
             && asked == id
         {
-            return self.learn_era(now, speaks_modern(&response.body));
+            let is_modern = speaks_modern(&response.body);
+            if !is_modern {
+                self.lend_to_sessions(now, link_key);
+            }
+            return self.learn_era(now, is_modern);
         }
         if self.handle_joint_answer(now, link_key, message, response, id) {
             return;

@@ -87,6 +87,11 @@ impl Endpoint {
         Self { shared }
     }
 
+    /// Has the server asked which era it speaks before any client wants to know ([`HttpServer::prepare`]).
+    pub fn prepare(&self) {
+        self.with(HttpServer::prepare);
+    }
+
     /// The next link that is to be served; drop it to refuse it.
     pub async fn accept(&self) -> OpenedLink {
         let (key, session) = poll_fn(|cx| self.poll_opened(cx)).await;

@@ -47,6 +47,39 @@ fn a_server_is_asked_once_and_requests_wait_for_its_answer() {
     rig.leaves_nothing();
 }
 
+/// A server may need longer to start than a client waits.
+#[test]
+fn a_server_can_be_asked_before_any_client_comes() {
+    let mut rig = asking();
+    rig.server.prepare(rig.now);
+    rig.drain();
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    let early = rig.post_modern(&modern_call("1"));
+    assert_eq!(rig.at(link), [""; 0], "it waits");
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"supportedVersions":["{MODERN}"]}}}}"#));
+    assert_eq!(rig.at(link).len(), 1);
+    rig.server.prepare(rig.now);
+    let late = rig.post_modern(&modern_call("1"));
+    assert_eq!(rig.at(link).len(), 1, "it is not asked again");
+    [early, late].into_iter().for_each(|key| rig.hang_up(key));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn nobody_is_asked_what_is_known_or_will_not_be_needed() {
+    for stateless in [Stateless::Served, Stateless::Refused, Stateless::Ask] {
+        let mut rig = Rig::with(HttpServerConfig { stateless, ..config() });
+        if stateless == Stateless::Ask {
+            rig.server.drain();
+        }
+        rig.server.prepare(rig.now);
+        rig.drain();
+        assert!(rig.opened.is_empty());
+        rig.leaves_nothing();
+    }
+}
+
 #[test]
 fn an_error_that_only_modern_servers_have_says_that_it_is_one() {
     for (code, is_modern) in [(-32022, true), (-32021, true), (-32020, true), (-32601, false), (-32602, false)] {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use rescind_http::server::{HttpServerConfig, LinkKey, ReplyKey, Sessions};
+use rescind_http::server::{HttpServerConfig, LinkKey, ReplyKey, Sessions, Stateless};
 use serde_json::{Value, json};
 
 use crate::rig::*;
@@ -421,6 +421,28 @@ fn stateless_requests_have_a_link_of_their_own() {
     rig.answer(other, "1", "modern");
     assert_eq!(rig.whole(own, 200), result_of("1", "legacy"));
     assert_eq!(rig.whole(key, 200), result_of("1", "modern"));
+    end(rig);
+}
+
+/// It has started already.
+#[test]
+fn a_program_that_was_asked_and_knows_only_sessions_serves_them() {
+    let mut rig = Rig::with(HttpServerConfig { stateless: Stateless::Ask, ..shared() });
+    rig.server.prepare(rig.now);
+    rig.drain();
+    let link = rig.shared();
+    let [question] = &rig.at(link)[..] else { panic!("not one message") };
+    let held = rig.post_modern(&modern_call("1"));
+    let error = r#""error":{"code":-32601,"message":"no such method"}"#;
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{},{error}}}"#, id_of(question)));
+    assert_eq!(rig.read(held).status, 400);
+    assert_eq!(shakes(&mut rig, LEGACY), link);
+    let key = rig.post(&[], &initialize("1", LEGACY));
+    let client = client(&mut rig, key, link);
+    let (key, known) = calls(&mut rig, &client, "1");
+    rig.answer(link, &known, "done");
+    assert_eq!(rig.whole(key, 200), result_of("1", "done"));
+    assert_eq!(rig.opened.len(), 1);
     end(rig);
 }
 

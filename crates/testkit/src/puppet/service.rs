@@ -1,6 +1,7 @@
 //! `rescind serve` with its servers and its clients in the test's hands.
 
 use std::{
+    cell::RefCell,
     ffi::OsString,
     io,
     net::{SocketAddr, TcpStream},
@@ -25,6 +26,8 @@ pub struct Service {
     /// Where the sockets of its sessions are.
     pub sockets: PathBuf,
     listener: UnixListener,
+    /// The server process that is asked first.
+    asked: RefCell<Option<Server>>,
     transcript: Transcript,
     _folder: tempfile::TempDir,
 }
@@ -92,7 +95,21 @@ impl Service {
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags.into_iter().map(Into::into));
         command.arg("--").arg(puppet(program.as_ref())).arg(&address);
         let (shim, address) = listen(command, &sockets, &transcript);
-        Self { shim, address, sockets, listener, transcript, _folder: folder }
+        let asked = RefCell::default();
+        let service = Self { shim, address, sockets, listener, asked, transcript, _folder: folder };
+        let mut asked = service.accept();
+        let question = asked.receive();
+        if !question.contains(r#""id":1,"method":"server/discover""#) {
+            service.fail(format_args!("asked {question}"));
+        }
+        service.asked.replace(Some(asked));
+        service
+    }
+
+    /// The server process that was asked, with the id 1 and before any client came, which era it speaks, and has not
+    /// answered.
+    pub fn take_asked(&self) -> Server {
+        self.asked.take().unwrap_or_else(|| self.transcript.fail("it was taken before"))
     }
 
     /// The URL of its endpoint.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rescind_testkit::puppet::{Service, Shim, Transcript};
+use rescind_testkit::puppet::{Connection, Service, Shim, Transcript};
 use rustix::process::Signal;
 
 use super::{LEGACY, ask, ask_modern, open_modern, serve, tell};
@@ -102,6 +102,29 @@ fn after_the_death_of_the_shared_server_the_next_request_starts_another() {
     assert_eq!(call.message(&head), result("7", "{}"));
 }
 
+/// It may be there later, and clients are told what is wrong meanwhile.
+#[test]
+fn a_command_that_cannot_start_is_named_at_once_and_the_service_goes_on() {
+    let mut command = std::process::Command::new(PROGRAM);
+    let sockets = tempfile::tempdir().unwrap();
+    command.args(["serve", "--listen", "127.0.0.1:0", "/no/such/server"]);
+    command.env("RESCIND_RUNTIME_DIR", sockets.path().join("own"));
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let transcript = Transcript::default();
+    let mut shim = Shim::start(command, &transcript);
+    let line = shim.stderr.line();
+    let address = line.strip_prefix("listening on http://").and_then(|url| url.split('/').next()).unwrap();
+    let named = shim.stderr.line();
+    assert!(named.starts_with("error: /no/such/server: "), "{named}");
+    assert!(shim.stderr.line().starts_with("hint: "));
+    let mut client = Connection::open(address.parse().unwrap(), &transcript);
+    client.post(&[], &request("1", "initialize"));
+    let head = client.head();
+    assert_eq!(error_of(&client.message(&head), "1")["code"], -31002);
+    shim.kill(Signal::TERM);
+    shim.expect_exit(0);
+}
+
 #[test]
 fn a_service_with_a_token_serves_those_who_have_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +196,8 @@ fn an_operator_cancels_a_call_of_a_session() {
         String::from_utf8(output.stdout).unwrap()
     };
     let listed = operator(&["ps"]);
-    let handle = format!("{}/5", service.shim.id);
+    // The first process is the one that is asked which era it speaks.
+    let handle = format!("{}-2/5", service.shim.id);
     assert!(listed.contains(&handle), "{listed}");
     operator(&["cancel", &handle]);
     let cancel = session.server.receive();

@@ -169,9 +169,8 @@ fn clients_of_both_eras_have_a_process_each() {
     let client = Client::of(opening);
     let mut call = service.connect();
     call.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
-    let mut modern = service.accept();
-    let asked = modern.receive();
-    modern.send(&result(&id_of(&asked), r#"{"supportedVersions":["2026-07-28"]}"#));
+    let mut modern = service.take_asked();
+    modern.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
     modern.expect(&request_with("2", "tools/list", MODERN));
     modern.send(&result("2", r#""modern""#));
     let head = call.head();

@@ -252,7 +252,7 @@ pub(crate) fn all() -> Vec<Scene> {
         {
             let mut scene = Scene::new("two sessions on one link", &[LEGACY, EARLIER]);
             scene.config.sessions = Sessions::SharedLink;
-            Scene { depth: 7, cancels: 1, answers: 2, plains: 1, deletes: true, ends: true, ..scene }
+            Scene { depth: 6, cancels: 1, answers: 2, plains: 1, deletes: true, ends: true, ..scene }
         },
         {
             let mut scene = Scene::new("two sessions beside a client without", &[BATCHES, BATCHES, Kind::Stateless]);
