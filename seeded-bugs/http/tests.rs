@@ -15,7 +15,7 @@ const BUGS: [(SeededBug, &str, usize); 9] = [
     (SeededBug::CancelForAnotherSession, "two sessions with the same ids", 3),
     (SeededBug::CancelForAnotherSharer, "two sessions on one link", 3),
     (SeededBug::AnswerOnAnothersStream, "two calls with one id, and a cancel", 2),
-    (SeededBug::AnswerOnAnothersStream, "two sessions on one link", 3),
+    (SeededBug::AnswerOnAnothersStream, "two sessions on one link", 2),
     (SeededBug::ResumeRepeats, "one call, and who comes back", 4),
     (SeededBug::ResumeSkips, "one call, and who comes back", 5),
     (SeededBug::CancelledStreamStays, "two calls with one id, and a cancel", 2),

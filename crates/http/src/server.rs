@@ -18,6 +18,7 @@ mod head;
 mod joint;
 mod lane;
 mod link;
+mod modern_only;
 mod proof;
 mod receive;
 mod refusal;
@@ -43,6 +44,7 @@ use head::{Head, SESSION};
 use joint::Joint;
 use lane::Lane;
 use link::{Link, LinkUse};
+use modern_only::ModernOnly;
 use receive::Held;
 use refusal::Refusal;
 use reply::Reply;
@@ -103,6 +105,8 @@ pub struct HttpServer {
     joint: Joint,
     /// Cancels whose fate somebody waits to be told, by link and by the id that the program knows.
     cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
+    /// What the server speaks, if it has shown that it knows no sessions.
+    modern_only: Option<ModernOnly>,
     events: VecDeque<HttpServerEvent>,
     next_key: NonZero<u64>,
     /// The id of the next session.
@@ -172,6 +176,7 @@ impl HttpServer {
             },
             joint: Joint::Closed,
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            modern_only: None,
             events: VecDeque::new(),
             next_key: NonZero::<u64>::MIN,
             session_id: None,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     joint::MAX_SUBSCRIBED,
+    modern_only::MAX_LIST,
     receive::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
 };
@@ -79,6 +80,7 @@ impl HttpServerConfig {
             + self.max_replies * reply
             + 2 * self.max_input
             + self.max_message
+            + MAX_LIST
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
+    modern_only::ModernOnly,
     receive::Held,
     session::Session,
     stream::Stream,
@@ -119,6 +120,7 @@ impl HttpServer {
     #[must_use]
     pub fn held(&self) -> usize {
         let links: usize = self.links.values().map(Link::held).sum::<usize>() + self.joint.held();
+        let modern_only = self.modern_only.as_ref().map_or(0, |modern_only| modern_only.list().len());
         let sessions: usize = self.sessions.values().map(Session::held).sum();
         let streams: usize = self.streams.values().map(Stream::held).sum();
         let replies: usize = self.replies.values().map(super::Reply::held).sum();
@@ -132,7 +134,14 @@ impl HttpServer {
             Era::Asked(_, waiting) => waiting.iter().map(Held::held).sum(),
             Era::Unknown | Era::Modern | Era::Legacy => 0,
         };
-        links + sessions + streams + replies + timers + waiting + self.events.capacity() * size_of::<HttpServerEvent>()
+        links
+            + sessions
+            + modern_only
+            + streams
+            + replies
+            + timers
+            + waiting
+            + self.events.capacity() * size_of::<HttpServerEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
@@ -183,6 +192,7 @@ impl HttpServer {
             LinkUse::Session(_) => None,
         };
         hash_lane(&self.ask, now, state, is_asked);
+        self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);
     }
 

@@ -97,6 +97,13 @@ impl HttpServer {
         request: &Request<'_>,
         meta: &Meta<'_>,
     ) -> Result<(), Refusal> {
+        if let Some(modern_only) = &self.modern_only {
+            let answer = modern_only.answer(request);
+            if let Some(reply) = self.replies.get_mut(&reply) {
+                reply.message(StatusCode::BAD_REQUEST, answer);
+            }
+            return Ok(());
+        }
         if self.is_draining || self.sessions.len() >= self.config.max_sessions {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
         }

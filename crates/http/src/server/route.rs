@@ -13,6 +13,7 @@ use super::{
     Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
     head::SESSION,
     link::LinkUse,
+    modern_only::ModernOnly,
     owned,
     receive::{line, splice, text},
     session::HANDSHAKE_STREAM,
@@ -163,7 +164,10 @@ impl HttpServer {
                 self.sessions.get_mut(&place.session)?.negotiation.saw_initialize_result(result);
                 None
             }
-            ResponseBody::Error(_) => Some(place.session),
+            ResponseBody::Error(_) => {
+                self.modern_only = ModernOnly::of(body).or_else(|| self.modern_only.take());
+                Some(place.session)
+            }
         }
     }
 
@@ -182,7 +186,7 @@ impl HttpServer {
             && !stream.has_begun
             && reply_key.and_then(|reply| self.replies.get(&reply)).is_some_and(super::reply::Reply::is_open);
         if is_whole && let Some(reply_key) = reply_key {
-            let status = if stream.is_resumable() { StatusCode::OK } else { status_of(body) };
+            let status = if stream.is_resumable() { status_in_session(body) } else { status_of(body) };
             if let Some(reply) = self.replies.get_mut(&reply_key) {
                 reply.message(status, owned(message));
             }
@@ -397,6 +401,13 @@ fn speaks_modern(body: &ResponseBody<'_>) -> bool {
             body.error_code().is_some_and(|code| MODERN.iter().any(|own| i64::from(*own) == code))
         }
     }
+}
+
+/// The status with which an answer in a session is sent as a whole: only a refused handshake of a server without sessions
+/// has one of its own.
+fn status_in_session(body: &ResponseBody<'_>) -> StatusCode {
+    let is_refused = body.error_code() == Some(i64::from(error_code::UNSUPPORTED_PROTOCOL_VERSION));
+    if is_refused { StatusCode::BAD_REQUEST } else { StatusCode::OK }
 }
 
 /// The status with which a stateless answer is sent as a whole.

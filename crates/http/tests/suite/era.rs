@@ -80,6 +80,69 @@ fn nobody_is_asked_what_is_known_or_will_not_be_needed() {
     }
 }
 
+/// The program refuses a handshake with this error.
+fn refuse(rig: &mut Rig, error: &Value) -> Answer {
+    let key = rig.post(&[], HANDSHAKE);
+    let link = rig.opened.last().unwrap().0;
+    rig.say(link, &json!({"jsonrpc": "2.0", "id": 3, "error": error}).to_string());
+    rig.close(link);
+    rig.read(key)
+}
+
+const HANDSHAKE: &str =
+    r#"{"jsonrpc":"2.0","id":3,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+
+fn unsupported(supported: &Value) -> Value {
+    json!({"code": -32022, "message": "x", "data": {"supported": supported, "requested": "2025-06-18"}})
+}
+
+#[test]
+fn after_a_modern_only_server_has_refused_a_handshake_no_process_is_started_for_another() {
+    let mut rig = asking();
+    let first = refuse(&mut rig, &unsupported(&json!([MODERN])));
+    assert_eq!((first.status, first.code(), first.header("mcp-session-id")), (400, -32022, None));
+    let key = rig.post(&[], &HANDSHAKE.replace("2025-06-18", "2025-03-26"));
+    let second = rig.read(key);
+    assert_eq!((second.status, &second.json()["id"]), (400, &json!(3)));
+    let data = json!({"supported": [MODERN], "requested": "2025-03-26"});
+    assert_eq!(second.json()["error"]["data"], data);
+    assert_eq!(rig.opened.len(), 1);
+    // Its own era is served.
+    let key = rig.post_modern(&modern_call("1"));
+    assert_eq!(rig.opened.len(), 2);
+    rig.hang_up(key);
+    rig.leaves_nothing();
+}
+
+/// Whoever would have been served is: what is not sure is asked for.
+#[test]
+fn a_handshake_is_refused_only_if_the_server_names_no_revision_with_sessions() {
+    for error in [
+        unsupported(&json!([MODERN, "2025-11-25"])),
+        unsupported(&json!([MODERN, "unheard of"])),
+        unsupported(&json!([MODERN, 7])),
+        unsupported(&json!([])),
+        unsupported(&json!("2026-07-28")),
+        unsupported(&json!(vec![MODERN; 1000])),
+        json!({"code": -32022, "message": "x"}),
+        json!({"code": -32602, "message": "x", "data": {"supported": [MODERN]}}),
+    ] {
+        let mut rig = asking();
+        refuse(&mut rig, &error);
+        rig.session(LEGACY);
+        rig.leaves_nothing();
+    }
+    // SDKs name no others to `server/discover`, and serve sessions all the same.
+    let mut rig = asking();
+    rig.server.prepare(rig.now);
+    rig.drain();
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"supportedVersions":["{MODERN}"]}}}}"#));
+    rig.session(LEGACY);
+    rig.leaves_nothing();
+}
+
 #[test]
 fn an_error_that_only_modern_servers_have_says_that_it_is_one() {
     for (code, is_modern) in [(-32022, true), (-32021, true), (-32020, true), (-32601, false), (-32602, false)] {
