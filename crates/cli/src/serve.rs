@@ -31,6 +31,7 @@ use crate::{
     failure::Failure,
     fleet::report,
     link::{self, HeaderArguments, LinkArguments, Remote},
+    screen::clean,
 };
 
 /// Serve an MCP server on stdio over HTTP, with correct cancellation.
@@ -196,6 +197,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
                 opened += 1;
                 links.spawn_local(run_link(Rc::clone(&arguments), upstream.clone(), link, opened));
             }
+            method = endpoint.dropped() => report_dropped(&method),
             Some(_) = links.join_next() => {}
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
@@ -216,6 +218,18 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     connections.abort();
     while links.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Says that a message reached nobody; of each method, the first one only.
+fn report_dropped(method: &str) {
+    if method.is_empty() {
+        return report("warning: a message from the server that belongs to no request was dropped (reported once)");
+    }
+    report(&format!(
+        "warning: {} from the server was dropped (reported once)\nhint: clients share the server process, and the \
+         message names none of them",
+        clean(method)
+    ));
 }
 
 /// Relays between a link and its server until one of the two has ended.

@@ -57,10 +57,48 @@ struct State {
     links: HashMap<LinkKey, Waker>,
     opened: VecDeque<(LinkKey, Option<Box<str>>)>,
     acceptor: Option<Waker>,
+    dropped: Dropped,
     /// When the clock will wake the machine.
     armed: Option<Instant>,
     /// Those to be woken; empty between steps.
     woken: Vec<Waker>,
+}
+
+/// Methods of messages that were dropped, each once.
+#[derive(Default)]
+struct Dropped {
+    methods: Vec<Box<str>>,
+    /// How many of them were told.
+    told: usize,
+    waker: Option<Waker>,
+}
+
+impl Dropped {
+    /// The most methods, and the most bytes of one: a program may make them up.
+    const MOST: usize = 64;
+    const LONGEST: usize = 256;
+
+    fn add(&mut self, method: Box<str>) -> Option<Waker> {
+        let is_new = self.methods.len() < Self::MOST && !self.methods.contains(&method);
+        if !is_new || method.len() > Self::LONGEST {
+            return None;
+        }
+        self.methods.push(method);
+        self.waker.take()
+    }
+
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Box<str>> {
+        match self.methods.get(self.told) {
+            Some(method) => {
+                self.told += 1;
+                Poll::Ready(method.clone())
+            }
+            None => {
+                self.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
 }
 
 impl Endpoint {
@@ -78,6 +116,7 @@ impl Endpoint {
             links: HashMap::new(),
             opened: VecDeque::new(),
             acceptor: None,
+            dropped: Dropped::default(),
             armed: None,
             woken: Vec::new(),
         };
@@ -134,6 +173,12 @@ impl Endpoint {
                 Poll::Pending
             }
         }
+    }
+
+    /// The method of a message that was dropped, since several clients share its program and it names none of them; empty
+    /// for what is no message. Each method comes once.
+    pub async fn dropped(&self) -> Box<str> {
+        poll_fn(|cx| self.shared.lock().dropped.poll_next(cx)).await
     }
 
     /// Takes no further session and no further stateless request. What is in flight goes on.
@@ -288,7 +333,7 @@ impl State {
                     self.opened.push_back((link, session));
                     self.acceptor.take()
                 }
-                HttpServerEvent::Dropped { .. } => None,
+                HttpServerEvent::Dropped { link: _, method } => self.dropped.add(method),
             };
             self.woken.extend(waker);
         }

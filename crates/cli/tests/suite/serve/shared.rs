@@ -161,6 +161,27 @@ fn after_the_death_of_the_server_clients_begin_anew_with_another() {
     assert_eq!(call.message(&head), result("1", "{}"));
 }
 
+/// Of each method one warning, however often it comes.
+#[test]
+fn what_reaches_nobody_is_reported_once() {
+    let mut service = serve();
+    let opening = open(&service);
+    let mut server = accept(&service);
+    let client = Client::of(opening);
+    for method in ["notifications/tasks/status", "notifications/tasks/status", "notifications/x"] {
+        server.send(&notification(method, "{}"));
+    }
+    for method in ["notifications/tasks/status", "notifications/x"] {
+        let line = service.shim.stderr.line();
+        assert_eq!(line, format!("warning: {method} from the server was dropped (reported once)"));
+        assert!(service.shim.stderr.line().starts_with("hint: "));
+    }
+    let (mut call, known) = client.call(&service, &mut server, 0);
+    server.send(&result(&known, "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("1", "{}"));
+}
+
 #[test]
 fn clients_of_both_eras_have_a_process_each() {
     let service = serve();
