@@ -203,8 +203,11 @@ fn a_cancel_reaches_only_a_request_of_its_own_session() {
     let mut rig = Rig::with(shared());
     let (link, first, second) = pair(&mut rig);
     let (_, mine) = calls(&mut rig, &first, "1");
+    // One that happens to have the same id for its client and the program.
+    let next = (mine.parse::<u64>().unwrap() + 1).to_string();
+    assert_eq!(calls(&mut rig, &first, &next).1, next);
     // The client of the other has nothing in flight, whatever id it names.
-    for id in ["1", &*mine, "99", "null"] {
+    for id in ["1", &*mine, &*next, "99", "null"] {
         let told = rig.post_to(&second, &cancel(id));
         assert_eq!(rig.whole(told, 202), "");
         assert_eq!(rig.at(link), [""; 0], "{id}");
