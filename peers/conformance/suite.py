@@ -1,0 +1,68 @@
+"""The conformance suite: which scenarios it has, and what it says of a server or of a client."""
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+NODE_PEERS = Path(__file__).resolve().parents[1] / "node/conformance"
+PROGRAM = NODE_PEERS / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+PATIENCE = 120  # seconds for one revision
+STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
+
+# All that the suite has of a revision. What 2026-07-28 requires includes the extensions, which belong to no revision.
+SELECTIONS = {
+    "2025-03-26": ["--suite", "all", "--spec-version", "2025-03-26"],
+    "2025-06-18": ["--suite", "all", "--spec-version", "2025-06-18"],
+    "2025-11-25": ["--suite", "all", "--spec-version", "2025-11-25"],
+    "2026-07-28": ["--requirements", "2026-07-28"],
+}
+# Of clients: these are about authorization, or about skills.
+LEFT_OUT = ("auth/", "sep-2640-")
+
+
+@dataclass
+class Outcome:
+    """What the checks of one scenario said."""
+
+    passed: int = 0
+    failed: int = 0
+    warned: int = 0
+
+    def __str__(self) -> str:
+        if self.failed:
+            return f"{self.failed} failed"
+        if self.warned:
+            return f"{self.warned} warned"
+        return "passed" if self.passed else "skipped"
+
+    def is_worse_than(self, other: "Outcome | None") -> bool:
+        limit = other or Outcome()
+        return (self.failed, self.warned) > (limit.failed, limit.warned)
+
+
+def list_scenarios(node: str, side: str) -> list[str]:
+    """The scenarios for servers or for clients, in the suite's order."""
+    command = [node, str(PROGRAM), "list", f"--{side}"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    return re.findall(r"^  - (\S+)", listed, re.MULTILINE)
+
+
+def run(node: str, selection: list[str], folder: Path, env: dict[str, str] | None = None) -> dict[str, Outcome]:
+    """Runs scenarios; what was seen, by scenario."""
+    folder.mkdir(parents=True)
+    with (folder / "said").open("wb") as said:
+        command = [node, str(PROGRAM), *selection, "--output-dir", str(folder)]
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=env, timeout=PATIENCE, check=False)
+    return {name(path.parent): outcome(path) for path in folder.glob("**/checks.json")}
+
+
+def name(folder: Path) -> str:
+    """The scenario that wrote this folder: `server-NAME-TIME` or `NAME-TIME`, and a name may have a slash."""
+    return STAMP.sub("", folder.name).removeprefix("server-")
+
+
+def outcome(path: Path) -> Outcome:
+    statuses = [check["status"] for check in json.loads(path.read_text(encoding="utf-8"))]
+    return Outcome(statuses.count("SUCCESS"), statuses.count("FAILURE"), statuses.count("WARNING"))
