@@ -28,6 +28,15 @@ fn method_and_name_are_repeated() {
 }
 
 #[test]
+fn a_revision_that_is_not_known_here_is_repeated_too() {
+    for version in ["2099-01-01", "v999.0.0"] {
+        let mut rig = Rig::new();
+        rig.say(&modern(1, "server/discover", &json!({})).replace(MODERN, version));
+        assert_eq!(rig.sent_one().header("mcp-protocol-version"), Some(version));
+    }
+}
+
+#[test]
 fn in_a_session_nothing_is_repeated() {
     let mut rig = Rig::in_session(LEGACY);
     rig.say(&call(1));

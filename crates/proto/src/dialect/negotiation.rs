@@ -248,10 +248,12 @@ impl Negotiation {
     }
 }
 
-/// Finds the dialect that the `_meta` of a request names.
+/// Finds the dialect that the `_meta` of a request names. Only requests of 2026-07-28 and later name one, so a name that
+/// is no date is read as the latest that we know.
 #[inline(never)]
 fn by_meta(meta: &[u8]) -> Option<&'static Dialect> {
-    mcp::by_version(&json::text(json::member(meta, mcp::VERSION_IN_META)?)?)
+    let version = json::text(json::member(meta, mcp::VERSION_IN_META)?)?;
+    Some(mcp::by_version(&version).unwrap_or(&mcp::LATEST))
 }
 
 /// Finds the dialect of a `protocolVersion` member.
@@ -319,6 +321,8 @@ mod tests {
         let named = Negotiation::named(Some(meta));
         assert_eq!(negotiation.of_request(Side::Client, Framing::Line, named), &mcp::LATEST);
         assert_eq!(negotiation.of_request(Side::Client, Framing::Line, None), &mcp::REVISION_2025_06_18);
+        let no_date = Negotiation::named(Some(br#"{"io.modelcontextprotocol/protocolVersion":"next"}"#));
+        assert_eq!(no_date, Some(&mcp::LATEST), "no earlier revision has names in requests");
         let pinned = Negotiation::new(Sides { client: Some(&mcp::REVISION_2025_11_25), server: None });
         assert_eq!(pinned.of_request(Side::Client, Framing::Line, named), &mcp::REVISION_2025_11_25);
     }
