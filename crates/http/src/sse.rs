@@ -18,10 +18,11 @@ pub(crate) fn write_event(id: Option<(u64, u64)>, message: &[u8], out: &mut Vec<
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends an event without a message, which only gives a client an id to resume behind (MCP-H07).
+/// Appends an event without a message, which only gives a client an id to resume behind, and the time after which to do
+/// that (MCP-H07).
 pub(crate) fn write_primer(stream: u64, number: u64, out: &mut Vec<u8>) {
     write_id(stream, number, out);
-    out.extend_from_slice(b"data:\n\n");
+    out.extend_from_slice(b"retry: 1000\ndata:\n\n");
 }
 
 /// Reads the id of an event of ours.

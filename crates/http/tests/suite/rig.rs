@@ -357,6 +357,7 @@ fn note_bytes(answer: &mut Answer, bytes: &[u8]) {
                 ("id", id) => event.id = Some(id.trim_start().to_owned()),
                 ("data", data) => event.data = data.trim_start().to_owned(),
                 ("event", name) => assert_eq!(name.trim_start(), "message"),
+                ("retry", millis) => assert_eq!(millis.trim_start(), "1000"),
                 _ => panic!("no field of an event: {line:?}"),
             }
         }

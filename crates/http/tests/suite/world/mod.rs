@@ -928,6 +928,7 @@ fn read_events(bytes: &[u8], items: &mut Vec<Item>) -> Verdict {
         for line in block.lines() {
             match line.split_once(':') {
                 Some(("id", value)) => id = Some(value.trim_start().to_owned()),
+                Some(("retry", _)) => {}
                 Some(("data", value)) => data = value.trim_start().to_owned(),
                 Some(("event", " message")) => {}
                 _ => return broken(format!("no field of an event: {line:?}")),
