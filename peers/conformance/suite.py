@@ -18,7 +18,7 @@ SELECTIONS = {
     "2025-11-25": ["--suite", "all", "--spec-version", "2025-11-25"],
     "2026-07-28": ["--requirements", "2026-07-28"],
 }
-# Of clients: these are about authorization, or about skills.
+# These are about authorization of clients, and about skills, which are files.
 LEFT_OUT = ("auth/", "sep-2640-")
 
 
@@ -42,24 +42,36 @@ class Outcome:
         return (self.failed, self.warned) > (limit.failed, limit.warned)
 
 
-def list_scenarios(node: str, side: str) -> list[str]:
+@dataclass
+class Scenario:
+    """A scenario, and the revisions that the suite has it for; none if it is of an extension."""
+
+    name: str
+    revisions: list[str]
+
+    def is_left_out(self) -> bool:
+        return self.name.startswith(LEFT_OUT)
+
+
+def list_scenarios(node: str, side: str) -> list[Scenario]:
     """The scenarios for servers or for clients, in the suite's order."""
     command = [node, str(PROGRAM), "list", f"--{side}"]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
-    return re.findall(r"^  - (\S+)", listed, re.MULTILINE)
+    found = re.findall(r"^  - (\S+)(?: \[(.*)\])?$", listed, re.MULTILINE)
+    return [Scenario(name, [each for each in revisions.split(",") if each in SELECTIONS]) for name, revisions in found]
 
 
 def run(node: str, selection: list[str], folder: Path, env: dict[str, str] | None = None) -> dict[str, Outcome]:
     """Runs scenarios; what was seen, by scenario."""
-    folder.mkdir(parents=True)
-    with (folder / "said").open("wb") as said:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "said").open("ab") as said:
         command = [node, str(PROGRAM), *selection, "--output-dir", str(folder)]
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=env, timeout=PATIENCE, check=False)
     return {name(path.parent): outcome(path) for path in folder.glob("**/checks.json")}
 
 
 def name(folder: Path) -> str:
-    """The scenario that wrote this folder: `server-NAME-TIME` or `NAME-TIME`, and a name may have a slash."""
+    """The scenario that wrote this folder: `server-NAME-TIME` or `NAME-TIME`."""
     return STAMP.sub("", folder.name).removeprefix("server-")
 
 
