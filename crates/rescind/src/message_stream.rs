@@ -1,7 +1,7 @@
 //! Streams of whole messages: what carries a connection, or an end of a relay, where there is no stream of bytes.
 
 use std::{
-    io,
+    fmt, io,
     task::{Context, Poll},
 };
 
@@ -31,6 +31,10 @@ pub trait MessageStream: Send + Unpin {
     ///
     /// Nothing can be sent any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
+
+    /// Has what is taken from now on belong to others, or to the same people under a new token. What was taken before
+    /// belongs to whom it did, however late it leaves.
+    fn handle_credentials(&mut self, _credentials: Credentials) {}
 
     /// A request of the peer was cancelled and will never be answered. A stream that holds something open for each request
     /// lets it go (D41).
@@ -64,6 +68,33 @@ pub enum Arrival {
     Garbage(Bytes),
     /// The peer has closed what the answer to its request would travel on, which cancels that request (MCP-H03).
     StreamClosed(RequestId),
+    /// What follows belongs to these. At first it belongs to nobody.
+    Credentials(Credentials),
+}
+
+/// To whom messages belong, in the words of their transport: over HTTP, the value of the header `Authorization`. None are
+/// an answer, too. They are never shown.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Credentials(Option<Bytes>);
+
+impl Credentials {
+    /// These bytes, which are a secret.
+    #[must_use]
+    pub const fn new(secret: Bytes) -> Self {
+        Self(Some(secret))
+    }
+
+    /// The secret, if there is one.
+    #[must_use]
+    pub const fn secret(&self) -> Option<&Bytes> {
+        self.0.as_ref()
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Credentials(_)" } else { "Credentials(None)" })
+    }
 }
 
 impl Arrival {
@@ -72,7 +103,7 @@ impl Arrival {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Message(bytes) | Self::Garbage(bytes) => bytes,
-            Self::StreamClosed(_) => &[],
+            Self::StreamClosed(_) | Self::Credentials(_) => &[],
         }
     }
 
@@ -82,6 +113,8 @@ impl Arrival {
             Self::Message(body) => conn.handle_message(now, body),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
             Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
+            // Nobody asks yet.
+            Self::Credentials(_) => {}
         }
     }
 }

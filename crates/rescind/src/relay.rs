@@ -41,7 +41,7 @@ use observer::Observer;
 use record::{Recorder, RecordingHeader};
 use signals::Signals;
 
-pub use crate::message_stream::{Arrival, CancelFate, MessageStream};
+pub use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
 pub use ends::{LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;

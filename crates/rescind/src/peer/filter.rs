@@ -96,6 +96,7 @@ pub(crate) enum FilteredMessage {
     Overlong(Overlong),
     Garbage(Vec<u8>),
     StreamClosed(RequestId),
+    Credentials,
 }
 
 impl FilteredMessage {
@@ -105,6 +106,7 @@ impl FilteredMessage {
             Arrival::Message(body) => apply(filters, body.to_vec()),
             Arrival::Garbage(bytes) => Self::Garbage(bytes.to_vec()),
             Arrival::StreamClosed(id) => Self::StreamClosed(id.clone()),
+            Arrival::Credentials(_) => Self::Credentials,
         }
     }
 
@@ -115,6 +117,7 @@ impl FilteredMessage {
             Self::Overlong(message) => conn.handle_overlong(now, message),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
             Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
+            Self::Credentials => {}
         }
     }
 }

@@ -91,7 +91,8 @@ impl Filtered {
                 FilteredMessage::Vetoed(_)
                 | FilteredMessage::Overlong(_)
                 | FilteredMessage::Garbage(_)
-                | FilteredMessage::StreamClosed(_) => false,
+                | FilteredMessage::StreamClosed(_)
+                | FilteredMessage::Credentials => false,
             };
             shared.lock().conn.handle_detached(shared.now(), detached, passes);
             wrote = true;

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     alarm::Alarm,
-    message_stream::CancelFate,
+    message_stream::{CancelFate, Credentials},
     process::{
         ended_by::EndReason,
         group::{Group, Pipes},
@@ -71,6 +71,9 @@ pub(crate) struct Drive {
     messages: Sides<Option<MessageEnd>>,
     /// When the server's stream is to be closed.
     closing: Closing,
+    /// To whom what the client says next belongs. It is not read before the server's stream has taken what belongs to
+    /// others.
+    barrier: Option<Credentials>,
 }
 
 /// When a stream to a server is closed.
@@ -134,6 +137,7 @@ impl Drive {
             is_output_lost: false,
             messages: Sides { client: None, server: None },
             closing: Closing::No,
+            barrier: None,
         }
     }
 
@@ -326,6 +330,7 @@ impl Drive {
     fn poll_messages(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         let mut moved = false;
         while self.relay.wants_input(side)
+            && (side == Side::Server || self.pass_barrier())
             && let Some(messages) = &mut self.messages[side]
             && let Poll::Ready(input) = messages.poll_input(cx)
         {
@@ -336,6 +341,9 @@ impl Drive {
                     self.relay.handle_input(now, side, &line);
                 }
                 (MessageInput::StreamClosed(id), _) => self.relay.handle_stream_closed(now, side, &id),
+                (MessageInput::Credentials(credentials), Side::Client) => self.barrier = Some(credentials),
+                // Nothing that it says is passed on under its name.
+                (MessageInput::Credentials(_), Side::Server) => {}
                 (MessageInput::End, Side::Client) => {
                     self.relay.handle_disconnect(now, Side::Client);
                     self.handle_client_gone(now, EndReason::ReaderGone);
@@ -355,6 +363,21 @@ impl Drive {
             moved |= self.poll_close(cx, now);
         }
         moved
+    }
+
+    /// Lets the server's stream know to whom what follows belongs, once it has taken all that was before; `false` until then.
+    fn pass_barrier(&mut self) -> bool {
+        if self.barrier.is_none() {
+            return true;
+        }
+        if let Some(server) = &mut self.messages.server {
+            if !self.relay.pending(Side::Server).is_empty() {
+                return false;
+            }
+            self.barrier.take().into_iter().for_each(|credentials| server.set_credentials(credentials));
+        }
+        self.barrier = None;
+        true
     }
 
     /// Closes the server's stream in order.

@@ -10,7 +10,7 @@ use std::{
 
 use rescind_proto::id::RequestId;
 
-use crate::message_stream::{Arrival, CancelFate, MessageStream};
+use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
 
 /// Where the client of a [`Link`](super::Link) is.
 pub enum LinkClient {
@@ -55,6 +55,8 @@ pub(super) enum MessageInput {
     Line(Vec<u8>),
     /// The other end closed the stream of its request.
     StreamClosed(RequestId),
+    /// What follows belongs to these.
+    Credentials(Credentials),
     /// The other end is gone.
     End,
 }
@@ -75,6 +77,7 @@ impl MessageEnd {
                 MessageInput::Line(line)
             }
             Ok(Some(Arrival::StreamClosed(id))) => MessageInput::StreamClosed(id),
+            Ok(Some(Arrival::Credentials(credentials))) => MessageInput::Credentials(credentials),
             Ok(None) | Err(_) => MessageInput::End,
         })
     }
@@ -95,6 +98,11 @@ impl MessageEnd {
 
     pub(super) fn tell_fate(&mut self, id: &RequestId, fate: CancelFate) {
         self.stream.handle_cancel_fate(id, fate);
+    }
+
+    /// Has what is taken from now on belong to these.
+    pub(super) fn set_credentials(&mut self, credentials: Credentials) {
+        self.stream.handle_credentials(credentials);
     }
 
     pub(super) fn silence(&mut self, id: &RequestId) {

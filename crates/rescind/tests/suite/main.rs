@@ -5,6 +5,7 @@
 mod acp_endpoint;
 mod computing;
 mod connect;
+mod credentials;
 mod examples;
 mod interop;
 mod lsp_endpoint;
