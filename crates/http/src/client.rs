@@ -125,6 +125,8 @@ pub struct HttpClient {
     config: HttpClientConfig,
     origin: Origin,
     negotiation: Negotiation,
+    /// To whom belongs what the local client says now.
+    credentials: Option<HeaderValue>,
     session: Session,
     /// The revision of the last request outside a session.
     stateless: Option<HeaderValue>,
@@ -172,6 +174,7 @@ impl HttpClient {
         Self {
             origin: Origin::of(&config.url),
             negotiation: Negotiation::new(Sides { client: None, server: None }),
+            credentials: None,
             session: Session::default(),
             stateless: None,
             streams: BTreeMap::new(),
@@ -196,6 +199,17 @@ impl HttpClient {
     /// Sets the longest message from the server, in bytes.
     pub const fn set_max_message(&mut self, most: usize) {
         self.config.max_message = most;
+    }
+
+    /// Has messages from now on carry this header `Authorization`, or none. Those before carry what was set when they were
+    /// taken in, however late and however often they are sent. What listens, or is resumed, carries the newest.
+    ///
+    /// One of the settings ([`HttpClientConfig::header`]) stands in place of all of these.
+    pub fn set_credentials(&mut self, credentials: Option<HeaderValue>) {
+        self.credentials = credentials.map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
     }
 
     /// Requests in flight.

@@ -1,7 +1,9 @@
 //! What is said for a server that did not answer.
 
 use http::StatusCode;
-use rescind_proto::{error_code, id::RequestId, message};
+use rescind_proto::{error_code, id::RequestId, json, message};
+
+use super::words::Challenge;
 
 /// The end of a request without an answer of the server, in words.
 #[derive(Clone, Debug)]
@@ -9,6 +11,8 @@ pub(crate) struct Failure {
     code: i32,
     text: String,
     status: Option<StatusCode>,
+    /// What the server wants to be told of who asks.
+    challenge: Option<Box<str>>,
     /// Whether the server may have carried out the request; `None` where that is not the question.
     may_have_run: Option<bool>,
 }
@@ -25,11 +29,15 @@ impl Failure {
     }
 
     pub(crate) fn new(code: i32, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), status: None, may_have_run: None }
+        Self { code, text: text.into(), status: None, challenge: None, may_have_run: None }
     }
 
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status: Some(status), ..self }
+    }
+
+    pub(crate) fn with_challenge(self, challenge: Option<&Challenge>) -> Self {
+        Self { challenge: challenge.map(|challenge| challenge.whole.clone()), ..self }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -41,6 +49,11 @@ impl Failure {
         let mut members = Vec::new();
         members.extend(self.may_have_run.map(|truth| format!("\"mayHaveRun\":{truth}")));
         members.extend(self.status.map(|status| format!("\"httpStatus\":{}", status.as_u16())));
+        members.extend(self.challenge.as_ref().map(|challenge| {
+            let mut quoted = Vec::new();
+            json::write_string(&mut quoted, challenge);
+            format!("\"wwwAuthenticate\":{}", String::from_utf8_lossy(&quoted))
+        }));
         let data = format!("{{{}}}", members.join(","));
         let mut out = Vec::new();
         let data = (!members.is_empty()).then_some(data.as_bytes());

@@ -8,6 +8,7 @@ use super::{
     StreamKey,
     event_reader::EventReader,
     headers::{Origin, Target},
+    words::Challenge,
 };
 
 /// A fetch: an HTTP request and its response.
@@ -83,8 +84,8 @@ pub(crate) enum Reader {
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
-    /// In which schemes the server wants to know who asks.
-    pub(crate) schemes: Option<String>,
+    /// What the server wants to be told of who asks.
+    pub(crate) challenge: Option<Challenge>,
     /// What is wrong with it although its status says success.
     pub(crate) unusable: Option<String>,
     /// What was read of its body.
@@ -102,6 +103,8 @@ pub(crate) struct OneWay {
     pub(crate) method: Box<str>,
     /// The revision that its headers name, if it belongs to no session.
     pub(crate) stateless: Option<HeaderValue>,
+    /// To whom it belongs.
+    pub(crate) credentials: Option<HeaderValue>,
     /// How often it was tried in vain.
     pub(crate) attempts: u32,
 }
@@ -124,6 +127,18 @@ pub(crate) enum OneWayKind {
 pub(crate) struct Probe {
     pub(crate) stream: StreamKey,
     pub(crate) refusal: Refusal,
+}
+
+impl Refusal {
+    /// Whether whoever asks is to say who he is, or that he may.
+    pub(crate) fn wants_authorization(&self) -> bool {
+        match self.status {
+            StatusCode::UNAUTHORIZED => true,
+            // Without a challenge it is for another reason.
+            StatusCode::FORBIDDEN => self.challenge.is_some(),
+            _ => false,
+        }
+    }
 }
 
 impl OneWay {

@@ -20,6 +20,9 @@ impl HttpClient {
         fields.insert(header::USER_AGENT, headers::AGENT);
         // Whatever the user has set may be a secret between him and this origin.
         if origin == self.origin {
+            if !self.config.headers.contains_key(header::AUTHORIZATION) {
+                fields.extend(self.credentials_of(&fetch.role).map(|value| (header::AUTHORIZATION, value.clone())));
+            }
             fields.extend(self.config.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         let (method, body, in_session) = match &fetch.role {
@@ -66,6 +69,17 @@ impl HttpClient {
         *request.uri_mut() = fetch.target.0.clone();
         *request.headers_mut() = fields;
         request
+    }
+
+    /// To whom belongs what a fetch says.
+    fn credentials_of<'a>(&'a self, role: &'a Role) -> Option<&'a HeaderValue> {
+        let stream = match role {
+            Role::Post(stream) => stream,
+            Role::Probe(probe) => &probe.stream,
+            Role::OneWay(one_way) => return one_way.credentials.as_ref(),
+            Role::Get(_) | Role::End { .. } => return self.credentials.as_ref(),
+        };
+        self.streams.get(stream)?.credentials.as_ref()
     }
 
     /// Whether the session was opened there: its id is said to nobody else.

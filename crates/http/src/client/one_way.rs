@@ -13,6 +13,12 @@ use super::{
 };
 
 impl HttpClient {
+    /// A message in the session, of those to whom belongs what is said now.
+    pub(crate) fn one_way(&self, kind: OneWayKind, body: Bytes, method: &str) -> OneWay {
+        let credentials = self.credentials.clone();
+        OneWay { kind, body, method: method.into(), stateless: None, credentials, attempts: 0 }
+    }
+
     /// Sends what has no answer now, or as soon as the session takes messages.
     pub(crate) fn send_one_way(&mut self, now: Instant, one_way: OneWay) {
         if self.unsent + one_way.body.len() > self.config.max_unsent && self.unsent > 0 {
@@ -60,7 +66,7 @@ impl HttpClient {
         self.unsent += message.len();
         let kind = OneWayKind::Cancel(stream, id.clone());
         let body = Bytes::copy_from_slice(message);
-        let one_way = OneWay { kind, body, method: method.into(), stateless: None, attempts: 0 };
+        let one_way = self.one_way(kind, body, method);
         let phase = if due.is_some() { Phase::Waiting } else { Phase::Queued };
         let key = self.start(self.fetch(Role::OneWay(Box::new(one_way)), phase));
         self.arm_fetch(key, due);

@@ -14,7 +14,7 @@ use rescind_proto::{
 use super::{
     HttpClient, HttpClientNotice, StreamKey,
     failure::Failure,
-    fetch::{OneWay, OneWayKind, Phase},
+    fetch::{OneWayKind, Phase},
     inbox::Answered,
     stream::{CallKind, CallState, Purpose, Stage},
 };
@@ -99,8 +99,7 @@ impl HttpClient {
                 message::error(Some(id), error_code::TOO_LARGE, &text, None, &mut body);
                 let is_stateless = self.streams.get(&key).is_some_and(super::stream::Stream::is_stateless);
                 if !is_stateless {
-                    let (kind, method) = (OneWayKind::Answer, "".into());
-                    self.start_one_way(OneWay { kind, body: body.into(), method, stateless: None, attempts: 0 });
+                    self.start_one_way(self.one_way(OneWayKind::Answer, body.into(), ""));
                 }
             }
             (MessageKind::Request | MessageKind::Response | MessageKind::Batch | MessageKind::Unknown, id) => {

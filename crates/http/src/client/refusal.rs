@@ -157,8 +157,7 @@ impl HttpClient {
         }
         let Some(stream) = self.streams.get(&key) else { return };
         let is_stateless = stream.is_stateless();
-        let wants_name =
-            matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) && refusal.schemes.is_some();
+        let wants_name = refusal.wants_authorization();
         if let Some(response) = answered
             && refusal.unusable.is_none()
             && !wants_name
@@ -207,16 +206,18 @@ impl HttpClient {
 
     /// Answers requests that were refused, in words.
     pub(crate) fn decide_for_good(&mut self, now: Instant, key: StreamKey, refusal: &Refusal) {
-        let Refusal { status, schemes, unusable, body, .. } = refusal;
+        let Refusal { status, challenge, unusable, body, .. } = refusal;
         let said = frame::parse(body.trim_ascii()).ok();
         let said = said.as_ref().and_then(words::message_of).unwrap_or_else(|| words::excerpt(body));
         let named = words::status(*status);
-        let mut text = match (unusable, schemes) {
+        let challenge = challenge.as_ref().filter(|_| refusal.wants_authorization());
+        let mut text = match (unusable, challenge) {
             (Some(unusable), _) => format!("{} {unusable}", self.origin),
-            (None, Some(schemes)) if matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                format!("{} wants authorization ({named}; {schemes})", self.origin)
+            (None, Some(challenge)) => {
+                format!("{} wants authorization ({named}; {})", self.origin, challenge.schemes)
             }
-            (None, _) => format!("{} answered {named}", self.origin),
+            (None, None) if refusal.wants_authorization() => format!("{} wants authorization ({named})", self.origin),
+            (None, None) => format!("{} answered {named}", self.origin),
         };
         if !said.is_empty() {
             text.push_str(": ");
@@ -224,6 +225,6 @@ impl HttpClient {
         }
         let may_have_run = status.is_success() || status.is_server_error();
         let failure = if may_have_run { Failure::unknown(text) } else { Failure::not_run(text) };
-        self.fail_stream(now, key, &failure.with_status(*status));
+        self.fail_stream(now, key, &failure.with_status(*status).with_challenge(challenge));
     }
 }

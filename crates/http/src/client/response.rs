@@ -9,7 +9,7 @@ use super::{
     failure::Failure,
     fetch::{Fetch, OneWayKind, Phase, Probe, Reader, Refusal, Role},
     stream::{Purpose, Stage},
-    words,
+    words::{self, Challenge},
 };
 
 /// How a connection that carried a stream ended.
@@ -179,7 +179,7 @@ impl HttpClient {
     pub(crate) fn refusal(&self, key: FetchKey, head: &Parts) -> Refusal {
         Refusal {
             status: head.status,
-            schemes: words::schemes(&head.headers),
+            challenge: Challenge::read(&head.headers),
             unusable: None,
             body: Vec::new(),
             session: self.fetches.get(&key).and_then(|fetch| fetch.session),
@@ -275,7 +275,9 @@ impl HttpClient {
     /// The server does not let us have a stream.
     fn handle_not_resumed(&mut self, now: Instant, key: StreamKey, status: StatusCode) {
         let may_pass = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
-            || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+            || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+            // The next message may bring a new token.
+            || status == StatusCode::UNAUTHORIZED && self.credentials.is_some();
         if may_pass {
             return self.interrupt(now, key, Interruption::Refused(status));
         }

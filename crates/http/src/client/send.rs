@@ -24,7 +24,7 @@ use super::{
 };
 
 /// The notification that ends a handshake.
-const INITIALIZED: &str = "notifications/initialized";
+pub(crate) const INITIALIZED: &str = "notifications/initialized";
 
 impl HttpClient {
     /// Takes in a message of the local client, with or without a line break.
@@ -98,7 +98,8 @@ impl HttpClient {
     }
 
     /// Keeps a stream, and its requests as in flight.
-    pub(crate) fn insert_stream(&mut self, stream: Stream) -> StreamKey {
+    pub(crate) fn insert_stream(&mut self, mut stream: Stream) -> StreamKey {
+        stream.credentials = self.credentials.clone();
         let key = StreamKey(self.allocate_key());
         if stream.purpose == Purpose::Calls {
             self.calls.extend(stream.waiting.iter().map(|waiting| (waiting.id.clone(), key)));
@@ -162,14 +163,9 @@ impl HttpClient {
             INITIALIZED if !is_stateless => OneWayKind::Initialized,
             _ => OneWayKind::Other,
         };
-        let one_way = OneWay {
-            kind,
-            body: Bytes::copy_from_slice(message),
-            method: (*notification.method).into(),
-            stateless: version.or_else(|| self.stateless.clone().filter(|_| is_stateless)),
-            attempts: 0,
-        };
-        self.send_one_way(now, one_way);
+        let body = Bytes::copy_from_slice(message);
+        let stateless = version.or_else(|| self.stateless.clone().filter(|_| is_stateless));
+        self.send_one_way(now, OneWay { stateless, ..self.one_way(kind, body, &notification.method) });
     }
 
     /// The local client answers a question of the server.
@@ -182,8 +178,7 @@ impl HttpClient {
             }
             SessionState::None | SessionState::Opening(_) | SessionState::Greeting(_) | SessionState::Open => {
                 let body = Bytes::copy_from_slice(message);
-                let kind = OneWayKind::Answer;
-                self.start_one_way(OneWay { kind, body, method: "".into(), stateless: None, attempts: 0 });
+                self.start_one_way(self.one_way(OneWayKind::Answer, body, ""));
             }
         }
     }
@@ -331,8 +326,7 @@ impl HttpClient {
             let key = self.insert_stream(stream);
             self.send_in_session(now, key);
         } else if !passed.is_empty() {
-            let kind = OneWayKind::Other;
-            self.send_one_way(now, OneWay { kind, body, method: "a batch".into(), stateless: None, attempts: 0 });
+            self.send_one_way(now, self.one_way(OneWayKind::Other, body, "a batch"));
         }
         for (member, notification) in cancels {
             if named_request(notification, dialect).is_some_and(|id| self.calls.contains_key(&id)) {

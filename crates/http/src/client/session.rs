@@ -17,6 +17,7 @@ use super::{
     failure::Failure,
     fetch::{OneWayKind, Phase, Role},
     headers::{self, Origin},
+    send::INITIALIZED,
     stream::{CallKind, CallState, Purpose, Stage, Stream, Waiting},
     words,
 };
@@ -217,9 +218,7 @@ impl HttpClient {
                 self.forget_stream(key);
                 self.notice(HttpClientNotice::SessionReopened);
                 if let Some(body) = self.session.initialized.clone() {
-                    let kind = OneWayKind::Initialized;
-                    let method = "notifications/initialized".into();
-                    self.start_one_way(super::OneWay { kind, body, method, stateless: None, attempts: 0 });
+                    self.start_one_way(self.one_way(OneWayKind::Initialized, body, INITIALIZED));
                 }
                 self.release_held(now);
             }

@@ -21,6 +21,8 @@ pub(crate) struct Stream {
     pub(crate) dialect: &'static Dialect,
     /// The session that it belongs to; `None` for one of a revision without sessions.
     pub(crate) session: Option<u64>,
+    /// To whom its requests belong.
+    pub(crate) credentials: Option<HeaderValue>,
     /// What is POSTed, for as long as it may have to be sent again.
     pub(crate) body: Bytes,
     /// Bytes of `body` that the server has not taken.
@@ -121,6 +123,7 @@ impl Stream {
             purpose,
             dialect,
             session,
+            credentials: None,
             unsent: body.len(),
             body,
             waiting: Vec::new(),

@@ -50,6 +50,8 @@ impl HttpClient {
         let mut stream = Stream::new(Purpose::Survey { call, pages }, dialect, None, Bytes::from(body));
         stream.waiting.push(Waiting { id, kind: CallKind::ListTools, state: CallState::InFlight });
         let key = self.insert_stream(stream);
+        let credentials = self.streams.get(&call).and_then(|call| call.credentials.clone());
+        self.streams.get_mut(&key)?.credentials = credentials;
         self.start_post(key);
         Some(key)
     }

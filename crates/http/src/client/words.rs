@@ -56,13 +56,30 @@ pub(crate) fn status(status: StatusCode) -> String {
     }
 }
 
-/// The schemes in which a server wants to know who asks, such as `Bearer`.
-pub(crate) fn schemes(headers: &HeaderMap) -> Option<String> {
-    let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
-    let schemes = challenges.filter_map(|challenge| challenge.split([' ', ',']).next());
-    let schemes: Vec<String> =
-        schemes.map(|scheme| excerpt(scheme.as_bytes())).filter(|scheme| !scheme.is_empty()).collect();
-    (!schemes.is_empty()).then(|| schemes.join(", "))
+/// What a server wants to be told of who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Challenge {
+    /// The schemes, such as `Bearer`.
+    pub(crate) schemes: String,
+    /// All of the header, or of several as one.
+    pub(crate) whole: Box<str>,
+}
+
+impl Challenge {
+    /// The longest that is kept.
+    const LONGEST: usize = 16 << 10;
+
+    /// Reads it from the head of a response.
+    pub(crate) fn read(headers: &HeaderMap) -> Option<Self> {
+        let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+        let challenges: Vec<&str> = challenges.collect();
+        let schemes = challenges.iter().filter_map(|challenge| challenge.split([' ', ',']).next());
+        let schemes: Vec<String> =
+            schemes.map(|scheme| excerpt(scheme.as_bytes())).filter(|scheme| !scheme.is_empty()).collect();
+        let whole = challenges.join(", ");
+        (!schemes.is_empty() && whole.len() <= Self::LONGEST)
+            .then(|| Self { schemes: schemes.join(", "), whole: whole.into() })
+    }
 }
 
 #[cfg(test)]
@@ -81,11 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn the_schemes_of_a_challenge_are_named_and_nothing_else_of_it() {
+    fn the_schemes_of_a_challenge_are_named() {
         let mut headers = HeaderMap::new();
-        assert_eq!(schemes(&headers), None);
+        assert_eq!(Challenge::read(&headers), None);
         headers.append("www-authenticate", r#"Bearer resource_metadata="https://x", error="y""#.parse().unwrap());
         headers.append("www-authenticate", "Basic realm=\"z\"".parse().unwrap());
-        assert_eq!(schemes(&headers).as_deref(), Some("Bearer, Basic"));
+        let challenge = Challenge::read(&headers).unwrap();
+        assert_eq!(challenge.schemes, "Bearer, Basic");
+        assert_eq!(&*challenge.whole, r#"Bearer resource_metadata="https://x", error="y", Basic realm="z""#);
+        headers.append("www-authenticate", "x".repeat(Challenge::LONGEST).parse().unwrap());
+        assert_eq!(Challenge::read(&headers), None);
     }
 }

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod cancel;
+mod credentials;
 mod joined;
 mod lost_sessions;
 mod mirrors;

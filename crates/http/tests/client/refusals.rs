@@ -103,6 +103,27 @@ fn a_server_that_wants_to_know_who_asks_is_said_to() {
 }
 
 #[test]
+fn what_a_client_needs_to_sign_in_is_in_the_error() {
+    for (mut rig, post) in [calling(), calling_in_session()] {
+        let challenges = [("www-authenticate", r#"Bearer error="invalid_token""#), ("www-authenticate", "Basic")];
+        rig.answer(post.key, 401, &challenges, "");
+        let challenge = r#"Bearer error="invalid_token", Basic"#;
+        let data = json!({"mayHaveRun": false, "httpStatus": 401, "wwwAuthenticate": challenge});
+        assert_eq!(rig.heard_one()["error"]["data"], data);
+    }
+    // Whatever else it says, and also if it does not say how to sign in.
+    let (mut rig, post) = calling();
+    rig.json(post.key, 401, &[], &error(1, -32001, "Missing token"));
+    let heard = rig.heard_one();
+    assert_eq!(heard["error"]["message"], "https://mcp.test wants authorization (401 Unauthorized): Missing token");
+    assert_eq!(heard["error"]["data"], json!({"mayHaveRun": false, "httpStatus": 401}));
+    // Of other statuses it is nobody's business.
+    let (mut rig, post) = calling();
+    rig.answer(post.key, 418, &[("www-authenticate", "Bearer")], "");
+    assert_eq!(rig.heard_one()["error"]["data"], json!({"mayHaveRun": false, "httpStatus": 418}));
+}
+
+#[test]
 fn a_success_that_is_no_answer_is_none() {
     type Case = (u16, &'static [(&'static str, &'static str)], &'static str, &'static str);
     let cases: [Case; 6] = [

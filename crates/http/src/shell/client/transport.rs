@@ -6,9 +6,10 @@ use std::{
     task::{Context, Poll},
 };
 
+use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, MessageStream},
+    transport::{Arrival, Credentials, MessageStream},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
@@ -91,6 +92,11 @@ impl HttpTransport {
 impl MessageStream for HttpTransport {
     fn limit(&mut self, max_message: usize) {
         self.shared.step(|client, _| client.set_max_message(max_message));
+    }
+
+    fn handle_credentials(&mut self, credentials: Credentials) {
+        let value = credentials.secret().cloned().and_then(|secret| HeaderValue::from_maybe_shared(secret).ok());
+        self.shared.step(|client, _| client.set_credentials(value));
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {
