@@ -1,7 +1,8 @@
 //! The server's side of Streamable HTTP as a machine: no I/O, no clock.
 //!
 //! HTTP requests go in and HTTP responses come out; behind it stand *links*, each to a program that speaks MCP as on a
-//! pipe: one for each session, or one that they share, and one that all requests outside a session share (D42). The machine decides on which
+//! pipe: one for each session, or one that they share, and one that all requests outside a session share (D42). Where
+//! clients sign in at the program, only those share one that have the same credentials. The machine decides on which
 //! stream a message travels, what a closed stream means (the dialect's answer, D40), who may come back and what is kept
 //! for that, and which id and progress token the program knows a request by.
 //!
@@ -13,6 +14,8 @@
 //! drains [`poll_event`](HttpServer::poll_event).
 
 mod config;
+mod credentials;
+mod discovery;
 mod fate;
 mod head;
 mod joint;
@@ -28,7 +31,7 @@ mod session;
 mod stream;
 
 use core::num::NonZero;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -37,9 +40,11 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
 use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, link::CancelFate, message, time::Instant};
 
 pub use config::{HttpServerConfig, Sessions, Stateless};
+pub use discovery::MAX_PAGE;
 pub use link::LinkInput;
 pub use reply::{BodyChunk, ReplyBody};
 
+use credentials::Credentials;
 use head::{Head, SESSION};
 use joint::Joint;
 use lane::Lane;
@@ -76,6 +81,15 @@ pub enum HttpServerEvent {
         link: LinkKey,
         /// Its session's id; `None` if sessions share it, or stateless requests.
         session: Option<Box<str>>,
+        /// To whom belongs what is said on it at first, as the value of `Authorization`.
+        credentials: Option<HeaderValue>,
+    },
+    /// A page of the server behind is wanted, for [`handle_page`](HttpServer::handle_page).
+    PageWanted {
+        /// The response that is to have it.
+        reply: ReplyKey,
+        /// Its path.
+        path: Box<str>,
     },
     /// There is a head, or more of a body, for this response.
     ReplyReady(ReplyKey),
@@ -101,6 +115,8 @@ pub struct HttpServer {
     session_ids: HashMap<Box<str>, SessionKey, FixedState>,
     streams: BTreeMap<StreamKey, Stream>,
     replies: BTreeMap<ReplyKey, Reply>,
+    /// Those that wait for a page.
+    pages: BTreeSet<ReplyKey>,
     shared: Shared,
     joint: Joint,
     /// Cancels whose fate somebody waits to be told, by link and by the id that the program knows.
@@ -115,12 +131,16 @@ pub struct HttpServer {
     is_draining: bool,
     /// Responses that may have to begin as a stream.
     undecided: Lane<StreamKey>,
+    /// The same, while the server has said nothing to their client's credentials.
+    unproved: Lane<StreamKey>,
     /// Open streams, each half a keep-alive.
     keep_alive: Lane<ReplyKey>,
     /// Sessions, each now and then.
     upkeep: Lane<SessionKey>,
     /// The link that sessions share, now and then.
     joint_upkeep: Lane<LinkKey>,
+    /// Links of people without a session, each now and then.
+    link_upkeep: Lane<LinkKey>,
     /// The question which era the server speaks, and the handshake of the link that sessions share.
     ask: Lane<LinkKey>,
     /// Responses that wait for the fate of a cancel.
@@ -130,7 +150,8 @@ pub struct HttpServer {
 /// What stateless requests share.
 #[derive(Clone, Debug)]
 struct Shared {
-    link: Option<LinkKey>,
+    /// By whom they belong to; one for all where nobody signs in.
+    links: HashMap<Credentials, LinkKey, FixedState>,
     era: Era,
 }
 
@@ -138,20 +159,45 @@ struct Shared {
 #[derive(Clone, Debug)]
 enum Era {
     Unknown,
-    /// It was asked, under this id, and these wait for what it says.
-    Asked(RequestId, Vec<Held>),
+    /// It was asked.
+    Asked(Question),
     /// It speaks a revision without sessions.
     Modern,
     Legacy,
 }
 
+/// The question which era the program speaks.
+#[derive(Clone, Debug)]
+struct Question {
+    /// Where it was asked.
+    link: LinkKey,
+    id: RequestId,
+    /// What waits for what it says.
+    held: Vec<Held>,
+}
+
 impl Shared {
-    /// Requests that wait until it is known which era the server speaks.
-    fn held_requests(&self) -> usize {
+    /// What was asked and not answered.
+    const fn question(&self) -> Option<&Question> {
         match &self.era {
-            Era::Asked(_, held) => held.len(),
-            Era::Unknown | Era::Modern | Era::Legacy => 0,
+            Era::Asked(question) => Some(question),
+            Era::Unknown | Era::Modern | Era::Legacy => None,
         }
+    }
+
+    /// This link serves requests outside a session no more.
+    fn forget(&mut self, key: LinkKey) {
+        self.links.retain(|_, link| *link != key);
+    }
+
+    /// Whether the program is to answer the question on this link.
+    fn is_asked(&self, link: LinkKey) -> bool {
+        self.question().is_some_and(|question| question.link == link)
+    }
+
+    /// Requests that wait until it is known which era the server speaks.
+    fn held(&self) -> &[Held] {
+        self.question().map_or(&[], |question| &question.held)
     }
 }
 
@@ -166,8 +212,9 @@ impl HttpServer {
             session_ids: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             streams: BTreeMap::new(),
             replies: BTreeMap::new(),
+            pages: BTreeSet::new(),
             shared: Shared {
-                link: None,
+                links: HashMap::with_hasher(FixedState::with_seed(config.seed)),
                 era: match config.stateless {
                     Stateless::Served => Era::Modern,
                     Stateless::Refused => Era::Legacy,
@@ -182,9 +229,11 @@ impl HttpServer {
             session_id: None,
             is_draining: false,
             undecided: Lane::new(config.stream_after),
+            unproved: Lane::new(config.prove_within),
             keep_alive: Lane::repeated(config.keep_alive / 2),
             upkeep: Lane::repeated(upkeep),
             joint_upkeep: Lane::repeated(upkeep),
+            link_upkeep: Lane::repeated(config.idle / 4),
             ask: Lane::new(config.ask_within),
             fates: Lane::new(fate::FATE_WITHIN),
             config,
@@ -194,8 +243,11 @@ impl HttpServer {
     /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]). A
     /// server that is slow to start would let clients give up on 2026-07-28.
     pub fn prepare(&mut self, now: Instant) {
-        if !self.is_draining {
-            self.ask_era(now);
+        if let Era::Unknown = self.shared.era
+            && !self.is_draining
+        {
+            // Without room for that, clients ask when they come.
+            let _ = self.ask_era(now, &None);
         }
     }
 
@@ -224,7 +276,7 @@ impl HttpServer {
     /// Ends every session and every link.
     pub fn close(&mut self, now: Instant) {
         self.drain();
-        if let Era::Asked(..) = &self.shared.era {
+        if self.shared.question().is_some() {
             self.learn_era(now, false);
         }
         for link in self.links.keys().copied().collect::<Vec<_>>() {
@@ -258,6 +310,7 @@ impl HttpServer {
                     self.allow_page(key);
                     Ok(())
                 }
+                head::Verb::Discover(path) => self.want_page(key, path),
             }
         });
         if let Err(refusal) = done {
@@ -366,9 +419,7 @@ impl HttpServer {
     /// Records that the program behind a link is gone, with its sessions. What it has said still reaches its clients, and what
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
-        if let Era::Asked(..) = &self.shared.era
-            && self.shared.link == Some(key)
-        {
+        if self.shared.is_asked(key) {
             self.learn_era(now, false);
         }
         self.answer_for_gone(now, key);
@@ -380,15 +431,25 @@ impl HttpServer {
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let Self { streams, replies, .. } = self;
         self.undecided.skip(|key| is_undecided(streams, replies, key));
+        self.unproved.skip(|key| is_undecided(streams, replies, key));
         self.keep_alive.skip(|key| replies.contains_key(&key));
         self.fates.skip(|key| awaits_fate(replies, key));
-        let others = [self.upkeep.next(), self.joint_upkeep.next(), self.ask.next(), self.fates.next()];
-        others.into_iter().chain([self.undecided.next(), self.keep_alive.next()]).flatten().min()
+        let lanes = [
+            self.undecided.next(),
+            self.unproved.next(),
+            self.keep_alive.next(),
+            self.upkeep.next(),
+            self.joint_upkeep.next(),
+            self.link_upkeep.next(),
+            self.ask.next(),
+            self.fates.next(),
+        ];
+        lanes.into_iter().flatten().min()
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(key) = self.undecided.pop(now) {
+        while let Some(key) = self.undecided.pop(now).or_else(|| self.unproved.pop(now)) {
             if is_undecided(&self.streams, &self.replies, key) {
                 self.begin(key);
             }
@@ -411,11 +472,12 @@ impl HttpServer {
                 self.tell_fate(key, CancelFate::Unknown);
             }
         }
+        while let Some(key) = self.link_upkeep.pop(now) {
+            self.keep_up_link(now, key);
+        }
         while let Some(key) = self.ask.pop(now) {
             self.give_up_joint(now, key);
-            if let Era::Asked(..) = &self.shared.era
-                && self.shared.link == Some(key)
-            {
+            if self.shared.is_asked(key) {
                 self.learn_era(now, false);
             }
         }
@@ -434,11 +496,13 @@ impl HttpServer {
     fn compact_timers(&mut self) {
         let Self { streams, replies, sessions, links, joint, .. } = self;
         self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
+        self.unproved.compact(streams.len(), |key| streams.contains_key(&key));
         self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
         self.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
         self.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
         self.joint_upkeep.compact(1, |key| joint.link() == Some(key));
         self.ask.compact(2, |key| links.contains_key(&key));
+        self.link_upkeep.compact(links.len(), |key| links.contains_key(&key));
     }
 
     const fn allocate_key(&mut self) -> NonZero<u64> {
@@ -448,10 +512,16 @@ impl HttpServer {
     }
 
     /// Opens a link; `session` is the id of its session, if it has only one.
-    fn open_link(&mut self, serves: LinkUse, session: Option<Box<str>>) -> LinkKey {
+    fn open_link(
+        &mut self,
+        now: Instant,
+        serves: LinkUse,
+        session: Option<Box<str>>,
+        credentials: Credentials,
+    ) -> LinkKey {
         let link = LinkKey(self.allocate_key());
-        self.links.insert(link, Link::new(serves, self.config.seed));
-        self.report(HttpServerEvent::Opened { link, session });
+        self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
+        self.report(HttpServerEvent::Opened { link, session, credentials });
         link
     }
 
@@ -510,6 +580,7 @@ impl HttpServer {
     fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
         self.forget_cancel(key);
         let reply = self.replies.remove(&key)?;
+        self.pages.remove(&key);
         if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
             session.replies -= 1;
             session.idle_since = now;

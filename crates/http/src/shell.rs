@@ -10,7 +10,7 @@ mod listener;
 mod service;
 
 pub use body::ResponseBody;
-pub use endpoint::{Endpoint, OpenedLink};
+pub use endpoint::{Endpoint, OpenedLink, WantedPage};
 pub use link::HttpLink;
 pub use listener::{Listener, ListenerConfig};
 pub use service::Respond;

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::{
+    credentials::MAX_CREDENTIALS,
+    discovery::{MAX_PAGE, MAX_PAGES},
     joint::MAX_SUBSCRIBED,
     modern_only::MAX_LIST,
     receive::MAX_NAME,
@@ -25,11 +27,22 @@ pub struct HttpServerConfig {
     pub token: Option<Box<str>>,
     /// Which program serves the sessions of revisions up to 2025-11-25.
     pub sessions: Sessions,
+    /// Whether the program behind is a server at which clients sign in. Then it is told the `Authorization` of each message
+    /// ([`LinkInput::Credentials`](super::LinkInput::Credentials)); requests outside a session share a link only with those
+    /// that have the same; what it says about that comes back as HTTP says it (401, 403, `WWW-Authenticate`); and the pages
+    /// by which clients find out how to sign in are asked for ([`PageWanted`](super::HttpServerEvent::PageWanted)).
+    ///
+    /// It means nothing where the header is for [`token`](Self::token), or where sessions [share](Sessions::SharedLink) one
+    /// there.
+    pub passes_authorization: bool,
     /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
     pub stateless: Stateless,
     /// Time to wait for an answer before the response begins as a stream of events. Until then it is plain JSON, which
     /// costs less; from then on a client can resume, and its hang-up can be noticed through proxies.
     pub stream_after: Duration,
+    /// The same while nothing came under the credentials of its client, where these are the server's to judge: a status can
+    /// be said at the beginning only.
+    pub prove_within: Duration,
     /// The longest silence on an open stream: then a comment is sent. It is how long the hang-up of a client that
     /// vanished may stay unnoticed (D40).
     pub keep_alive: Duration,
@@ -40,7 +53,7 @@ pub struct HttpServerConfig {
     /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
     /// link ([`Sessions::SharedLink`]).
     pub ask_within: Duration,
-    /// Sessions at once; one more is refused with 503.
+    /// Sessions at once, and, where clients sign in at the server, people without one; one more is refused with 503.
     pub max_sessions: usize,
     /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
     /// refused.
@@ -61,6 +74,11 @@ pub struct HttpServerConfig {
 }
 
 impl HttpServerConfig {
+    /// Whether the server behind is told to whom messages belong.
+    pub(crate) const fn passes_credentials(&self) -> bool {
+        self.passes_authorization && self.token.is_none() && matches!(self.sessions, Sessions::OwnLink)
+    }
+
     /// The most bytes of memory that a server with these settings holds ([`HttpServer::held`](super::HttpServer::held)), if
     /// programs say nothing longer than clients may, and its driver closes a link whose session has ended (invariant 8).
     ///
@@ -73,14 +91,17 @@ impl HttpServerConfig {
         // Buffers of queues are at most twice as long as what is in them.
         let input = 2 * (self.max_input + self.max_message + REQUEST);
         let kept = 2 * (self.max_kept + self.max_message + STREAM);
+        let (credentials, pages) =
+            if self.passes_credentials() { (2 * (MAX_CREDENTIALS + REQUEST), MAX_PAGES * MAX_PAGE) } else { (0, 0) };
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
         let subscribed = 2 * MAX_SUBSCRIBED;
         // One link for all stateless requests, and one that sessions may share, whose handshake is kept.
-        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed)
+        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials)
             + self.max_replies * reply
             + 2 * self.max_input
             + self.max_message
             + MAX_LIST
+            + pages
     }
 }
 
@@ -120,8 +141,10 @@ impl Default for HttpServerConfig {
             origins: Vec::new(),
             token: None,
             sessions: Sessions::OwnLink,
+            passes_authorization: false,
             stateless: Stateless::Ask,
             stream_after: Duration::from_millis(100),
+            prove_within: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             idle: Duration::from_secs(60 * 60),
             resume_within: Duration::from_secs(5 * 60),

@@ -5,7 +5,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, 
 use rescind_proto::error_code;
 use subtle::ConstantTimeEq;
 
-use super::{HttpServerConfig, refusal::Refusal};
+use super::{
+    HttpServerConfig,
+    credentials::{self, Credentials},
+    discovery,
+    refusal::Refusal,
+};
 
 /// The header that names a session.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -19,7 +24,7 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum Verb<'a> {
     /// To take a message.
     Post,
     /// To listen, or to go on listening.
@@ -28,12 +33,16 @@ pub(crate) enum Verb {
     Delete,
     /// To say what a browser's page may ask for.
     Options,
+    /// To fetch the page at this path, which says how to sign in.
+    Discover(&'a str),
 }
 
 /// What the machine looks at of a head.
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
-    pub(crate) verb: Verb,
+    pub(crate) verb: Verb<'a>,
+    /// To whom the message belongs, where that is the server's to judge.
+    pub(crate) credentials: Credentials,
     pub(crate) session: Option<&'a str>,
     pub(crate) version: Option<&'a str>,
     pub(crate) last_event: Option<&'a str>,
@@ -52,14 +61,17 @@ impl<'a> Head<'a> {
         if let Some(origin) = origin {
             check_origin(origin, config)?;
         }
-        if config.path.as_deref().is_some_and(|path| path != uri.path()) {
+        let passes = config.passes_credentials();
+        let is_page = passes && discovery::is_page(uri.path());
+        if !is_page && config.path.as_deref().is_some_and(|path| path != uri.path()) {
             let text = format!("there is no such path; the endpoint is {}", config.path.as_deref().unwrap_or_default());
             return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
         }
         let verb = match *method {
-            Method::POST => Verb::Post,
+            Method::GET if is_page => Verb::Discover(uri.path()),
+            Method::POST if !is_page => Verb::Post,
             Method::GET => Verb::Get,
-            Method::DELETE => Verb::Delete,
+            Method::DELETE if !is_page => Verb::Delete,
             Method::OPTIONS => Verb::Options,
             _ => return Err(not_allowed("only POST, GET and DELETE are served")),
         };
@@ -86,6 +98,7 @@ impl<'a> Head<'a> {
         }
         Ok(Self {
             verb,
+            credentials: if passes { credentials::read(headers)? } else { None },
             session: text(SESSION),
             version: text(VERSION),
             last_event: text(LAST_EVENT),

@@ -129,7 +129,7 @@ impl HttpServer {
         if let Some(link) = self.joint.link() {
             return link;
         }
-        let link = self.open_link(LinkUse::Sessions, None);
+        let link = self.open_link(now, LinkUse::Sessions, None, None);
         self.shake_hands(now, link);
         link
     }
@@ -143,7 +143,7 @@ impl HttpServer {
         }
         let Some(link) = self.links.get_mut(&key) else { return };
         link.serves = LinkUse::Sessions;
-        self.shared.link = None;
+        self.shared.forget(key);
         self.shake_hands(now, key);
     }
 

@@ -1,14 +1,18 @@
 //! A link to the program behind: the one of a session, the one that sessions share, or the one that all stateless requests
 //! share.
 
-use core::hash::{Hash, Hasher};
+use core::{
+    hash::{Hash, Hasher},
+    num::NonZero,
+};
 use std::collections::VecDeque;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use rescind_proto::id::RequestId;
+use http::HeaderValue;
+use rescind_proto::{id::RequestId, time::Instant};
 
-use super::{SessionKey, StreamKey};
+use super::{SessionKey, StreamKey, credentials::Credentials};
 
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
 const OWN_IDS: i64 = 1 << 30;
@@ -20,6 +24,8 @@ pub enum LinkInput {
     Message(Vec<u8>),
     /// The client of the request with this id has closed its stream, which in its dialect cancels it (MCP-H03).
     StreamClosed(RequestId),
+    /// What follows belongs to these, the value of `Authorization`, or to nobody who said who he is.
+    Credentials(Option<HeaderValue>),
     /// The client is gone: it ended its session, or was away for too long. The requests in flight are cancelled.
     End,
 }
@@ -30,6 +36,7 @@ impl LinkInput {
         let owned = match self {
             Self::Message(line) => line.capacity(),
             Self::StreamClosed(id) => id.heap_bytes(),
+            Self::Credentials(value) => value.as_ref().map_or(0, HeaderValue::len),
             Self::End => 0,
         };
         size_of::<Self>() + owned
@@ -43,7 +50,7 @@ pub(crate) enum LinkUse {
     Session(SessionKey),
     /// Those of all sessions.
     Sessions,
-    /// Those of all requests outside a session.
+    /// Those of requests outside a session.
     Stateless,
 }
 
@@ -61,6 +68,14 @@ impl LinkUse {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) serves: LinkUse,
+    /// To whom belongs what is said on it now.
+    pub(crate) credentials: Credentials,
+    /// Streams whose key is not below this one were opened under them.
+    pub(crate) since: NonZero<u64>,
+    /// The server has answered something under them.
+    pub(crate) is_proved: bool,
+    /// When something was last said on it, or answered.
+    pub(crate) idle_since: Instant,
     pub(crate) input: VecDeque<LinkInput>,
     /// What `input` takes.
     pub(crate) input_bytes: usize,
@@ -77,11 +92,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(serves: LinkUse, seed: u64) -> Self {
+    /// A link that is opened with a message of these, under a key not below `since`.
+    pub(crate) fn new(serves: LinkUse, credentials: Credentials, since: NonZero<u64>, now: Instant, seed: u64) -> Self {
         let state = FixedState::with_seed(seed);
         Self {
             next_id: if serves.is_shared() { 1 } else { OWN_IDS },
             serves,
+            credentials,
+            since,
+            is_proved: false,
+            idle_since: now,
             input: VecDeque::new(),
             input_bytes: 0,
             is_reported: false,
@@ -109,6 +129,11 @@ impl Link {
         Some(input)
     }
 
+    /// Whether nothing is in flight on it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.is_empty()
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         let places = self.input.capacity() - self.input.len();
@@ -117,12 +142,14 @@ impl Link {
             let names: usize = table.keys().map(RequestId::heap_bytes).sum();
             table.capacity() * size_of::<(RequestId, StreamKey)>() + names
         };
-        size_of::<Self>() + input + table(&self.requests) + table(&self.tokens)
+        let credentials = self.credentials.as_ref().map_or(0, HeaderValue::len);
+        size_of::<Self>() + credentials + input + table(&self.requests) + table(&self.tokens)
     }
 
     /// Feeds what decides its future into a hasher. What its tables of requests hold stands with their streams.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         (self.is_closed, self.is_reported, self.next_id, self.tokens_made, &self.input).hash(state);
+        (&self.credentials, self.is_proved).hash(state);
     }
 
     /// The id under which the program is to know a request: its own in a session, unless another in flight has it; one of

@@ -5,7 +5,8 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate, is_undecided,
+    HttpServer, HttpServerEvent, LinkKey, Question, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
@@ -41,7 +42,7 @@ impl HttpServer {
             let is_open = match link.serves {
                 LinkUse::Session(session) => self.sessions.get(&session).is_some_and(|session| session.link == *key),
                 LinkUse::Sessions => self.joint.link() == Some(*key),
-                LinkUse::Stateless => self.shared.link == Some(*key),
+                LinkUse::Stateless => self.shared.links.values().any(|link| link == key),
             };
             assert_eq!(is_open, !link.is_closed, "a link and whom it serves end together");
         }
@@ -104,14 +105,17 @@ impl HttpServer {
     #[must_use]
     pub fn residue(&self) -> usize {
         let timers = self.undecided.len()
+            + self.unproved.len()
+            + self.link_upkeep.len()
+            + self.joint_upkeep.len()
             + self.keep_alive.len()
             + self.upkeep.len()
-            + self.joint_upkeep.len()
             + self.ask.len()
-            + self.fates.len();
+            + self.fates.len()
+            + self.pages.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
-        tables + timers + self.cancels.len() + self.events.len() + self.shared.held_requests()
+        tables + timers + self.cancels.len() + self.events.len() + self.shared.held().len()
     }
 
     /// Bytes of memory held for messages, requests and responses, capacities of their buffers included.
@@ -125,15 +129,14 @@ impl HttpServer {
         let streams: usize = self.streams.values().map(Stream::held).sum();
         let replies: usize = self.replies.values().map(super::Reply::held).sum();
         let timers = self.undecided.held()
+            + self.unproved.held()
+            + self.link_upkeep.held()
             + self.keep_alive.held()
             + self.upkeep.held()
             + self.joint_upkeep.held()
             + self.ask.held()
             + self.fates.held();
-        let waiting: usize = match &self.shared.era {
-            Era::Asked(_, waiting) => waiting.iter().map(Held::held).sum(),
-            Era::Unknown | Era::Modern | Era::Legacy => 0,
-        };
+        let waiting: usize = self.shared.held().iter().map(Held::held).sum();
         links
             + sessions
             + modern_only
@@ -147,8 +150,9 @@ impl HttpServer {
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
     /// since nothing else of them matters.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        for link in self.links.values() {
+        for (key, link) in &self.links {
             link.hash_state(state);
+            self.streams.range(StreamKey(link.since)..).filter(|(_, stream)| stream.link == *key).count().hash(state);
         }
         for session in self.sessions.values() {
             session.hash_state(now, state);
@@ -168,26 +172,36 @@ impl HttpServer {
             reply.cancel.as_ref().map(|cancel| (self.rank_of_link(cancel.0), &cancel.1)).hash(state);
             reply.hash_state(state);
         }
-        let Self { streams, replies, .. } = self;
+        let Self { streams, replies, links, .. } = self;
         hash_lane(&self.undecided, now, state, |key| {
             is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
         });
         hash_lane(&self.fates, now, state, |key| awaits_fate(replies, key).then(|| self.rank_of_reply(key)));
+        hash_lane(&self.unproved, now, state, |key| {
+            is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
+        });
+        hash_lane(&self.link_upkeep, now, state, |key| {
+            let link = links.get(&key).filter(|link| !link.is_closed)?;
+            Some((self.rank_of_link(key), now.since(link.idle_since)))
+        });
         hash_lane(&self.keep_alive, now, state, |key| replies.contains_key(&key).then(|| self.rank_of_reply(key)));
         hash_lane(&self.upkeep, now, state, |key| self.rank_of_session(key));
-        self.shared.link.map(|link| self.rank_of_link(link)).hash(state);
+        let mut shared: Vec<_> = self.shared.links.values().map(|link| self.rank_of_link(*link)).collect();
+        shared.sort_unstable();
+        shared.hash(state);
         core::mem::discriminant(&self.shared.era).hash(state);
-        if let Era::Asked(id, held) = &self.shared.era {
+        if let Some(Question { id, held, .. }) = self.shared.question() {
             id.hash(state);
             for held in held {
-                (replies.contains_key(&held.reply).then(|| self.rank_of_reply(held.reply)), held.body()).hash(state);
+                let reply = replies.contains_key(&held.reply).then(|| self.rank_of_reply(held.reply));
+                (reply, &held.credentials, held.body()).hash(state);
             }
         }
         self.joint.link().map(|link| self.rank_of_link(link)).hash(state);
         self.joint.hash_state(now, state);
         hash_lane(&self.joint_upkeep, now, state, |key| (self.joint.link() == Some(key)).then_some(0));
         let is_asked = |key| match self.links.get(&key)?.serves {
-            LinkUse::Stateless => matches!(self.shared.era, Era::Asked(..)).then_some(0),
+            LinkUse::Stateless => self.shared.is_asked(key).then_some(0),
             LinkUse::Sessions => matches!(self.joint, Joint::Asked { .. }).then_some(1),
             LinkUse::Session(_) => None,
         };

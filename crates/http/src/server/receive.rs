@@ -16,7 +16,8 @@ use rescind_proto::{
 };
 
 use super::{
-    Era, HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
+    Era, HttpServer, LinkInput, LinkKey, Question, ReplyKey, SessionKey, Sessions, StreamKey,
+    credentials::{Credentials, Unauthorized},
     head::{Head, SESSION},
     joint,
     link::LinkUse,
@@ -30,6 +31,7 @@ use crate::mirror::NAMED;
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) reply: ReplyKey,
+    pub(crate) credentials: Credentials,
     body: Bytes,
     dialect: &'static Dialect,
 }
@@ -41,7 +43,11 @@ impl Held {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        size_of::<Self>() + self.body.len()
+        size_of::<Self>() + self.bytes()
+    }
+
+    fn bytes(&self) -> usize {
+        self.body.len() + self.credentials.as_ref().map_or(0, HeaderValue::len)
     }
 }
 
@@ -57,7 +63,7 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
-        let posted = Posted { body, meta: Meta::of(&frame), frame };
+        let posted = Posted { credentials: &head.credentials, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {
             check_names(request, &posted.meta)?;
         }
@@ -67,7 +73,7 @@ impl HttpServer {
         if let Frame::Request(request) = &posted.frame
             && request.method == HANDSHAKE
         {
-            return self.open_session(now, reply, body, request, &posted.meta);
+            return self.open_session(now, reply, &posted, request);
         }
         let session = self.session(head)?;
         if head.version.is_some_and(|version| Dialect::by_name(&format!("mcp-{version}")).is_none()) {
@@ -93,9 +99,8 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        body: &[u8],
+        posted: &Posted<'_>,
         request: &Request<'_>,
-        meta: &Meta<'_>,
     ) -> Result<(), Refusal> {
         if let Some(modern_only) = &self.modern_only {
             let answer = modern_only.answer(request);
@@ -104,7 +109,7 @@ impl HttpServer {
             }
             return Ok(());
         }
-        if self.is_draining || self.sessions.len() >= self.config.max_sessions {
+        if self.is_draining || !self.has_place(now) {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
         }
         if let Some(link) = self.joint.link() {
@@ -118,7 +123,9 @@ impl HttpServer {
         }
         let key = SessionKey(self.allocate_key());
         let link = match self.config.sessions {
-            Sessions::OwnLink => self.open_link(LinkUse::Session(key), Some(id.clone())),
+            Sessions::OwnLink => {
+                self.open_link(now, LinkUse::Session(key), Some(id.clone()), posted.credentials.clone())
+            }
             Sessions::SharedLink => self.joint_link(now),
         };
         self.sessions.insert(key, Session::new(id.clone(), link, request.params.raw, now, self.config.seed));
@@ -126,8 +133,8 @@ impl HttpServer {
         self.upkeep.arm(now, key);
         let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };
         match self.config.sessions {
-            Sessions::OwnLink => self.open_request(link, stream, body, request, meta),
-            Sessions::SharedLink => self.join(now, link, stream, body, request),
+            Sessions::OwnLink => self.open_request(link, stream, posted.body, request, &posted.meta),
+            Sessions::SharedLink => self.join(now, link, stream, posted.body, request),
         }
         Ok(())
     }
@@ -137,10 +144,12 @@ impl HttpServer {
         now: Instant,
         reply: ReplyKey,
         session_key: SessionKey,
-        Posted { body, frame, meta }: &Posted<'_>,
+        Posted { credentials, body, frame, meta }: &Posted<'_>,
     ) -> Result<(), Refusal> {
         let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
-        let link = session.link;
+        let (link, dialect) = (session.link, session.dialect());
+        self.check_room(link, 0)?;
+        self.set_credentials(link, credentials);
         match frame {
             Frame::Request(request) => {
                 self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
@@ -150,29 +159,24 @@ impl HttpServer {
                 return Ok(());
             }
             Frame::Batch(batch) => {
-                let dialect = session.dialect();
                 if !dialect.batches {
                     let text = format!("{dialect} has no batches: send one message");
                     return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
                 }
                 return self.handle_batch(now, reply, session_key, link, batch.members());
             }
-            Frame::Notification(notification) => {
-                self.check_room(link, 0)?;
-                match self.handle_notification(session_key, body, notification) {
-                    Told::Passed => {}
-                    Told::Cancel(id) => {
-                        self.await_fate(now, reply, link, id);
-                        return Ok(());
-                    }
-                    Told::CancelOf(fate) => {
-                        self.tell_fate(reply, fate);
-                        return Ok(());
-                    }
+            Frame::Notification(notification) => match self.handle_notification(session_key, body, notification) {
+                Told::Passed => {}
+                Told::Cancel(id) => {
+                    self.await_fate(now, reply, link, id);
+                    return Ok(());
                 }
-            }
+                Told::CancelOf(fate) => {
+                    self.tell_fate(reply, fate);
+                    return Ok(());
+                }
+            },
             Frame::Response(_) => {
-                self.check_room(link, 0)?;
                 self.pass_response(link, body);
             }
         }
@@ -309,7 +313,7 @@ impl HttpServer {
         posted: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
-        let Posted { body, frame, meta } = posted;
+        let Posted { credentials, body, frame, meta } = posted;
         if let Era::Legacy = self.shared.era {
             return Err(no_stateless());
         }
@@ -322,7 +326,7 @@ impl HttpServer {
             }
         }
         if let Era::Unknown | Era::Asked(..) = self.shared.era {
-            return self.hold(now, reply, body, dialect);
+            return self.hold(now, reply, credentials, body, dialect);
         }
         self.pass_stateless(now, reply, posted, dialect)
     }
@@ -332,17 +336,17 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        Posted { body, frame, meta }: &Posted<'_>,
+        posted: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
-        match frame {
-            Frame::Request(request) => return self.open_stateless(now, reply, body, request, meta, dialect),
+        match &posted.frame {
+            Frame::Request(request) => return self.open_stateless(now, reply, posted, request, dialect),
             // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
             Frame::Notification(_) => {
-                let link = self.shared_link();
+                let link = self.stateless_link(now, posted.credentials)?;
                 self.check_room(link, 0)?;
-                self.push_input(link, LinkInput::Message(line(body, Vec::new())));
+                self.push_input(link, LinkInput::Message(line(posted.body, Vec::new())));
             }
             Frame::Response(_) | Frame::Batch(_) => {}
         }
@@ -356,84 +360,106 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        body: &[u8],
+        posted: &Posted<'_>,
         request: &Request<'_>,
-        meta: &Meta<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         if self.is_draining {
             return Err(self.overloaded("no further request is taken now").of(&request.id));
         }
-        let link = self.shared_link();
+        let link = self.stateless_link(now, posted.credentials).map_err(|refusal| refusal.of(&request.id))?;
         self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = StreamKey(self.allocate_key());
         self.insert_stream(now, reply, stream, Stream::new(link, dialect, None));
-        self.open_request(link, stream, body, request, meta);
+        self.open_request(link, stream, posted.body, request, &posted.meta);
         Ok(())
-    }
-
-    /// The link that stateless requests share; opened if there is none.
-    fn shared_link(&mut self) -> LinkKey {
-        if let Some(link) = self.shared.link {
-            return link;
-        }
-        let link = self.open_link(LinkUse::Stateless, None);
-        self.shared.link = Some(link);
-        link
     }
 
     /// Lets a stateless request wait until the server has said which era it speaks; it is asked if it was not.
-    fn hold(&mut self, now: Instant, reply: ReplyKey, body: &[u8], dialect: &'static Dialect) -> Result<(), Refusal> {
+    fn hold(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        credentials: &Credentials,
+        body: &[u8],
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
         if self.is_draining {
             return Err(self.overloaded("no further request is taken now"));
         }
-        self.ask_era(now);
-        let Era::Asked(_, held) = &mut self.shared.era else { return Ok(()) };
-        let bytes: usize = held.iter().map(|held| held.body.len()).sum();
+        if let Era::Unknown = self.shared.era {
+            self.ask_era(now, credentials)?;
+        }
+        let bytes: usize = self.shared.held().iter().map(Held::bytes).sum();
         if bytes + body.len() > self.config.max_input {
             return Err(self.overloaded("the server has not said yet which revision it speaks"));
         }
-        held.push(Held { reply, body: body.to_vec().into(), dialect });
+        if let Era::Asked(question) = &mut self.shared.era {
+            question.held.push(Held { reply, credentials: credentials.clone(), body: body.to_vec().into(), dialect });
+        }
         Ok(())
     }
 
-    /// Asks the server which era it speaks, unless it was asked.
-    pub(crate) fn ask_era(&mut self, now: Instant) {
-        let Era::Unknown = self.shared.era else { return };
-        let link = self.shared_link();
+    /// Asks the server which era it speaks.
+    pub(crate) fn ask_era(&mut self, now: Instant, credentials: &Credentials) -> Result<(), Refusal> {
+        let link = self.stateless_link(now, credentials)?;
         let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
         self.ask.arm(now, link);
-        self.shared.era = Era::Asked(id, Vec::new());
+        self.shared.era = Era::Asked(Question { link, id, held: Vec::new() });
+        Ok(())
     }
 
     /// The server has said which era it speaks, or will not: what waited for that goes on, or is refused.
     pub(crate) fn learn_era(&mut self, now: Instant, is_modern: bool) {
         let era = if is_modern { Era::Modern } else { Era::Legacy };
-        let Era::Asked(_, held) = core::mem::replace(&mut self.shared.era, era) else { return };
-        for Held { reply, body, dialect } in held {
-            // Its client may have gone meanwhile.
-            if !self.replies.contains_key(&reply) {
-                continue;
+        let Era::Asked(question) = core::mem::replace(&mut self.shared.era, era) else { return };
+        for held in question.held {
+            self.go_on(held.reply, |server| {
+                if !is_modern {
+                    return Err(no_stateless());
+                }
+                let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&malformed))?;
+                let credentials = &held.credentials;
+                let posted = Posted { credentials, body: &held.body, meta: Meta::of(&frame), frame };
+                server.pass_stateless(now, held.reply, &posted, held.dialect)
+            });
+        }
+        if !is_modern {
+            for link in self.shared.links.values().copied().collect::<Vec<_>>() {
+                self.end_link(now, link);
             }
-            let done = if self.is_draining {
-                Err(self.overloaded("no further request is taken now"))
-            } else if is_modern {
-                let frame = frame::parse(&body).map_err(|malformed| unreadable(&malformed));
-                frame.and_then(|frame| {
-                    let posted = Posted { body: &body, meta: Meta::of(&frame), frame };
-                    self.pass_stateless(now, reply, &posted, dialect)
+        }
+    }
+
+    /// The server will not say it to one who does not sign in. Others may ask.
+    pub(crate) fn era_withheld(&mut self, now: Instant, unauthorized: &Unauthorized) {
+        let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };
+        let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
+        for held in question.held {
+            self.go_on(held.reply, |server| {
+                if held.credentials != asked {
+                    return server.hold(now, held.reply, &held.credentials, &held.body, held.dialect);
+                }
+                let refusal = unauthorized.refusal();
+                Err(match frame::parse(&held.body) {
+                    Ok(Frame::Request(request)) => refusal.of(&request.id),
+                    Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => refusal,
                 })
-            } else {
-                Err(no_stateless())
-            };
-            if let Err(refusal) = done {
-                self.refuse(reply, refusal);
-            }
-            self.report_reply(reply);
+            });
         }
-        if !is_modern && let Some(link) = self.shared.link {
-            self.end_link(now, link);
+    }
+
+    /// Goes on with a request that was held.
+    fn go_on(&mut self, reply: ReplyKey, how: impl FnOnce(&mut Self) -> Result<(), Refusal>) {
+        // Its client may have gone meanwhile.
+        if !self.replies.contains_key(&reply) {
+            return;
         }
+        let done = if self.is_draining { Err(self.overloaded("no further request is taken now")) } else { how(self) };
+        if let Err(refusal) = done {
+            self.refuse(reply, refusal);
+        }
+        self.report_reply(reply);
     }
 
     /// Checks that a link has room for so many requests more.
@@ -459,7 +485,7 @@ impl HttpServer {
     fn insert_stream(&mut self, now: Instant, reply: ReplyKey, key: StreamKey, stream: Stream) {
         self.streams.insert(key, stream);
         self.attach(reply, key);
-        self.undecided.arm(now, key);
+        self.arm_undecided(now, key);
     }
 
     /// Passes a request on to the program, under an id and a progress token that no other has there.
@@ -547,6 +573,7 @@ enum Told {
 /// A message as it was POSTed.
 #[derive(Debug)]
 struct Posted<'a> {
+    credentials: &'a Credentials,
     body: &'a [u8],
     frame: Frame<'a>,
     meta: Meta<'a>,

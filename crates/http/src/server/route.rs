@@ -10,7 +10,8 @@ use rescind_proto::{
 };
 
 use super::{
-    Era, HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
+    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
+    credentials::Unauthorized,
     head::SESSION,
     link::LinkUse,
     modern_only::ModernOnly,
@@ -112,10 +113,11 @@ impl HttpServer {
         let Some(ResponseId::Exact(id)) = &response.id else {
             return self.report(HttpServerEvent::Dropped { link: link_key, method: "".into() });
         };
-        if let Era::Asked(asked, _) = &self.shared.era
-            && self.shared.link == Some(link_key)
-            && asked == id
-        {
+        let unauthorized = self.config.passes_credentials().then(|| Unauthorized::read(&response.body)).flatten();
+        if self.shared.question().is_some_and(|question| question.link == link_key && question.id == *id) {
+            if let Some(unauthorized) = unauthorized {
+                return self.era_withheld(now, &unauthorized);
+            }
             let is_modern = speaks_modern(&response.body);
             if !is_modern {
                 self.lend_to_sessions(now, link_key);
@@ -137,6 +139,7 @@ impl HttpServer {
                 edits.extend(frame::span_of(message, raw).map(|span| (span, text(&waiting.client_id))));
             }
         }
+        self.note_proof(now, stream_key, unauthorized.as_ref());
         // There is no session without a handshake.
         let refused = self.note_handshake(stream_key, &response.body);
         let reply = self.streams.get(&stream_key).and_then(|stream| stream.reply);
@@ -145,7 +148,15 @@ impl HttpServer {
         {
             reply.remove_header(&SESSION);
         }
-        self.deliver_answer(now, stream_key, splice(message, edits), &waiting, &response.body);
+        let status = match &unauthorized {
+            Some(unauthorized) => unauthorized.status,
+            None => self.status_of(stream_key, &response.body),
+        };
+        if let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply)).filter(|reply| reply.is_open()) {
+            let headers = unauthorized.as_ref().and_then(Unauthorized::header);
+            headers.into_iter().for_each(|(name, value)| reply.add_header(name, value));
+        }
+        self.deliver_answer(now, stream_key, splice(message, edits), &waiting, status);
         if let Some(session) = refused {
             self.end_session(now, session);
         }
@@ -171,6 +182,12 @@ impl HttpServer {
         }
     }
 
+    /// The status with which an answer is sent as a whole.
+    fn status_of(&self, stream: StreamKey, body: &ResponseBody<'_>) -> StatusCode {
+        let is_stateless = self.streams.get(&stream).is_some_and(|stream| !stream.is_resumable());
+        if is_stateless { stateless_status(body) } else { status_in_session(body) }
+    }
+
     /// Sends an answer to its stream: as a whole response if nothing was sent before, else as an event.
     fn deliver_answer(
         &mut self,
@@ -178,7 +195,7 @@ impl HttpServer {
         key: StreamKey,
         message: Vec<u8>,
         waiting: &Waiting,
-        body: &ResponseBody<'_>,
+        status: StatusCode,
     ) {
         let Some(stream) = self.streams.get_mut(&key) else { return };
         let (reply_key, is_last) = (stream.reply, stream.waiting.is_empty());
@@ -186,7 +203,6 @@ impl HttpServer {
             && !stream.has_begun
             && reply_key.and_then(|reply| self.replies.get(&reply)).is_some_and(super::reply::Reply::is_open);
         if is_whole && let Some(reply_key) = reply_key {
-            let status = if stream.is_resumable() { status_in_session(body) } else { status_of(body) };
             if let Some(reply) = self.replies.get_mut(&reply_key) {
                 reply.message(status, owned(message));
             }
@@ -226,6 +242,7 @@ impl HttpServer {
                 (Some(asked), Some(span)) if asked != raw => vec![(span, asked.to_vec())],
                 _ => Vec::new(),
             };
+            self.note_proof(now, stream, None);
             return self.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
         if let Some(form) = dialect.subscription {
@@ -335,6 +352,7 @@ impl HttpServer {
     ) -> Option<(StreamKey, Waiting)> {
         let link = self.links.get_mut(&link)?;
         let stream_key = link.requests.remove(id)?;
+        link.idle_since = now;
         let stream = self.streams.get_mut(&stream_key)?;
         let place = stream.waiting.iter().position(|waiting| waiting.link_id == *id)?;
         let waiting = stream.waiting.swap_remove(place);
@@ -411,7 +429,7 @@ fn status_in_session(body: &ResponseBody<'_>) -> StatusCode {
 }
 
 /// The status with which a stateless answer is sent as a whole.
-fn status_of(body: &ResponseBody<'_>) -> StatusCode {
+fn stateless_status(body: &ResponseBody<'_>) -> StatusCode {
     match body.error_code().and_then(|code| i32::try_from(code).ok()) {
         Some(
             error_code::UNSUPPORTED_PROTOCOL_VERSION

@@ -282,7 +282,7 @@ impl HttpServer {
                 sessions.into_iter().for_each(|session| self.forget_session(now, session));
             }
             LinkUse::Stateless => {
-                self.shared.link = None;
+                self.shared.forget(key);
                 let streams = self.streams.iter().filter(|(_, stream)| stream.link == key).map(|(key, _)| *key);
                 streams.collect::<Vec<_>>().into_iter().for_each(|stream| self.end_stream(now, stream));
             }

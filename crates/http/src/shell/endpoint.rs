@@ -14,13 +14,14 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use bytes::Bytes;
 use hashbrown::HashMap;
-use http::request::Parts;
-use rescind::peer::Builder;
+use http::{Response, request::Parts};
+use rescind::peer::{Builder, transport::Credentials};
 use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
-use super::link::HttpLink;
+use super::link::{self, HttpLink};
 use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkKey, ReplyKey};
 
 /// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
@@ -38,6 +39,35 @@ pub struct OpenedLink {
     pub link: HttpLink,
     /// The id of its session, which only its client may know; `None` for a link that several clients share.
     pub session: Option<Box<str>>,
+    /// To whom belongs what is said on it at first, where clients sign in at the server behind.
+    pub credentials: Credentials,
+}
+
+/// A page of the server behind that a client needs to sign in there
+/// ([`passes_authorization`](HttpServerConfig::passes_authorization)). Dropping it says that there is none.
+#[derive(Debug)]
+pub struct WantedPage {
+    /// Its path.
+    pub path: Box<str>,
+    endpoint: Endpoint,
+    reply: ReplyKey,
+    is_answered: bool,
+}
+
+impl WantedPage {
+    /// Gives it, or says in a few words why there is none.
+    pub fn answer(mut self, page: Result<Response<Bytes>, &str>) {
+        self.is_answered = true;
+        self.endpoint.with(|server, _| server.handle_page(self.reply, page));
+    }
+}
+
+impl Drop for WantedPage {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.endpoint.with(|server, _| server.handle_page(self.reply, Err("it was not asked for")));
+        }
+    }
 }
 
 pub(super) struct Shared {
@@ -55,9 +85,11 @@ struct State {
     server: HttpServer,
     replies: HashMap<ReplyKey, Waker>,
     links: HashMap<LinkKey, Waker>,
-    opened: VecDeque<(LinkKey, Option<Box<str>>)>,
+    opened: VecDeque<NewLink>,
     acceptor: Option<Waker>,
     dropped: Dropped,
+    pages: VecDeque<(ReplyKey, Box<str>)>,
+    fetcher: Option<Waker>,
     /// When the clock will wake the machine.
     armed: Option<Instant>,
     /// Those to be woken; empty between steps.
@@ -101,6 +133,13 @@ impl Dropped {
     }
 }
 
+/// A link that nobody has accepted.
+struct NewLink {
+    key: LinkKey,
+    session: Option<Box<str>>,
+    credentials: Credentials,
+}
+
 impl Endpoint {
     /// An endpoint with these settings. Call it on a tokio runtime, which keeps its clock.
     ///
@@ -117,6 +156,8 @@ impl Endpoint {
             opened: VecDeque::new(),
             acceptor: None,
             dropped: Dropped::default(),
+            pages: VecDeque::new(),
+            fetcher: None,
             armed: None,
             woken: Vec::new(),
         };
@@ -133,8 +174,23 @@ impl Endpoint {
 
     /// The next link that is to be served; drop it to refuse it.
     pub async fn accept(&self) -> OpenedLink {
-        let (key, session) = poll_fn(|cx| self.poll_opened(cx)).await;
-        OpenedLink { link: HttpLink::new(self.clone(), key), session }
+        let NewLink { key, session, credentials } = poll_fn(|cx| self.poll_opened(cx)).await;
+        OpenedLink { link: HttpLink::new(self.clone(), key), session, credentials }
+    }
+
+    /// The next page of the server behind that is to be given. None is wanted unless
+    /// [`passes_authorization`](HttpServerConfig::passes_authorization) is set; then a program must take them.
+    pub async fn wanted_page(&self) -> WantedPage {
+        let (reply, path) = poll_fn(|cx| {
+            let mut state = self.shared.lock();
+            if let Some(wanted) = state.pages.pop_front() {
+                return Poll::Ready(wanted);
+            }
+            state.fetcher = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        WantedPage { path, endpoint: self.clone(), reply, is_answered: false }
     }
 
     /// Serves each link in a task of its own, with the [`Builder`] or `mcp::Server` that `describe` makes: one for each
@@ -164,7 +220,7 @@ impl Endpoint {
         }
     }
 
-    fn poll_opened(&self, cx: &mut Context<'_>) -> Poll<(LinkKey, Option<Box<str>>)> {
+    fn poll_opened(&self, cx: &mut Context<'_>) -> Poll<NewLink> {
         let mut state = self.shared.lock();
         match state.opened.pop_front() {
             Some(opened) => Poll::Ready(opened),
@@ -329,9 +385,14 @@ impl State {
             let waker = match event {
                 HttpServerEvent::ReplyReady(key) => self.replies.remove(&key),
                 HttpServerEvent::InputReady(key) => self.links.remove(&key),
-                HttpServerEvent::Opened { link, session } => {
-                    self.opened.push_back((link, session));
+                HttpServerEvent::Opened { link: key, session, credentials } => {
+                    let credentials = link::credentials(credentials);
+                    self.opened.push_back(NewLink { key, session, credentials });
                     self.acceptor.take()
+                }
+                HttpServerEvent::PageWanted { reply, path } => {
+                    self.pages.push_back((reply, path));
+                    self.fetcher.take()
                 }
                 HttpServerEvent::Dropped { link: _, method } => self.dropped.add(method),
             };

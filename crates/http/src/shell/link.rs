@@ -5,9 +5,11 @@ use std::{
     task::{Context, Poll},
 };
 
+use bytes::Bytes;
+use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, CancelFate, MessageStream},
+    transport::{Arrival, CancelFate, Credentials, MessageStream},
 };
 use rescind_proto::id::RequestId;
 
@@ -29,6 +31,11 @@ impl HttpLink {
     }
 }
 
+/// The value of `Authorization`, in the words of all transports.
+pub(super) fn credentials(value: Option<HeaderValue>) -> Credentials {
+    value.map_or_else(Credentials::default, |value| Credentials::new(Bytes::copy_from_slice(value.as_bytes())))
+}
+
 impl MessageStream for HttpLink {
     /// The endpoint's own limit was applied before.
     fn limit(&mut self, _max_message: usize) {}
@@ -39,6 +46,7 @@ impl MessageStream for HttpLink {
             Ok(match input {
                 LinkInput::Message(line) => Some(Arrival::Message(line.into())),
                 LinkInput::StreamClosed(id) => Some(Arrival::StreamClosed(id)),
+                LinkInput::Credentials(value) => Some(Arrival::Credentials(credentials(value))),
                 LinkInput::End => None,
             })
         })

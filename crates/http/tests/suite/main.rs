@@ -8,6 +8,7 @@ mod batches;
 mod bounds;
 mod cancels;
 mod corpus;
+mod credentials;
 mod drive;
 mod era;
 mod explore;

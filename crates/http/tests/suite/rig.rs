@@ -21,6 +21,10 @@ pub(crate) struct Rig {
     pub(crate) now: Instant,
     /// Links that were opened, with their sessions.
     pub(crate) opened: Vec<(LinkKey, Option<Box<str>>)>,
+    /// Those with which each of these was opened.
+    pub(crate) credentials: Vec<Option<String>>,
+    /// Pages that are wanted.
+    pub(crate) pages: Vec<(ReplyKey, String)>,
     /// Methods of what programs said to nobody.
     pub(crate) dropped: Vec<String>,
     /// Responses that were reported and not read since.
@@ -100,6 +104,8 @@ impl Rig {
             server: HttpServer::new(config),
             now: Instant::ORIGIN,
             opened: Vec::new(),
+            credentials: Vec::new(),
+            pages: Vec::new(),
             dropped: Vec::new(),
             ready: Vec::new(),
             answers: HashMap::new(),
@@ -120,7 +126,11 @@ impl Rig {
     pub(crate) fn drain(&mut self) {
         while let Some(event) = self.server.poll_event() {
             match event {
-                HttpServerEvent::Opened { link, session } => self.opened.push((link, session)),
+                HttpServerEvent::Opened { link, session, credentials } => {
+                    self.opened.push((link, session));
+                    self.credentials.push(credentials.map(|value| value.to_str().unwrap().to_owned()));
+                }
+                HttpServerEvent::PageWanted { reply, path } => self.pages.push((reply, path.into())),
                 HttpServerEvent::ReplyReady(key) => self.ready.push(key),
                 HttpServerEvent::InputReady(_) => {}
                 HttpServerEvent::Dropped { method, .. } => self.dropped.push(method.into()),
@@ -222,6 +232,8 @@ impl Rig {
                     line.strip_suffix('\n').expect("a message is a line").to_owned()
                 }
                 LinkInput::StreamClosed(id) => format!("closed {id}"),
+                LinkInput::Credentials(None) => "of nobody".to_owned(),
+                LinkInput::Credentials(Some(value)) => format!("of {}", value.to_str().unwrap()),
                 LinkInput::End => "end".to_owned(),
             });
         }

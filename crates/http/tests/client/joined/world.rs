@@ -510,11 +510,13 @@ impl World {
         let mut links = Vec::new();
         while let Some(event) = self.server.poll_event() {
             match event {
-                HttpServerEvent::Opened { link, session } => {
+                HttpServerEvent::Opened { link, session, .. } => {
                     self.programs.insert(link, Program { has_session: session.is_some(), ..Program::default() });
                 }
                 HttpServerEvent::InputReady(link) => links.push(link),
-                HttpServerEvent::ReplyReady(_) | HttpServerEvent::Dropped { .. } => {}
+                HttpServerEvent::ReplyReady(_)
+                | HttpServerEvent::PageWanted { .. }
+                | HttpServerEvent::Dropped { .. } => {}
             }
         }
         if self.server.needs_session_id() {
@@ -533,6 +535,7 @@ impl World {
         let message: Value = match input {
             LinkInput::Message(line) => serde_json::from_slice(&line).unwrap(),
             LinkInput::StreamClosed(id) => return self.stop(link, &id, End::StreamClosed),
+            LinkInput::Credentials(_) => panic!("nobody signs in here"),
             LinkInput::End => {
                 let program = self.programs.remove(&link).unwrap_or_default();
                 for number in program.running.into_keys() {

@@ -538,14 +538,14 @@ impl HttpWorld {
                             LinkInput::Message(line) => {
                                 format!("        -> {link}: {}", String::from_utf8_lossy(line).trim_end())
                             }
-                            other @ (LinkInput::StreamClosed(_) | LinkInput::End) => {
+                            other @ (LinkInput::StreamClosed(_) | LinkInput::Credentials(_) | LinkInput::End) => {
                                 format!("        -> {link}: {other:?}")
                             }
                         });
                         self.model.received(link, &input)?;
                     }
                 }
-                HttpServerEvent::Dropped { .. } => {}
+                HttpServerEvent::Dropped { .. } | HttpServerEvent::PageWanted { .. } => {}
             }
         }
         match self.model.links.iter().position(|link| !link.expects.is_empty()) {

@@ -377,7 +377,7 @@ impl Model {
         let expected = self.links[link].expects.pop_front();
         let text = match input {
             LinkInput::Message(line) => String::from_utf8_lossy(line).trim_end().to_owned(),
-            LinkInput::StreamClosed(_) | LinkInput::End => String::new(),
+            LinkInput::StreamClosed(_) | LinkInput::Credentials(_) | LinkInput::End => String::new(),
         };
         match (expected, input) {
             (Some(Expected::Request(ask)), LinkInput::Message(_)) => return self.received_request(link, ask, &text),

@@ -1,0 +1,161 @@
+//! To whom messages belong, where clients sign in at the server behind: whose link they share, when a link changes hands,
+//! and what the server says of it.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rescind_proto::{error_code, frame::ResponseBody, json, time::Instant};
+
+use super::{HttpServer, LinkInput, LinkKey, StreamKey, is_undecided, link::LinkUse, refusal::Refusal};
+
+/// The header `Authorization` of a request, or that it has none.
+pub(crate) type Credentials = Option<HeaderValue>;
+
+/// The longest, in bytes: each link keeps some.
+pub(crate) const MAX_CREDENTIALS: usize = 16 << 10;
+
+/// Reads them. Those of a scheme that signs in a connection count as none: others would travel on it.
+pub(crate) fn read(headers: &HeaderMap) -> Result<Credentials, Refusal> {
+    const OF_CONNECTIONS: [&[u8]; 2] = [b"negotiate", b"ntlm"];
+
+    let refused = |status, text: &str| Err(Refusal::new(status, error_code::INVALID_REQUEST, text));
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return refused(StatusCode::BAD_REQUEST, "the header Authorization is given twice");
+    }
+    if value.len() > MAX_CREDENTIALS {
+        return refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the header Authorization is too long");
+    }
+    let scheme = value.as_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
+    if OF_CONNECTIONS.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return Ok(None);
+    }
+    // A copy, since the head that it stands in is not kept.
+    Ok(HeaderValue::from_bytes(value.as_bytes()).ok().map(|mut value| {
+        value.set_sensitive(true);
+        value
+    }))
+}
+
+/// What the server behind said of a request in place of an answer: that it wants to know who asks, or that he may not.
+#[derive(Debug)]
+pub(crate) struct Unauthorized {
+    pub(crate) status: StatusCode,
+    challenge: Option<HeaderValue>,
+}
+
+impl Unauthorized {
+    /// Reads it from the error that stands for it (`Failure::answer` of the client's side).
+    pub(crate) fn read(body: &ResponseBody<'_>) -> Option<Self> {
+        let ResponseBody::Error(error) = body else { return None };
+        if body.error_code() != Some(i64::from(error_code::UPSTREAM_GONE)) {
+            return None;
+        }
+        let data = json::member(error, "data")?;
+        let status = json::member(data, "httpStatus").and_then(json::integer)?;
+        let status = StatusCode::from_u16(status.try_into().ok()?).ok()?;
+        let challenge = json::member(data, "wwwAuthenticate").and_then(json::text);
+        let challenge = challenge.and_then(|challenge| HeaderValue::from_str(&challenge).ok());
+        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN).then_some(Self { status, challenge })
+    }
+
+    /// What is said to a request that was not passed on for it.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let refusal = Refusal::new(self.status, error_code::UPSTREAM_GONE, "the server wants to know who asks");
+        match self.header() {
+            Some((name, value)) => refusal.with_header(name, value),
+            None => refusal,
+        }
+    }
+
+    pub(crate) fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        self.challenge.clone().map(|challenge| (header::WWW_AUTHENTICATE, challenge))
+    }
+}
+
+impl HttpServer {
+    /// The link of the requests outside a session that have these credentials; opened if there is none.
+    pub(crate) fn stateless_link(&mut self, now: Instant, credentials: &Credentials) -> Result<LinkKey, Refusal> {
+        if let Some(key) = self.shared.links.get(credentials).copied() {
+            if let Some(link) = self.links.get_mut(&key) {
+                link.idle_since = now;
+            }
+            return Ok(key);
+        }
+        if self.config.passes_credentials() && !self.has_place(now) {
+            return Err(self.overloaded("too many sessions, and people without one"));
+        }
+        let key = self.open_link(now, LinkUse::Stateless, None, credentials.clone());
+        self.shared.links.insert(credentials.clone(), key);
+        if self.config.passes_credentials() {
+            self.link_upkeep.arm(now, key);
+        }
+        Ok(key)
+    }
+
+    /// Whether one more session may be opened, or one more link of people without. The link that was idle for longest
+    /// makes room.
+    pub(crate) fn has_place(&mut self, now: Instant) -> bool {
+        let people = if self.config.passes_credentials() { self.shared.links.len() } else { 0 };
+        if self.sessions.len() + people < self.config.max_sessions {
+            return true;
+        }
+        let idle = self.shared.links.values().filter(|_| people > 0).filter_map(|key| {
+            let link = self.links.get(key).filter(|link| link.is_idle())?;
+            (!self.shared.is_asked(*key)).then_some((link.idle_since, *key))
+        });
+        let Some((_, oldest)) = idle.min() else { return false };
+        self.end_link(now, oldest);
+        true
+    }
+
+    /// Looks after a link of people without a session: ends it if it was idle for too long.
+    pub(crate) fn keep_up_link(&mut self, now: Instant, key: LinkKey) {
+        let Some(link) = self.links.get(&key).filter(|link| !link.is_closed) else { return };
+        if link.is_idle() && now.since(link.idle_since) >= self.config.idle && !self.shared.is_asked(key) {
+            return self.end_link(now, key);
+        }
+        self.link_upkeep.arm(now, key);
+    }
+
+    /// What is said next on a link belongs to these.
+    pub(crate) fn set_credentials(&mut self, key: LinkKey, credentials: &Credentials) {
+        if self.links.get(&key).is_none_or(|link| link.credentials == *credentials) {
+            return;
+        }
+        let since = self.allocate_key();
+        let Some(link) = self.links.get_mut(&key) else { return };
+        link.credentials.clone_from(credentials);
+        (link.since, link.is_proved) = (since, false);
+        self.push_input(key, LinkInput::Credentials(credentials.clone()));
+    }
+
+    /// How long the response of a stream that is opened now may stay undecided. While it is not known what the server says
+    /// to its client's credentials, that is long: a status can be said at the beginning only.
+    pub(crate) fn arm_undecided(&mut self, now: Instant, key: StreamKey) {
+        let link = self.streams.get(&key).and_then(|stream| self.links.get(&stream.link));
+        let is_proved = !self.config.passes_credentials() || link.is_some_and(|link| link.is_proved);
+        if is_proved { &mut self.undecided } else { &mut self.unproved }.arm(now, key);
+    }
+
+    /// The server has said something for a stream. If that is under the present credentials of its link, they are good, or
+    /// are not any more.
+    pub(crate) fn note_proof(&mut self, now: Instant, key: StreamKey, unauthorized: Option<&Unauthorized>) {
+        if !self.config.passes_credentials() {
+            return;
+        }
+        let Some(link) = self.streams.get(&key).and_then(|stream| self.links.get_mut(&stream.link)) else { return };
+        if key.0 < link.since {
+            return;
+        }
+        match unauthorized.map(|unauthorized| unauthorized.status) {
+            Some(StatusCode::UNAUTHORIZED) => link.is_proved = false,
+            _ if link.is_proved => {}
+            _ => {
+                link.is_proved = true;
+                let (streams, replies) = (&self.streams, &self.replies);
+                let waiting = link.requests.values().filter(|key| is_undecided(streams, replies, **key));
+                waiting.for_each(|key| self.undecided.arm(now, *key));
+            }
+        }
+    }
+}
