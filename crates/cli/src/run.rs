@@ -16,7 +16,7 @@ use clap::{
     Args,
     error::{ContextKind, ContextValue},
 };
-use rescind::relay::{self, LinkClient, LinkEnd};
+use rescind::relay::{self, Credentials, LinkClient, LinkEnd};
 use rescind_proto::{
     relay::{RelayConfig, SettingNames},
     side::Sides,
@@ -141,7 +141,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     runtime.map_err(|error| failed(&error))?.block_on(async {
-        let link = link.link(client, remote.open()?, config, finish.0, recording)?;
+        let link = link.link(client, remote.open(Credentials::default())?, config, finish.0, recording)?;
         relay::drive(link).await.map_err(|error| failed(&error))
     })
 }

@@ -106,7 +106,9 @@ pub(crate) struct Arguments {
     link: LinkArguments,
 
     /// Stand in front of an MCP server that is reached over HTTP at URL, in place of a COMMAND. Each session has a session
-    /// of its own there, or with --shared all have one. What clients send as Authorization is not passed on: give --header-env
+    /// of its own there, or with --shared all have one. What clients send as Authorization is passed on, and what the server
+    /// says about that comes back, so that they can sign in there; not with --shared or --token-file, nor if --header or
+    /// --header-env gives an Authorization
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     upstream: Option<String>,
 
@@ -160,7 +162,11 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if let Some(folder) = record {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }
-    let config = endpoint_config(&arguments)?;
+    // With a token of ours, the header is for us; and people who share a session there cannot be told apart.
+    let takes_credentials = arguments.token_file.is_none() && !arguments.shared;
+    let signs_in = upstream.as_ref().filter(|upstream| takes_credentials && upstream.takes_credentials());
+    let discovery = signs_in.map(|upstream| upstream.discovery(path)).transpose()?;
+    let config = endpoint_config(&arguments, discovery.is_some())?;
     let is_open = config.token.is_none() && !listen.ip().is_loopback();
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = signals else {
@@ -189,6 +195,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if upstream.is_none() {
         endpoint.prepare();
     }
+    let pages = discovery.map(|discovery| tokio::task::spawn_local(discovery.serve(endpoint.clone())));
     let mut links = JoinSet::new();
     let mut opened = 0_u64;
     loop {
@@ -216,6 +223,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     endpoint.close();
     let _ = tokio::time::timeout(LAST_BYTES, &mut connections).await;
     connections.abort();
+    pages.iter().for_each(tokio::task::JoinHandle::abort);
     while links.join_next().await.is_some() {}
     Ok(())
 }
@@ -240,7 +248,7 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
         let config = link.config(SETTING_NAMES);
         let client = LinkClient::Messages(Box::new(opened.link));
         let server = match upstream {
-            Some(remote) => remote.open()?,
+            Some(remote) => remote.open(opened.credentials)?,
             None => link::command(command.clone())?,
         };
         let link = link.link(client, server, config, None, recording.transpose()?)?;
@@ -252,7 +260,10 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
     }
 }
 
-fn endpoint_config(arguments: &Arguments) -> Result<HttpServerConfig, Failure> {
+/// The time for an answer to come as a whole, where clients sign in at the server: its status cannot be said later.
+const STATUS_WITHIN: Duration = Duration::from_secs(1);
+
+fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<HttpServerConfig, Failure> {
     let Arguments {
         listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, shared, link, ..
     } = arguments;
@@ -262,8 +273,11 @@ fn endpoint_config(arguments: &Arguments) -> Result<HttpServerConfig, Failure> {
         (false, []) => None,
         (false, named) => Some(named.to_vec()),
     };
+    let defaults = HttpServerConfig::default();
     Ok(HttpServerConfig {
         path: Some((**path).into()),
+        passes_authorization,
+        stream_after: if passes_authorization { STATUS_WITHIN } else { defaults.stream_after },
         hosts,
         origins: allow_origin.clone(),
         token: token_file.as_deref().map(read_token).transpose()?,
@@ -274,7 +288,7 @@ fn endpoint_config(arguments: &Arguments) -> Result<HttpServerConfig, Failure> {
         max_in_flight: link.max_in_flight,
         max_message: link.max_message,
         seed: link::seed(),
-        ..HttpServerConfig::default()
+        ..defaults
     })
 }
 

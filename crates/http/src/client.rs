@@ -17,7 +17,7 @@ mod event_reader;
 mod failure;
 mod fetch;
 mod head;
-mod headers;
+pub(crate) mod headers;
 mod inbox;
 mod one_way;
 mod proof;

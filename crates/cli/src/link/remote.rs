@@ -3,10 +3,10 @@
 use std::{fmt, io::Write};
 
 use clap::Args;
-use rescind::relay::LinkServer;
+use rescind::relay::{Credentials, LinkServer, MessageStream};
 use rescind_http::{
     client::HttpClientConfig,
-    shell::client::{ConnectConfig, HttpTransport},
+    shell::client::{ConnectConfig, ConnectError, Discovery, HttpTransport},
 };
 
 use crate::{failure::Failure, screen::clean};
@@ -69,11 +69,26 @@ fn add(config: HttpClientConfig, header: &str, shown: fmt::Arguments<'_>) -> Res
 }
 
 impl Remote {
-    /// A stream to the server. Call it on the runtime that is to carry it.
-    pub(crate) fn open(&self) -> Result<LinkServer, Failure> {
+    /// Whether clients may say themselves who they are: nobody says it for all of them.
+    pub(crate) fn takes_credentials(&self) -> bool {
+        !self.config.has_authorization()
+    }
+
+    /// What fetches the pages by which clients find out how to sign in. They know the server under `path`.
+    pub(crate) fn discovery(&self, path: &str) -> Result<Discovery, Failure> {
+        Discovery::new(&self.config, ConnectConfig::default(), path).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: ConnectError) -> Failure {
+        Failure::new(self.flag, error, "install the system's certificates (ca-certificates)")
+    }
+
+    /// A stream to the server, for messages that belong to these at first. Call it on the runtime that is to carry it.
+    pub(crate) fn open(&self, credentials: Credentials) -> Result<LinkServer, Failure> {
         let notice = |notice| drop(writeln!(std::io::stderr(), "warning: {}", clean(&format!("{notice}"))));
-        let stream = HttpTransport::with_notices(self.config.clone(), ConnectConfig::default(), notice)
-            .map_err(|error| Failure::new(self.flag, error, "install the system's certificates (ca-certificates)"))?;
+        let mut stream = HttpTransport::with_notices(self.config.clone(), ConnectConfig::default(), notice)
+            .map_err(|error| self.failed(error))?;
+        stream.handle_credentials(credentials);
         // A query may hold a secret, and the list of sessions is for people to read.
         let url = self.config.url().to_string();
         let name = url.split('?').next().unwrap_or_default().into();

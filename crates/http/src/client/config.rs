@@ -136,6 +136,12 @@ impl HttpClientConfig {
         Ok(self)
     }
 
+    /// Whether they say who asks, so that nobody else's word for it is sent.
+    #[must_use]
+    pub fn has_authorization(&self) -> bool {
+        self.headers.contains_key(header::AUTHORIZATION)
+    }
+
     /// The URL, without the user that it may have named.
     #[must_use]
     pub const fn url(&self) -> &Uri {

@@ -2,9 +2,11 @@
 //! the other. It makes no protocol decisions.
 
 mod connect;
+mod discovery;
 mod fetch;
 mod shared;
 mod transport;
 
 pub use connect::{ConnectConfig, ConnectError, Proxy};
+pub use discovery::Discovery;
 pub use transport::HttpTransport;

@@ -17,8 +17,15 @@ use crate::client::FetchKey;
 /// The body of a request. The machine is asked before its bytes leave.
 pub(super) struct RequestBody {
     bytes: Option<Bytes>,
-    key: FetchKey,
-    shared: Weak<Shared>,
+    /// What it belongs to, and whose machine that is; `None` for one that is empty.
+    fetch: Option<(FetchKey, Weak<Shared>)>,
+}
+
+impl RequestBody {
+    /// No body.
+    pub(super) const fn none() -> Self {
+        Self { bytes: None, fetch: None }
+    }
 }
 
 impl Body for RequestBody {
@@ -28,7 +35,9 @@ impl Body for RequestBody {
     fn poll_frame(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
         let Some(bytes) = this.bytes.take() else { return Poll::Ready(None) };
-        let may_leave = this.shared.upgrade().is_some_and(|shared| shared.handle_written(this.key));
+        let fetch = this.fetch.as_ref();
+        let may_leave =
+            fetch.is_some_and(|(key, shared)| shared.upgrade().is_some_and(|shared| shared.handle_written(*key)));
         Poll::Ready(Some(if may_leave {
             Ok(Frame::data(bytes))
         } else {
@@ -47,7 +56,7 @@ impl Body for RequestBody {
 
 impl fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestBody").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("RequestBody").finish_non_exhaustive()
     }
 }
 
@@ -55,8 +64,7 @@ impl fmt::Debug for RequestBody {
 pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, may_last: bool) {
     let request = request.map(|bytes| RequestBody {
         bytes: (!bytes.is_empty()).then_some(bytes),
-        key,
-        shared: Arc::downgrade(&shared),
+        fetch: Some((key, Arc::downgrade(&shared))),
     });
     let response = match shared.sender().send(request, may_last).await {
         Ok(response) => response,
