@@ -6,6 +6,8 @@ mod network;
 mod remote;
 mod shared;
 mod silence;
+mod sign_in;
+mod upstream;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};
 

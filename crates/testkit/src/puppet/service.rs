@@ -86,6 +86,24 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn start<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
+        Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
+    }
+
+    /// `program serve --upstream` with these flags, in front of a server at this URL. It has no puppets.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn before<S: Into<OsString>>(program: &str, url: &str, flags: impl IntoIterator<Item = S>) -> Self {
+        Self::open(program, flags, |_| ["--upstream".into(), url.into()])
+    }
+
+    fn open<S: Into<OsString>, const N: usize>(
+        program: &str,
+        flags: impl IntoIterator<Item = S>,
+        server: impl FnOnce(&Path) -> [OsString; N],
+    ) -> Self {
         let transcript = Transcript::default();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let address = folder.path().join("orders");
@@ -93,7 +111,7 @@ impl Service {
         let sockets = folder.path().join("sockets");
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags.into_iter().map(Into::into));
-        command.arg("--").arg(puppet(program.as_ref())).arg(&address);
+        command.args(server(&address));
         let (shim, address) = listen(command, &sockets, &transcript);
         let asked = RefCell::default();
         let service = Self { shim, address, sockets, listener, asked, transcript, _folder: folder };
