@@ -20,6 +20,7 @@ mod mcp;
 mod mcp_proxy;
 mod mcporter;
 mod neovim;
+mod oauth;
 mod operator;
 mod our_task_client;
 mod our_task_server;
