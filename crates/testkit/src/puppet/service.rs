@@ -86,7 +86,15 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn start<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
-        Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
+        let service =
+            Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()]);
+        let mut asked = service.accept();
+        let question = asked.receive();
+        if !question.contains(r#""id":1,"method":"server/discover""#) {
+            service.fail(format_args!("asked {question}"));
+        }
+        service.asked.replace(Some(asked));
+        service
     }
 
     /// `program serve --upstream` with these flags, in front of a server at this URL. It has no puppets.
@@ -114,14 +122,7 @@ impl Service {
         command.args(server(&address));
         let (shim, address) = listen(command, &sockets, &transcript);
         let asked = RefCell::default();
-        let service = Self { shim, address, sockets, listener, asked, transcript, _folder: folder };
-        let mut asked = service.accept();
-        let question = asked.receive();
-        if !question.contains(r#""id":1,"method":"server/discover""#) {
-            service.fail(format_args!("asked {question}"));
-        }
-        service.asked.replace(Some(asked));
-        service
+        Self { shim, address, sockets, listener, asked, transcript, _folder: folder }
     }
 
     /// The server process that was asked, with the id 1 and before any client came, which era it speaks, and has not
