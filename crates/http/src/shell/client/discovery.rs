@@ -53,7 +53,10 @@ impl Discovery {
             fetches.spawn(async move {
                 let fetched = tokio::time::timeout(PATIENCE, discovery.fetch(&wanted.path)).await;
                 let page = fetched.unwrap_or_else(|_| Err("no answer in time".to_owned()));
-                wanted.answer(page.as_ref().map(Clone::clone).map_err(|why| why.as_str()));
+                match page {
+                    Ok(page) => wanted.answer(Ok(page)),
+                    Err(why) => wanted.answer(Err(&why)),
+                }
             });
         }
     }
