@@ -6,7 +6,7 @@ use http::Method;
 use rescind_http::server::{HttpServerConfig, Stateless};
 use serde_json::{Value, json};
 
-use crate::rig::*;
+use crate::{ids::id_in, rig::*};
 
 fn asking() -> Rig {
     Rig::with(HttpServerConfig { stateless: Stateless::Ask, ..config() })
@@ -162,14 +162,31 @@ fn an_error_that_only_modern_servers_have_says_that_it_is_one() {
     }
 }
 
+/// Such as one whose registry could not be reached.
+#[test]
+fn a_server_that_ends_before_it_has_said_it_is_asked_again() {
+    let mut rig = asking();
+    let held = rig.post_modern(&modern_call("1"));
+    rig.close(rig.shared());
+    let answer = rig.read(held);
+    assert_eq!((answer.status, answer.code()), (400, -32600), "so that clients of both eras fall back");
+    let held = rig.post_modern(&modern_call("1"));
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"supportedVersions":["{MODERN}"]}}}}"#));
+    let known = id_in(&rig.at(link)[0]);
+    rig.answer(link, &known, "done");
+    assert_eq!(rig.whole(held, 200), result_of("1", "done"));
+    rig.leaves_nothing();
+}
+
 #[test]
 fn a_legacy_server_refuses_all_that_wait_and_all_that_come() {
     enum How {
         Says,
         IsSilent,
-        Ends,
     }
-    for how in [How::Says, How::IsSilent, How::Ends] {
+    for how in [How::Says, How::IsSilent] {
         let mut rig = asking();
         let held = rig.post_modern(&modern_call("1"));
         let notified = rig.post(&[("mcp-protocol-version", MODERN)], &note("x"));
@@ -182,16 +199,13 @@ fn a_legacy_server_refuses_all_that_wait_and_all_that_come() {
                 assert_eq!(rig.read(held).status, 0);
                 rig.pass(Duration::from_secs(1));
             }
-            How::Ends => rig.close(link),
         }
         let later = rig.post_modern(&modern_call("2"));
         for key in [held, notified, later] {
             let answer = rig.read(key);
             assert_eq!((answer.status, answer.code()), (400, -32600), "so that clients of both eras fall back");
         }
-        if !matches!(how, How::Ends) {
-            assert_eq!(rig.at(link), ["end"], "the shared program is not needed");
-        }
+        assert_eq!(rig.at(link), ["end"], "the shared program is not needed");
         rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
         let client = rig.session(LEGACY);
         let key = rig.post_to(&client, &call("1"));

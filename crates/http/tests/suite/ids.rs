@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::rig::*;
 
 /// The id of the message that a program received.
-fn id_in(message: &str) -> String {
+pub(crate) fn id_in(message: &str) -> String {
     serde_json::from_str::<serde_json::Value>(message).unwrap()["id"].to_string()
 }
 

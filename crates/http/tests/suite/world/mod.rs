@@ -420,7 +420,7 @@ impl HttpWorld {
 
     fn close(&mut self, link: usize) -> Verdict {
         if self.model.shared == Some(link) {
-            self.model.learnt(self.now, false);
+            self.model.not_learnt(self.now);
         }
         self.model.gone(self.now, link);
         self.model.links[link].is_served = false;

@@ -667,6 +667,14 @@ impl Model {
         }
     }
 
+    /// The server has ended before it showed that.
+    pub(crate) fn not_learnt(&mut self, now: Instant) {
+        if matches!(self.era, Era::Asked(_)) {
+            self.learnt(now, false);
+            self.era = Era::Unknown;
+        }
+    }
+
     /// Time has passed.
     pub(crate) fn passed(&mut self, now: Instant) {
         for at in 0..self.streams.len() {
