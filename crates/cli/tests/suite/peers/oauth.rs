@@ -6,14 +6,32 @@ use std::{io::Write, process::Stdio};
 
 use serde_json::{Value, json};
 
-use super::http_client::Client;
 use super::parts::{not_installed, peers, text};
 use super::play::{say, skip};
 use super::programs::{Bench, Started};
 use crate::shim::PROGRAM;
 
-const CLIENTS: [Client; 5] =
-    [Client::TypeScript1, Client::TypeScript2, Client::TypeScript2Modern, Client::Python2, Client::Python2Modern];
+/// A client, and whether it speaks 2026-07-28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Client {
+    sdk: Sdk,
+    is_modern: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sdk {
+    TypeScript1,
+    TypeScript2,
+    Python2,
+}
+
+const CLIENTS: [Client; 5] = [
+    Client { sdk: Sdk::TypeScript1, is_modern: false },
+    Client { sdk: Sdk::TypeScript2, is_modern: false },
+    Client { sdk: Sdk::TypeScript2, is_modern: true },
+    Client { sdk: Sdk::Python2, is_modern: false },
+    Client { sdk: Sdk::Python2, is_modern: true },
+];
 
 /// As what the server's page names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,14 +88,12 @@ impl Rig {
 
     /// What the server said to a client that signs in.
     fn play(&self, client: Client, flags: &[&str]) -> Value {
-        let script = match client {
-            Client::TypeScript1 => vec!["node".to_owned(), text(&peers().join("node/mcp1/oauth-client.mjs"))],
-            Client::TypeScript2 | Client::TypeScript2Modern => {
-                vec!["node".to_owned(), text(&peers().join("node/mcp2/oauth-client.mjs"))]
-            }
-            _ => python("oauth_client.py"),
+        let script = match client.sdk {
+            Sdk::TypeScript1 => node("mcp1/oauth-client.mjs"),
+            Sdk::TypeScript2 => node("mcp2/oauth-client.mjs"),
+            Sdk::Python2 => python("oauth_client.py"),
         };
-        let legacy: &[&str] = if client.is_modern() { &[] } else { &["--legacy"] };
+        let legacy: &[&str] = if client.is_modern { &[] } else { &["--legacy"] };
         let words = [&[&*self.url], legacy, flags].concat();
         let command = self.bench.command(&[script, words.iter().map(|word| (*word).to_owned()).collect()].concat());
         let ended = self.bench.run("client", command);
@@ -95,6 +111,10 @@ impl Drop for Rig {
     }
 }
 
+fn node(script: &str) -> Vec<String> {
+    vec!["node".to_owned(), text(&peers().join("node").join(script))]
+}
+
 fn python(script: &str) -> Vec<String> {
     let folder = peers().join("python");
     vec![text(&folder.join(".venv/bin/python")), text(&folder.join(script))]
@@ -105,24 +125,24 @@ fn outcomes(named: Named, flags: &[&str]) -> Vec<(Client, Value)> {
     let Some(rig) = Rig::start(named) else { return Vec::new() };
     let outcomes: Vec<_> = CLIENTS.into_iter().map(|client| (client, rig.play(client, flags))).collect();
     for (client, said) in &outcomes {
-        say(&format!("signing in, {named:?} {flags:?}: {}: {said}\n", client.name()));
+        say(&format!("signing in, {named:?} {flags:?}: {client:?}: {said}\n"));
     }
     outcomes
 }
 
 fn assert_signed_in(client: Client, said: &Value) {
-    let name = match client {
-        Client::TypeScript1 => "typescript1",
-        Client::TypeScript2 | Client::TypeScript2Modern => "typescript2",
-        _ => "python2",
+    let name = match client.sdk {
+        Sdk::TypeScript1 => "typescript1",
+        Sdk::TypeScript2 => "typescript2",
+        Sdk::Python2 => "python2",
     };
-    let revision = if client.is_modern() { "2026-07-28" } else { "2025-11-25" };
-    assert_eq!(*said, json!({"revision": revision, "results": [name, "expired", name]}), "{}", client.name());
+    let revision = if client.is_modern { "2026-07-28" } else { "2025-11-25" };
+    assert_eq!(*said, json!({"revision": revision, "results": [name, "expired", name]}), "{client:?}");
 }
 
 fn assert_refuses(client: Client, said: &Value) {
     let error = said["error"].as_str().unwrap_or_default();
-    assert!(error.contains("does not match expected"), "{}: {said}", client.name());
+    assert!(error.contains("does not match expected"), "{client:?}: {said}");
 }
 
 #[test]
@@ -155,12 +175,12 @@ fn none_signs_in_at_a_server_that_calls_itself_otherwise() {
 #[test]
 fn those_that_are_told_to_take_any_name_take_it() {
     for (client, said) in outcomes(Named::OtherOrigin, &["--any-resource"]) {
-        match client {
-            Client::Python2 | Client::Python2Modern => {
+        match client.sdk {
+            Sdk::Python2 => {
                 let error = said["error"].as_str().unwrap_or_default();
                 assert!(error.contains("wants authorization (401 Unauthorized; Bearer)"), "{said}");
             }
-            _ => assert_signed_in(client, &said),
+            Sdk::TypeScript1 | Sdk::TypeScript2 => assert_signed_in(client, &said),
         }
     }
 }

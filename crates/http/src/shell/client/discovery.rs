@@ -52,8 +52,7 @@ impl Discovery {
             let discovery = Arc::clone(&discovery);
             fetches.spawn(async move {
                 let fetched = tokio::time::timeout(PATIENCE, discovery.fetch(&wanted.path)).await;
-                let page = fetched.unwrap_or_else(|_| Err("no answer in time".to_owned()));
-                match page {
+                match fetched.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
                     Ok(page) => wanted.answer(Ok(page)),
                     Err(why) => wanted.answer(Err(&why)),
                 }
