@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_feed::{Counters, Histogram, Session};
+use rescind_feed::{Connected, Counters, Histogram, Session};
 use rescind_proto::cause::cut;
 use tokio::time::timeout;
 
@@ -26,6 +26,7 @@ struct Sample {
     session: String,
     command: String,
     counters: Counters,
+    connected: Option<Connected>,
 }
 
 /// Asks each of `shims` and writes their metrics.
@@ -45,7 +46,8 @@ pub(crate) async fn text(shims: Vec<Shim>) -> String {
 
 async fn ask(shim: Shim) -> Result<Sample, ShimError> {
     let (session, counters) = tokio::try_join!(shim.session(), shim.counters())?;
-    Ok(Sample { session: shim.name().to_owned(), command: short(&session), counters })
+    let (command, connected) = (short(&session), session.connected);
+    Ok(Sample { session: shim.name().to_owned(), command, counters, connected })
 }
 
 /// The name of the program: its file, and the script or package after it.
@@ -88,6 +90,12 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     page.count("rescind_stuck_total", help, |c| c.stuck);
     page.count("rescind_messages_dropped_total", "Messages that were not passed on.", |c| c.dropped);
     page.violations();
+    page.connected("rescind_http_sessions", "Sessions of clients on HTTP.", |c| c.sessions);
+    page.connected("rescind_http_responses", "HTTP responses under way.", |c| c.responses);
+    let help = "Streams that nobody reads and whose client can come back to them.";
+    page.connected("rescind_http_kept_streams", help, |c| c.kept);
+    let help = "Bytes of messages that are kept for clients that come back.";
+    page.connected("rescind_http_kept_bytes", help, |c| c.kept_bytes);
     let help = "From the cancel to the end of the request for its requester.";
     page.histogram("rescind_cancel_settled_seconds", help, |c| &c.cancel_to_settled);
     let help = "From the cancel to the answer of the side that worked on the request, if it answered.";
@@ -119,6 +127,16 @@ impl Page<'_> {
         for sample in self.samples {
             for (word, count) in of(&sample.counters) {
                 self.line(name, sample, &[(label, word)], count);
+            }
+        }
+    }
+
+    /// A gauge of the sessions whose clients are on HTTP.
+    fn connected(&mut self, name: &str, help: &str, of: fn(&Connected) -> u64) {
+        self.family(name, "gauge", help);
+        for sample in self.samples {
+            if let Some(connected) = &sample.connected {
+                self.line(name, sample, &[], of(connected));
             }
         }
     }
@@ -194,7 +212,8 @@ mod tests {
     use super::*;
 
     fn sample(session: &str, command: &str, counters: Counters) -> Sample {
-        Sample { session: session.into(), command: command.into(), counters }
+        let connected = Some(Connected { sessions: 1, responses: 2, kept: 3, kept_bytes: 4 });
+        Sample { session: session.into(), command: command.into(), counters, connected }
     }
 
     #[test]
@@ -212,6 +231,8 @@ mod tests {
             "# TYPE rescind_cancel_settled_seconds histogram".into(),
             "rescind_shims 1".into(),
             "rescind_shim_unreachable 1".into(),
+            format!("rescind_http_responses{{{labels}}} 2"),
+            format!("rescind_http_kept_bytes{{{labels}}} 4"),
             format!("rescind_requests_total{{{labels},side=\"client\"}} 3"),
             format!("rescind_violations_total{{{labels},side=\"server\",rule=\"MCP-I02\"}} 2"),
             format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"0.001\"}} 1"),

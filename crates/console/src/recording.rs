@@ -108,6 +108,7 @@ impl Recording {
             started: header.started(),
             client: replay.implementation(rescind_proto::side::Side::Client),
             server: replay.implementation(rescind_proto::side::Side::Server),
+            connected: None,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

@@ -30,6 +30,23 @@ pub struct Session {
     pub client: Implementation,
     /// The server, as far as it has introduced itself.
     pub server: Implementation,
+    /// Who is connected, if clients reach the server over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<Connected>,
+}
+
+/// Who is connected over HTTP, and what is kept for those who are away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connected {
+    /// Sessions; none for the server of all clients that have none (MCP 2026-07-28).
+    pub sessions: u64,
+    /// Responses under way: those that wait for an answer, and open streams of events.
+    pub responses: u64,
+    /// Streams that nobody reads and whose client can come back to them.
+    pub kept: u64,
+    /// Bytes of messages that are kept for clients that come back.
+    pub kept_bytes: u64,
 }
 
 /// One end of a session.

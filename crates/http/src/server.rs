@@ -104,6 +104,19 @@ pub enum HttpServerEvent {
     },
 }
 
+/// Who is connected to a link, and what is kept for those who are away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCensus {
+    /// Sessions.
+    pub sessions: usize,
+    /// Responses under way: those that wait for an answer, and open streams.
+    pub responses: usize,
+    /// Streams that nobody reads and whose client can come back to them.
+    pub kept: usize,
+    /// Bytes of messages that are kept for clients that come back.
+    pub kept_bytes: usize,
+}
+
 /// The server's side of Streamable HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpServer {
@@ -288,6 +301,29 @@ impl HttpServer {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.links.values().map(|link| link.requests.len()).sum()
+    }
+
+    /// Counts who is connected to a link. Costs time in proportion to its sessions' streams.
+    #[must_use]
+    pub fn census(&self, link: LinkKey) -> LinkCensus {
+        let mut census = LinkCensus::default();
+        match self.links.get(&link).map(|link| link.serves) {
+            Some(LinkUse::Session(key)) => {
+                self.sessions.get(&key).into_iter().for_each(|one| self.count(one, &mut census))
+            }
+            Some(LinkUse::Sessions) => self.sessions.values().for_each(|one| self.count(one, &mut census)),
+            Some(LinkUse::Stateless) => census.responses = self.links.get(&link).map_or(0, |link| link.requests.len()),
+            None => {}
+        }
+        census
+    }
+
+    fn count(&self, session: &Session, census: &mut LinkCensus) {
+        census.sessions += 1;
+        census.responses += session.replies;
+        let away = session.streams.values().filter_map(|stream| self.streams.get(stream));
+        census.kept += away.filter(|stream| stream.reply.is_none() && stream.kept() > 0).count();
+        census.kept_bytes += session.kept;
     }
 
     /// Takes in an HTTP request, and names its response. `body` is empty for what has none.

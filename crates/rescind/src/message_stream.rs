@@ -2,6 +2,7 @@
 
 use std::{
     fmt, io,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -17,6 +18,11 @@ use rescind_proto::{connection::Connection, time::Instant};
 pub trait MessageStream: Send + Unpin {
     /// Sets the length of the longest message to take in, in bytes. Called once, before anything is read.
     fn limit(&mut self, max_message: usize);
+
+    /// Counts who is connected, whenever it is called, for a stream behind which several connections are.
+    fn census(&self) -> Option<Census> {
+        None
+    }
 
     /// Receives the next message; `None` at the end.
     ///
@@ -95,6 +101,22 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Credentials(_)" } else { "Credentials(None)" })
     }
+}
+
+/// Counts who is connected to a stream of messages.
+pub type Census = Arc<dyn Fn() -> Connected + Send + Sync>;
+
+/// Who is connected to a stream of messages, and what is kept for those who are away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connected {
+    /// Sessions.
+    pub sessions: usize,
+    /// Responses under way: those that wait for an answer, and open streams.
+    pub responses: usize,
+    /// Streams that nobody reads and whose client can come back to them.
+    pub kept: usize,
+    /// Bytes of messages that are kept for clients that come back.
+    pub kept_bytes: usize,
 }
 
 impl Arrival {

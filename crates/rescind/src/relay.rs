@@ -41,7 +41,7 @@ use observer::Observer;
 use record::{Recorder, RecordingHeader};
 use signals::Signals;
 
-pub use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
+pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream};
 pub use ends::{LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;
@@ -169,19 +169,21 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             (None, Port::default())
         }
     };
+    let mut census = None;
     let client = match client {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         LinkClient::Messages(stream) => {
             config.framing = Some(Framing::Line);
             // Who waits for a request, and who has cancelled it, hear of it.
             (config.emit.silences, config.emit.notices) = (true, true);
+            census = stream.census();
             messages.client = Some(MessageEnd::new(stream, config.max_message));
             Port::default()
         }
     };
     #[cfg(feature = "admin")]
-    let admin =
-        Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id)).unwrap_or_else(|errors| {
+    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census)
+        .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()
         });

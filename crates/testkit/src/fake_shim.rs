@@ -237,6 +237,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         started: 1_790_000_000_000_000,
         client: speaks("mcp-2025-11-25"),
         server: speaks("mcp-2025-11-25"),
+        connected: None,
     }
 }
 

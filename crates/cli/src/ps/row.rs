@@ -1,7 +1,7 @@
 //! A row of the table: a request, or a session.
 
 use rescind_console::shims::ShimError;
-use rescind_feed::{Progress, Request, Session, Settled, SettledHow, Side, State, duration};
+use rescind_feed::{Connected, Progress, Request, Session, Settled, SettledHow, Side, State, duration};
 
 use crate::screen::{Tone, clean};
 
@@ -44,8 +44,9 @@ impl Row {
             (client, server) if client == server => client,
             (client, server) => format!("{client}, {server}"),
         };
-        let state = if in_flight { "at work" } else { "idle" };
-        Self::of(name, [server(session), protocol, duration(now), state.into()], Tone::Faint)
+        let mut state = if in_flight { "at work" } else { "idle" }.to_owned();
+        state.extend(session.connected.iter().map(|connected| format!(", {}", over_http(connected))));
+        Self::of(name, [server(session), protocol, duration(now), state], Tone::Faint)
     }
 
     /// The row of a session whose shim cannot be asked.
@@ -59,6 +60,21 @@ impl Row {
         let name = name.to_owned();
         Self { cells: [name, server, protocol, none(), none(), age, state, none(), none(), none()], tone }
     }
+}
+
+/// Who is connected, in a few words.
+fn over_http(connected: &Connected) -> String {
+    let Connected { sessions, responses, kept, .. } = *connected;
+    let count = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let mut words = Vec::new();
+    if sessions > 1 {
+        words.push(count(sessions, "session", "sessions"));
+    }
+    words.push(count(responses, "response open", "responses open"));
+    if kept > 0 {
+        words.push(format!("{kept} kept"));
+    }
+    words.join(", ")
 }
 
 /// The server's own name, or its program.

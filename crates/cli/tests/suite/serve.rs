@@ -1,12 +1,13 @@
 //! `rescind serve` on real processes: clients and servers in the test's hands.
 
 mod cancel;
+mod connected;
 mod lifecycle;
 mod network;
 mod remote;
 mod shared;
-mod silence;
 mod sign_in;
+mod silence;
 mod upstream;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};

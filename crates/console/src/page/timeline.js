@@ -3,7 +3,7 @@
 
 import { Bar, ROW } from "./bar.js";
 import { choose, ordered, stack } from "./lanes.js";
-import { byId, command, count, moment, over, party, plain, setText } from "./words.js";
+import { byId, command, connected, count, moment, over, party, plain, setText } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -282,7 +282,8 @@ class Lane {
     const protocols = [...new Set([facts.client.protocol, facts.server.protocol])].map((name) => plain(name, 40));
     const held = session.open.size;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
-    setText(this.facts, [plain(session.name, 40), protocols.join(" / "), over(session), unseen].filter(Boolean).join(" · "));
+    const words = [plain(session.name, 40), protocols.join(" / "), connected(facts.connected), over(session), unseen];
+    setText(this.facts, words.filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;
     this.node.classList.toggle("is-over", session.isOver);

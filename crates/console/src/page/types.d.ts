@@ -68,6 +68,14 @@ interface FeedSession {
   started: number;
   client: FeedImplementation;
   server: FeedImplementation;
+  connected?: FeedConnected;
+}
+
+interface FeedConnected {
+  sessions: number;
+  responses: number;
+  kept: number;
+  keptBytes: number;
 }
 
 type FeedEnd = { exitCode: number } | { signal: number } | "unknown";

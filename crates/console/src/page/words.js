@@ -95,6 +95,14 @@ function ending(end) {
   return "end unknown";
 }
 
+/** Who is connected over HTTP. @param {FeedConnected | undefined} facts */
+export function connected(facts) {
+  if (!facts) return null;
+  const sessions = facts.sessions > 1 ? several(facts.sessions, "session") : null;
+  const kept = facts.kept > 0 ? `${count(facts.kept)} kept for clients that come back` : null;
+  return [sessions, `${several(facts.responses, "response")} open`, kept].filter(Boolean).join(", ");
+}
+
 /** How a session ended, or null. @param {import("./store.js").Session} session */
 export function over(session) {
   if (session.isSilent) return "no news since the connection came back";

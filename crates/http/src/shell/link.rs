@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -9,12 +10,12 @@ use bytes::Bytes;
 use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, CancelFate, Credentials, MessageStream},
+    transport::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream},
 };
 use rescind_proto::id::RequestId;
 
 use super::endpoint::Endpoint;
-use crate::server::{LinkInput, LinkKey};
+use crate::server::{LinkCensus, LinkInput, LinkKey};
 
 /// The messages of a link: those of a session's client, or of several clients that share it.
 ///
@@ -55,6 +56,14 @@ impl MessageStream for HttpLink {
     fn poll_send(&mut self, _cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
         self.endpoint.with(|server, now| server.handle_message(now, self.key, message));
         Poll::Ready(Ok(()))
+    }
+
+    fn census(&self) -> Option<Census> {
+        let (endpoint, key) = (self.endpoint.clone(), self.key);
+        Some(Arc::new(move || {
+            let LinkCensus { sessions, responses, kept, kept_bytes } = endpoint.with(|server, _| server.census(key));
+            Connected { sessions, responses, kept, kept_bytes }
+        }))
     }
 
     fn handle_silenced(&mut self, id: &RequestId) {

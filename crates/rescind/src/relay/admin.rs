@@ -31,6 +31,8 @@ use rescind_proto::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
+use crate::message_stream::Census;
+
 use event_buffer::EventBuffer;
 use link_view::{AdminState, LinkView, SessionFacts};
 use mailbox::Mailbox;
@@ -67,6 +69,7 @@ impl Admin {
         origin: std::time::Instant,
         command: &[OsString],
         server_pid: Option<u32>,
+        census: Option<Census>,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
         let opened =
@@ -80,6 +83,7 @@ impl Admin {
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: micros_since_1970(SystemTime::now() - origin.elapsed()),
+            census,
         };
         // A later shim may get this process id and so this name. Events are numbered from the session's start in
         // microseconds: at ten events a second, no session reaches the first number of a later one.
@@ -196,7 +200,7 @@ mod tests {
     use super::*;
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
-        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1))
+        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None)
     }
 
     /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.

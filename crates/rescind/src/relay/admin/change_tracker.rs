@@ -6,7 +6,7 @@
 use std::{cmp::Reverse, collections::HashSet};
 
 use bytes::Bytes;
-use rescind_feed::{Changes, Ended, Event, Implementation, Request, Session, Snapshot};
+use rescind_feed::{Changes, Connected, Ended, Event, Implementation, Request, Session, Snapshot};
 use rescind_proto::{
     link::RequestKey,
     relay::{Relay, RequestView},
@@ -38,6 +38,8 @@ pub(super) struct ChangeTracker {
     stuck: Vec<(RequestKey, Request)>,
     /// The two sides as last reported.
     implementations: Sides<Implementation>,
+    /// Who was connected, as last reported.
+    connected: Option<Connected>,
     /// The event buffer has been notified of changes.
     pub(super) has_notified: bool,
 }
@@ -71,8 +73,10 @@ impl ChangeTracker {
             return events.restart();
         }
         let implementations = implementations(relay);
-        let session = (implementations != self.implementations).then(|| facts.session(relay));
-        self.implementations = implementations;
+        let connected = facts.connected();
+        let is_other = implementations != self.implementations || connected != self.connected;
+        let session = is_other.then(|| facts.session(relay));
+        (self.implementations, self.connected) = (implementations, connected);
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }
@@ -224,6 +228,7 @@ mod tests {
                 server_pid: Some(2),
                 command: Vec::new(),
                 started: 0,
+                census: None,
             };
             let mut relay = Relay::new(RelayConfig::default());
             let tracker = ChangeTracker::begin(&mut relay);

@@ -56,6 +56,9 @@ const MAX_ORDER: usize = 1000;
 /// The least time between two reports of changes.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The time between two counts of who is connected, while somebody subscribes and nothing else is reported.
+const CENSUS_INTERVAL: Duration = Duration::from_secs(2);
+
 /// The wait after a failed accept: the process has no descriptor left.
 const ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
 
@@ -235,7 +238,7 @@ impl ApiConnection {
         // Spawned by the drive, which decides: the client may disconnect before the answer.
         let begin = move |link: &mut LinkView<'_>| {
             if link.begin_tracking() {
-                tokio::spawn(report_periodically(mailbox, events));
+                tokio::spawn(report_periodically(mailbox, events, link.state.facts.census.is_some()));
             }
         };
         self.mailbox.ask(begin).await?;
@@ -251,7 +254,7 @@ impl ApiConnection {
 }
 
 /// Has changes reported as long as there are subscribers.
-async fn report_periodically(mailbox: Arc<Mailbox>, events: Arc<EventBuffer>) {
+async fn report_periodically(mailbox: Arc<Mailbox>, events: Arc<EventBuffer>, counts: bool) {
     let mut abandoned = pin!(events.abandoned());
     loop {
         tokio::select! {
@@ -260,6 +263,12 @@ async fn report_periodically(mailbox: Arc<Mailbox>, events: Arc<EventBuffer>) {
                     return;
                 }
                 sleep(REPORT_INTERVAL).await;
+            }
+            // Who is connected changes without a message.
+            () = sleep(CENSUS_INTERVAL), if counts => {
+                if mailbox.ask(|link| link.report_changes()).await.is_none() {
+                    return;
+                }
             }
             () = &mut abandoned => match mailbox.ask(|link| link.end_tracking()).await {
                 Some(false) => abandoned.set(events.abandoned()),

@@ -1,9 +1,11 @@
 //! The link as the socket's clients see it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use rescind_feed as feed;
 use rescind_proto::{link::RequestKey, relay::Relay, side::Side, time::Instant};
+
+use crate::message_stream::{Census, Connected};
 
 use super::{
     change_tracker::{self, ChangeTracker, first},
@@ -23,8 +25,7 @@ pub(super) struct AdminState {
     pub(super) tracker: Option<ChangeTracker>,
 }
 
-/// The constant part of a session's description.
-#[derive(Debug)]
+/// The constant part of a session's description, and who knows the part that changes.
 pub(super) struct SessionFacts {
     pub(super) name: String,
     pub(super) ancestors: Vec<u32>,
@@ -32,6 +33,14 @@ pub(super) struct SessionFacts {
     pub(super) command: Vec<String>,
     /// When the session's clock began, in microseconds since 1970.
     pub(super) started: u64,
+    /// Counts who is connected.
+    pub(super) census: Option<Census>,
+}
+
+impl fmt::Debug for SessionFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionFacts").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// The link at one moment.
@@ -133,6 +142,14 @@ impl SessionFacts {
             started: self.started,
             client: implementations[Side::Client].clone(),
             server: implementations[Side::Server].clone(),
+            connected: self.connected(),
         }
+    }
+
+    pub(super) fn connected(&self) -> Option<feed::Connected> {
+        let Connected { sessions, responses, kept, kept_bytes } = self.census.as_ref()?();
+        let [sessions, responses, kept, kept_bytes] =
+            [sessions, responses, kept, kept_bytes].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+        Some(feed::Connected { sessions, responses, kept, kept_bytes })
     }
 }
