@@ -29,7 +29,6 @@ mod send;
 mod session;
 mod stream;
 mod survey;
-mod tools;
 mod words;
 
 use std::{
@@ -56,7 +55,8 @@ use headers::{Origin, Target};
 use inbox::Inbox;
 use session::{Session, SessionState};
 use stream::{Purpose, Stage, Stream};
-use tools::Tools;
+
+use crate::mirror::tools::Tools;
 
 /// Names an HTTP request and its response, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

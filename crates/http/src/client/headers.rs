@@ -6,8 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use rescind_proto::{dialect::mcp, frame::Request, json};
 
-use super::tools::Tools;
-use crate::mirror::NAMED;
+use crate::mirror::{NAMED, tools::Tools};
 
 /// The header that names a session.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");

@@ -10,6 +10,7 @@ use super::{
     receive::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
 };
+use crate::mirror::tools::MAX_NAMES;
 
 /// Settings of an [`HttpServer`](super::HttpServer).
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ pub struct HttpServerConfig {
     pub max_unsent: usize,
     /// Bytes of a session that are kept for a client that was away.
     pub max_kept: usize,
+    /// Tools whose arguments are compared with the headers that repeat them (2026-07-28); of more, the last in the list.
+    pub max_tools: usize,
     /// The longest message, in bytes.
     pub max_message: usize,
     /// Seeds the hash of ids, so that a peer cannot choose ids that collide.
@@ -96,7 +99,8 @@ impl HttpServerConfig {
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
         let subscribed = 2 * MAX_SUBSCRIBED;
         // One link for all stateless requests, and one that sessions may share, whose handshake is kept.
-        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials)
+        let tools = self.max_tools * TOOL;
+        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials + tools)
             + self.max_replies * reply
             + 2 * self.max_input
             + self.max_message
@@ -107,6 +111,9 @@ impl HttpServerConfig {
 
 /// More than a request in flight takes beside its message and its stream: several copies of its id and of its token.
 const REQUEST: usize = 8 * (MAX_NAME + 64);
+
+/// More than a tool takes that wants arguments in headers.
+pub(crate) const TOOL: usize = 4 * MAX_NAMES;
 
 /// More than a stream or a response takes without its messages.
 const STREAM: usize = 1024;
@@ -155,6 +162,7 @@ impl Default for HttpServerConfig {
             max_input: 16 << 20,
             max_unsent: 16 << 20,
             max_kept: 1 << 20,
+            max_tools: 1024,
             max_message: 64 << 20,
             seed: 0,
         }

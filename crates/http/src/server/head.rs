@@ -11,6 +11,7 @@ use super::{
     discovery,
     refusal::Refusal,
 };
+use crate::mirror::tools::Param;
 
 /// The header that names a session.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -48,6 +49,7 @@ pub(crate) struct Head<'a> {
     pub(crate) last_event: Option<&'a str>,
     pub(crate) method: Option<&'a str>,
     name: Option<&'a str>,
+    headers: &'a HeaderMap,
     pub(crate) takes_events: bool,
     pub(crate) origin: Option<&'a HeaderValue>,
 }
@@ -79,11 +81,7 @@ impl<'a> Head<'a> {
         if verb != Verb::Options {
             check_token(headers, config)?;
         }
-        // Of one that is given twice, others may read the other.
-        let text = |name| {
-            let mut values = headers.get_all(name).iter();
-            values.next().filter(|_| values.next().is_none())?.to_str().ok()
-        };
+        let text = |name| only(headers, &name);
         if verb == Verb::Post {
             check_content(headers)?;
         }
@@ -104,20 +102,38 @@ impl<'a> Head<'a> {
             last_event: text(LAST_EVENT),
             method: text(METHOD),
             name: text(NAME),
+            headers,
             takes_events,
             origin,
         })
     }
 
-    /// Whether the name that the headers repeat is this one. A value in base64 is decoded first.
+    /// Whether the name that the headers repeat is this one.
     pub(crate) fn names(&self, wanted: &str) -> bool {
-        self.name.is_some_and(|name| {
-            let encoded = name.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-            match encoded {
-                Some(encoded) => BASE64_STANDARD.decode(encoded).is_ok_and(|decoded| decoded == wanted.as_bytes()),
-                None => name == wanted,
-            }
-        })
+        self.name.is_some_and(|name| says(name, wanted))
+    }
+
+    /// Whether the headers repeat this argument. One that no header could hold is the server's to refuse.
+    pub(crate) fn repeats(&self, param: &Param, arguments: &[u8]) -> bool {
+        let given = only(self.headers, &param.header);
+        match param.value(arguments) {
+            Some(wanted) => given.is_some_and(|given| says(given, &wanted)),
+            None => !param.is_absent(arguments) || !self.headers.contains_key(&param.header),
+        }
+    }
+}
+
+/// The value of a header. Of one that is given twice, others may read the other.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())?.to_str().ok()
+}
+
+/// Whether the value of a header is this text. A value in base64 is decoded first.
+fn says(value: &str, wanted: &str) -> bool {
+    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(encoded) => BASE64_STANDARD.decode(encoded).is_ok_and(|decoded| decoded == wanted.as_bytes()),
+        None => value == wanted,
     }
 }
 

@@ -12,7 +12,8 @@ use hashbrown::HashMap;
 use http::HeaderValue;
 use rescind_proto::{id::RequestId, time::Instant};
 
-use super::{SessionKey, StreamKey, credentials::Credentials};
+use super::{SessionKey, StreamKey, config::TOOL, credentials::Credentials};
+use crate::mirror::tools::Tools;
 
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
 const OWN_IDS: i64 = 1 << 30;
@@ -87,6 +88,8 @@ pub(crate) struct Link {
     pub(crate) tokens: HashMap<RequestId, StreamKey, FixedState>,
     next_id: i64,
     tokens_made: u64,
+    /// Those of the program's tools that want arguments in headers, as the list said that went through here.
+    pub(crate) tools: Option<Box<Tools>>,
     /// Nothing more is taken for it.
     pub(crate) is_closed: bool,
 }
@@ -108,6 +111,7 @@ impl Link {
             requests: HashMap::with_hasher(state.clone()),
             tokens: HashMap::with_hasher(state),
             tokens_made: 0,
+            tools: None,
             is_closed: false,
         }
     }
@@ -143,13 +147,14 @@ impl Link {
             table.capacity() * size_of::<(RequestId, StreamKey)>() + names
         };
         let credentials = self.credentials.as_ref().map_or(0, HeaderValue::len);
-        size_of::<Self>() + credentials + input + table(&self.requests) + table(&self.tokens)
+        let tools = self.tools.as_ref().map_or(0, |tools| tools.len() * TOOL);
+        size_of::<Self>() + credentials + input + table(&self.requests) + table(&self.tokens) + tools
     }
 
     /// Feeds what decides its future into a hasher. What its tables of requests hold stands with their streams.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         (self.is_closed, self.is_reported, self.next_id, self.tokens_made, &self.input).hash(state);
-        (&self.credentials, self.is_proved).hash(state);
+        (&self.credentials, self.is_proved, &self.tools).hash(state);
     }
 
     /// The id under which the program is to know a request: its own in a session, unless another in flight has it; one of

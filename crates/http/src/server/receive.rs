@@ -25,7 +25,7 @@ use super::{
     session::Session,
     stream::{Stream, Waiting},
 };
-use crate::mirror::NAMED;
+use crate::mirror::{NAMED, tools::Tools};
 
 /// A stateless request that waits until it is known which era the server speaks.
 #[derive(Clone, Debug)]
@@ -318,7 +318,10 @@ impl HttpServer {
             return Err(no_stateless());
         }
         match frame {
-            Frame::Request(request) => check_mirrors(head, request, meta)?,
+            Frame::Request(request) => {
+                let link = self.shared.links.get(*credentials).and_then(|link| self.links.get(link));
+                check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
+            }
             Frame::Notification(_) => {}
             Frame::Response(_) | Frame::Batch(_) => {
                 let text = format!("{dialect} has only single requests and notifications from clients");
@@ -529,12 +532,19 @@ impl HttpServer {
             (known, Bytes::copy_from_slice(raw))
         });
         link.requests.insert(link_id.clone(), stream_key);
+        let lists_tools = request.method == "tools/list";
         let listens = stream.dialect.subscription.is_some_and(|form| form.method == request.method);
         if stream.waiting.is_empty() {
             // Most have one, and ten thousand of them may be open.
             stream.waiting.reserve_exact(1);
         }
-        stream.waiting.push(Waiting { client_id: request.id.clone(), link_id: link_id.clone(), token, listens });
+        stream.waiting.push(Waiting {
+            client_id: request.id.clone(),
+            link_id: link_id.clone(),
+            token,
+            listens,
+            lists_tools,
+        });
         Some((link_id, edits))
     }
 
@@ -645,7 +655,12 @@ fn check_names(request: &Request<'_>, meta: &Meta<'_>) -> Result<(), Refusal> {
 }
 
 /// Checks that the headers say what the message says (2026-07-28).
-fn check_mirrors(head: &Head<'_>, request: &Request<'_>, meta: &Meta<'_>) -> Result<(), Refusal> {
+fn check_mirrors(
+    head: &Head<'_>,
+    request: &Request<'_>,
+    meta: &Meta<'_>,
+    tools: Option<&Tools>,
+) -> Result<(), Refusal> {
     let refusal = |code, text: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, code, text).of(&request.id));
     let mismatch = |text: &str| refusal(error_code::HEADER_MISMATCH, text);
     match (head.version, meta.version.as_deref()) {
@@ -668,8 +683,18 @@ fn check_mirrors(head: &Head<'_>, request: &Request<'_>, meta: &Meta<'_>) -> Res
             member => request.params.raw.and_then(|params| json::member(params, member)),
         };
         let name = raw.and_then(json::text);
-        if name.is_some_and(|name| !head.names(&name)) {
+        if name.as_deref().is_some_and(|name| !head.names(name)) {
             return mismatch("the header Mcp-Name is missing, or not the name in the message");
+        }
+        if request.method == "tools/call" {
+            let params = tools.map_or(&[][..], |tools| tools.params(name.as_deref().unwrap_or_default()));
+            let arguments = request.params.raw.and_then(|params| json::member(params, "arguments"));
+            if let Some(param) = params.iter().find(|param| !head.repeats(param, arguments.unwrap_or_default())) {
+                return mismatch(&format!(
+                    "the header {} is missing, or not the argument in the message",
+                    param.header
+                ));
+            }
         }
     }
     Ok(())

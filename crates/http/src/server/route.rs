@@ -20,6 +20,7 @@ use super::{
     session::HANDSHAKE_STREAM,
     stream::{Part, Stream, Waiting},
 };
+use crate::mirror::tools::Tools;
 
 impl HttpServer {
     /// Takes in a message of the program behind a link, with or without a line break. After the end of its session nobody
@@ -140,6 +141,15 @@ impl HttpServer {
             }
         }
         self.note_proof(now, stream_key, unauthorized.as_ref());
+        if waiting.lists_tools
+            && let ResponseBody::Result(result) = response.body
+            && let Some(link) = self.links.get_mut(&link_key)
+            && link.serves == LinkUse::Stateless
+        {
+            let tools = link.tools.get_or_insert_with(|| Box::new(Tools::new(self.config.max_tools)));
+            // A tool that cannot be called rightly is the client's to leave out.
+            let _ = tools.learn(message, result);
+        }
         // There is no session without a handshake.
         let refused = self.note_handshake(stream_key, &response.body);
         let reply = self.streams.get(&stream_key).and_then(|stream| stream.reply);

@@ -70,6 +70,8 @@ pub(crate) struct Waiting {
     pub(crate) token: Option<(RequestId, Bytes)>,
     /// It is a subscription, which the server may end (MCP-M02).
     pub(crate) listens: bool,
+    /// It asks for the list of tools.
+    pub(crate) lists_tools: bool,
 }
 
 impl Waiting {

@@ -256,6 +256,70 @@ fn a_name_in_base64_is_decoded_before_it_is_compared() {
     rig.leaves_nothing();
 }
 
+/// A machine that has passed on a list with a tool that wants its arguments in headers.
+fn with_tool_in_headers() -> Rig {
+    let mut rig = Rig::new();
+    let key = rig.post_modern(&modern("1", "tools/list", &json!({})));
+    let link = rig.shared();
+    let id = only_id(&rig.at(link));
+    let properties = json!({
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "level": {"type": "integer", "x-mcp-header": "Level"},
+    });
+    let tool = json!({"name": "slow", "inputSchema": {"type": "object", "properties": properties}});
+    let list = json!({"jsonrpc": "2.0", "id": id.parse::<u64>().unwrap(), "result": {"tools": [tool]}});
+    rig.say(link, &list.to_string());
+    assert_eq!(rig.read(key).status, 200);
+    rig
+}
+
+/// What a call of that tool is answered; 0 if it was passed on.
+fn call_in_headers(rig: &mut Rig, arguments: &Value, headers: &[(&str, &str)]) -> (u16, i64) {
+    let call = modern("7", "tools/call", &json!({"name": "slow", "arguments": arguments}));
+    let own = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "slow")];
+    let key = rig.post(&[&own[..], headers].concat(), &call.to_string());
+    let answer = rig.read(key);
+    if answer.status == 0 { (0, 0) } else { (answer.status, answer.code()) }
+}
+
+#[test]
+fn arguments_that_headers_repeat_are_compared_with_them() {
+    let mut rig = with_tool_in_headers();
+    for (arguments, headers) in [
+        (json!({"region": "Hello"}), &[("mcp-param-region", "Hello")][..]),
+        (json!({"region": "Hello"}), &[("mcp-param-region", "=?base64?SGVsbG8=?=")]),
+        (json!({"region": "=?base64?SGVsbG8="}), &[("mcp-param-region", "=?base64?SGVsbG8=")]),
+        (json!({"level": 42.0}), &[("mcp-param-level", "42")]),
+        (json!({"level": 1.5}), &[("mcp-param-level", "1.5")]),
+        (json!({"region": null}), &[]),
+        (json!({}), &[]),
+    ] {
+        assert_eq!(call_in_headers(&mut rig, &arguments, headers), (0, 0), "{arguments} {headers:?}");
+    }
+    for (arguments, headers) in [
+        (json!({"region": "Hello"}), &[][..]),
+        (json!({"region": "Hello"}), &[("mcp-param-region", "hello")]),
+        (json!({"region": "Hello"}), &[("mcp-param-region", "Hello"), ("mcp-param-region", "Hello")]),
+        (json!({"region": "Hello"}), &[("mcp-param-region", "=?base64?SGVsbG8?=")]),
+        (json!({"region": "Hello"}), &[("mcp-param-region", "=?base64?SGVs!!!bG8=?=")]),
+        (json!({"level": 42}), &[("mcp-param-level", "43")]),
+        (json!({"region": null}), &[("mcp-param-region", "Hello")]),
+        (json!({}), &[("mcp-param-region", "Hello")]),
+    ] {
+        assert_eq!(call_in_headers(&mut rig, &arguments, headers), (400, -32020), "{arguments} {headers:?}");
+    }
+}
+
+#[test]
+fn the_tools_of_a_process_that_is_gone_are_forgotten() {
+    let mut rig = with_tool_in_headers();
+    let link = rig.shared();
+    rig.close(link);
+    let key = rig.post_modern(&modern("1", "x", &json!({})));
+    assert_eq!(rig.read(key).status, 0);
+    assert_eq!(call_in_headers(&mut rig, &json!({"region": "Hello"}), &[]), (0, 0));
+}
+
 #[test]
 fn errors_that_are_the_transports_have_their_status() {
     for (code, status) in [(-32601, 404), (-32020, 400), (-32021, 400), (-32022, 400), (-32602, 200), (-32800, 200)] {

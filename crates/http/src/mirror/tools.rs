@@ -20,8 +20,11 @@ const SCHEMAS_BY_NAME: [&str; 5] = ["properties", "patternProperties", "$defs", 
 /// Members of a schema that hold values and no schemas.
 const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
 
+/// The most bytes that the names of a tool and of its arguments may have; one with longer names is not remembered.
+pub(crate) const MAX_NAMES: usize = 4096;
+
 /// The tools that want arguments in headers, the last to be listed last.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Tools {
     known: BTreeMap<Box<str>, Box<[Param]>>,
     /// Their names in the order in which they became known.
@@ -30,7 +33,7 @@ pub(crate) struct Tools {
 }
 
 /// An argument that is repeated in a header.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Param {
     /// Its place in the arguments.
     path: Box<[Box<str>]>,
@@ -93,7 +96,8 @@ impl Tools {
             return Ok(());
         };
         let params = read_schema(schema)?;
-        if params.is_empty() || self.most == 0 {
+        let names = name.len() + params.iter().map(Param::names).sum::<usize>();
+        if params.is_empty() || self.most == 0 || names > MAX_NAMES {
             return Ok(());
         }
         while self.known.len() >= self.most {
@@ -106,15 +110,29 @@ impl Tools {
 }
 
 impl Param {
+    /// Bytes of its names.
+    fn names(&self) -> usize {
+        let path = self.path.iter().map(|name| size_of_val(name) + name.len()).sum::<usize>();
+        path + self.header.as_str().len()
+    }
+
+    /// Whether there is no such argument.
+    pub(crate) fn is_absent(&self, arguments: &[u8]) -> bool {
+        self.raw(arguments).is_none_or(|raw| raw == b"null")
+    }
+
+    fn raw<'a>(&self, arguments: &'a [u8]) -> Option<&'a [u8]> {
+        self.path.iter().try_fold(arguments, |object, name| json::member(object, name))
+    }
+
     /// The value of the argument as text; `None` if there is none that a header could hold.
     pub(crate) fn value(&self, arguments: &[u8]) -> Option<String> {
-        let raw = self.path.iter().try_fold(arguments, |object, name| json::member(object, name))?;
-        match raw {
+        match self.raw(arguments)? {
             b"true" => Some("true".to_owned()),
             b"false" => Some("false".to_owned()),
-            [b'"', ..] => json::text(raw).map(|text| text.into_owned()),
+            raw @ [b'"', ..] => json::text(raw).map(|text| text.into_owned()),
             // 42.0 is an integer of JSON Schema, too.
-            _ => {
+            raw => {
                 let text = core::str::from_utf8(raw).ok()?;
                 let digits = text
                     .split_once('.')
@@ -314,6 +332,14 @@ mod tests {
     fn a_schema_of_any_depth_is_read_without_overflow() {
         let deep = format!(r#"{}{{"x-mcp-header":"A"}}{}"#, r#"{"not":"#.repeat(5_000), "}".repeat(5_000));
         assert!(is_rejected(&deep));
+    }
+
+    #[test]
+    fn a_tool_with_names_that_are_too_long_is_not_remembered() {
+        let mut tools = Tools::new(9);
+        let schema = |name: &str| format!(r#"{{"properties":{{"{name}":{{"type":"string","x-mcp-header":"A"}}}}}}"#);
+        learn(&mut tools, &[&schema("a"), &schema(&"a".repeat(MAX_NAMES))]);
+        assert_eq!((tools.params("t0").len(), tools.params("t1").len()), (1, 0));
     }
 
     #[test]
