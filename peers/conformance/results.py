@@ -10,24 +10,22 @@ Seen = dict[str, dict[str, Outcome]]  # by revision and scenario
 
 @dataclass
 class Excuse:
-    """Why a scenario may fail so many checks, in these columns or in all."""
+    """Why a scenario fails these checks in these columns."""
 
-    failed: int
     why: str
-    columns: tuple[str, ...] = ()
-
-    def is_for(self, column: str) -> bool:
-        return not self.columns or column in self.columns
+    columns: tuple[str, ...]
+    checks: tuple[str, ...]
 
 
 def is_worse(outcome: Outcome | None, beside: Outcome | None, excuse: Excuse | None) -> bool:
-    """Whether a scenario was worse than `beside`, or without one than passed."""
+    """Whether a scenario was worse than `beside`, or without one than passed; or needs its excuse no more."""
     if outcome is None:
         return True
-    if excuse and outcome.failed <= excuse.failed:
-        return False
     limit = beside or Outcome()
-    return (outcome.failed, outcome.warned) > (limit.failed, limit.warned)
+    unexcused = [check for check in outcome.failed if not excuse or check not in excuse.checks]
+    if excuse and not outcome.failed:
+        return True
+    return (len(unexcused), outcome.warned) > (len(limit.failed), limit.warned)
 
 
 def cell(outcomes: dict[str, Outcome | None]) -> str:
