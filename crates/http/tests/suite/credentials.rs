@@ -151,6 +151,19 @@ fn a_refusal_of_the_server_behind_is_the_status_of_the_response() {
 }
 
 #[test]
+fn a_page_of_a_browser_may_read_the_challenge() {
+    let mut rig = rig();
+    let headers = [("origin", "http://localhost:3000"), ("mcp-protocol-version", MODERN), ("mcp-method", "tools/list")];
+    let key = rig.post(&headers, &modern("7", "tools/list", &json!({})).to_string());
+    let link = rig.shared();
+    rig.say(link, &unauthorized("1", 401, Some(CHALLENGE)));
+    let answer = rig.read(key);
+    assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some(CHALLENGE)));
+    assert!(answer.header("access-control-expose-headers").unwrap().contains("www-authenticate"));
+    rig.leaves_nothing();
+}
+
+#[test]
 fn a_handshake_that_is_refused_for_them_opens_no_session() {
     let mut rig = rig();
     let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});

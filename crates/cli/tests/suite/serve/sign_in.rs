@@ -191,6 +191,14 @@ fn the_pages_that_say_how_to_sign_in_are_the_servers() {
     assert!(upstream.seen().is_empty());
 }
 
+#[test]
+fn without_the_server_there_is_no_page() {
+    let service = Service::before(PROGRAM, "http://127.0.0.1:1/mcp", [] as [&str; 0]);
+    let (head, body) = get(&service, "/.well-known/oauth-protected-resource");
+    assert_eq!(head.status, 502);
+    assert!(body.contains("did not give this page"), "{body}");
+}
+
 /// Neither in a recording, nor in the log, nor where sessions are listed.
 #[test]
 fn a_token_is_written_nowhere() {
