@@ -3,6 +3,7 @@
 use std::{fs, net::SocketAddr};
 
 use rescind_testkit::puppet::{Head, Service};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{
@@ -211,12 +212,14 @@ fn a_token_is_written_nowhere() {
     let record = folder.path().join("recordings");
     let upstream = Upstream::start(&[ANN]);
     let flags = ["--log", "trace", "--log-file", log.to_str().unwrap(), "--record", record.to_str().unwrap()];
-    let service = front(&upstream, &flags);
+    let mut service = front(&upstream, &flags);
     let session = open(&service, ANN);
     let session = [("mcp-session-id", &*session)];
     post(&service, "Bearer ann-secret-2", &session, &request("5", "tools/list"));
     let tell = notification("notifications/x", "{}");
     assert_eq!(post(&service, "Bearer ann-secret-3", &session, &tell).0.status, 202);
+    service.shim.kill(Signal::TERM);
+    service.shim.expect_exit(0);
     let mut written = vec![fs::read_to_string(&log).unwrap()];
     for file in fs::read_dir(&record).unwrap() {
         written.push(fs::read_to_string(file.unwrap().path()).unwrap());
