@@ -456,9 +456,7 @@ impl HttpServer {
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
         if self.shared.is_asked(key) {
-            self.learn_era(now, false);
-            // It did not say so: one that fails to start once is asked again.
-            self.shared.era = Era::Unknown;
+            self.era_unsaid(now);
         }
         self.answer_for_gone(now, key);
         self.close_link(now, key);

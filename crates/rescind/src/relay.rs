@@ -169,14 +169,14 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             (None, Port::default())
         }
     };
-    let mut census = None;
+    #[cfg(feature = "admin")]
+    let census = client.census();
     let client = match client {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         LinkClient::Messages(stream) => {
             config.framing = Some(Framing::Line);
             // Who waits for a request, and who has cancelled it, hear of it.
             (config.emit.silences, config.emit.notices) = (true, true);
-            census = stream.census();
             messages.client = Some(MessageEnd::new(stream, config.max_message));
             Port::default()
         }

@@ -434,6 +434,12 @@ impl HttpServer {
         }
     }
 
+    /// The server did not come to say it: what waited for that is refused, and who comes next asks again.
+    pub(crate) fn era_unsaid(&mut self, now: Instant) {
+        self.learn_era(now, false);
+        self.shared.era = Era::Unknown;
+    }
+
     /// The server will not say it to one who does not sign in. Others may ask.
     pub(crate) fn era_withheld(&mut self, now: Instant, unauthorized: &Unauthorized) {
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };

@@ -119,6 +119,10 @@ impl HttpServer {
             if let Some(unauthorized) = unauthorized {
                 return self.era_withheld(now, &unauthorized);
             }
+            // It could not be asked (ours, of a server at a URL).
+            if response.body.error_code() == Some(i64::from(error_code::UPSTREAM_GONE)) {
+                return self.era_unsaid(now);
+            }
             let is_modern = speaks_modern(&response.body);
             if !is_modern {
                 self.lend_to_sessions(now, link_key);

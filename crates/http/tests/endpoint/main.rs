@@ -120,10 +120,13 @@ impl Rig {
         id
     }
 
-    fn tell(&self, session: &str, message: &str) {
+    /// A notification is accepted; what is known of it if it is a cancel.
+    fn tell(&self, session: &str, message: &str) -> Option<String> {
         let mut connection = self.connect();
         connection.post(&[("mcp-session-id", session)], message);
-        assert_eq!(connection.head().status, 202);
+        let head = connection.head();
+        assert_eq!(head.status, 202);
+        head.header("rescind-cancel").map(ToOwned::to_owned)
     }
 
     fn call(&self, session: &str, name: &str) -> Connection {
@@ -196,7 +199,8 @@ fn a_cancel_by_post_stops_the_handler_and_the_stream_ends() {
         let rig = Rig::start(is_mounted);
         let session = rig.open_session();
         let mut call = rig.call(&session, "first");
-        rig.tell(&session, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        assert_eq!(rig.tell(&session, cancel).as_deref(), Some("seen"));
         rig.expect_mark("stopped first");
         let head = call.head();
         while let Some(event) = call.event() {

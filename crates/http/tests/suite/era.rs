@@ -162,12 +162,24 @@ fn an_error_that_only_modern_servers_have_says_that_it_is_one() {
     }
 }
 
-/// Such as one whose registry could not be reached.
+/// Such as one whose registry could not be reached, or one at a URL that could not.
 #[test]
-fn a_server_that_ends_before_it_has_said_it_is_asked_again() {
+fn a_server_that_could_not_say_it_is_asked_again() {
+    for ends in [true, false] {
+        asked_again(ends);
+    }
+}
+
+fn asked_again(ends: bool) {
     let mut rig = asking();
     let held = rig.post_modern(&modern_call("1"));
-    rig.close(rig.shared());
+    let link = rig.shared();
+    let id = question(&rig.at(link));
+    if ends {
+        rig.close(link);
+    } else {
+        rig.say(link, &error_of(&id, -31002));
+    }
     let answer = rig.read(held);
     assert_eq!((answer.status, answer.code()), (400, -32600), "so that clients of both eras fall back");
     let held = rig.post_modern(&modern_call("1"));

@@ -10,6 +10,8 @@ use std::{
 
 use rescind_proto::id::RequestId;
 
+#[cfg(feature = "admin")]
+use crate::message_stream::Census;
 use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
 
 /// Where the client of a [`Link`](super::Link) is.
@@ -23,6 +25,17 @@ pub enum LinkClient {
     },
     /// Behind a stream, such as a session over HTTP. Its end cancels what is in flight and ends the server.
     Messages(Box<dyn MessageStream>),
+}
+
+#[cfg(feature = "admin")]
+impl LinkClient {
+    /// Counts who is connected, where that can be asked.
+    pub(super) fn census(&self) -> Option<Census> {
+        match self {
+            Self::Descriptors { .. } => None,
+            Self::Messages(stream) => stream.census(),
+        }
+    }
 }
 
 /// What the server of a [`Link`](super::Link) is.
