@@ -18,10 +18,12 @@ class Excuse:
 
 
 def is_worse(outcome: Outcome | None, beside: Outcome | None, excuse: Excuse | None) -> bool:
-    """Whether a scenario was worse than `beside`, or without one than passed; or needs its excuse no more."""
+    """Whether a scenario was worse than `beside`, or without one than passed; or did not come to it; or needs its excuse no more."""
     if outcome is None:
         return True
     limit = beside or Outcome()
+    if limit.passed and not outcome.passed and not outcome.failed:
+        return True
     unexcused = [check for check in outcome.failed if not excuse or check not in excuse.checks]
     if excuse and not outcome.failed:
         return True

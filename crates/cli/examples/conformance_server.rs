@@ -33,6 +33,8 @@ use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, sync::broadcast, time::sleep};
 
 const PAUSE: Duration = Duration::from_millis(50);
+/// So long that every response has become a stream, also one whose status waits for the server behind.
+const LONG: Duration = Duration::from_millis(1500);
 const RESOURCE_NOT_FOUND: i32 = -32002;
 
 /// The lists that have changed: `tools`, `prompts`.
@@ -154,9 +156,9 @@ async fn perform(tool: Arc<Declared>, params: Value, cx: Context) -> Result<Tool
             }
             "finished".to_owned()
         }
-        // Long enough for a stream, which goes on until it has said everything.
+        // A stream of ours goes on until it has said everything.
         (Some("reconnects"), _) => {
-            cx.unless_cancelled(sleep(4 * PAUSE)).await?;
+            cx.unless_cancelled(sleep(LONG)).await?;
             "finished".to_owned()
         }
         (Some("changes"), _) => {

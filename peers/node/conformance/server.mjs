@@ -22,6 +22,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const catalogue = JSON.parse(readFileSync(new URL("../../conformance/catalogue.json", import.meta.url), "utf8"));
 const PAUSE_MS = 50;
+// So long that every response has become a stream, also one whose status waits for the server behind.
+const LONG_MS = 1500;
 const RETRY_MS = 100;
 const state = createRequestStateCodec({ key: randomBytes(32) });
 const text = (words) => ({ content: [{ type: "text", text: words }] });
@@ -70,7 +72,7 @@ const works = {
   reconnects: async (_, { http }) => {
     await sleep(PAUSE_MS);
     http?.closeSSE?.();
-    await sleep(PAUSE_MS);
+    await sleep(LONG_MS);
     return text("finished");
   },
 };
