@@ -1,7 +1,8 @@
-//! A cancel that is posted, and what becomes of the stream (cases 46, 48–50, D41).
+//! A cancel that is posted, and what becomes of the stream (D41).
 
 use crate::rig::*;
 
+/// Case 46, 48.
 #[test]
 fn a_cancel_reaches_the_program_and_the_stream_ends_without_a_response() {
     let mut rig = Rig::new();
@@ -20,6 +21,7 @@ fn a_cancel_reaches_the_program_and_the_stream_ends_without_a_response() {
     rig.leaves_nothing();
 }
 
+/// Case 48.
 #[test]
 fn a_cancelled_call_without_a_head_ends_as_an_empty_stream() {
     for revision in ["2025-06-18", LEGACY] {
@@ -67,6 +69,7 @@ fn nothing_is_said_to_a_cancelled_call_any_more() {
     rig.leaves_nothing();
 }
 
+/// Case 49.
 #[test]
 fn nobody_comes_back_to_a_cancelled_stream() {
     for is_away in [false, true] {
@@ -81,7 +84,7 @@ fn nobody_comes_back_to_a_cancelled_stream() {
         rig.post_to(&client, &cancel("1"));
         rig.settle(client.link, "1");
         let back = rig.come_back(&client, &first);
-        assert_eq!(rig.read(back).status, 405, "case 49: an empty stream would be asked for again and again");
+        assert_eq!(rig.read(back).status, 405, "an empty stream would be asked for again and again");
         let other = rig.post_to(&client, &call("2"));
         rig.answer(client.link, "2", "done");
         rig.whole(other, 200);
@@ -114,6 +117,7 @@ fn a_cancel_may_overtake_its_request() {
     rig.leaves_nothing();
 }
 
+/// Case 50.
 #[test]
 fn a_cancel_concerns_no_other_session() {
     let mut rig = Rig::new();
@@ -121,7 +125,7 @@ fn a_cancel_concerns_no_other_session() {
     let key = rig.post_to(&mine, &call("1"));
     rig.at(mine.link);
     rig.post_to(&other, &cancel("1"));
-    assert_eq!(rig.at(mine.link), [""; 0], "case 50");
+    assert_eq!(rig.at(mine.link), [""; 0]);
     assert_eq!(rig.at(other.link), [cancel("1")], "its own program knows none of this id");
     rig.answer(mine.link, "1", "done");
     assert_eq!(rig.whole(key, 200), result_of("1", "done"));

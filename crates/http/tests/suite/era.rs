@@ -298,6 +298,7 @@ fn a_server_that_drains_is_not_asked() {
     rig.leaves_nothing();
 }
 
+/// Case 45.
 #[test]
 fn both_eras_are_served_at_once_request_by_request() {
     let mut rig = Rig::new();
@@ -310,7 +311,7 @@ fn both_eras_are_served_at_once_request_by_request() {
     rig.hang_up(modern);
     let closed = rig.at(shared);
     assert!(closed[1].starts_with("closed "), "{closed:?}");
-    assert_eq!(rig.at(client.link), [call("1")], "case 45");
+    assert_eq!(rig.at(client.link), [call("1")]);
     // A session's client that names the newer revision in a request belongs to that for this request.
     let headers = [
         ("mcp-session-id", &*client.id),

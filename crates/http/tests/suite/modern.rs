@@ -11,6 +11,7 @@ fn only_id(received: &[String]) -> String {
     serde_json::from_str::<Value>(only).unwrap()["id"].to_string()
 }
 
+/// Case 45.
 #[test]
 fn a_hang_up_cancels_exactly_once_and_nothing_follows() {
     for begun in [false, true] {

@@ -18,6 +18,7 @@ fn away(rig: &mut Rig, client: &Client) -> String {
     last
 }
 
+/// Case 45.
 #[test]
 fn a_call_runs_on_when_its_client_hangs_up_and_its_answer_is_fetched() {
     let mut rig = Rig::new();
@@ -360,7 +361,7 @@ fn of_a_batch_with_a_cancelled_member_the_other_answers_are_fetched() {
     rig.hang_up(key);
     rig.answer(client.link, "1", "done");
     let posted = rig.post_to(&client, &cancel("2"));
-    assert_eq!(rig.at(client.link), [cancel("2")], "case 51: only the member that is named");
+    assert_eq!(rig.at(client.link), [cancel("2")]);
     assert_eq!(rig.whole(posted, 202), "");
     rig.settle(client.link, "2");
     let key = rig.come_back(&client, &last);

@@ -111,6 +111,7 @@ fn without_an_id_for_it_no_session_is_opened() {
     assert!(server.needs_session_id(), "an id is used once");
 }
 
+/// Case 47.
 #[test]
 fn delete_cancels_what_is_in_flight_and_ends_every_stream() {
     let mut rig = Rig::new();
@@ -123,7 +124,7 @@ fn delete_cancels_what_is_in_flight_and_ends_every_stream() {
     let last = rig.read(streaming).last_id().unwrap();
     let deleted = rig.delete(&client);
     assert_eq!(rig.whole(deleted, 204), "");
-    assert_eq!(rig.at(client.link), [call("1"), call("2"), "end".to_owned()], "case 47");
+    assert_eq!(rig.at(client.link), [call("1"), call("2"), "end".to_owned()]);
     for key in [listening, streaming, undecided] {
         assert!(rig.read(key).has_ended);
     }

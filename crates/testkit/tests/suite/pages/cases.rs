@@ -98,7 +98,7 @@ enum Observer {
     Endpoint,
     /// A store of tasks, which outlives endpoints.
     Store,
-    /// Real processes with the shim between them.
+    /// Real processes with the shim between them, or `rescind serve`.
     Shim,
     /// None: what the case is about is not built yet.
     NotBuilt,
@@ -106,9 +106,9 @@ enum Observer {
 
 fn observer(case: u32) -> Observer {
     match case {
-        45..=50 | 68 => Observer::NotBuilt,
+        68 => Observer::NotBuilt,
         52..=60 => Observer::Store,
-        61..=70 | 78 | 79 => Observer::Shim,
+        45..=50 | 61..=70 | 78 | 79 => Observer::Shim,
         _ => Observer::Endpoint,
     }
 }
