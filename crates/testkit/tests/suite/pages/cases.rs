@@ -186,7 +186,7 @@ fn page(tests: &[Test]) -> String {
          Written by a test from the comments of tests, `Case 12, 22.`: \
          `just pages`. Files are those of `crates/*/tests/suite`: `rescind` observes \
          handlers, tasks and processes of whole endpoints, `tasks` the stores and state machine of tasks, \
-         `proto` the engine, `cli` the shim between real processes. \
+         `proto` the engine, `http` its machines of HTTP and endpoints on sockets, `cli` real processes. \
          In brackets: the dialects that the test itself names, each of which it runs. \
          A case that is not built yet may have tests all the same: they show the engine's part.\n",
     );

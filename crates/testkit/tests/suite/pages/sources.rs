@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Whose tests count, in the order in which pages name them.
-const CRATES: [&str; 4] = ["rescind", "tasks", "proto", "cli"];
+const CRATES: [&str; 5] = ["rescind", "tasks", "proto", "cli", "http"];
 
 /// One test.
 pub(crate) struct Test {
