@@ -10,6 +10,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{
@@ -23,6 +24,7 @@ use rescind_proto::{
 };
 
 use crate::{
+    duration,
     failure::Failure,
     link::{self, FinishArg, HeaderArguments, LinkArguments},
 };
@@ -85,6 +87,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
 
+    /// How long the connection to the server at URL may be silent before the system asks whether the server is still
+    /// there. If that is not answered for as long again, what is in flight is answered with an error
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse, allow_hyphen_values = true, requires = "url")]
+    keep_alive: Duration,
+
     #[command(flatten)]
     headers: HeaderArguments,
 
@@ -123,7 +130,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
 fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
     check(&arguments)?;
     let url = arguments.url.as_ref();
-    let remote = url.map(|url| arguments.headers.server("--url", url, link::seed())).transpose()?;
+    let remote = url.map(|url| arguments.headers.server("--url", url, arguments.keep_alive)).transpose()?;
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;

@@ -78,7 +78,8 @@ pub(crate) struct Arguments {
     idle: Duration,
 
     /// The longest silence on an open stream; then a comment is sent, by which the hang-up of a client that vanished is
-    /// noticed. So this is the longest time that its request goes on uncancelled (2026-07-28)
+    /// noticed. So this is the longest time that its request goes on uncancelled (2026-07-28). The server at --upstream is
+    /// asked after the same silence whether it is still there
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_alive: Duration,
 
@@ -158,7 +159,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if upstream.is_none() && headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --upstream URL"));
     }
-    let upstream = upstream.as_ref().map(|url| headers.server("--upstream", url, link::seed())).transpose()?;
+    let upstream = upstream.as_ref().map(|url| headers.server("--upstream", url, arguments.keep_alive)).transpose()?;
     if let Some(folder) = record {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }

@@ -1,6 +1,6 @@
 //! Servers that are reached over HTTP: `run --url` and `serve --upstream`.
 
-use std::{fmt, io::Write};
+use std::{fmt, io::Write, time::Duration};
 
 use clap::Args;
 use rescind::relay::{Credentials, LinkServer, MessageStream};
@@ -30,15 +30,16 @@ pub(crate) struct HeaderArguments {
 pub(crate) struct Remote {
     flag: &'static str,
     config: HttpClientConfig,
+    connect: ConnectConfig,
 }
 
 impl HeaderArguments {
-    /// Describes the server at this URL, which `flag` gave.
-    pub(crate) fn server(&self, flag: &'static str, url: &str, seed: u64) -> Result<Remote, Failure> {
+    /// Describes the server at this URL, which `flag` gave. After so long a silence it is asked whether it is still there.
+    pub(crate) fn server(&self, flag: &'static str, url: &str, keep_alive: Duration) -> Result<Remote, Failure> {
         let mut config = HttpClientConfig::new(url).map_err(|error| {
             Failure::new(format_args!("{flag} {}", clean(url)), error, "write it as https://example.com/mcp")
         })?;
-        config.seed = seed;
+        config.seed = super::seed();
         for header in &self.header {
             // The value is not shown: it may be a secret all the same.
             let name = header.split(':').next().unwrap_or_default();
@@ -54,7 +55,8 @@ impl HeaderArguments {
             })?;
             config = add(config, &format!("{name}: {value}"), format_args!("{shown}"))?;
         }
-        Ok(Remote { flag, config })
+        let connect = ConnectConfig { probe_after: keep_alive, ..ConnectConfig::default() };
+        Ok(Remote { flag, config, connect })
     }
 
     pub(crate) const fn is_given(&self) -> bool {
@@ -76,7 +78,7 @@ impl Remote {
 
     /// What fetches the pages by which clients find out how to sign in. They know the server under `path`.
     pub(crate) fn discovery(&self, path: &str) -> Result<Discovery, Failure> {
-        Discovery::new(&self.config, ConnectConfig::default(), path).map_err(|error| self.failed(error))
+        Discovery::new(&self.config, self.connect.clone(), path).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: ConnectError) -> Failure {
@@ -86,7 +88,7 @@ impl Remote {
     /// A stream to the server, for messages that belong to these at first. Call it on the runtime that is to carry it.
     pub(crate) fn open(&self, credentials: Credentials) -> Result<LinkServer, Failure> {
         let notice = |notice| drop(writeln!(std::io::stderr(), "warning: {}", clean(&format!("{notice}"))));
-        let mut stream = HttpTransport::with_notices(self.config.clone(), ConnectConfig::default(), notice)
+        let mut stream = HttpTransport::with_notices(self.config.clone(), self.connect.clone(), notice)
             .map_err(|error| self.failed(error))?;
         stream.handle_credentials(credentials);
         // A query may hold a secret, and the list of sessions is for people to read.

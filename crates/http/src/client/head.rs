@@ -23,6 +23,9 @@ impl HttpClient {
             if !self.config.headers.contains_key(header::AUTHORIZATION) {
                 fields.extend(self.credentials_of(&fetch.role).map(|value| (header::AUTHORIZATION, value.clone())));
             }
+            if self.config.headers.contains_key(header::USER_AGENT) {
+                fields.remove(header::USER_AGENT);
+            }
             fields.extend(self.config.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         let (method, body, in_session) = match &fetch.role {

@@ -16,7 +16,12 @@ const ANSWER: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serve
 
 /// A client on stdio whose session is open, and its server.
 fn open(service: &Service) -> (Shim, Ends, Server) {
-    let (shim, mut client) = service.client(PROGRAM, [] as [&str; 0]);
+    open_with(service, &[])
+}
+
+/// The same, of a shim with these flags.
+pub(super) fn open_with(service: &Service, flags: &[&str]) -> (Shim, Ends, Server) {
+    let (shim, mut client) = service.client(PROGRAM, flags);
     let greeting = request_with("0", "initialize", GREETING);
     client.send(&greeting);
     let mut server = service.accept();
@@ -29,7 +34,7 @@ fn open(service: &Service) -> (Shim, Ends, Server) {
     (shim, client, server)
 }
 
-fn ask(client: &mut Ends, server: &mut Server, id: &str) {
+pub(super) fn ask(client: &mut Ends, server: &mut Server, id: &str) {
     client.send(&request(id, "tools/call"));
     server.expect(&request(id, "tools/call"));
 }

@@ -7,8 +7,11 @@ use std::process::{Command, Stdio};
 
 use rescind_testkit::puppet::Service;
 
-use super::{LEGACY, ask, open_modern, tell};
-use crate::shim::{PROGRAM, words::result};
+use super::{LEGACY, MODERN, ask, open_modern, remote, serve, tell};
+use crate::shim::{
+    PROGRAM, error_of,
+    words::{request_with, result},
+};
 
 /// Set where the test has a network of its own.
 const WITHIN: &str = "RESCIND_TEST_WITHIN_A_NETWORK";
@@ -72,4 +75,25 @@ fn a_client_that_the_network_swallowed_has_hung_up() {
     tell(&service, &session, r#"{"jsonrpc":"2.0","method":"marker"}"#);
     session.server.expect(r#"{"jsonrpc":"2.0","method":"marker"}"#);
     drop((legacy, modern));
+}
+
+/// Whatever was in flight there is answered, and its client does not wait for ever.
+#[test]
+fn a_server_that_the_network_swallowed_is_given_up() {
+    if is_begun("serve::silence::a_server_that_the_network_swallowed_is_given_up") {
+        return;
+    }
+    let service = serve();
+    let flags = ["--keep-alive", "1s"];
+    let (_shim, mut modern) = service.client(PROGRAM, flags);
+    modern.send(&request_with("1", "tools/list", MODERN));
+    let mut asked = service.take_asked();
+    asked.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
+    asked.expect(&request_with("2", "tools/list", MODERN));
+    let (_other, mut legacy, mut server) = remote::open_with(&service, &flags);
+    remote::ask(&mut legacy, &mut server, "1");
+    loopback("down");
+    for client in [&mut modern, &mut legacy] {
+        assert_eq!(error_of(&client.receive(), "1")["code"], -31002);
+    }
 }

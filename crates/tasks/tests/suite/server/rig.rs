@@ -316,7 +316,9 @@ impl Client {
 
     /// A round trip: everything that was said before has been dealt with.
     pub(crate) async fn barrier(&mut self) {
-        assert_eq!(self.ask("ping", json!({})).await["result"], json!({}));
+        // 2026-07-28 has no `ping`, and says so.
+        let answer = self.ask("ping", json!({})).await;
+        assert!(answer["result"] == json!({}) || answer["error"]["code"] == -32601, "{answer}");
     }
 
     /// The id of a task that is made of this tool.
