@@ -192,3 +192,14 @@ fn a_cancel_while_the_list_is_read_ends_that() {
     assert!(rig.sent().is_empty());
     rig.check_empty();
 }
+
+#[test]
+fn a_user_agent_of_the_users_takes_the_place_of_ours() {
+    let agents = |rig: &mut Rig| -> Vec<String> {
+        rig.say(&modern_call(1));
+        let sent = rig.sent_one();
+        sent.headers.get_all("user-agent").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(agents(&mut Rig::new()), [concat!("rescind/", env!("CARGO_PKG_VERSION"))]);
+    assert_eq!(agents(&mut Rig::with(config().header("User-Agent: mine").unwrap())), ["mine"]);
+}

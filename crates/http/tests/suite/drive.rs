@@ -1,10 +1,11 @@
 //! What the fuzz target does with its bytes; ordinary tests replay its seeds.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method, Request};
 use rescind_http::server::{
-    BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
+    BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Sessions,
+    Stateless,
 };
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
@@ -47,6 +48,8 @@ struct Driver {
     known: Vec<String>,
     /// Ids of events that clients have seen.
     events: Vec<String>,
+    /// To whom belongs what each link says next, where that is passed on.
+    people: Option<BTreeMap<LinkKey, Option<HeaderValue>>>,
 }
 
 /// Phrases and noise from both sides, with every bound so small that it is met. Whatever came, it comes to rest, and
@@ -55,6 +58,8 @@ fn babble(chooser: &mut ByteChooser<'_>) {
     let Some(config) = config(chooser) else { return };
     let mut driver = Driver {
         most: config.most_held(),
+        people: (config.passes_authorization && config.token.is_none() && config.sessions == Sessions::OwnLink)
+            .then(BTreeMap::new),
         server: HttpServer::new(config),
         now: Instant::ORIGIN,
         sessions: 0,
@@ -87,6 +92,8 @@ fn config(chooser: &mut impl Chooser) -> Option<HttpServerConfig> {
         max_unsent: 50 * chooser.choose(32)?,
         max_kept: 100 * chooser.choose(32)?,
         max_message: 2000,
+        passes_authorization: chooser.choose(2)? == 1,
+        sessions: [Sessions::OwnLink, Sessions::OwnLink, Sessions::SharedLink][chooser.choose(3)?],
         ..HttpServerConfig::default()
     })
 }
@@ -166,8 +173,8 @@ impl Driver {
     /// A request with the headers that it needs.
     fn proper_request(&mut self, chooser: &mut ByteChooser<'_>) -> Option<()> {
         let session = format!("s{}", 1 + chooser.choose(self.sessions + 1)?);
-        let mut request =
-            Request::builder().uri("/mcp").header("host", "localhost").header("authorization", "Bearer t");
+        let who = ["Bearer t", "Bearer t", "Bearer u"][chooser.choose(3)?];
+        let mut request = Request::builder().uri("/mcp").header("host", "localhost").header("authorization", who);
         let mut body = Vec::new();
         request = match chooser.choose(12)? {
             0 => {
@@ -178,7 +185,14 @@ impl Driver {
                 .into_bytes();
                 request.method(Method::POST)
             }
-            1..=5 => {
+            1 => {
+                let id = IDS[chooser.choose(IDS.len())?];
+                let message =
+                    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"who":"{who}"}}}}"#);
+                body = message.into_bytes();
+                request.method(Method::POST).header("mcp-session-id", session)
+            }
+            2..=5 => {
                 body = self.phrase(chooser)?;
                 request.method(Method::POST).header("mcp-session-id", session)
             }
@@ -186,7 +200,7 @@ impl Driver {
                 let method = ["tools/call", "subscriptions/listen"][chooser.choose(2)?];
                 let meta = modern_meta("2026-07-28");
                 let id = IDS[chooser.choose(IDS.len())?];
-                let params = format!(r#"{{"name":"t","_meta":{{{meta},"progressToken":{id}}}}}"#);
+                let params = format!(r#"{{"name":"t","who":"{who}","_meta":{{{meta},"progressToken":{id}}}}}"#);
                 body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into_bytes();
                 let request = request.method(Method::POST).header("mcp-protocol-version", "2026-07-28");
                 request.header("mcp-method", method).header("mcp-name", "t")
@@ -199,6 +213,7 @@ impl Driver {
             }
             _ => match chooser.choose(4)? {
                 0 => request.method(Method::DELETE).header("mcp-session-id", session),
+                1 => request.method(Method::GET).uri("/.well-known/oauth-protected-resource"),
                 _ => return Some(()),
             },
         };
@@ -315,9 +330,21 @@ impl Driver {
 
     fn take(&mut self, link: LinkKey) {
         while let Some(input) = self.server.poll_input(link) {
-            let LinkInput::Message(line) = input else { continue };
+            let line = match input {
+                LinkInput::Message(line) => line,
+                LinkInput::Credentials(who) => {
+                    self.people.as_mut().map(|people| people.insert(link, who));
+                    continue;
+                }
+                LinkInput::StreamClosed(_) | LinkInput::End => continue,
+            };
             let text = String::from_utf8_lossy(&line).into_owned();
             assert!(text.ends_with('\n') && !text[..text.len() - 1].contains('\n'), "an input is no line: {text:?}");
+            let who = text.split_once(r#""who":""#).and_then(|(_, rest)| rest.split_once('"')).map(|(who, _)| who);
+            if let (Some(people), Some(who)) = (&self.people, who) {
+                let present = people.get(&link).and_then(|present| present.as_ref()?.to_str().ok());
+                assert_eq!(present, Some(who), "a message goes under another's name: {text:?}");
+            }
             for name in [r#""id":"#, r#""progressToken":"#] {
                 let value = text.split_once(name).and_then(|(_, rest)| rest.split_once([',', '}']));
                 self.known.extend(value.map(|(value, _)| value.to_owned()));
@@ -333,8 +360,13 @@ impl Driver {
             self.server.supply_session_id(format!("s{}", self.sessions));
         }
         while let Some(event) = self.server.poll_event() {
-            if let HttpServerEvent::Opened { link, .. } = event {
-                self.links.push(link);
+            match event {
+                HttpServerEvent::Opened { link, credentials, .. } => {
+                    self.links.push(link);
+                    self.people.as_mut().map(|people| people.insert(link, credentials));
+                }
+                HttpServerEvent::PageWanted { reply, .. } => self.server.handle_page(reply, Err("there is none")),
+                HttpServerEvent::ReplyReady(_) | HttpServerEvent::InputReady(_) | HttpServerEvent::Dropped { .. } => {}
             }
         }
         self.server.check_invariants();
