@@ -22,6 +22,11 @@ ci:
 demo *ARGS:
     cargo run --release -- demo {{ARGS}}
 
+# Lints of the benches that take longest to compile, which CI leaves out.
+lint-apart:
+    cargo clippy --locked --manifest-path bench/library/Cargo.toml --all-targets -- -D warnings
+    cargo clippy --locked --manifest-path bench/tasks/Cargo.toml --all-targets -- -D warnings
+
 # What the shim costs; `--quick` for a first look.
 bench *ARGS:
     cargo run --release --manifest-path bench/Cargo.toml -- {{ARGS}}

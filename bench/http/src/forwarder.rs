@@ -27,10 +27,10 @@ const READ: usize = 64 * 1024;
 /// Forwards standard input to this URL until it ends.
 pub(crate) fn forward(url: &str) -> io::Result<()> {
     let url = url.parse().map_err(io::Error::other)?;
-    let from = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
-    let to = Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     LocalSet::new().block_on(&runtime, async {
+        let from = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+        let to = Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
