@@ -37,7 +37,14 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
-use rescind_proto::{dialect::Disconnect, error_code, id::RequestId, link::CancelFate, message, time::Instant};
+use rescind_proto::{
+    dialect::Disconnect,
+    error_code,
+    id::RequestId,
+    link::{CancelFate, Connected},
+    message,
+    time::Instant,
+};
 
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
@@ -102,19 +109,6 @@ pub enum HttpServerEvent {
         /// Its method.
         method: Box<str>,
     },
-}
-
-/// Who is connected to a link, and what is kept for those who are away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkCensus {
-    /// Sessions.
-    pub sessions: usize,
-    /// Responses under way: those that wait for an answer, and open streams.
-    pub responses: usize,
-    /// Streams that nobody reads and whose client can come back to them.
-    pub kept: usize,
-    /// Bytes of messages that are kept for clients that come back.
-    pub kept_bytes: usize,
 }
 
 /// The server's side of Streamable HTTP.
@@ -305,8 +299,8 @@ impl HttpServer {
 
     /// Counts who is connected to a link. Costs time in proportion to its sessions' streams.
     #[must_use]
-    pub fn census(&self, link: LinkKey) -> LinkCensus {
-        let mut census = LinkCensus::default();
+    pub fn census(&self, link: LinkKey) -> Connected {
+        let mut census = Connected::default();
         match self.links.get(&link).map(|link| link.serves) {
             Some(LinkUse::Session(key)) => {
                 self.sessions.get(&key).into_iter().for_each(|one| self.count(one, &mut census))
@@ -318,7 +312,7 @@ impl HttpServer {
         census
     }
 
-    fn count(&self, session: &Session, census: &mut LinkCensus) {
+    fn count(&self, session: &Session, census: &mut Connected) {
         census.sessions += 1;
         census.responses += session.replies;
         let away = session.streams.values().filter_map(|stream| self.streams.get(stream));

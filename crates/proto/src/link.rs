@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 mod clock;
+mod connected;
 mod fate;
 mod implementation;
 mod late;
@@ -10,6 +11,7 @@ mod rejected;
 mod request_key;
 
 pub use clock::Clock;
+pub use connected::Connected;
 pub use fate::CancelFate;
 pub use implementation::Implementation;
 pub use late::LateKind;

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use rescind_proto::id::RequestId;
-pub use rescind_proto::link::CancelFate;
+pub use rescind_proto::link::{CancelFate, Connected};
 #[cfg(feature = "peer")]
 use rescind_proto::{connection::Connection, time::Instant};
 
@@ -105,19 +105,6 @@ impl fmt::Debug for Credentials {
 
 /// Counts who is connected to a stream of messages.
 pub type Census = Arc<dyn Fn() -> Connected + Send + Sync>;
-
-/// Who is connected to a stream of messages, and what is kept for those who are away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Connected {
-    /// Sessions.
-    pub sessions: usize,
-    /// Responses under way: those that wait for an answer, and open streams.
-    pub responses: usize,
-    /// Streams that nobody reads and whose client can come back to them.
-    pub kept: usize,
-    /// Bytes of messages that are kept for clients that come back.
-    pub kept_bytes: usize,
-}
 
 impl Arrival {
     /// Its bytes, if it has any.

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream},
+    transport::{Arrival, CancelFate, Census, Credentials, MessageStream},
 };
 use rescind_proto::id::RequestId;
 
 use super::endpoint::Endpoint;
-use crate::server::{LinkCensus, LinkInput, LinkKey};
+use crate::server::{LinkInput, LinkKey};
 
 /// The messages of a link: those of a session's client, or of several clients that share it.
 ///
@@ -60,10 +60,7 @@ impl MessageStream for HttpLink {
 
     fn census(&self) -> Option<Census> {
         let (endpoint, key) = (self.endpoint.clone(), self.key);
-        Some(Arc::new(move || {
-            let LinkCensus { sessions, responses, kept, kept_bytes } = endpoint.with(|server, _| server.census(key));
-            Connected { sessions, responses, kept, kept_bytes }
-        }))
+        Some(Arc::new(move || endpoint.with(|server, _| server.census(key))))
     }
 
     fn handle_silenced(&mut self, id: &RequestId) {

@@ -1,0 +1,14 @@
+//! Who is at the other end of a link whose messages come on several connections.
+
+/// Who is connected, and what is kept for those who are away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connected {
+    /// Sessions.
+    pub sessions: usize,
+    /// Responses under way: those that wait for an answer, and open streams.
+    pub responses: usize,
+    /// Streams that nobody reads and whose client can come back to them.
+    pub kept: usize,
+    /// Bytes of messages that are kept for clients that come back.
+    pub kept_bytes: usize,
+}
