@@ -262,7 +262,17 @@ fn tasks() -> Tasks {
             async move { ask(&rounds, &cx).await }
         }
     };
+    let asks_name = |_: NoArguments, cx: Context| async move {
+        let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+        let question = json!({ "mode": "form", "message": "Who are you?", "requestedSchema": schema });
+        let answer: Value = cx.ask("elicitation/create", &question).await?;
+        Ok::<_, CallError>(answer["content"].clone())
+    };
+    let greeting = |Named { name }: Named| async move { Ok::<_, ErrorObject>(format!("Hello, {name}!")) };
     let tools = [
+        Tool::with_schema("test_tool_with_task", "greets", schema(), greeting)
+            .task(TaskSupport::Required)
+            .prepared_by(asks_name),
         Tool::with_schema("slow_compute", "sleeps, and stops at a cancel", schema(), slow).task(TaskSupport::Optional),
         Tool::with_schema("failing_job", "fails", schema(), failing).task(TaskSupport::Required),
         Tool::with_schema("protocol_error_job", "breaks", schema(), broken).task(TaskSupport::Optional),

@@ -38,6 +38,7 @@ mod elicitation;
 #[cfg(feature = "schemars")]
 mod form;
 mod input;
+mod preparation;
 mod revision;
 mod round_trips;
 mod rounds;
@@ -54,6 +55,7 @@ pub use ask::Ask;
 pub use client::{Client, ServerInfo, ToolAnnotations, ToolInfo};
 pub use client_builder::ClientBuilder;
 pub use elicitation::{ElicitAction, ElicitMode, ElicitRequest, ElicitResult, Elicited};
+pub use preparation::Preparation;
 pub use rescind_proto::dialect::mcp::{
     LATEST, LATEST_LEGACY, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18, REVISION_2025_11_25,
     REVISION_2026_07_28,

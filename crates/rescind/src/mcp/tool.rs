@@ -6,7 +6,7 @@ use rescind_proto::json;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::{Revision, ToolOutput, ToolResult};
+use super::{Preparation, Revision, ToolOutput, ToolResult};
 use crate::peer::{
     Erased, ErrorObject, Route,
     extract::{Extract, OnRequest, Scope},
@@ -83,6 +83,13 @@ impl Tool {
         T: Serialize + 'static,
     {
         self.route = self.route.intercepted(take);
+        self
+    }
+
+    /// Prepares each call first: the tool, and what [intercepts](Self::intercepted) its calls already, are called with the
+    /// arguments that the preparation has made.
+    pub fn prepared_by(mut self, preparation: &Preparation) -> Self {
+        self.route.handler = preparation.before(self.route.handler);
         self
     }
 
@@ -255,7 +262,7 @@ tools!(A B C D);
 tools!(A B C D E1);
 tools!(A B C D E1 G);
 
-fn arguments<T: DeserializeOwned>(scope: &OnRequest) -> Result<T, serde_json::Error> {
+pub(super) fn arguments<T: DeserializeOwned>(scope: &OnRequest) -> Result<T, serde_json::Error> {
     let given = scope.params().and_then(|params| json::member(params, "arguments")).unwrap_or(b"{}");
     if given.first() != Some(&b'{') {
         return Err(serde::de::Error::custom("they are not an object"));
@@ -264,7 +271,7 @@ fn arguments<T: DeserializeOwned>(scope: &OnRequest) -> Result<T, serde_json::Er
 }
 
 /// Refuses arguments: since 2025-11-25 with a result for the model, which can correct itself; before, with an error.
-fn refuse(error: &serde_json::Error, revision: Revision) -> Result<BoxedHandler, ErrorObject> {
+pub(super) fn refuse(error: &serde_json::Error, revision: Revision) -> Result<BoxedHandler, ErrorObject> {
     let message = format!("invalid arguments: {error}");
     if revision < Revision::V2025_11_25 {
         return Err(ErrorObject::invalid_params(message));
@@ -273,7 +280,7 @@ fn refuse(error: &serde_json::Error, revision: Revision) -> Result<BoxedHandler,
     Ok(Box::pin(std::future::ready(refused)))
 }
 
-fn outcome<R: ToolOutput, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> HandlerOutput {
+pub(super) fn outcome<R: ToolOutput, E: Into<ErrorObject>>(result: Result<R, E>, revision: Revision) -> HandlerOutput {
     let result = result.map_err(Into::into).and_then(|result| result.into_result(revision));
     let mut result = match result {
         Ok(result) => result,

@@ -177,14 +177,16 @@ impl Context {
     /// Waits until the answer to the request was written: `true` then, and `false` as soon as it never will be, because
     /// the requester cancelled or the connection ended.
     ///
-    /// For work that outlives its request and could not be named by anyone if the answer were lost (D38). Call it before
-    /// the handler ends; only the latest call gets the answer.
+    /// For work that outlives its request and could not be named by anyone if the answer were lost (D38). Call it when the
+    /// handler asks nothing any more and before it ends: it is about the round in which the requester waits now (D48).
+    /// Only the latest call gets the answer.
     pub fn delivered(&self) -> impl Future<Output = bool> + Send + 'static {
         let (tell, told) = tokio::sync::oneshot::channel();
         {
+            let waiting = self.waiting();
             let mut state = self.work.shared.lock();
-            if !state.is_over && state.conn.watch_answer(self.work.key) {
-                state.deliveries.insert(self.work.key, tell);
+            if !state.is_over && state.conn.watch_answer(waiting.key) {
+                state.deliveries.insert(waiting.key, tell);
             }
         }
         async move { told.await.unwrap_or(false) }

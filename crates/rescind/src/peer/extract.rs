@@ -26,10 +26,12 @@ pub trait Extract<Scope>: Sized {
 }
 
 /// A request, as extractors see it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OnRequest {
     work: Arc<RunningRequest>,
     payload: Payload,
+    /// Params in place of those that came.
+    replaced: Option<Box<RawValue>>,
 }
 
 /// A notification, as extractors see it.
@@ -51,7 +53,13 @@ pub trait Scope {
 
 impl OnRequest {
     pub(crate) const fn new(work: Arc<RunningRequest>, payload: Payload) -> Self {
-        Self { work, payload }
+        Self { work, payload, replaced: None }
+    }
+
+    /// The request with other params than it came with.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn with_params(self, params: Box<RawValue>) -> Self {
+        Self { replaced: Some(params), ..self }
     }
 
     /// The request's context.
@@ -73,7 +81,7 @@ impl Scope for OnRequest {
     }
 
     fn params(&self) -> Option<&[u8]> {
-        self.payload.params()
+        self.replaced.as_ref().map(|params| params.get().as_bytes()).or_else(|| self.payload.params())
     }
 
     fn peer(&self) -> Peer {

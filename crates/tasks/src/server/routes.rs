@@ -60,8 +60,14 @@ impl Tasks {
     /// other tools as tasks are rejected (TASK-11).
     pub fn serve_on(&self, mut server: Server) -> Server {
         for tool in self.shared.tools.values() {
-            let (tasks, support) = (self.clone(), tool.clone());
-            server = server.with_tool(tool.tool.clone().intercepted(move |call| tasks.intercept(call, &support)));
+            let (tasks, called) = (self.clone(), tool.clone());
+            let mut served = tool.tool.clone().intercepted(move |call| tasks.intercept(call, &called));
+            if let Some(preparation) = &tool.preparation {
+                let (tasks, called) = (self.clone(), tool.clone());
+                served = served.prepared_by(preparation);
+                served = served.intercepted(move |call| tasks.intercept_unprepared(call, &called));
+            }
+            server = server.with_tool(served);
         }
         let guard = {
             let tasks = self.clone();
@@ -90,28 +96,28 @@ impl Tasks {
             })
     }
 
+    /// As [`intercept`](Self::intercept), for a call that is to be prepared. In 2025-11-25 a call that asks for a task
+    /// cannot be cancelled before the task exists (MCP-C13): preparing it is the first part of the task's work.
+    fn intercept_unprepared(
+        &self,
+        call: &OnRequest,
+        tool: &TaskTool,
+    ) -> Result<Option<impl Future<Output = Response> + Send + use<>>, ErrorObject> {
+        match dialect_of(call, tool.support)? {
+            Some(TaskDialect::November2025) => self.intercept(call, tool),
+            Some(TaskDialect::Extension) | None => Ok(None),
+        }
+    }
+
     /// Returns the future that makes a task of this call; `None` if the call is to be answered as usual.
     fn intercept(
         &self,
         call: &OnRequest,
         tool: &TaskTool,
     ) -> Result<Option<impl Future<Output = Response> + Send + use<>>, ErrorObject> {
+        let Some(dialect) = dialect_of(call, tool.support)? else { return Ok(None) };
         let (cx, params) = (call.context(), call.params().unwrap_or(b"{}"));
         let task_params = json::member(params, "task");
-        let dialect = match (ClientSupport::of(&cx, Some(params)), tool.support) {
-            (ClientSupport::November2025, _) if task_params.is_some() => TaskDialect::November2025,
-            (ClientSupport::Extension, _) => TaskDialect::Extension,
-            (ClientSupport::None | ClientSupport::November2025 | ClientSupport::Undeclared, TaskSupport::Optional) => {
-                return Ok(None);
-            }
-            (ClientSupport::None | ClientSupport::November2025, TaskSupport::Required) => {
-                return Err(ErrorObject::new(
-                    rescind::peer::error_code::METHOD_NOT_FOUND,
-                    "this tool can only be called as a task",
-                ));
-            }
-            (ClientSupport::Undeclared, TaskSupport::Required) => return Err(wire::undeclared()),
-        };
         let ttl = match (dialect, task_params) {
             (TaskDialect::November2025, Some(params)) => {
                 let params: TaskParams =
@@ -129,7 +135,7 @@ impl Tasks {
             poll_interval: self.shared.poll_interval,
             message: None,
         };
-        let (tasks, tool) = (self.clone(), tool.tool.clone());
+        let (tasks, tool) = (self.clone(), tool.work(tool.tool.clone(), dialect));
         Ok(Some(tasks.create(cx, new, tool)))
     }
 
@@ -234,5 +240,23 @@ impl Tasks {
             ));
         }
         Ok(())
+    }
+}
+
+/// The dialect in which this call becomes a task; `None` if it is to be answered as usual.
+fn dialect_of(call: &OnRequest, support: TaskSupport) -> Result<Option<TaskDialect>, ErrorObject> {
+    let params = call.params();
+    let asks = params.is_some_and(|params| json::member(params, "task").is_some());
+    match (ClientSupport::of(&call.context(), params), support) {
+        (ClientSupport::November2025, _) if asks => Ok(Some(TaskDialect::November2025)),
+        (ClientSupport::Extension, _) => Ok(Some(TaskDialect::Extension)),
+        (ClientSupport::None | ClientSupport::November2025 | ClientSupport::Undeclared, TaskSupport::Optional) => {
+            Ok(None)
+        }
+        (ClientSupport::None | ClientSupport::November2025, TaskSupport::Required) => {
+            let method_not_found = rescind::peer::error_code::METHOD_NOT_FOUND;
+            Err(ErrorObject::new(method_not_found, "this tool can only be called as a task"))
+        }
+        (ClientSupport::Undeclared, TaskSupport::Required) => Err(wire::undeclared()),
     }
 }

@@ -1,8 +1,14 @@
 //! Tools whose calls can be tasks.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
-use rescind::mcp::{Revision, Tool, ToolHandler};
+use rescind::{
+    mcp::{Preparation, Revision, Tool, ToolHandler},
+    peer::{Context, ErrorObject},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::task::TaskDialect;
 
 /// Whether calls of a tool become tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +39,7 @@ impl AsTask for Tool {
     fn task(self, support: TaskSupport) -> TaskTool {
         let declared =
             self.declare_in(Revision::V2025_11_25, "execution", serde_json::json!({ "taskSupport": support.as_str() }));
-        TaskTool { tool: declared, support, ttl: None, resumed_by: None }
+        TaskTool { tool: declared, support, ttl: None, preparation: None, resumed_by: None }
     }
 }
 
@@ -47,6 +53,7 @@ pub struct TaskTool {
     pub(super) tool: Tool,
     pub(super) support: TaskSupport,
     pub(super) ttl: Option<Duration>,
+    pub(super) preparation: Option<Preparation>,
     pub(super) resumed_by: Option<Tool>,
 }
 
@@ -54,6 +61,24 @@ impl TaskTool {
     /// Sets how long its tasks are kept after their creation if the client does not say. The store's limits apply.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
+        self
+    }
+
+    /// Calls `prepare` before the tool: `|arguments: T, cx: Context| async move { … }`. What it returns, an object, is the
+    /// arguments of the tool.
+    ///
+    /// It may [ask](Context::ask) the client. In the extension the call then becomes a task only when the client has
+    /// answered, and the task keeps the prepared arguments; if `prepare` fails or the call is cancelled before, there is no
+    /// task. In 2025-11-25, where such a call could not be cancelled (MCP-C13), this is the first part of the task's work. A
+    /// call that becomes no task is prepared as well.
+    pub fn prepared_by<T, P, E, Fut>(mut self, prepare: impl Fn(T, Context) -> Fut + Send + Sync + 'static) -> Self
+    where
+        T: DeserializeOwned,
+        P: Serialize,
+        E: Into<ErrorObject>,
+        Fut: Future<Output = Result<P, E>> + Send + 'static,
+    {
+        self.preparation = Some(Preparation::new(prepare));
         self
     }
 
@@ -68,5 +93,13 @@ impl TaskTool {
     pub fn repeatable(mut self) -> Self {
         self.resumed_by = Some(self.tool.clone());
         self
+    }
+
+    /// What `tool`, this one or what resumes it, does in a task of that dialect.
+    pub(super) fn work(&self, tool: Tool, dialect: TaskDialect) -> Tool {
+        match (dialect, &self.preparation) {
+            (TaskDialect::November2025, Some(preparation)) => tool.prepared_by(preparation),
+            (TaskDialect::November2025, None) | (TaskDialect::Extension, _) => tool,
+        }
     }
 }

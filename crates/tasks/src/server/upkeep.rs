@@ -44,7 +44,8 @@ async fn check(tasks: &Arc<Shared>) -> bool {
 
 /// Hands interrupted work to the handler that can resume it. Without one the task fails (case 60).
 fn resume(shared: &Arc<Shared>, mut run: Run) {
-    let tool = shared.tool_of(run.task()).and_then(|tool| tool.resumed_by.clone());
+    let (task, dialect) = (run.task(), run.task().summary.dialect);
+    let tool = shared.tool_of(task).and_then(|tool| Some(tool.work(tool.resumed_by.clone()?, dialect)));
     match tool {
         Some(tool) => begin(shared, run, tool),
         None => {
