@@ -22,10 +22,11 @@ ci:
 demo *ARGS:
     cargo run --release -- demo {{ARGS}}
 
-# Lints of the benches that take longest to compile, which CI leaves out.
+# Lints of what takes longest to compile, which CI leaves out.
 lint-apart:
     cargo clippy --locked --manifest-path bench/library/Cargo.toml --all-targets -- -D warnings
     cargo clippy --locked --manifest-path bench/tasks/Cargo.toml --all-targets -- -D warnings
+    cargo clippy --locked --manifest-path peers/rust/Cargo.toml --all-targets -- -D warnings
 
 # What the shim costs; `--quick` for a first look.
 bench *ARGS:
@@ -37,8 +38,7 @@ fuzz NAME SECONDS="60":
 
 # Every reachable state of a small world, and how many there are.
 explore:
-    cargo test --profile explore -p rescind-proto --test suite explore:: -- --nocapture
-    cargo test --profile explore -p rescind-http --test suite explore:: -- --nocapture
+    cargo test --profile explore -p rescind-proto -p rescind-http --test explore explore:: -- --nocapture
 
 # Ten bugs, seeded into a copy of the engine: that the explorer, storms and floods find each.
 seeded-bugs:
@@ -55,7 +55,7 @@ loom:
 
 # A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
 floods SECONDS="60":
-    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --profile explore -p rescind-proto --test suite floods:: -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --profile explore -p rescind-proto --test explore floods:: -- --ignored --nocapture
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test suite floods:: -- --ignored --nocapture
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.

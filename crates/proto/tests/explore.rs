@@ -1,0 +1,6 @@
+//! The modules of `suite` that go through millions of states: built by themselves they are optimised sooner.
+
+#[path = "suite/explore.rs"]
+mod explore;
+#[path = "suite/floods.rs"]
+mod floods;
