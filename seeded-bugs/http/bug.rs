@@ -21,6 +21,10 @@ pub enum SeededBug {
     ResumeSkips,
     /// The stream of a cancelled request never ends (D41).
     CancelledStreamStays,
+    /// What is said in a session goes under the name of whoever spoke before.
+    AnothersName,
+    /// People without a session share one link.
+    AnothersLink,
 }
 
 thread_local! {

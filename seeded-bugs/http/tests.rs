@@ -9,7 +9,7 @@ use crate::world::{
 };
 
 /// In which scene each bug shows, and after how many events.
-const BUGS: [(SeededBug, &str, usize); 9] = [
+const BUGS: [(SeededBug, &str, usize); 11] = [
     (SeededBug::HangUpCancels, "one call, and who comes back", 2),
     (SeededBug::HangUpIgnored, "a client without a session", 2),
     (SeededBug::CancelForAnotherSession, "two sessions with the same ids", 3),
@@ -19,6 +19,8 @@ const BUGS: [(SeededBug, &str, usize); 9] = [
     (SeededBug::ResumeRepeats, "one call, and who comes back", 4),
     (SeededBug::ResumeSkips, "one call, and who comes back", 5),
     (SeededBug::CancelledStreamStays, "two calls with one id, and a cancel", 2),
+    (SeededBug::AnothersName, "a session that changes hands", 2),
+    (SeededBug::AnothersLink, "two people without a session", 2),
 ];
 
 #[test]

@@ -24,7 +24,7 @@ use rescind_testkit::sim::{
     world::{Broken, World},
 };
 
-use model::{AskState, Era, Model, Return, Verdict, broken};
+use model::{AskState, Era, Model, PEOPLE, Return, Verdict, broken};
 use scene::{Kind, LONG, SHORT, Scene};
 
 /// One thing that can happen around a server.
@@ -50,6 +50,8 @@ pub(crate) enum Action {
     Delete(u8),
     /// A client whose session is over opens another.
     Open(u8),
+    /// A client signs in as another person.
+    SignIn(u8),
     /// A program answers a request.
     Answer(u8),
     /// A program reports progress, or says something on a subscription.
@@ -140,7 +142,7 @@ impl HttpWorld {
         self.sessions += 1;
         let session = format!("s{}", self.sessions);
         self.server.supply_session_id(session.clone());
-        let key = self.request(&Method::POST, &[], &text::handshake(revision));
+        let key = self.request(client, &Method::POST, &[], &text::handshake(revision));
         let joint = self.model.joint_link();
         let mut link = joint.and_then(|joint| self.model.links[joint].key);
         while let Some(event) = self.server.poll_event() {
@@ -170,8 +172,13 @@ impl HttpWorld {
         self.model.clients[client].link = Some(link);
     }
 
-    fn request(&mut self, method: &Method, headers: &[(&str, &str)], body: &str) -> ReplyKey {
+    fn request(&mut self, client: usize, method: &Method, headers: &[(&str, &str)], body: &str) -> ReplyKey {
         let mut request = Request::builder().method(method).uri("/mcp");
+        if self.scene.config.passes_authorization {
+            let person = self.model.clients[client].person;
+            self.note(|| format!("person {person}:"));
+            request = request.header("authorization", text::credentials(person));
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -181,8 +188,14 @@ impl HttpWorld {
     }
 
     /// A request that is answered at once; its status.
-    fn ask_at_once(&mut self, method: &Method, headers: &[(&str, &str)], body: &str) -> Result<u16, Broken> {
-        let key = self.request(method, headers, body);
+    fn ask_at_once(
+        &mut self,
+        client: usize,
+        method: &Method,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<u16, Broken> {
+        let key = self.request(client, method, headers, body);
         let Some(response) = self.server.poll_head(self.now, key) else {
             return Err(Broken(format!("{method} {body} is not answered at once")));
         };
@@ -237,12 +250,12 @@ impl HttpWorld {
         let posted = self.model.posted(self.now, client, &ids, usize::from(name));
         match posted {
             Ok(ask) => {
-                let key = self.request(&Method::POST, headers, &body);
+                let key = self.request(client, &Method::POST, headers, &body);
                 self.insert(key, Source::Ask(ask));
                 Ok(())
             }
             Err(status) => {
-                let found = self.ask_at_once(&Method::POST, headers, &body)?;
+                let found = self.ask_at_once(client, &Method::POST, headers, &body)?;
                 if found == status { Ok(()) } else { broken(format!("a request gets {found} instead of {status}")) }
             }
         }
@@ -258,8 +271,10 @@ impl HttpWorld {
                 self.abandon(name);
             }
         }
-        let (session, last) = (self.session_of(self.model.streams[stream].link), format!("{number}-{event}"));
-        let key = self.request(&Method::GET, &[("mcp-session-id", &session), ("last-event-id", &last)], "");
+        let link = self.model.streams[stream].link;
+        let client = self.model.links[link].client.unwrap_or_default();
+        let (session, last) = (self.session_of(link), format!("{number}-{event}"));
+        let key = self.request(client, &Method::GET, &[("mcp-session-id", &session), ("last-event-id", &last)], "");
         self.begin(key, stream, expected)
     }
 
@@ -295,14 +310,14 @@ impl HttpWorld {
         let Some(link) = self.model.clients[client].link else { return Ok(()) };
         let session = self.session_of(link);
         if !self.model.links[link].is_open {
-            let status = self.ask_at_once(&Method::GET, &[("mcp-session-id", &session)], "")?;
+            let status = self.ask_at_once(client, &Method::GET, &[("mcp-session-id", &session)], "")?;
             return if status == 404 {
                 Ok(())
             } else {
                 broken(format!("a GET of a session that is over gets {status}"))
             };
         }
-        let key = self.request(&Method::GET, &[("mcp-session-id", &session)], "");
+        let key = self.request(client, &Method::GET, &[("mcp-session-id", &session)], "");
         let name = usize::from(self.next_reply);
         let stream = self.model.listens(self.now, link, name);
         let Some(200) = self.server.poll_head(self.now, key).map(|response| response.status().as_u16()) else {
@@ -419,7 +434,7 @@ impl HttpWorld {
     }
 
     fn close(&mut self, link: usize) -> Verdict {
-        if self.model.shared == Some(link) {
+        if self.model.asked_link() == Some(link) {
             self.model.not_learnt(self.now);
         }
         self.model.gone(self.now, link);
@@ -436,14 +451,14 @@ impl HttpWorld {
         let expected = if self.model.links[link].is_open { 204 } else { 404 };
         self.model.closed(self.now, link, true);
         let session = self.session_of(link);
-        let status = self.ask_at_once(&Method::DELETE, &[("mcp-session-id", &session)], "")?;
+        let status = self.ask_at_once(client, &Method::DELETE, &[("mcp-session-id", &session)], "")?;
         if status == expected { Ok(()) } else { broken(format!("a DELETE gets {status} instead of {expected}")) }
     }
 
     fn cancel(&mut self, client: usize, id: &str) -> Verdict {
         let session = self.model.clients[client].link.map(|link| self.session_of(link)).unwrap_or_default();
         let (expected, passed_on) = self.model.posted_cancel(client, id);
-        let key = self.request(&Method::POST, &[("mcp-session-id", &session)], &text::cancel(id));
+        let key = self.request(client, &Method::POST, &[("mcp-session-id", &session)], &text::cancel(id));
         // Who was told of it is answered once that is known.
         if let Some((link, known)) = passed_on
             && let (Some(link), Some(known)) = (self.model.links[link].key, RequestId::from_json(known.as_bytes()))
@@ -496,7 +511,7 @@ impl HttpWorld {
     }
 
     fn discover(&mut self, is_modern: bool) {
-        let Some(link) = self.model.shared else { return };
+        let Some(link) = self.model.asked_link() else { return };
         let Some(question) = self.model.links[link].question.clone() else { return };
         self.model.learnt(self.now, is_modern);
         self.say(link, &text::discovered(&question, is_modern));
@@ -519,11 +534,15 @@ impl HttpWorld {
     fn drain(&mut self) -> Verdict {
         while let Some(event) = self.server.poll_event() {
             match event {
-                HttpServerEvent::Opened { link, .. } => {
+                HttpServerEvent::Opened { link, credentials, .. } => {
                     let is_new = |link: &&mut model::Link| link.key.is_none() && link.joint.is_none();
                     let new = self.model.links.iter_mut().find(is_new);
                     let Some(new) = new else { return broken("a link is opened that nobody needs".into()) };
                     new.key = Some(link);
+                    let person = self.scene.config.passes_authorization.then(|| text::credentials(new.person));
+                    if credentials.as_ref().and_then(|value| value.to_str().ok()) != person.as_deref() {
+                        return broken(format!("a link of {person:?} is opened for {credentials:?}"));
+                    }
                 }
                 HttpServerEvent::ReplyReady(key) => {
                     let reply = self.replies.values_mut().find(|reply| reply.key == key);
@@ -647,6 +666,11 @@ impl HttpWorld {
                 self.open(usize::from(client));
                 Ok(())
             }
+            Action::SignIn(client) => {
+                let client = &mut self.model.clients[usize::from(client)];
+                (client.person, client.sign_ins) = ((client.person + 1) % PEOPLE, client.sign_ins + 1);
+                Ok(())
+            }
             Action::Answer(ask) => {
                 self.answer(usize::from(ask));
                 Ok(())
@@ -753,6 +777,9 @@ impl World for HttpWorld {
             if client.asks + asked <= scene.asks {
                 let ids = if asked == 2 { 1 } else { scene.ids.len() };
                 out.extend((0..ids).map(|id| Action::Ask(name, id as u8)));
+            }
+            if client.sign_ins < scene.sign_ins {
+                out.push(Action::SignIn(name));
             }
             if !is_session {
                 continue;

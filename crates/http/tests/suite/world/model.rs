@@ -4,7 +4,10 @@
 //! is compared with that; what it hands to programs is expected one by one.
 
 use core::hash::{Hash, Hasher};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use rescind_http::server::{LinkInput, LinkKey, Sessions, Stateless};
 use rescind_proto::time::Instant;
@@ -25,15 +28,20 @@ pub(crate) struct Model {
     pub(crate) asks: Vec<Ask>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) era: Era,
-    /// The link that stateless clients share.
-    pub(crate) shared: Option<usize>,
+    /// The links that stateless clients share, by person.
+    pub(crate) shared: BTreeMap<Person, usize>,
     pub(crate) plains: usize,
 }
+
+/// As whom somebody signs in; nobody does where the server behind does not want to know.
+pub(crate) type Person = u8;
 
 /// A client, and how much of what it may do it has done.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Client {
     pub(crate) kind: Kind,
+    pub(crate) person: Person,
+    pub(crate) sign_ins: usize,
     /// That of its session.
     pub(crate) link: Option<usize>,
     pub(crate) asks: usize,
@@ -51,6 +59,8 @@ pub(crate) struct Link {
     pub(crate) joint: Option<usize>,
     pub(crate) session: Option<String>,
     pub(crate) key: Option<LinkKey>,
+    /// To whom belongs what is said on it now.
+    pub(crate) person: Person,
     /// Its session goes on.
     pub(crate) is_open: bool,
     /// Its program is there.
@@ -71,6 +81,8 @@ pub(crate) enum Expected {
     Cancel(String),
     /// The end of the stream of this request.
     Closed(usize),
+    /// What follows belongs to this person.
+    Credentials(Person),
     Question,
     End,
 }
@@ -182,21 +194,30 @@ pub(crate) enum Return {
 
 impl Model {
     pub(crate) fn new(scene: Arc<Scene>) -> Self {
-        let client =
-            |kind: &Kind| Client { kind: *kind, link: None, asks: 0, cancels: 0, breaks: 0, returns: 0, listens: 0 };
+        let client = |(at, kind): (usize, &Kind)| Client {
+            kind: *kind,
+            person: if scene.config.passes_authorization { at as Person % PEOPLE } else { 0 },
+            sign_ins: 0,
+            link: None,
+            asks: 0,
+            cancels: 0,
+            breaks: 0,
+            returns: 0,
+            listens: 0,
+        };
         let era = match scene.config.stateless {
             Stateless::Served => Era::Modern,
             Stateless::Refused => Era::Legacy,
             Stateless::Ask => Era::Unknown,
         };
         Self {
-            clients: scene.clients.iter().map(client).collect(),
+            clients: scene.clients.iter().enumerate().map(client).collect(),
             scene,
             links: Vec::new(),
             asks: Vec::new(),
             streams: Vec::new(),
             era,
-            shared: None,
+            shared: BTreeMap::new(),
             plains: 0,
         }
     }
@@ -207,6 +228,7 @@ impl Model {
             joint: None,
             session,
             key,
+            person: client.map_or(0, |client| self.clients[client].person),
             is_open: true,
             is_served: true,
             expects: VecDeque::new(),
@@ -228,7 +250,7 @@ impl Model {
     pub(crate) fn joint_link(&self) -> Option<usize> {
         let is_joint = |link: &Link| link.client.is_none() && link.is_open && link.is_served;
         let is_shared = self.scene.config.sessions == Sessions::SharedLink;
-        (0..self.links.len()).find(|at| is_shared && is_joint(&self.links[*at]) && self.shared != Some(*at))
+        (0..self.links.len()).find(|at| is_shared && is_joint(&self.links[*at]) && !self.is_shared(*at))
     }
 
     /// The link whose program serves this one.
@@ -241,13 +263,34 @@ impl Model {
         self.links[program].expects.push_back(expected);
     }
 
-    fn shared_link(&mut self) -> usize {
-        if let Some(link) = self.shared {
-            return link;
+    /// Whether stateless clients share this link.
+    pub(crate) fn is_shared(&self, link: usize) -> bool {
+        self.shared.values().any(|shared| *shared == link)
+    }
+
+    /// The link on which the server is asked for its era.
+    pub(crate) fn asked_link(&self) -> Option<usize> {
+        self.shared.values().copied().next()
+    }
+
+    fn shared_link(&mut self, client: usize) -> usize {
+        let person = self.clients[client].person;
+        if let Some(link) = self.shared.get(&person) {
+            return *link;
         }
         let link = self.new_link(None, None, None);
-        self.shared = Some(link);
+        self.links[link].person = person;
+        self.shared.insert(person, link);
         link
+    }
+
+    /// A client says something in its session: its program is told who that is, if it was another before.
+    fn speaks(&mut self, client: usize, link: usize) {
+        let person = self.clients[client].person;
+        let before = core::mem::replace(&mut self.links[link].person, person);
+        if before != person {
+            self.expect(link, Expected::Credentials(person));
+        }
     }
 
     /// A client has posted requests, to be answered by `reply`; the first of them, or the status with which they are
@@ -263,15 +306,19 @@ impl Model {
         let is_modern = self.clients[client].kind == Kind::Stateless;
         let link = match (is_modern, self.era) {
             (true, Era::Legacy) => return Err(400),
-            (true, Era::Modern) => Some(self.shared_link()),
+            (true, Era::Modern) => Some(self.shared_link(client)),
             (true, Era::Asked(_)) => None,
             (true, Era::Unknown) => {
-                let link = self.shared_link();
+                let link = self.shared_link(client);
                 self.links[link].expects.push_back(Expected::Question);
                 self.era = Era::Asked(now);
                 None
             }
-            (false, _) => Some(self.clients[client].link.filter(|link| self.links[*link].is_open).ok_or(404_u16)?),
+            (false, _) => {
+                let link = self.clients[client].link.filter(|link| self.links[*link].is_open).ok_or(404_u16)?;
+                self.speaks(client, link);
+                Some(link)
+            }
         };
         let first = self.asks.len();
         for id in ids {
@@ -350,6 +397,7 @@ impl Model {
     pub(crate) fn posted_cancel(&mut self, client: usize, id: &str) -> (u16, Option<(usize, String)>) {
         self.clients[client].cancels += 1;
         let Some(link) = self.clients[client].link.filter(|link| self.links[*link].is_open) else { return (404, None) };
+        self.speaks(client, link);
         let waiting =
             || self.asks.iter().enumerate().filter(|(_, ask)| ask.link == Some(link) && ask.state == AskState::Waiting);
         let mut named = waiting().filter(|(_, ask)| ask.id == id);
@@ -389,6 +437,8 @@ impl Model {
             }
             (Some(Expected::Closed(ask)), LinkInput::StreamClosed(id))
                 if self.asks[ask].known.as_ref().is_some_and(|(known, _)| *known == id.to_string()) => {}
+            (Some(Expected::Credentials(person)), LinkInput::Credentials(value))
+                if value.as_ref().is_some_and(|value| *value == text::credentials(person)) => {}
             (Some(Expected::End), LinkInput::End) => {}
             (expected, LinkInput::Message(_)) => {
                 return broken(format!("link {link} expects {expected:?} and receives {text}"));
@@ -634,9 +684,7 @@ impl Model {
                 self.expect(link, Expected::Closed(ask));
             }
         }
-        if self.shared == Some(link) {
-            self.shared = None;
-        }
+        self.shared.retain(|_, shared| *shared != link);
         for ask in self.asks.iter_mut().filter(|ask| ask.link == Some(link) && ask.state == AskState::Waiting) {
             ask.state = AskState::Ended;
         }
@@ -656,13 +704,13 @@ impl Model {
         for ask in 0..self.asks.len() {
             let AskState::Held(reply) = self.asks[ask].state else { continue };
             if is_modern {
-                let link = self.shared_link();
+                let link = self.shared_link(self.asks[ask].client);
                 self.open(now, link, vec![ask], reply);
             } else {
                 self.asks[ask].state = AskState::Refused;
             }
         }
-        if !is_modern && let Some(link) = self.shared {
+        if !is_modern && let Some(link) = self.asked_link() {
             self.closed(now, link, true);
         }
     }
@@ -843,17 +891,17 @@ impl Model {
 
     /// Feeds the model into a hasher.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        (&self.clients, &self.asks, self.shared, self.plains).hash(state);
+        (&self.clients, &self.asks, &self.shared, self.plains).hash(state);
         match self.era {
             Era::Unknown => 0_u8.hash(state),
             Era::Asked(since) => (1_u8, now.since(since)).hash(state),
             Era::Modern => 2_u8.hash(state),
             Era::Legacy => 3_u8.hash(state),
         }
-        for Link { client, joint, session: _, key: _, is_open, is_served, expects, ids, question, plains } in
+        for Link { client, joint, session: _, key: _, person, is_open, is_served, expects, ids, question, plains } in
             &self.links
         {
-            (client, joint, is_open, is_served, expects, ids, question, plains).hash(state);
+            (client, joint, person, is_open, is_served, expects, ids, question, plains).hash(state);
         }
         for stream in &self.streams {
             let Stream { link, asks, log, sent, got, last, reply, posted, ended, .. } = stream;
@@ -865,6 +913,9 @@ impl Model {
         }
     }
 }
+
+/// Who there is to sign in.
+pub(crate) const PEOPLE: Person = 2;
 
 /// More streams than the records of what is gone fit into what a forgetful scene keeps.
 const MANY: usize = 10;

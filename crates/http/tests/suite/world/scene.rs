@@ -44,6 +44,8 @@ pub(crate) struct Scene {
     pub(crate) returns: usize,
     /// How often a session's client listens.
     pub(crate) listens: usize,
+    /// How often one client signs in as another person.
+    pub(crate) sign_ins: usize,
     /// Whether clients read event by event.
     pub(crate) pieces: bool,
     /// Whether sessions are deleted.
@@ -90,6 +92,7 @@ impl Scene {
             breaks: 1,
             returns: 0,
             listens: 0,
+            sign_ins: 0,
             pieces: false,
             deletes: false,
             ends: false,
@@ -119,6 +122,7 @@ impl Scene {
             breaks: 60,
             returns: 60,
             listens: 20,
+            sign_ins: 30 * self.sign_ins.min(1),
             pieces: true,
             deletes: true,
             ends: true,
@@ -126,6 +130,12 @@ impl Scene {
             waits: (30, 10),
             ..self
         }
+    }
+
+    /// Clients sign in at the server behind.
+    fn signed_in(mut self) -> Self {
+        (self.config.passes_authorization, self.config.prove_within) = (true, SHORT);
+        self
     }
 
     /// Whether so little is kept that much is lost, and reported as lost.
@@ -258,6 +268,21 @@ pub(crate) fn all() -> Vec<Scene> {
             let mut scene = Scene::new("two sessions beside a client without", &[BATCHES, BATCHES, Kind::Stateless]);
             scene.config.sessions = Sessions::SharedLink;
             Scene { depth: 5, batches: true, asks: 2, ids: &["1", "2"], cancels: 1, returns: 1, ..scene }
+        },
+        Scene {
+            sign_ins: 2,
+            asks: 2,
+            cancels: 1,
+            depth: 8,
+            ..Scene::new("a session that changes hands", &[LEGACY]).signed_in()
+        },
+        Scene {
+            sign_ins: 1,
+            asks: 2,
+            plains: 1,
+            ends: true,
+            depth: 5,
+            ..Scene::new("two people without a session", &[Kind::Stateless, Kind::Stateless]).signed_in()
         },
     ]
 }

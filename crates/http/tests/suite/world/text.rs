@@ -5,6 +5,11 @@ pub(crate) const MODERN: &str = "2026-07-28";
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// The header with which a person signs in.
+pub(crate) fn credentials(person: u8) -> String {
+    format!("Bearer {person}")
+}
+
 /// A request that says which one it is (`g`).
 pub(crate) fn request(id: &str, token: Option<&str>, generation: usize, is_modern: bool, listens: bool) -> String {
     let (method, name) = if listens { ("subscriptions/listen", "") } else { ("tools/call", r#","name":"slow""#) };
