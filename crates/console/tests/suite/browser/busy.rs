@@ -72,7 +72,7 @@ fn a_busy_link_is_drawn_within_bounds_and_answers_clicks() {
         }
         drop(shims);
     });
-    browser.until("frameTimes.count > 120");
+    browser.until("frameTimes.count > 30");
     // Every request that is over is in memory or counted, and no more is in the page than is of use.
     assert!(browser.run("return document.querySelectorAll('#rows tr').length").as_u64().expect("rows") <= 110);
     assert!(browser.run("return document.querySelectorAll('.bar').length").as_u64().expect("bars") <= 500);
