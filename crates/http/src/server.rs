@@ -22,12 +22,14 @@ mod joint;
 mod lane;
 mod link;
 mod modern_only;
+mod posted;
 mod proof;
 mod receive;
 mod refusal;
 mod reply;
 mod route;
 mod session;
+mod stateless;
 mod stream;
 
 use core::num::NonZero;
@@ -57,10 +59,10 @@ use joint::Joint;
 use lane::Lane;
 use link::{Link, LinkUse};
 use modern_only::ModernOnly;
-use receive::Held;
 use refusal::Refusal;
 use reply::Reply;
 use session::Session;
+use stateless::Shared;
 use stream::Stream;
 
 /// Names an HTTP request and its response, as long as the machine lives.
@@ -154,60 +156,6 @@ pub struct HttpServer {
     fates: Lane<ReplyKey>,
 }
 
-/// What stateless requests share.
-#[derive(Clone, Debug)]
-struct Shared {
-    /// By whom they belong to; one for all where nobody signs in.
-    links: HashMap<Credentials, LinkKey, FixedState>,
-    era: Era,
-}
-
-/// What is known of the program behind the shared link.
-#[derive(Clone, Debug)]
-enum Era {
-    Unknown,
-    /// It was asked.
-    Asked(Question),
-    /// It speaks a revision without sessions.
-    Modern,
-    Legacy,
-}
-
-/// The question which era the program speaks.
-#[derive(Clone, Debug)]
-struct Question {
-    /// Where it was asked.
-    link: LinkKey,
-    id: RequestId,
-    /// What waits for what it says.
-    held: Vec<Held>,
-}
-
-impl Shared {
-    /// What was asked and not answered.
-    const fn question(&self) -> Option<&Question> {
-        match &self.era {
-            Era::Asked(question) => Some(question),
-            Era::Unknown | Era::Modern | Era::Legacy => None,
-        }
-    }
-
-    /// This link serves requests outside a session no more.
-    fn forget(&mut self, key: LinkKey) {
-        self.links.retain(|_, link| *link != key);
-    }
-
-    /// Whether the program is to answer the question on this link.
-    fn is_asked(&self, link: LinkKey) -> bool {
-        self.question().is_some_and(|question| question.link == link)
-    }
-
-    /// Requests that wait until it is known which era the server speaks.
-    fn held(&self) -> &[Held] {
-        self.question().map_or(&[], |question| &question.held)
-    }
-}
-
 impl HttpServer {
     /// A server that has seen nothing.
     #[must_use]
@@ -220,14 +168,7 @@ impl HttpServer {
             streams: BTreeMap::new(),
             replies: BTreeMap::new(),
             pages: BTreeSet::new(),
-            shared: Shared {
-                links: HashMap::with_hasher(FixedState::with_seed(config.seed)),
-                era: match config.stateless {
-                    Stateless::Served => Era::Modern,
-                    Stateless::Refused => Era::Legacy,
-                    Stateless::Ask => Era::Unknown,
-                },
-            },
+            shared: Shared::new(&config),
             joint: Joint::Closed,
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             modern_only: None,
@@ -244,17 +185,6 @@ impl HttpServer {
             ask: Lane::new(config.ask_within),
             fates: Lane::new(fate::FATE_WITHIN),
             config,
-        }
-    }
-
-    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]). A
-    /// server that is slow to start would let clients give up on 2026-07-28.
-    pub fn prepare(&mut self, now: Instant) {
-        if let Era::Unknown = self.shared.era
-            && !self.is_draining
-        {
-            // Without room for that, clients ask when they come.
-            let _ = self.ask_era(now, &None);
         }
     }
 
@@ -560,7 +490,7 @@ impl HttpServer {
         let id = self.links.get_mut(&key).map_or(RequestId::NULL, |link| link.id_for(&RequestId::NULL));
         let mut question = Vec::new();
         message::request(&id, method, &mut question, params);
-        self.push_input(key, LinkInput::Message(receive::line(&question, Vec::new())));
+        self.push_input(key, LinkInput::Message(posted::line(&question, Vec::new())));
         id
     }
 

@@ -7,7 +7,7 @@ use super::{
     discovery::{MAX_PAGE, MAX_PAGES},
     joint::MAX_SUBSCRIBED,
     modern_only::MAX_LIST,
-    receive::MAX_NAME,
+    posted::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
 };
 use crate::mirror::tools::MAX_NAMES;

@@ -16,7 +16,8 @@ use rescind_proto::{
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
     link::LinkUse,
-    receive::{HANDSHAKE, Meta, line, splice, text},
+    posted::{Meta, line, splice, text},
+    receive::HANDSHAKE,
     session::Session,
 };
 

@@ -5,14 +5,13 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, HttpServerEvent, LinkKey, Question, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
-    is_undecided,
+    HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate, is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
     modern_only::ModernOnly,
-    receive::Held,
     session::Session,
+    stateless::{Held, Question},
     stream::Stream,
 };
 

@@ -16,7 +16,7 @@ use super::{
     link::LinkUse,
     modern_only::ModernOnly,
     owned,
-    receive::{line, splice, text},
+    posted::{line, splice, text},
     session::HANDSHAKE_STREAM,
     stream::{Part, Stream, Waiting},
 };

@@ -1,0 +1,359 @@
+//! Requests outside a session, and the question whether the server behind takes any: which era it speaks.
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use http::{HeaderValue, StatusCode};
+use rescind_proto::{
+    dialect::{Dialect, HttpForm, mcp},
+    error_code,
+    frame::{self, Frame, Request},
+    id::RequestId,
+    json,
+    time::Instant,
+};
+
+use super::{
+    HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, Stateless, StreamKey,
+    credentials::{Credentials, Unauthorized},
+    head::Head,
+    posted::{Meta, Posted, line, unreadable},
+    refusal::Refusal,
+    stream::Stream,
+};
+use crate::mirror::{NAMED, tools::Tools};
+
+/// What stateless requests share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    /// By whom they belong to; one for all where nobody signs in.
+    pub(crate) links: HashMap<Credentials, LinkKey, FixedState>,
+    pub(crate) era: Era,
+}
+
+/// What is known of the program behind the shared link.
+#[derive(Clone, Debug)]
+pub(crate) enum Era {
+    Unknown,
+    /// It was asked.
+    Asked(Question),
+    /// It speaks a revision without sessions.
+    Modern,
+    Legacy,
+}
+
+/// The question which era the program speaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// Where it was asked.
+    pub(crate) link: LinkKey,
+    pub(crate) id: RequestId,
+    /// What waits for what it says.
+    pub(crate) held: Vec<Held>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &HttpServerConfig) -> Self {
+        Self {
+            links: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            era: match config.stateless {
+                Stateless::Served => Era::Modern,
+                Stateless::Refused => Era::Legacy,
+                Stateless::Ask => Era::Unknown,
+            },
+        }
+    }
+
+    /// What was asked and not answered.
+    pub(crate) const fn question(&self) -> Option<&Question> {
+        match &self.era {
+            Era::Asked(question) => Some(question),
+            Era::Unknown | Era::Modern | Era::Legacy => None,
+        }
+    }
+
+    /// This link serves requests outside a session no more.
+    pub(crate) fn forget(&mut self, key: LinkKey) {
+        self.links.retain(|_, link| *link != key);
+    }
+
+    /// Whether the program is to answer the question on this link.
+    pub(crate) fn is_asked(&self, link: LinkKey) -> bool {
+        self.question().is_some_and(|question| question.link == link)
+    }
+
+    /// Requests that wait until it is known which era the server speaks.
+    pub(crate) fn held(&self) -> &[Held] {
+        self.question().map_or(&[], |question| &question.held)
+    }
+}
+
+/// A stateless request that waits until it is known which era the server speaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) reply: ReplyKey,
+    pub(crate) credentials: Credentials,
+    body: Bytes,
+    dialect: &'static Dialect,
+}
+
+impl Held {
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        size_of::<Self>() + self.bytes()
+    }
+
+    fn bytes(&self) -> usize {
+        self.body.len() + self.credentials.as_ref().map_or(0, HeaderValue::len)
+    }
+}
+
+impl HttpServer {
+    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]). A
+    /// server that is slow to start would let clients give up on 2026-07-28.
+    pub fn prepare(&mut self, now: Instant) {
+        if let Era::Unknown = self.shared.era
+            && !self.is_draining
+        {
+            // Without room for that, clients ask when they come.
+            let _ = self.ask_era(now, &None);
+        }
+    }
+
+    pub(crate) fn handle_stateless(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        head: &Head<'_>,
+        posted: &Posted<'_>,
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        let Posted { credentials, body, frame, meta } = posted;
+        if let Era::Legacy = self.shared.era {
+            return Err(no_stateless());
+        }
+        match frame {
+            Frame::Request(request) => {
+                let link = self.shared.links.get(*credentials).and_then(|link| self.links.get(link));
+                check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
+            }
+            Frame::Notification(_) => {}
+            Frame::Response(_) | Frame::Batch(_) => {
+                let text = format!("{dialect} has only single requests and notifications from clients");
+                return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+            }
+        }
+        if let Era::Unknown | Era::Asked(..) = self.shared.era {
+            return self.hold(now, reply, credentials, body, dialect);
+        }
+        self.pass_stateless(now, reply, posted, dialect)
+    }
+
+    /// Passes on what belongs to no session, once it is known that the server speaks a revision without.
+    fn pass_stateless(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        posted: &Posted<'_>,
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        match &posted.frame {
+            Frame::Request(request) => return self.open_stateless(now, reply, posted, request, dialect),
+            // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
+            Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
+            Frame::Notification(_) => {
+                let link = self.stateless_link(now, posted.credentials)?;
+                self.check_room(link, 0)?;
+                self.push_input(link, LinkInput::Message(line(posted.body, Vec::new())));
+            }
+            Frame::Response(_) | Frame::Batch(_) => {}
+        }
+        if let Some(reply) = self.replies.get_mut(&reply) {
+            reply.empty(StatusCode::ACCEPTED);
+        }
+        Ok(())
+    }
+
+    fn open_stateless(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        posted: &Posted<'_>,
+        request: &Request<'_>,
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        if self.is_draining {
+            return Err(self.overloaded("no further request is taken now").of(&request.id));
+        }
+        let link = self.stateless_link(now, posted.credentials).map_err(|refusal| refusal.of(&request.id))?;
+        self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
+        let stream = StreamKey(self.allocate_key());
+        self.insert_stream(now, reply, stream, Stream::new(link, dialect, None));
+        self.open_request(link, stream, posted.body, request, &posted.meta);
+        Ok(())
+    }
+
+    /// Lets a stateless request wait until the server has said which era it speaks; it is asked if it was not.
+    fn hold(
+        &mut self,
+        now: Instant,
+        reply: ReplyKey,
+        credentials: &Credentials,
+        body: &[u8],
+        dialect: &'static Dialect,
+    ) -> Result<(), Refusal> {
+        if self.is_draining {
+            return Err(self.overloaded("no further request is taken now"));
+        }
+        if let Era::Unknown = self.shared.era {
+            self.ask_era(now, credentials)?;
+        }
+        let bytes: usize = self.shared.held().iter().map(Held::bytes).sum();
+        if bytes + body.len() > self.config.max_input {
+            return Err(self.overloaded("the server has not said yet which revision it speaks"));
+        }
+        if let Era::Asked(question) = &mut self.shared.era {
+            question.held.push(Held { reply, credentials: credentials.clone(), body: body.to_vec().into(), dialect });
+        }
+        Ok(())
+    }
+
+    /// Asks the server which era it speaks.
+    pub(crate) fn ask_era(&mut self, now: Instant, credentials: &Credentials) -> Result<(), Refusal> {
+        let link = self.stateless_link(now, credentials)?;
+        let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
+        self.ask.arm(now, link);
+        self.shared.era = Era::Asked(Question { link, id, held: Vec::new() });
+        Ok(())
+    }
+
+    /// The server has said which era it speaks, or will not: what waited for that goes on, or is refused.
+    pub(crate) fn learn_era(&mut self, now: Instant, is_modern: bool) {
+        let era = if is_modern { Era::Modern } else { Era::Legacy };
+        let Era::Asked(question) = core::mem::replace(&mut self.shared.era, era) else { return };
+        for held in question.held {
+            self.go_on(held.reply, |server| {
+                if !is_modern {
+                    return Err(no_stateless());
+                }
+                let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&malformed))?;
+                let credentials = &held.credentials;
+                let posted = Posted { credentials, body: &held.body, meta: Meta::of(&frame), frame };
+                server.pass_stateless(now, held.reply, &posted, held.dialect)
+            });
+        }
+        if !is_modern {
+            for link in self.shared.links.values().copied().collect::<Vec<_>>() {
+                self.end_link(now, link);
+            }
+        }
+    }
+
+    /// The server did not come to say it: what waited for that is refused, and who comes next asks again.
+    pub(crate) fn era_unsaid(&mut self, now: Instant) {
+        self.learn_era(now, false);
+        self.shared.era = Era::Unknown;
+    }
+
+    /// The server will not say it to one who does not sign in. Others may ask.
+    pub(crate) fn era_withheld(&mut self, now: Instant, unauthorized: &Unauthorized) {
+        let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };
+        let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
+        for held in question.held {
+            self.go_on(held.reply, |server| {
+                if held.credentials != asked {
+                    return server.hold(now, held.reply, &held.credentials, &held.body, held.dialect);
+                }
+                let refusal = unauthorized.refusal();
+                Err(match frame::parse(&held.body) {
+                    Ok(Frame::Request(request)) => refusal.of(&request.id),
+                    Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => refusal,
+                })
+            });
+        }
+    }
+
+    /// Goes on with a request that was held.
+    fn go_on(&mut self, reply: ReplyKey, how: impl FnOnce(&mut Self) -> Result<(), Refusal>) {
+        // Its client may have gone meanwhile.
+        if !self.replies.contains_key(&reply) {
+            return;
+        }
+        let done = if self.is_draining { Err(self.overloaded("no further request is taken now")) } else { how(self) };
+        if let Err(refusal) = done {
+            self.refuse(reply, refusal);
+        }
+        self.report_reply(reply);
+    }
+}
+
+/// The params of our question which era a server speaks.
+const DISCOVER: &str = concat!(
+    r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"rescind","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
+);
+
+/// The dialect of a message that belongs to no session, by what it says of itself; `None` if a session is to be looked for.
+pub(crate) fn dialect_of(head: &Head<'_>, meta: &Meta<'_>) -> Option<&'static Dialect> {
+    let is_stateless = |dialect: &&Dialect| matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
+    // Where only one of them says so, the other is a mismatch.
+    meta.dialect().filter(is_stateless).or_else(|| mcp::by_version(head.version?).filter(is_stateless))
+}
+
+/// Checks that the headers say what the message says (2026-07-28).
+fn check_mirrors(
+    head: &Head<'_>,
+    request: &Request<'_>,
+    meta: &Meta<'_>,
+    tools: Option<&Tools>,
+) -> Result<(), Refusal> {
+    let refusal = |code, text: &str| Err(Refusal::new(StatusCode::BAD_REQUEST, code, text).of(&request.id));
+    let mismatch = |text: &str| refusal(error_code::HEADER_MISMATCH, text);
+    match (head.version, meta.version.as_deref()) {
+        (Some(header), Some(body)) if header == body => {}
+        (_, None) => return refusal(error_code::INVALID_PARAMS, "`_meta` names no revision"),
+        (None, Some(_)) => return mismatch("the header MCP-Protocol-Version is missing"),
+        (Some(_), Some(_)) => {
+            return mismatch("the header MCP-Protocol-Version is not the revision that `_meta` names");
+        }
+    }
+    if meta.capabilities.is_none() {
+        return refusal(error_code::INVALID_PARAMS, "`_meta` does not declare the client's capabilities");
+    }
+    if head.method != Some(&*request.method) {
+        return mismatch("the header Mcp-Method is missing, or not the method of the message");
+    }
+    if let Some((_, member)) = NAMED.iter().find(|(method, _)| *method == request.method) {
+        let raw = match *member {
+            "name" => request.params.name,
+            member => request.params.raw.and_then(|params| json::member(params, member)),
+        };
+        let name = raw.and_then(json::text);
+        if name.as_deref().is_some_and(|name| !head.names(name)) {
+            return mismatch("the header Mcp-Name is missing, or not the name in the message");
+        }
+        if request.method == "tools/call" {
+            let params = tools.map_or(&[][..], |tools| tools.params(name.as_deref().unwrap_or_default()));
+            let arguments = request.params.raw.and_then(|params| json::member(params, "arguments"));
+            if let Some(param) = params.iter().find(|param| !head.repeats(param, arguments.unwrap_or_default())) {
+                return mismatch(&format!(
+                    "the header {} is missing, or not the argument in the message",
+                    param.header
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a server answers that only knows sessions. Clients of both eras fall back to `initialize`.
+fn no_stateless() -> Refusal {
+    let text = "no session: this server speaks revisions of MCP that begin with initialize";
+    Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text)
+}
