@@ -19,6 +19,11 @@ pub trait MessageStream: Send + Unpin {
     /// Sets the length of the longest message to take in, in bytes. Called once, before anything is read.
     fn limit(&mut self, max_message: usize);
 
+    /// The protocol that carries it, for spans (`network.protocol.name`).
+    fn protocol_name(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Counts who is connected, whenever it is called, for a stream behind which several connections are.
     fn census(&self) -> Option<Census> {
         None

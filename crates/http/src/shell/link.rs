@@ -38,6 +38,10 @@ pub(super) fn credentials(value: Option<HeaderValue>) -> Credentials {
 }
 
 impl MessageStream for HttpLink {
+    fn protocol_name(&self) -> Option<&'static str> {
+        Some("http")
+    }
+
     /// The endpoint's own limit was applied before.
     fn limit(&mut self, _max_message: usize) {}
 

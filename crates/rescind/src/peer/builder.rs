@@ -200,7 +200,7 @@ impl Builder {
         let (near, far) = super::transport::memory();
         let config = ConnectionConfig { dialect: Some(dialect), ..ConnectionConfig::new(Side::Client) };
         let linger = std::time::Duration::ZERO;
-        let shared = PeerShared::new(config.clone(), std::sync::Arc::clone(&peer.shared().service));
+        let shared = PeerShared::new(config.clone(), std::sync::Arc::clone(&peer.shared().service), None);
         let answering = Peer::of(&shared);
         tokio::spawn(Driver::new(shared, near, Some(answering), linger, &config));
         let (asking, driver) = Self::new(Some(dialect)).join(Side::Server, far, false);
@@ -229,7 +229,7 @@ impl Builder {
         config.framing = demanded.or(framing).or(transport.framing).unwrap_or(usual);
         config.reports_silences = transport.io.wants_silences();
         config.reports_cancels &= cfg!(feature = "tracing") || !service.on_cancelled.is_empty();
-        let shared = PeerShared::new(config.clone(), service);
+        let shared = PeerShared::new(config.clone(), service, transport.io.protocol_name());
         let peer = Peer::of(&shared);
         let keep = keeps.then(|| peer.clone());
         (peer, Driver::new(shared, transport, keep, linger, &config))

@@ -74,7 +74,12 @@ pub(crate) struct PeerState {
 }
 
 impl PeerShared {
-    pub(crate) fn new(config: ConnectionConfig, service: impl Into<Arc<Service>>) -> Arc<Self> {
+    /// `protocol` carries the connection, if anything with a name does.
+    pub(crate) fn new(
+        config: ConnectionConfig,
+        service: impl Into<Arc<Service>>,
+        protocol: Option<&'static str>,
+    ) -> Arc<Self> {
         let state = PeerState {
             conn: Connection::new(config),
             calls: Slots::default(),
@@ -94,7 +99,7 @@ impl PeerShared {
             handles: AtomicUsize::new(0),
             is_driven: AtomicBool::new(false),
             service: service.into(),
-            link: LinkTrace::new(),
+            link: LinkTrace::new(protocol),
             state: Mutex::new(state),
         })
     }

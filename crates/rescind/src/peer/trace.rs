@@ -8,7 +8,7 @@
 //!
 //! Names are those of OpenTelemetry's conventions for MCP, still in development: `mcp.method.name`,
 //! `mcp.protocol.version`, `jsonrpc.request.id`, `gen_ai.tool.name`, `gen_ai.prompt.name`, `error.type`,
-//! `rpc.response.status_code`; for other protocols `rpc.method`. With the feature `opentelemetry` a span belongs to the
+//! `rpc.response.status_code`, `network.protocol.name`; for other protocols `rpc.method`. With the feature `opentelemetry` a span belongs to the
 //! trace that its request's `_meta` names, and requests of ours name theirs in the same way. Without it, a call made while
 //! a request is handled carries that request's trace on unchanged.
 //!
@@ -52,6 +52,9 @@ pub(crate) struct LinkTrace {
     /// Tells the connections of this process apart.
     #[cfg(feature = "tracing")]
     conn: u64,
+    /// The protocol that carries it.
+    #[cfg(feature = "tracing")]
+    protocol: Option<&'static str>,
     /// A malformed cancel was logged already (D29).
     #[cfg(feature = "tracing")]
     malformed: AtomicBool,
@@ -59,13 +62,14 @@ pub(crate) struct LinkTrace {
 
 impl LinkTrace {
     #[cfg(feature = "tracing")]
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(protocol: Option<&'static str>) -> Self {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
-        Self { conn: CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1, malformed: AtomicBool::new(false) }
+        let conn = CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { conn, protocol, malformed: AtomicBool::new(false) }
     }
 
     #[cfg(not(feature = "tracing"))]
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(_protocol: Option<&'static str>) -> Self {
         Self {}
     }
 }
@@ -136,7 +140,7 @@ impl SpanNames {
 /// Makes the span of a request, with the attributes known at its start.
 #[cfg(feature = "tracing")]
 macro_rules! request_span {
-    ($kind:literal, $side:literal, $conn:expr, $id:expr, $names:expr) => {{
+    ($kind:literal, $side:literal, $link:expr, $id:expr, $names:expr) => {{
         let names: Option<SpanNames> = tracing::enabled!(Level::INFO).then(|| $names);
         let names = names.as_ref();
         tracing::info_span!(
@@ -144,8 +148,9 @@ macro_rules! request_span {
             otel.name = names.map(SpanNames::span),
             otel.kind = $kind,
             otel.status_code = Empty,
-            conn = $conn,
+            conn = $link.conn,
             side = $side,
+            network.protocol.name = $link.protocol,
             jsonrpc.request.id = $id,
             mcp.method.name = names.and_then(SpanNames::of_mcp),
             mcp.protocol.version = names.and_then(SpanNames::revision),
@@ -179,7 +184,7 @@ impl CallSpan {
         #[cfg(feature = "tracing")]
         {
             let names = || SpanNames::new(shared.lock().conn.dialect(), method, Some(params));
-            let span = request_span!("client", "outgoing", shared.link.conn, Empty, names());
+            let span = request_span!("client", "outgoing", shared.link, Empty, names());
             (!span.is_disabled()).then(|| Arc::new(Self { span, end: OnceLock::new() }))
         }
         #[cfg(not(feature = "tracing"))]
@@ -276,7 +281,7 @@ impl RequestSpan {
     #[cfg(feature = "tracing")]
     fn begin(link: &LinkTrace, request: &IncomingRequest) -> Span {
         let names = || SpanNames::new(request.dialect, request.payload.method(), request.payload.params());
-        let span = request_span!("server", "incoming", link.conn, text(&request.id.0), names());
+        let span = request_span!("server", "incoming", link, text(&request.id.0), names());
         #[cfg(feature = "opentelemetry")]
         if let Some(trace) = TraceContext::of_request(request).filter(|_| !span.is_disabled()) {
             remote::adopt(&span, &trace);

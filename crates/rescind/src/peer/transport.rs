@@ -139,6 +139,14 @@ impl Io {
         }
     }
 
+    /// The protocol that carries it, if anything with a name does.
+    pub(crate) fn protocol_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Messages(Messages { stream, .. }) => stream.protocol_name(),
+            Self::Apart(..) | Self::Joined(_) => None,
+        }
+    }
+
     /// Whether it is to be told which requests of the peer will never be answered.
     pub(crate) const fn wants_silences(&self) -> bool {
         matches!(self, Self::Messages(_))

@@ -90,6 +90,10 @@ impl HttpTransport {
 }
 
 impl MessageStream for HttpTransport {
+    fn protocol_name(&self) -> Option<&'static str> {
+        Some("http")
+    }
+
     fn limit(&mut self, max_message: usize) {
         self.shared.step(|client, _| client.set_max_message(max_message));
     }

@@ -231,6 +231,10 @@ impl WebSocket {
 }
 
 impl MessageStream for WebSocket {
+    fn protocol_name(&self) -> Option<&'static str> {
+        Some("websocket")
+    }
+
     fn limit(&mut self, max_message: usize) {
         self.limits = Limits::default().max_payload_len(Some(max_message));
         if let SocketState::Open(socket) = &mut self.state {
