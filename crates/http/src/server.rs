@@ -178,7 +178,7 @@ impl HttpServer {
             is_draining: false,
             undecided: Lane::new(config.stream_after),
             unproved: Lane::new(config.prove_within),
-            keep_alive: Lane::repeated(config.keep_alive / 2),
+            keep_alive: Lane::repeated(config.keep_alive / 2).with_slack(config.keep_alive / KEEP_ALIVE_SLACK),
             upkeep: Lane::repeated(upkeep),
             joint_upkeep: Lane::repeated(upkeep),
             link_upkeep: Lane::repeated(config.idle / 4),
@@ -562,6 +562,9 @@ impl HttpServer {
         self.bound_kept(session);
     }
 }
+
+/// Of a keep-alive, that part may be missing.
+const KEEP_ALIVE_SLACK: u32 = 512;
 
 /// What a page of an allowed origin may do.
 const ALLOWED: [(&str, &str); 3] = [

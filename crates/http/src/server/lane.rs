@@ -8,12 +8,14 @@ use rescind_proto::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) struct Lane<K> {
     length: Duration,
+    /// How much sooner one may be due, so that several are due at once.
+    slack: Duration,
     queue: VecDeque<(Instant, K)>,
 }
 
 impl<K: Copy> Lane<K> {
     pub(crate) const fn new(length: Duration) -> Self {
-        Self { length, queue: VecDeque::new() }
+        Self { length, slack: Duration::ZERO, queue: VecDeque::new() }
     }
 
     /// A queue of timers that are armed again when they are due: at once would be for ever.
@@ -21,9 +23,16 @@ impl<K: Copy> Lane<K> {
         Self::new(length.max(Duration::from_millis(1)))
     }
 
+    /// The same with some slack: ten thousand timers would wake whoever waits for them as often, at any time.
+    pub(crate) fn with_slack(self, slack: Duration) -> Self {
+        Self { slack, ..self }
+    }
+
     pub(crate) fn arm(&mut self, now: Instant, key: K) {
+        let due = now + self.length;
         // Time never runs backwards, so the queue stays in order.
-        self.queue.push_back((now + self.length, key));
+        let last = self.queue.back().map(|(last, _)| *last).filter(|last| due.since(*last) <= self.slack);
+        self.queue.push_back((last.unwrap_or(due), key));
     }
 
     /// When the first of them is due.

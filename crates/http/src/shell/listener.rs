@@ -107,14 +107,18 @@ async fn converse(
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
     server.max_buf_size(config.max_head).max_headers(config.max_headers);
-    let mut connection = std::pin::pin!(server.serve_connection(TokioIo::new(stream), service));
+    let mut connection = server.serve_connection(TokioIo::new(stream), service);
     let served = tokio::select! {
         served = &mut connection => served,
         () = async { drop(ended.wait_for(|ended| *ended).await) } => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
         }
     };
+    // First the response, whose client may have hung up: a cancel need not wait until the socket is closed.
+    let socket = connection.into_parts().io;
+    tokio::task::yield_now().await;
+    drop(socket);
     served.map_err(io::Error::other)
 }
 

@@ -181,6 +181,29 @@ fn a_quiet_stream_says_something_once_every_keep_alive() {
 }
 
 #[test]
+fn many_quiet_streams_wake_the_driver_a_few_times() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let keys: Vec<_> = (0..500).map(|id| rig.post_to(&client, &call(&id.to_string()))).collect();
+    rig.pass_millis(100);
+    for key in keys {
+        assert!(rig.read(key).is_stream());
+        rig.pass_millis(1);
+    }
+    // A keep-alive is 15 s, and each stream is looked at twice in that time.
+    let until = rig.now + Duration::from_secs(15);
+    let mut wakes = 0;
+    while let Some(due) = rig.server.poll_timeout().filter(|due| *due <= until) {
+        rig.now = due.max(rig.now);
+        rig.server.handle_timeout(rig.now);
+        wakes += 1;
+    }
+    assert!(wakes < 50, "{wakes} wakes");
+    rig.drain();
+    rig.leaves_nothing();
+}
+
+#[test]
 fn a_stream_that_speaks_needs_no_sign_of_life() {
     let mut rig = Rig::new();
     let client = rig.session(LEGACY);
