@@ -24,10 +24,10 @@ use rescind_testkit::sim::{
 };
 
 /// How many events far; a debug build looks at the first few only.
-const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 6 };
-const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 5 } else { 8 };
-const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 5 } else { 8 };
-const SOLO_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 6 };
+const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
+const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
+const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
+const SOLO_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 
 /// So many events further.
 const DEEPER: &str = "RESCIND_EXPLORE_DEEPER";
