@@ -40,7 +40,7 @@ fuzz NAME SECONDS="60":
 explore:
     cargo test --profile explore -p rescind-proto -p rescind-http --test explore explore:: -- --nocapture
 
-# Ten bugs, seeded into a copy of the engine: that the explorer, storms and floods find each.
+# Ten bugs seeded into a copy of the engine, and ten into one of the HTTP machine: each must be found.
 seeded-bugs:
     scripts/seeded-bugs
 

@@ -21,7 +21,7 @@ pub enum SeededBug {
     ResumeSkips,
     /// The stream of a cancelled request never ends (D41).
     CancelledStreamStays,
-    /// What is said in a session goes under the name of whoever spoke before.
+    /// A message in a session is passed on under the credentials of the message before it.
     AnothersName,
     /// People without a session share one link.
     AnothersLink,

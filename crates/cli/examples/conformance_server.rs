@@ -16,7 +16,7 @@ use std::{
 };
 
 use rescind::{
-    mcp::{Ask, NoArguments, Revision, Server, Tool, ToolResult},
+    mcp::{Ask, NoArguments, Preparation, Revision, Server, Tool, ToolResult},
     peer::{
         AnyError, Builder, CallError, Context, ErrorObject, Params,
         extract::{OnRequest, Scope},
@@ -272,7 +272,7 @@ fn tasks() -> Tasks {
     let tools = [
         Tool::with_schema("test_tool_with_task", "greets", schema(), greeting)
             .task(TaskSupport::Required)
-            .prepared_by(asks_name),
+            .prepared_by(Preparation::new(asks_name)),
         Tool::with_schema("slow_compute", "sleeps, and stops at a cancel", schema(), slow).task(TaskSupport::Optional),
         Tool::with_schema("failing_job", "fails", schema(), failing).task(TaskSupport::Required),
         Tool::with_schema("protocol_error_job", "breaks", schema(), broken).task(TaskSupport::Optional),

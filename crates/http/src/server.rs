@@ -563,7 +563,7 @@ impl HttpServer {
     }
 }
 
-/// Of a keep-alive, that part may be missing.
+/// A keep-alive may come sooner by one in so many parts of its interval.
 const KEEP_ALIVE_SLACK: u32 = 512;
 
 /// What a page of an allowed origin may do.

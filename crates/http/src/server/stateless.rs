@@ -26,7 +26,7 @@ use crate::mirror::{NAMED, tools::Tools};
 /// What stateless requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
-    /// By whom they belong to; one for all where nobody signs in.
+    /// A link for each `Authorization`; one for all where nobody signs in.
     pub(crate) links: HashMap<Credentials, LinkKey, FixedState>,
     pub(crate) era: Era,
 }

@@ -7,7 +7,7 @@ pub struct Connected {
     pub sessions: usize,
     /// Responses under way: those that wait for an answer, and open streams.
     pub responses: usize,
-    /// Streams that nobody reads and whose client can come back to them.
+    /// Streams that no response carries now, and to which their client can come back.
     pub kept: usize,
     /// Bytes of messages that are kept for clients that come back.
     pub kept_bytes: usize,

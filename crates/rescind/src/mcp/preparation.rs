@@ -57,7 +57,7 @@ impl Preparation {
     }
 
     /// Calls a tool with prepared arguments.
-    pub(super) fn before(&self, tool: StartHandler) -> StartHandler {
+    pub(super) fn before(self, tool: StartHandler) -> StartHandler {
         (self.0)(tool)
     }
 }

@@ -88,7 +88,7 @@ impl Tool {
 
     /// Prepares each call first: the tool, and what [intercepts](Self::intercepted) its calls already, are called with the
     /// arguments that the preparation has made.
-    pub fn prepared_by(mut self, preparation: &Preparation) -> Self {
+    pub fn prepared_by(mut self, preparation: Preparation) -> Self {
         self.route.handler = preparation.before(self.route.handler);
         self
     }

@@ -64,7 +64,7 @@ impl Tasks {
             let mut served = tool.tool.clone().intercepted(move |call| tasks.intercept(call, &called));
             if let Some(preparation) = &tool.preparation {
                 let (tasks, called) = (self.clone(), tool.clone());
-                served = served.prepared_by(preparation);
+                served = served.prepared_by(preparation.clone());
                 served = served.intercepted(move |call| tasks.intercept_unprepared(call, &called));
             }
             server = server.with_tool(served);

@@ -1,12 +1,8 @@
 //! Tools whose calls can be tasks.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
-use rescind::{
-    mcp::{Preparation, Revision, Tool, ToolHandler},
-    peer::{Context, ErrorObject},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use rescind::mcp::{Preparation, Revision, Tool, ToolHandler};
 
 use crate::task::TaskDialect;
 
@@ -64,21 +60,14 @@ impl TaskTool {
         self
     }
 
-    /// Calls `prepare` before the tool: `|arguments: T, cx: Context| async move { … }`. What it returns, an object, is the
-    /// arguments of the tool.
+    /// Prepares each call before the tool is called.
     ///
-    /// It may [ask](Context::ask) the client. In the extension the call then becomes a task only when the client has
-    /// answered, and the task keeps the prepared arguments; if `prepare` fails or the call is cancelled before, there is no
-    /// task. In 2025-11-25, where such a call could not be cancelled (MCP-C13), this is the first part of the task's work. A
-    /// call that becomes no task is prepared as well.
-    pub fn prepared_by<T, P, E, Fut>(mut self, prepare: impl Fn(T, Context) -> Fut + Send + Sync + 'static) -> Self
-    where
-        T: DeserializeOwned,
-        P: Serialize,
-        E: Into<ErrorObject>,
-        Fut: Future<Output = Result<P, E>> + Send + 'static,
-    {
-        self.preparation = Some(Preparation::new(prepare));
+    /// The preparation may [ask](rescind::peer::Context::ask) the client. In the extension the call then becomes a task only
+    /// when the client has answered, and the task keeps the prepared arguments; if the preparation fails or the call is
+    /// cancelled before, there is no task. In 2025-11-25, where such a call could not be cancelled (MCP-C13), it is the
+    /// first part of the task's work. A call that becomes no task is prepared as well.
+    pub fn prepared_by(mut self, preparation: Preparation) -> Self {
+        self.preparation = Some(preparation);
         self
     }
 
@@ -98,7 +87,7 @@ impl TaskTool {
     /// What `tool`, this one or what resumes it, does in a task of that dialect.
     pub(super) fn work(&self, tool: Tool, dialect: TaskDialect) -> Tool {
         match (dialect, &self.preparation) {
-            (TaskDialect::November2025, Some(preparation)) => tool.prepared_by(preparation),
+            (TaskDialect::November2025, Some(preparation)) => tool.prepared_by(preparation.clone()),
             (TaskDialect::November2025, None) | (TaskDialect::Extension, _) => tool,
         }
     }

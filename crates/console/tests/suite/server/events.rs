@@ -112,8 +112,8 @@ fn a_browser_that_reads_slowly_is_given_a_snapshot_when_it_is_back() {
         let at = piece.data["event"]["requests"][0]["progress"]["at"].as_u64();
         (at == Some(n)).then(|| piece.kind.clone())
     };
-    // 64 MB, of which one browser reads nothing. The shim keeps 256 events for those who are late: another one reads along,
-    // so that the console is not.
+    // One browser reads nothing of these 64 MB. Another reads along: the shim keeps only 256 events, and if the console
+    // missed some, it would have little to keep for the first.
     for n in 0..CHANGES {
         let mut changed = request(1, "tools/call", None, 0);
         changed.progress = Some(percent(n, 1.0, &"x".repeat(SIZE)));

@@ -33,7 +33,7 @@ pub(crate) struct Model {
     pub(crate) plains: usize,
 }
 
-/// As whom somebody signs in; nobody does where the server behind does not want to know.
+/// The person as whom a client signs in; 0 for all where nobody does.
 pub(crate) type Person = u8;
 
 /// A client, and how much of what it may do it has done.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rescind::{
-    mcp::Tool,
+    mcp::{Preparation, Tool},
     peer::{CauseCode, Context, ErrorObject},
 };
 use rescind_tasks::{AsTask, Owner, Status, TaskDialect, TaskSupport, TaskTool, Tasks};
@@ -157,7 +157,7 @@ fn greeting(witness: &Witness, support: TaskSupport) -> TaskTool {
             Ok::<_, ErrorObject>(format!("Hello, {}!", piece.name))
         }
     };
-    Tool::new("greeting", "Greets", greet).task(support).prepared_by(move |piece: Piece, cx: Context| {
+    let ask = move |piece: Piece, cx: Context| {
         let guard = asking.guard(&piece);
         async move {
             let question = json!({ "message": "Who are you?", "requestedSchema": { "type": "object" } });
@@ -167,7 +167,8 @@ fn greeting(witness: &Witness, support: TaskSupport) -> TaskTool {
             }
             answer.map(|answer| json!({ "name": answer["content"]["name"] }))
         }
-    })
+    };
+    Tool::new("greeting", "Greets", greet).task(support).prepared_by(Preparation::new(ask))
 }
 
 fn greeting_tasks(rig: &Rig, witness: &Witness, support: TaskSupport) -> Tasks {
