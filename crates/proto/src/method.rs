@@ -1,5 +1,7 @@
 //! Method names, each kept once.
 
+use std::sync::Arc;
+
 use hashbrown::HashTable;
 
 use crate::hash::Seed;
@@ -29,7 +31,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Methods {
-    names: Vec<Box<str>>,
+    names: Vec<Arc<str>>,
     index: HashTable<u16>,
     /// The name asked for last: most links send one method most of the time.
     last: u16,
@@ -76,5 +78,10 @@ impl Methods {
 
     pub(crate) fn name(&self, method: Method) -> &str {
         &self.names[method.0 as usize]
+    }
+
+    /// The name for an event, which allocates nothing.
+    pub(crate) fn shared(&self, method: Method) -> Arc<str> {
+        Arc::clone(&self.names[method.0 as usize])
     }
 }

@@ -35,6 +35,8 @@ mod task;
 mod turn;
 mod view;
 
+use std::sync::Arc;
+
 pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
 pub use end::{End, EndedBy};
@@ -320,6 +322,11 @@ impl Step<'_> {
     /// The request's method.
     fn method(&self) -> &str {
         self.core.methods.name(self.exchange.method)
+    }
+
+    /// Its method, for an event.
+    fn shared_method(&self) -> Arc<str> {
+        self.core.methods.shared(self.exchange.method)
     }
 
     /// How a turn is cancelled upstream, if the request is one (D37).

@@ -149,7 +149,7 @@ impl Connection {
         link.counters.malformed_cancels += u64::from(verdict == Verdict::Malformed);
         link.counters.unknown_cancels += u64::from(verdict == Verdict::Unknown);
         if link.config.reports_cancels {
-            let method = method.map(|method| link.methods.name(method).into());
+            let method = method.map(|method| link.methods.shared(method));
             let reason = reason.map(Into::into);
             let in_flight = incoming.len();
             let notice = CancelNotice { from: link.peer(), id, method, cause, reason, verdict, in_flight };

@@ -1,6 +1,7 @@
 //! A cancel, and what was done with it (D31).
 
 use core::fmt;
+use std::sync::Arc;
 
 use crate::{
     cause::{CauseCode, sanitised},
@@ -17,7 +18,7 @@ pub struct CancelNotice {
     /// The id it names, if one could be read. The cancel of a turn names a session; this is then the turn's request.
     pub id: Option<RequestId>,
     /// The method of the request, if the request is known.
-    pub method: Option<Box<str>>,
+    pub method: Option<Arc<str>>,
     /// Who asked.
     pub cause: CauseCode,
     /// The reason in words, as received: untrusted, see [`sanitised`].

@@ -1,6 +1,7 @@
 //! What a relay reports to its driver: a closed list.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use crate::{
     id::RequestId,
@@ -22,7 +23,7 @@ pub enum RelayEvent {
         /// Its id on the other side.
         upstream: RequestId,
         /// Its method.
-        method: Box<str>,
+        method: Arc<str>,
     },
     /// The requester has its answer, or its silence, for good (with [`Emit::requests`](super::Emit)).
     Settled {
@@ -48,7 +49,7 @@ pub enum RelayEvent {
         /// Its id, as that side knows it.
         id: RequestId,
         /// Its method.
-        method: Box<str>,
+        method: Arc<str>,
         /// What is known now.
         receipt: Receipt,
     },
@@ -79,7 +80,7 @@ pub enum RelayEvent {
         /// Its id, as that side knows it.
         id: RequestId,
         /// Its method.
-        method: Box<str>,
+        method: Arc<str>,
         /// What showed it.
         sign: StuckSign,
     },

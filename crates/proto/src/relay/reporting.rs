@@ -171,7 +171,7 @@ impl Relay {
             RelayEvent::Cancel(CancelNotice {
                 from,
                 id,
-                method: exchange.map(|exchange| methods.name(exchange.method).into()),
+                method: exchange.map(|exchange| methods.shared(exchange.method)),
                 cause: CauseCode::Caller,
                 reason,
                 verdict,
@@ -238,7 +238,7 @@ impl Step<'_> {
         self.mark_changed();
         if self.core.config.emit.requests {
             let (id, upstream) = (self.exchange.id.clone(), self.exchange.upstream().clone());
-            let event = RelayEvent::Opened { request: self.request, id, upstream, method: self.method().into() };
+            let event = RelayEvent::Opened { request: self.request, id, upstream, method: self.shared_method() };
             self.core.reports.emit(event);
         }
     }
@@ -264,11 +264,11 @@ impl Step<'_> {
     /// Reports what is known of the cancel of the request.
     pub(super) fn report_receipt(&mut self) {
         if let Some(cancel) = &self.exchange.cancel {
-            let method = self.core.methods.name(self.exchange.method);
+            let method = self.shared_method();
             self.core.reports.remark(|| RelayEvent::Receipt {
                 request: self.request,
                 id: self.exchange.id.clone(),
-                method: method.into(),
+                method,
                 receipt: cancel.receipt.clone(),
             });
         }
@@ -278,7 +278,7 @@ impl Step<'_> {
     pub(super) fn report_stuck(&mut self, sign: StuckSign) {
         self.core.reports.tally.stuck += 1;
         self.mark_changed();
-        let (id, method) = (self.exchange.id.clone(), self.method().into());
+        let (id, method) = (self.exchange.id.clone(), self.shared_method());
         self.core.reports.emit(RelayEvent::Stuck { request: self.request, id, method, sign });
     }
 
@@ -286,13 +286,13 @@ impl Step<'_> {
     pub(super) fn report_decided(&mut self) {
         if let Some(cancel) = &self.exchange.cancel {
             let cause = &cancel.receipt.cause;
-            let method = self.core.methods.name(self.exchange.method);
+            let method = self.shared_method();
             let live = self.rings.live();
             self.core.reports.remark(|| {
                 RelayEvent::Cancel(CancelNotice {
                     from: self.request.from,
                     id: Some(self.exchange.id.clone()),
-                    method: Some(method.into()),
+                    method: Some(method),
                     cause: cause.code,
                     reason: cause.text().map(Into::into),
                     verdict: Verdict::Accepted,

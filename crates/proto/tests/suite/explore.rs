@@ -1,6 +1,6 @@
 //! Every reachable state of a small world, for every policy and pair of policies.
 //!
-//! `cargo test --profile explore -p rescind-proto --test explore explore:: -- --nocapture` prints the counts; with
+//! `cargo test --config .cargo/explore.toml --workspace --test explore explore:: -- --nocapture` prints the counts; with
 //! `RESCIND_EXPLORE_DEEPER=1` in the environment it goes one event further.
 
 use std::{

@@ -64,7 +64,7 @@ fn report(what: &str, Flooded { taken, most, bound }: Flooded) {
 /// A relay and an endpoint under floods for as long as `RESCIND_SOAK_SECONDS` says, a minute without: what they hold is
 /// bounded, and what the process holds is printed.
 ///
-/// `cargo test --profile explore -p rescind-proto --test suite floods:: -- --ignored --nocapture`
+/// `cargo test --config .cargo/explore.toml --workspace --test explore floods:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes a minute, or as long as it is told"]
 fn minutes_of_floods_hold_what_is_documented() {

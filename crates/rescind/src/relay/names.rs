@@ -1,6 +1,6 @@
 //! The ids and methods of requests, for events that carry only a key.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use rescind_proto::{id::RequestId, link::RequestKey, relay::RelayEvent};
 
@@ -8,7 +8,7 @@ use super::{object::Object, record::write_request};
 
 /// The id and method of each open request.
 #[derive(Debug, Default)]
-pub(super) struct RequestNames(HashMap<RequestKey, (RequestId, Box<str>)>);
+pub(super) struct RequestNames(HashMap<RequestKey, (RequestId, Arc<str>)>);
 
 impl RequestNames {
     /// Adds the request that an event opens. Call it before the event is logged.
