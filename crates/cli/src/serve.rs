@@ -5,6 +5,7 @@ use std::{
     fs,
     io::{self, Write},
     net::SocketAddr,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::ExitCode,
     rc::Rc,
@@ -142,7 +143,14 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let served = runtime
         .map_err(|error| Failure::new("rescind serve", error, "check the limit on open files (ulimit -n)"))
-        .and_then(|runtime| LocalSet::new().block_on(&runtime, serve(arguments)));
+        // A task of its own: what is given to `block_on` is polled whenever any task is.
+        .and_then(|runtime| {
+            LocalSet::new().block_on(&runtime, async {
+                tokio::task::spawn_local(serve(arguments))
+                    .await
+                    .unwrap_or_else(|failed| resume_unwind(failed.into_panic()))
+            })
+        });
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

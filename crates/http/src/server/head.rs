@@ -85,11 +85,7 @@ impl<'a> Head<'a> {
         if verb == Verb::Post {
             check_content(headers)?;
         }
-        let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut accept = accept.flat_map(|line| line.split(',')).map(media).peekable();
-        let takes_anything = accept.peek().is_none();
-        let takes_events =
-            takes_anything || accept.any(|range| EVENTS.iter().any(|known| range.eq_ignore_ascii_case(known)));
+        let takes_events = takes_events(headers);
         if verb == Verb::Get && !takes_events {
             let text = "a GET must accept text/event-stream";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
@@ -137,12 +133,18 @@ fn says(value: &str, wanted: &str) -> bool {
     }
 }
 
-/// Media ranges that take events in.
-const EVENTS: [&str; 3] = ["text/event-stream", "text/*", "*/*"];
+/// Whether `Accept` has a range with events in it. Without that header anything is taken.
+fn takes_events(headers: &HeaderMap) -> bool {
+    const EVENTS: [&[u8]; 3] = [b"text/event-stream", b"text/*", b"*/*"];
+
+    let is_events = |range: &[u8]| EVENTS.iter().any(|known| media(range).eq_ignore_ascii_case(known));
+    let mut lines = headers.get_all(header::ACCEPT).iter().peekable();
+    lines.peek().is_none() || lines.any(|line| line.as_bytes().split(|byte| *byte == b',').any(is_events))
+}
 
 /// A media type or range without its parameters.
-fn media(text: &str) -> &str {
-    text.split(';').next().unwrap_or_default().trim()
+fn media(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
 pub(crate) fn not_allowed(text: &str) -> Refusal {
@@ -198,8 +200,8 @@ fn check_token(headers: &HeaderMap, config: &HttpServerConfig) -> Result<(), Ref
 }
 
 fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
-    let content = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
-    if content.is_none_or(|content| media(content).eq_ignore_ascii_case("application/json")) {
+    let content = headers.get(header::CONTENT_TYPE);
+    if content.is_none_or(|content| media(content.as_bytes()).eq_ignore_ascii_case(b"application/json")) {
         return Ok(());
     }
     let text = "the body must be application/json";

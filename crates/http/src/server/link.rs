@@ -18,6 +18,9 @@ use crate::mirror::tools::Tools;
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
 const OWN_IDS: i64 = 1 << 30;
 
+/// Places for input that a link keeps when it has none.
+const SPARE_INPUTS: usize = 8;
+
 /// What a link is to take in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkInput {
@@ -127,7 +130,7 @@ impl Link {
     pub(crate) fn pop(&mut self) -> Option<LinkInput> {
         let input = self.input.pop_front()?;
         self.input_bytes -= input.held();
-        if self.input.is_empty() {
+        if self.input.is_empty() && self.input.capacity() > SPARE_INPUTS {
             self.input = VecDeque::new();
         }
         Some(input)

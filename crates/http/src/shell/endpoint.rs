@@ -93,7 +93,28 @@ struct State {
     /// When the clock will wake the machine.
     armed: Option<Instant>,
     /// Those to be woken; empty between steps.
-    woken: Vec<Waker>,
+    woken: Woken,
+}
+
+/// Wakers that are to be called once the lock is free. Mostly it is one, or none.
+#[derive(Default)]
+struct Woken {
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Woken {
+    fn add(&mut self, waker: Option<Waker>) {
+        if self.first.is_none() {
+            self.first = waker;
+        } else {
+            self.others.extend(waker);
+        }
+    }
+
+    fn wake(self) {
+        self.first.into_iter().chain(self.others).for_each(Waker::wake);
+    }
 }
 
 /// Methods of messages that were dropped, each once.
@@ -159,7 +180,7 @@ impl Endpoint {
             pages: VecDeque::new(),
             fetcher: None,
             armed: None,
-            woken: Vec::new(),
+            woken: Woken::default(),
         };
         let (origin, state) = (tokio::time::Instant::now(), Mutex::new(state));
         let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new(), drained: Notify::new() });
@@ -359,16 +380,12 @@ impl Shared {
         let now = Instant::after_origin(self.origin.elapsed());
         let done = step(&mut state, now);
         state.collect();
-        let due = state.server.poll_timeout();
-        let is_earlier = due.is_some_and(|due| state.armed.is_none_or(|armed| due < armed));
-        if is_earlier {
-            state.armed = due;
-        }
+        let is_rearmed = state.rearm();
         let is_drained = state.server.is_draining() && state.server.in_flight() == 0;
-        let mut woken = std::mem::take(&mut state.woken);
+        let woken = std::mem::take(&mut state.woken);
         drop(state);
-        woken.drain(..).for_each(Waker::wake);
-        if is_earlier {
+        woken.wake();
+        if is_rearmed {
             self.rearmed.notify_one();
         }
         if is_drained {
@@ -396,8 +413,18 @@ impl State {
                 }
                 HttpServerEvent::Dropped { link: _, method } => self.dropped.add(method),
             };
-            self.woken.extend(waker);
+            self.woken.add(waker);
         }
+    }
+
+    /// Has the clock wake the machine sooner, if something is due before it would; `true` if so.
+    fn rearm(&mut self) -> bool {
+        let is_sooner = |due: &Instant| self.armed.is_none_or(|armed| *due < armed);
+        // Which timers still matter is asked only when one may be sooner.
+        let due =
+            self.server.earliest_timer().filter(is_sooner).and_then(|_| self.server.poll_timeout()).filter(is_sooner);
+        self.armed = due.or(self.armed);
+        due.is_some()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every reachable state of small worlds, and long random walks through larger ones.
 //!
-//! `cargo test --profile explore -p rescind-http --test explore explore:: -- --nocapture` prints the counts; with
+//! `cargo test --config .cargo/explore.toml --workspace --test explore explore:: -- --nocapture` prints the counts; with
 //! `RESCIND_EXPLORE_DEEPER=1` in the environment it goes one event further.
 
 use std::{
