@@ -1,7 +1,7 @@
 //! The floor: the least that can stand between HTTP clients and one stdio server.
 //!
 //! It replaces ids and puts them back, and passes a cancel on as its era has it. It has no limits, clocks, logs,
-//! keep-alives or checks of headers, and starts the server once.
+//! keep-alives or checks of headers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -35,22 +35,35 @@ use tokio::task::LocalSet;
 const SESSION: &str = "mcp-session-id";
 const READ: usize = 64 * 1024;
 
-/// Serves HTTP in front of `command`, answering with one event each if `is_sse`, and else with JSON.
-pub(crate) fn serve(command: &[OsString], is_sse: bool) -> io::Result<()> {
-    let [program, arguments @ ..] = command else { return Err(io::Error::other("no command")) };
-    let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let ends = child.stdin.take().zip(child.stdout.take());
-    let (input, output) = ends.ok_or_else(|| io::Error::other("a child without pipes"))?;
+/// How a bridge answers, and how many children it starts.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// With JSON; one child.
+    Json,
+    /// With a stream of one event; one child.
+    Sse,
+    /// With JSON; a child for each session.
+    ChildEach,
+}
+
+/// Serves HTTP in front of `command`.
+pub(crate) fn serve(command: &[OsString], kind: Kind) -> io::Result<()> {
+    let bridges = Bridges { command: command.to_vec(), kind, started: RefCell::default() };
     on_one_thread(async move {
-        let bridge = Rc::new(Bridge { is_sse, ..Bridge::default() });
-        let to = Sender::from_owned_fd(input.into())?;
-        let from = Receiver::from_owned_fd(output.into())?;
-        let handler = Rc::clone(&bridge);
-        tokio::select! {
-            ended = bridge.write(to) => ended,
-            ended = bridge.read(from) => ended,
-            ended = listen(move |request| Rc::clone(&handler).handle(request)) => ended,
+        if !matches!(kind, Kind::ChildEach) {
+            bridges.start()?;
         }
+        let bridges = Rc::new(bridges);
+        listen(move |request: Request<Incoming>| {
+            let bridge = bridges.of(request.headers());
+            async move {
+                match bridge {
+                    Ok(bridge) => bridge.handle(request).await,
+                    Err(_) => refused(StatusCode::BAD_GATEWAY),
+                }
+            }
+        })
+        .await
     })
 }
 
@@ -86,6 +99,50 @@ where
         tokio::task::spawn_local(
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
         );
+    }
+}
+
+/// One for all, or one for each session.
+struct Bridges {
+    command: Vec<OsString>,
+    kind: Kind,
+    started: RefCell<Vec<Rc<Bridge>>>,
+}
+
+impl Bridges {
+    /// Where a request belongs.
+    fn of(&self, headers: &HeaderMap) -> io::Result<Rc<Bridge>> {
+        let place = match (self.kind, session(headers)) {
+            (Kind::Json | Kind::Sse, _) => 0,
+            (Kind::ChildEach, Some(session)) => session as usize - 1,
+            (Kind::ChildEach, None) => return self.start(),
+        };
+        self.started.borrow().get(place).cloned().ok_or_else(|| io::Error::other("no such session"))
+    }
+
+    fn start(&self) -> io::Result<Rc<Bridge>> {
+        let [program, arguments @ ..] = &*self.command else { return Err(io::Error::other("no command")) };
+        let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let ends = child.stdin.take().zip(child.stdout.take());
+        let (input, output) = ends.ok_or_else(|| io::Error::other("a child without pipes"))?;
+        let to = Sender::from_owned_fd(input.into())?;
+        let from = Receiver::from_owned_fd(output.into())?;
+        let is_sse = matches!(self.kind, Kind::Sse);
+        let started = &mut self.started.borrow_mut();
+        // Its session, if it has only one, is the next.
+        let bridge = Rc::new(Bridge { is_sse, last_session: Cell::new(started.len() as u64), ..Bridge::default() });
+        started.push(Rc::clone(&bridge));
+        let running = Rc::clone(&bridge);
+        tokio::task::spawn_local(async move {
+            let ended = tokio::select! {
+                ended = running.write(to) => ended,
+                ended = running.read(from) => ended,
+            };
+            // Without its child it would let its clients wait.
+            let _ = writeln!(io::stderr(), "{ended:?}");
+            std::process::exit(1);
+        });
+        Ok(bridge)
     }
 }
 

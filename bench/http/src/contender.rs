@@ -15,10 +15,14 @@ pub(crate) enum Contender {
     Bridge,
     /// The floor; its answers are streams of one event.
     BridgeSse,
+    /// The floor of those that start a child for each session.
+    BridgeEach,
     /// Streams with nothing behind them.
     BareSse,
     /// `rescind serve`.
     Rescind,
+    /// `rescind serve --shared`.
+    RescindShared,
     Supergateway,
     NpmProxy,
     PypiProxy,
@@ -44,11 +48,13 @@ pub(crate) struct Start {
 
 impl Contender {
     /// All, in the order in which each round takes them.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Bridge,
         Self::BridgeSse,
+        Self::BridgeEach,
         Self::BareSse,
         Self::Rescind,
+        Self::RescindShared,
         Self::Supergateway,
         Self::NpmProxy,
         Self::PypiProxy,
@@ -59,12 +65,27 @@ impl Contender {
         match self {
             Self::Bridge => "bridge",
             Self::BridgeSse => "bridge, SSE",
+            Self::BridgeEach => "bridge, each",
             Self::BareSse => "bare SSE",
             Self::Rescind => "rescind",
+            Self::RescindShared => "rescind --shared",
             Self::Supergateway => "supergateway",
             Self::NpmProxy => "npm mcp-proxy",
             Self::PypiProxy => "PyPI mcp-proxy",
             Self::CrateProxy => "crate mcp-proxy",
+        }
+    }
+
+    /// Whether it takes part in an era. Without sessions there is one child for all anyway.
+    pub(crate) fn speaks(self, era: Era) -> bool {
+        era == Era::Legacy || !matches!(self, Self::BridgeEach | Self::RescindShared)
+    }
+
+    /// The floor of its calls: with as many children.
+    pub(crate) const fn floor_of_calls(self, era: Era) -> Self {
+        match (self, era) {
+            (Self::Rescind | Self::Supergateway | Self::BridgeEach, Era::Legacy) => Self::BridgeEach,
+            _ => Self::Bridge,
         }
     }
 
@@ -76,7 +97,10 @@ impl Contender {
     /// How many streams are opened, of those `wanted` of us and of `others`.
     pub(crate) fn streams(self, era: Era, wanted: usize, others: usize) -> usize {
         match (self, era) {
-            (Self::Bridge | Self::BridgeSse | Self::BareSse | Self::Rescind, _) => wanted,
+            (
+                Self::Bridge | Self::BridgeSse | Self::BridgeEach | Self::BareSse | Self::Rescind | Self::RescindShared,
+                _,
+            ) => wanted,
             // A process for each request.
             (Self::Supergateway, Era::Modern) => others.min(20),
             (Self::Supergateway | Self::NpmProxy | Self::PypiProxy | Self::CrateProxy, _) => others,
@@ -87,8 +111,8 @@ impl Contender {
     pub(crate) fn absence(self, programs: &Programs) -> Option<String> {
         let missing = |path: PathBuf| (!path.exists()).then(|| format!("{}: not installed", path.display()));
         match self {
-            Self::Bridge | Self::BridgeSse | Self::BareSse => None,
-            Self::Rescind => match &programs.rescind {
+            Self::Bridge | Self::BridgeSse | Self::BridgeEach | Self::BareSse => None,
+            Self::Rescind | Self::RescindShared => match &programs.rescind {
                 None => Some("left out".to_owned()),
                 Some(rescind) => {
                     let mut help = Command::new(rescind);
@@ -119,13 +143,18 @@ impl Contender {
         let command = match self {
             Self::Bridge => own(&["bridge"], &child),
             Self::BridgeSse => own(&["bridge-sse"], &child),
+            Self::BridgeEach => own(&["bridge-each"], &child),
             Self::BareSse => own(&["streams"], &[]),
-            Self::Rescind => {
+            Self::Rescind | Self::RescindShared => {
                 let rescind = programs.rescind.as_ref().ok_or_else(|| io::Error::other("no gateway to start"))?;
                 let runtime = folder.join("runtime");
                 std::fs::create_dir(&runtime)?;
                 let mut command = own(&["gateway"], &[rescind.into()]);
-                command.args(["serve", "--listen", "127.0.0.1:0", "--"]).args(child);
+                command.args(["serve", "--listen", "127.0.0.1:0"]);
+                if self == Self::RescindShared {
+                    command.arg("--shared");
+                }
+                command.arg("--").args(child);
                 command.env("RESCIND_RUNTIME_DIR", runtime);
                 command
             }

@@ -131,8 +131,9 @@ fn play(words: &[OsString]) -> io::Result<()> {
     // Whoever kills the bench leaves no gateway behind.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     match (role.to_str(), rest) {
-        (Some("bridge"), _) => bridge::serve(rest, false),
-        (Some("bridge-sse"), _) => bridge::serve(rest, true),
+        (Some("bridge"), _) => bridge::serve(rest, bridge::Kind::Json),
+        (Some("bridge-sse"), _) => bridge::serve(rest, bridge::Kind::Sse),
+        (Some("bridge-each"), _) => bridge::serve(rest, bridge::Kind::ChildEach),
         (Some("streams"), _) => bridge::serve_streams(),
         (Some("forwarder"), [url]) => forwarder::forward(&url.to_string_lossy()),
         (Some("gateway"), [program, arguments @ ..]) => Err(Command::new(program).args(arguments).exec()),
@@ -161,7 +162,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 3 }).max(1);
     for _ in 0..rounds {
         for era in Era::ALL.into_iter().filter(|&era| options.era.is_none_or(|only| only == era)) {
-            for &contender in &contenders {
+            for &contender in contenders.iter().filter(|contender| contender.speaks(era)) {
                 let mut figures = Figures::new();
                 if options.measures(Part::Calls) {
                     let measured = bench.measure_calls(contender, era, &mut figures);
@@ -230,6 +231,9 @@ impl Bench<'_> {
     }
 
     async fn measure_streams(&self, contender: Contender, era: Era, figures: &mut Figures) -> io::Result<()> {
+        if contender == Contender::BridgeEach {
+            return Ok(());
+        }
         let (mut gateway, sessions) = self.open(contender, era, figures).await?;
         let (wanted, others) =
             if self.options.quick { (100, 50) } else { (self.streams, self.options.streams_of_others) };

@@ -18,11 +18,15 @@ pub(crate) type Figures = BTreeMap<&'static str, f64>;
 /// A column: its figure, its digits after the point, and whether its ratio to the floor is printed.
 type Column = (&'static str, usize, bool);
 
-/// A table: its name, the floor that its ratios are to, its columns.
-const TABLES: [(&str, &str, &[Column]); 3] = [
+/// Whose figures the ratios of a row are to.
+type Floor = fn(&Row) -> &'static str;
+
+/// A table: its name, the floor that its ratios are to, that floor in words, its columns.
+const TABLES: [(&str, Floor, &str, &[Column]); 3] = [
     (
         "calls",
-        Contender::Bridge.name(),
+        |row| row.floor_of_calls().name(),
+        "bridge, or to bridge, each where sessions have a child each",
         &[
             ("p50 µs", 1, true),
             ("p99 µs", 1, false),
@@ -34,6 +38,7 @@ const TABLES: [(&str, &str, &[Column]); 3] = [
     ),
     (
         "streams",
+        |_| Contender::BridgeSse.name(),
         Contender::BridgeSse.name(),
         &[
             ("streams", 0, false),
@@ -49,6 +54,7 @@ const TABLES: [(&str, &str, &[Column]); 3] = [
     ),
     (
         "calls through pipes to a server on HTTP",
+        |_| Program::Forwarder.name(),
         Program::Forwarder.name(),
         &[
             ("trip p50 µs", 1, true),
@@ -69,6 +75,13 @@ struct Row {
     /// The middles of the ratios to the floor in the same round.
     ratios: Figures,
     rounds: Vec<Figures>,
+}
+
+impl Row {
+    fn floor_of_calls(&self) -> Contender {
+        let contender = Contender::ALL.into_iter().find(|contender| contender.name() == self.contender);
+        contender.map_or(Contender::Bridge, |contender| contender.floor_of_calls(self.era))
+    }
 }
 
 /// A whole run.
@@ -121,7 +134,8 @@ impl Report {
         for at in 0..self.rows.len() {
             let row = &self.rows[at];
             let (mut medians, mut ratios) = (Figures::new(), Figures::new());
-            for (_, floor, columns) in TABLES {
+            for (_, floor, _, columns) in TABLES {
+                let floor = floor(row);
                 let floor = self.rows.iter().find(|other| other.era == row.era && other.contender == floor);
                 for &(name, _, has_ratio) in columns {
                     let values: Vec<f64> = row.rounds.iter().filter_map(|round| round.get(name).copied()).collect();
@@ -148,19 +162,19 @@ impl fmt::Display for Report {
             writeln!(out, "A smoke run: these figures mean nothing.\n")?;
         }
         for era in Era::ALL {
-            for (table, floor, columns) in TABLES {
+            for (table, _, floor, columns) in TABLES {
                 let has_any = |row: &&Row| columns.iter().any(|(name, _, _)| row.medians.contains_key(name));
                 let rows: Vec<_> = self.rows.iter().filter(|row| row.era == era).filter(has_any).collect();
                 if rows.is_empty() {
                     continue;
                 }
                 writeln!(out, "{}, {table}; × is to {}", era.name(), floor)?;
-                write!(out, "{:<16}", "")?;
+                write!(out, "{:<17}", "")?;
                 for (name, _, has_ratio) in columns {
                     write!(out, "{name:>13}{}", if *has_ratio { "       ×" } else { "" })?;
                 }
                 for row in rows {
-                    write!(out, "\n{:<16}", row.contender)?;
+                    write!(out, "\n{:<17}", row.contender)?;
                     for (name, digits, has_ratio) in columns {
                         let cell = |value: Option<&f64>, digits| {
                             value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
