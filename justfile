@@ -38,7 +38,7 @@ fuzz NAME SECONDS="60":
 
 # Every reachable state of a small world, and how many there are.
 explore:
-    cargo test --profile explore -p rescind-proto -p rescind-http --test explore explore:: -- --nocapture
+    cargo test --config .cargo/explore.toml --workspace --test explore explore:: -- --nocapture
 
 # Ten bugs seeded into a copy of the engine, and ten into one of the HTTP machine: each must be found.
 seeded-bugs:
@@ -55,7 +55,7 @@ loom:
 
 # A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
 floods SECONDS="60":
-    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --profile explore -p rescind-proto --test explore floods:: -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --config .cargo/explore.toml --workspace --test explore floods:: -- --ignored --nocapture
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test suite floods:: -- --ignored --nocapture
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.
