@@ -1,17 +1,19 @@
-"""An MCP server on the official Python SDK whose tools do what node/common/work.mjs says."""
+"""An MCP server on the official Python SDK whose tools do what node/common/work.mjs says: server.py [--http]"""
 
 import os
 import signal
+import sys
 
 import anyio
 import mcp_types as types
+import uvicorn
 from marks import mark
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import ToolsListChanged
-from work import filled, waits
+from work import filled, listener, waits
 
 TOOLS = ["echo", "obeys", "waits", "fills", "ignores", "mute", "late", "asks", "changes", "release", "dies"]
 bus = InMemorySubscriptionBus()
@@ -150,6 +152,9 @@ async def main() -> None:
     global answers
     handlers = {"on_list_tools": list_tools, "on_call_tool": call_tool, "on_subscriptions_listen": listen}
     server = Server("rescind-peer", version="1.0.0", **handlers)
+    if "--http" in sys.argv:
+        config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+        return await uvicorn.Server(config).serve(sockets=[listener()])
     async with stdio_server() as (read, write):
         answers = write
         await server.run(read, write, server.create_initialization_options())

@@ -1,4 +1,7 @@
-"""Work of ../node/common/work.mjs that both Python SDKs do alike."""
+"""Work of ../node/common/work.mjs that both Python SDKs do alike, and where they listen."""
+
+import socket
+import sys
 
 import anyio
 from marks import mark, marked
@@ -19,3 +22,10 @@ async def waits(work: str, **_) -> str:
 
 def filled(size: int) -> str:
     return "x" * size
+
+
+def listener() -> socket.socket:
+    """A free port of the loopback, which it says on stderr."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
+    return listener

@@ -1,17 +1,19 @@
-"""An MCP server on the official Python SDK 1.x whose tools do what ../node/common/work.mjs says."""
+"""An MCP server on the official Python SDK 1.x whose tools do what ../node/common/work.mjs says: server.py [--http]"""
 
 import os
 import sys
 
 import anyio
 import mcp.types as types
+import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.message import SessionMessage
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "../python"))
 from marks import mark  # noqa: E402
-from work import filled, waits  # noqa: E402
+from work import filled, listener, waits  # noqa: E402
 
 server = Server("rescind-peer", version="1.0.0")
 held: dict[str, tuple[anyio.Event, anyio.Event]] = {}
@@ -109,8 +111,20 @@ server.request_handlers[types.ListToolsRequest] = list_tools
 server.request_handlers[types.CallToolRequest] = call_tool
 
 
+async def serve_http() -> None:
+    manager = StreamableHTTPSessionManager(app=server)
+
+    async def app(scope, receive, send) -> None:
+        await manager.handle_request(scope, receive, send)
+
+    async with manager.run():
+        await uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off")).serve(sockets=[listener()])
+
+
 async def main() -> None:
     global answers
+    if "--http" in sys.argv:
+        return await serve_http()
     async with stdio_server() as (read, write):
         answers = write
         await server.run(read, write, server.create_initialization_options())

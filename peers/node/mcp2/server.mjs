@@ -1,11 +1,16 @@
-// An MCP server on the official TypeScript SDK 2.x, both eras, whose tools do what ../common/work.mjs says.
-import { Server } from "@modelcontextprotocol/server";
+// An MCP server on the official TypeScript SDK 2.x, both eras, whose tools do what ../common/work.mjs says:
+// server.mjs [--http]
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from "@modelcontextprotocol/node";
+import { Server, classifyInboundRequest, createMcpHandler } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import { randomUUID } from "node:crypto";
+import { listen, sessions } from "../common/http.mjs";
 import { behaviours, perform } from "../common/work.mjs";
 
 const transport = new StdioServerTransport();
 
-function server() {
+/** The server of stdio, of one session, or of one request (2026-07-28). `tell` tells all who listen of a change. */
+function describe(tell) {
   const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: { listChanged: true } } });
   server.setRequestHandler("tools/list", () => ({
     tools: Object.entries(behaviours).map(([name, description]) => ({ name, description, inputSchema: { type: "object" } })),
@@ -29,7 +34,7 @@ function server() {
           const params = { messages: [{ role: "user", content: { type: "text", text } }], maxTokens: 1 };
           return requestSampling(params, { signal });
         },
-        change: () => server.sendToolListChanged(),
+        change: tell ?? (() => server.sendToolListChanged()),
       },
     );
     return content(text);
@@ -37,5 +42,33 @@ function server() {
   return server;
 }
 
-process.stdin.on("end", () => process.exit(0));
-serveStdio(server, { transport });
+function serveHttp() {
+  const modern = createMcpHandler(() => describe(() => modern.notify.toolsChanged()));
+  const serveModern = toNodeHandler(modern);
+  const serveSession = sessions(async (remember) => {
+    const transport = new NodeStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => remember(id, transport),
+    });
+    await describe().connect(transport);
+    return transport;
+  });
+  listen((request, response, body) => {
+    const { method, headers } = request;
+    const inbound = {
+      httpMethod: method,
+      protocolVersionHeader: headers["mcp-protocol-version"],
+      mcpMethodHeader: headers["mcp-method"],
+      body,
+    };
+    const isModern = method === "POST" && classifyInboundRequest(inbound).kind !== "legacy";
+    return (isModern ? serveModern : serveSession)(request, response, body);
+  });
+}
+
+if (process.argv.includes("--http")) {
+  serveHttp();
+} else {
+  process.stdin.on("end", () => process.exit(0));
+  serveStdio(() => describe(), { transport });
+}

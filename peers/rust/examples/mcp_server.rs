@@ -1,9 +1,11 @@
-//! An MCP server on rmcp whose tools do what `../../node/common/work.mjs` says.
+//! An MCP server on rmcp whose tools do what `../../node/common/work.mjs` says: `mcp_server [--http]`.
 
 #![expect(deprecated, reason = "sampling is how servers ask clients in the handshake era")]
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use hyper::server::conn::http1;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use rescind_peers::{mark, marked, obey, text};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
@@ -13,9 +15,13 @@ use rmcp::{
         ServerCapabilities, ServerConfig, ServerRequest, SubscriptionFilter,
     },
     service::{PeerRequestOptions, RequestContext, SubscriptionContext},
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    },
 };
 use serde_json::{Value, json};
 use tokio::{
+    net::TcpListener,
     sync::{Mutex, Notify, watch},
     time::sleep,
 };
@@ -180,8 +186,29 @@ async fn ask(call: &Value, cx: &RequestContext<RoleServer>) -> Option<&'static s
     Some("finished")
 }
 
+/// Serves on HTTP at a free port of the loopback, which it says on stderr.
+async fn serve_http() {
+    let tools = Tools::default();
+    let sessions = Arc::new(LocalSessionManager::default());
+    let config = StreamableHttpServerConfig::default();
+    let service = StreamableHttpService::new(move || Ok(tools.clone()), sessions, config);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    eprintln!("listening on http://{}/mcp", listener.local_addr().expect("an address"));
+    loop {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let service = TowerToHyperService::new(service.clone());
+        tokio::spawn(async move {
+            // Its client may leave in the middle.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
 #[tokio::main]
 async fn main() {
+    if std::env::args().any(|word| word == "--http") {
+        return serve_http().await;
+    }
     let server = Tools::default().serve((tokio::io::stdin(), tokio::io::stdout())).await.expect("a handshake");
     let _ = server.waiting().await;
 }

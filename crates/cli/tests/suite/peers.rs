@@ -11,6 +11,7 @@ mod http_cancel;
 mod http_client;
 mod http_hang_up;
 mod http_run;
+mod http_server;
 mod http_table;
 mod http_talk;
 mod http_wire;

@@ -87,6 +87,11 @@ impl Client {
         }
     }
 
+    /// The server of the same SDK, on HTTP.
+    pub(crate) fn http_server(self) -> Vec<String> {
+        [self.server(), vec!["--http".to_owned()]].concat()
+    }
+
     /// What has to be there, below `peers/`.
     fn needs(self) -> &'static [&'static str] {
         match self {
