@@ -3,7 +3,6 @@ import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { CallToolRequestSchema, CreateMessageResultSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
-import { randomUUID } from "node:crypto";
 import { listen, sessions } from "../common/http.mjs";
 import { behaviours, perform } from "../common/work.mjs";
 
@@ -24,8 +23,8 @@ function describe() {
         progress: async (progress, total) => {
           if (progressToken === undefined) return;
           const notification = { method: "notifications/progress", params: { progressToken, progress, total } };
-        // Not as the handler's own, which the SDK withholds once the call is cancelled.
-        await server.notification(notification, { relatedRequestId: requestId });
+          // Not as the handler's own, which the SDK withholds once the call is cancelled.
+          await server.notification(notification, { relatedRequestId: requestId });
         },
         answerAnyway: async (late) => {
           if (signal.aborted) await server.transport.send({ jsonrpc: "2.0", id: requestId, result: content(late) });
@@ -42,15 +41,7 @@ function describe() {
 }
 
 if (process.argv.includes("--http")) {
-  const open = async (remember) => {
-    const transport = new StreamableHTTPServerTransport({
-      sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => remember(id, transport),
-    });
-    await describe().connect(transport);
-    return transport;
-  };
-  listen(sessions(open));
+  listen(sessions(StreamableHTTPServerTransport, describe));
 } else {
   process.stdin.on("end", () => process.exit(0));
   await describe().connect(new StdioServerTransport());

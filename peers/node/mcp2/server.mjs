@@ -3,7 +3,6 @@
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from "@modelcontextprotocol/node";
 import { Server, classifyInboundRequest, createMcpHandler } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
-import { randomUUID } from "node:crypto";
 import { listen, sessions } from "../common/http.mjs";
 import { behaviours, perform } from "../common/work.mjs";
 
@@ -45,14 +44,7 @@ function describe(tell) {
 function serveHttp() {
   const modern = createMcpHandler(() => describe(() => modern.notify.toolsChanged()));
   const serveModern = toNodeHandler(modern);
-  const serveSession = sessions(async (remember) => {
-    const transport = new NodeStreamableHTTPServerTransport({
-      sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => remember(id, transport),
-    });
-    await describe().connect(transport);
-    return transport;
-  });
+  const serveSession = sessions(NodeStreamableHTTPServerTransport, () => describe());
   listen((request, response, body) => {
     const { method, headers } = request;
     const inbound = {

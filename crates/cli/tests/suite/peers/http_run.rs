@@ -68,7 +68,7 @@ pub(crate) fn runs() -> &'static [Run] {
 }
 
 /// Whether a client and what it needs are installed; a line says so otherwise.
-fn is_there(client: Client, behind: Behind) -> bool {
+pub(crate) fn is_there(client: Client, behind: Behind) -> bool {
     let Some(part) = missing(client, behind) else { return true };
     assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{}: {part}", client.name());
     skip(part);

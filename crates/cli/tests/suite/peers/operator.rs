@@ -23,7 +23,7 @@ fn one_of_three_operations_is_stopped_and_the_server_obeys() {
     let Some(mut three) = Three::start(Server::McpTypeScript, "obeys", r#"{"ticks":40}"#) else { return };
     let open = three.until_all_report();
     let receipt = three.cancel(&open[1], "1s");
-    // On a busy machine progress may cross the cancel, of which one more line tells.
+    // If progress crosses the cancel, as on a busy machine, the receipt has one more line.
     assert!(three.words(&receipt).contains(&"sent; MCP does not confirm".into()), "{receipt}");
     three.expect_b_was_stopped_and_the_others_finish();
     let marks = three.marks("B");
