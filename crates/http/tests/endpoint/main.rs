@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use http_body_util::BodyExt as _;
 use rescind::{
     CancellationToken,
     mcp::Server,
@@ -140,18 +141,23 @@ impl Rig {
 
     fn call_modern(&self, name: &str) -> Connection {
         let mut connection = self.connect();
-        let meta = concat!(
-            r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-            r#""io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"#,
-            r#""io.modelcontextprotocol/clientCapabilities":{}}"#
-        );
-        let params = format!(r#"{{"name":"work","arguments":{{"name":"{name}"}},"_meta":{meta}}}"#);
-        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
-        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "work")];
-        connection.post(&headers, &call);
+        connection.post(&MODERN_HEADERS, &modern_call(name));
         self.expect_mark(&format!("started {name}"));
         connection
     }
+}
+
+const MODERN_HEADERS: [(&str, &str); 3] =
+    [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "work")];
+
+fn modern_call(name: &str) -> String {
+    let meta = concat!(
+        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+        r#""io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"#,
+        r#""io.modelcontextprotocol/clientCapabilities":{}}"#
+    );
+    let params = format!(r#"{{"name":"work","arguments":{{"name":"{name}"}},"_meta":{meta}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#)
 }
 
 fn answer(connection: &mut Connection) -> String {
@@ -246,4 +252,34 @@ fn the_end_of_a_session_stops_its_handlers() {
     rig.expect_mark("stopped first");
     call.head();
     while call.event().is_some() {}
+}
+
+/// D40. The clock is paused, and goes on when everything waits: the times are those of the endpoint's own clock, to the
+/// millisecond that tokio rounds to.
+#[tokio::test(start_paused = true)]
+async fn a_stream_begins_and_is_kept_alive_when_it_is_due() {
+    let (stream_after, keep_alive) = (Duration::from_millis(300), Duration::from_secs(5));
+    let config =
+        HttpServerConfig { stateless: Stateless::Served, stream_after, keep_alive, ..HttpServerConfig::default() };
+    let endpoint = Endpoint::new(config);
+    let served = endpoint.clone();
+    let forever = |_: Work, _: Context| std::future::pending::<Result<String, AnyError>>();
+    let describe = move || Server::new("worker", "1.0").tool("work", "Works", forever);
+    tokio::spawn(async move { served.serve(describe).await });
+    let mut request = http::Request::post("/mcp").header("host", "localhost");
+    for (name, value) in MODERN_HEADERS {
+        request = request.header(name, value);
+    }
+    let request =
+        request.header("content-type", "application/json").header("accept", "application/json, text/event-stream");
+    let begun = tokio::time::Instant::now();
+    let response = endpoint.respond(request.body(modern_call("first")).unwrap()).await.unwrap();
+    let near = |due| begun.elapsed() >= due && begun.elapsed() <= due + Duration::from_millis(2);
+    assert!(near(stream_after), "the stream began after {:?}", begun.elapsed());
+    let mut body = response.into_body();
+    for comments in 1..=3 {
+        let comment = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(comment.starts_with(b":"), "{comment:?}");
+        assert!(near(stream_after + keep_alive * comments), "comment {comments} came after {:?}", begun.elapsed());
+    }
 }
