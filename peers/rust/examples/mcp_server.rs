@@ -2,7 +2,11 @@
 
 #![expect(deprecated, reason = "sampling is how servers ask clients in the handshake era")]
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
@@ -31,6 +35,8 @@ struct Tools {
     held: Arc<Mutex<HashMap<String, Arc<Notify>>>>,
     /// How often the list of tools has changed.
     changes: watch::Sender<usize>,
+    /// Those who listen from the moment of their acceptance, which their client hears of before `listen` runs.
+    accepted: Arc<std::sync::Mutex<VecDeque<watch::Receiver<usize>>>>,
 }
 
 impl ServerHandler for Tools {
@@ -68,12 +74,14 @@ impl ServerHandler for Tools {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.accepted.lock().ok()?.push_back(self.changes.subscribe());
         Some(requested.clone())
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
         mark("subscription", "started", Value::Null);
-        let mut changes = self.changes.subscribe();
+        let accepted = self.accepted.lock().ok().and_then(|mut accepted| accepted.pop_front());
+        let mut changes = accepted.unwrap_or_else(|| self.changes.subscribe());
         loop {
             tokio::select! {
                 () = subscription.cancelled() => break,
