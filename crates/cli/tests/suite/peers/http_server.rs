@@ -55,10 +55,11 @@ fn play(client: Client, way: Way) {
     let ended = bench.start("client", bench.command(&command)).wait();
     let story = || Story::new(true, &ended.stdout, &ended.stderr, &read(&bench.file("marks")));
     // The client has left politely, with a call in flight.
-    server.until(|_| story().events("closing").contains(&"stopped").then_some(()));
+    let is_over = server.waits_for(|_| story().events("closing").contains(&"stopped").then_some(())).is_some();
 
     let story = story();
     let title = format!("{}, {way:?}: {story:?}", client.name());
+    assert!(is_over, "the work goes on: {title}\n{}", between.map_or(String::new(), |between| between.said()));
     assert!(story.ended(), "{title}");
     assert_eq!(story.missed(), Vec::<&str>::new(), "{title}");
     for work in ["silent", "ticking"] {
@@ -74,6 +75,8 @@ fn play(client: Client, way: Way) {
     assert_eq!(story.outcomes("large"), ["result 1048576 letters"], "{title}");
 }
 
+/// The URL of a service, once it has said the whole of it: some say a line in pieces.
 fn listening(service: &mut Started) -> String {
-    service.until(|said| said.lines().find_map(|line| line.strip_prefix("listening on ")).map(str::to_owned))
+    let whole = |line: &str| Some(line.strip_suffix('\n')?.strip_prefix("listening on ")?.to_owned());
+    service.until(|said| said.split_inclusive('\n').find_map(whole))
 }

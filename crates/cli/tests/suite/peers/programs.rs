@@ -194,14 +194,19 @@ impl Started {
 
     /// Waits until `find` gives something of what it has printed on stderr.
     pub(crate) fn until<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> T {
+        let found = self.waits_for(find);
+        found.unwrap_or_else(|| panic!("{:?}: {}{}", self.child.try_wait(), read(&self.stdout), self.said()))
+    }
+
+    /// The same; `None` if it has ended, or is very late.
+    pub(crate) fn waits_for<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
         let begun = Instant::now();
         loop {
-            let said = self.said();
-            if let Some(found) = find(&said) {
+            let has_ended = self.child.try_wait().unwrap().is_some();
+            let found = find(&self.said());
+            if found.is_some() || has_ended || begun.elapsed() > BOUND {
                 return found;
             }
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && begun.elapsed() < BOUND, "{ended:?}: {}{said}", read(&self.stdout));
             thread::sleep(Duration::from_millis(5));
         }
     }
