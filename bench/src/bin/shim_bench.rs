@@ -20,7 +20,7 @@ const OUTSTANDING: usize = 64;
 const LARGE_OUTSTANDING: usize = 4;
 const SMALL_PIPE: usize = 4096;
 /// The longest any one session may take.
-const SESSION: Duration = Duration::from_secs(60);
+const SESSION: Duration = Duration::from_secs(600);
 
 /// Measures a shim between two pipes beside no shim, `cat`, splice, a
 /// forwarder that does not parse (L0) and one that does (L1).

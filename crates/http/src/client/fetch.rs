@@ -46,6 +46,8 @@ pub(crate) enum Role {
         origin: Origin,
         /// Its revision.
         version: Option<HeaderValue>,
+        /// The connection of the first attempt broke.
+        is_repeated: bool,
     },
 }
 

@@ -43,7 +43,7 @@ impl HttpClient {
                 (Method::POST, one_way.body.clone(), one_way.stateless.is_none())
             }
             Role::Probe(_) => (Method::GET, Bytes::new(), false),
-            Role::End { session, origin: own, version } => {
+            Role::End { session, origin: own, version, is_repeated: _ } => {
                 if *own == origin {
                     fields.insert(headers::SESSION, session.clone());
                 }

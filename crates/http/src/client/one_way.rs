@@ -12,6 +12,16 @@ use super::{
     words,
 };
 
+/// When a cancel that did not arrive may be sent again; anything else waits in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// At once, the first time: the connection broke, and most often it was one that had been kept, and that the server
+    /// closed just then. A new one will do, also when the client is leaving.
+    AtOnce,
+    /// When the server has had some time.
+    Later,
+}
+
 impl HttpClient {
     /// A message in the session, of those to whom belongs what is said now.
     pub(crate) fn one_way(&self, kind: OneWayKind, body: Bytes, method: &str) -> OneWay {
@@ -99,7 +109,7 @@ impl HttpClient {
         let may_pass = head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS;
         if may_pass && one_way.is_harmless() {
             let Some(fetch) = self.abort(key) else { return };
-            return self.retry_one_way(now, key, fetch, &words::status(head.status));
+            return self.retry_one_way(now, key, fetch, Retry::Later, &words::status(head.status));
         }
         self.ignore(now, key);
         if head.status.is_success() {
@@ -133,13 +143,16 @@ impl HttpClient {
     }
 
     /// Sends again what did not arrive with this fetch, which is over, if that does no harm.
-    pub(crate) fn retry_one_way(&mut self, now: Instant, from: FetchKey, fetch: Fetch, why: &str) {
+    pub(crate) fn retry_one_way(&mut self, now: Instant, from: FetchKey, fetch: Fetch, retry: Retry, why: &str) {
         let Role::OneWay(one_way) = fetch.role else { return };
+        let is_cancel = matches!(one_way.kind, OneWayKind::Cancel(..));
+        let is_at_once = is_cancel && retry == Retry::AtOnce && one_way.attempts == 0;
         let was_written = matches!(fetch.phase, Phase::Written(_));
         let is_of_this_session = fetch.session.is_none_or(|session| session == self.session.generation);
         let may_repeat = !was_written || one_way.is_harmless();
         let has_tries = one_way.attempts < self.config.cancel_retries;
-        if !may_repeat || !has_tries || !is_of_this_session || self.is_closing {
+        let is_too_late = self.is_closing && !is_at_once;
+        if !may_repeat || !has_tries || !is_of_this_session || is_too_late {
             if is_of_this_session {
                 self.notice(HttpClientNotice::NotAccepted { method: one_way.method, why: why.into() });
             }
@@ -149,12 +162,13 @@ impl HttpClient {
                 OneWayKind::Answer | OneWayKind::Other => {}
             };
         }
-        let delay = self.delay(one_way.attempts, None, self.next_key);
+        let due = (!is_at_once).then(|| now + self.delay(one_way.attempts, None, self.next_key));
         let again = OneWay { attempts: one_way.attempts + 1, ..*one_way };
         let kind = again.kind.clone();
         self.unsent += again.body.len();
-        let to = self.start(self.fetch(Role::OneWay(Box::new(again)), Phase::Waiting));
-        self.arm_fetch(to, Some(now + delay));
+        let phase = if due.is_some() { Phase::Waiting } else { Phase::Queued };
+        let to = self.start(self.fetch(Role::OneWay(Box::new(again)), phase));
+        self.arm_fetch(to, due);
         self.move_one_way(from, to, &kind);
     }
 

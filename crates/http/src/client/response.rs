@@ -8,6 +8,7 @@ use super::{
     event_reader::{Content, EventReader},
     failure::Failure,
     fetch::{Fetch, OneWayKind, Phase, Probe, Reader, Refusal, Role},
+    one_way::Retry,
     stream::{Purpose, Stage},
     words::{self, Challenge},
 };
@@ -108,7 +109,7 @@ impl HttpClient {
         let origin = fetch.target.origin();
         let was_written = matches!(fetch.phase, Phase::Written(_));
         if let (Role::OneWay(_), Reader::NoHead) = (&fetch.role, &fetch.reader) {
-            return self.retry_one_way(now, key, fetch, &why);
+            return self.retry_one_way(now, key, fetch, Retry::AtOnce, &why);
         }
         match (fetch.role, fetch.reader) {
             (Role::Post(stream), Reader::Refusal(refusal)) => self.decide(now, stream, *refusal),
@@ -126,6 +127,10 @@ impl HttpClient {
             }
             (Role::Get(stream), _) => self.interrupt(now, stream, Interruption::Broken(why)),
             (Role::Probe(probe), _) => self.decide_for_good(now, probe.stream, &probe.refusal),
+            (Role::End { session, origin, version, is_repeated: false }, Reader::NoHead) => {
+                let again = Role::End { session, origin, version, is_repeated: true };
+                self.start(self.fetch(again, Phase::Queued));
+            }
             (Role::OneWay(_) | Role::End { .. }, _) => {}
         }
     }
@@ -153,7 +158,7 @@ impl HttpClient {
                     return self.arm_fetch(key, Some(now + self.config.accept_within));
                 }
                 let Some(fetch) = self.abort(key) else { return };
-                self.retry_one_way(now, key, fetch, "no answer in time");
+                self.retry_one_way(now, key, fetch, Retry::Later, "no answer in time");
             }
             (Role::OneWay(_) | Role::End { .. } | Role::Post(_) | Role::Get(_), _) => drop(self.abort(key)),
         }

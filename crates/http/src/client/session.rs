@@ -273,7 +273,7 @@ impl HttpClient {
     pub(crate) fn end_session(&mut self) {
         let Some(session) = self.session.id.take() else { return };
         let origin = self.session.origin.clone().unwrap_or_else(|| self.origin.clone());
-        let role = Role::End { session, origin, version: self.session.version.clone() };
+        let role = Role::End { session, origin, version: self.session.version.clone(), is_repeated: false };
         self.start(self.fetch(role, Phase::Queued));
     }
 

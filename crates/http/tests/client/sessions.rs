@@ -286,6 +286,52 @@ fn a_session_ends_with_what_was_said_before_and_all_responses_closed() {
     rig.check_empty();
 }
 
+/// A connection that was kept may be closed by its server just when it is used again: then the last that can be said is
+/// said on another one, at once and once more.
+#[test]
+fn what_ends_work_is_sent_again_when_its_connection_breaks() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    rig.say(&cancel(1));
+    let first = rig.sent_one();
+    rig.fail(first.key, "connection closed");
+    let second = rig.sent_one();
+    assert_eq!((&second.body, second.header("mcp-session-id")), (&cancel(1), Some("s1")));
+    rig.client.handle_close();
+    rig.take_aborted();
+    let delete = rig.sent_one();
+    rig.fail(delete.key, "connection closed");
+    let again = rig.sent_one();
+    assert_eq!((again.method.clone(), again.header("mcp-session-id")), (Method::DELETE, Some("s1")));
+    rig.fail(again.key, "connection refused");
+    rig.fail(second.key, "connection refused");
+    assert!(rig.sent().is_empty());
+    assert!(rig.client.is_closed());
+    rig.check_empty();
+}
+
+#[test]
+fn a_cancel_whose_connection_breaks_after_the_end_is_sent_again() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    rig.say(&cancel(1));
+    let first = rig.sent_one();
+    rig.client.handle_close();
+    rig.take_aborted();
+    let delete = rig.sent_one();
+    rig.fail(first.key, "connection closed");
+    let second = rig.sent_one();
+    assert_eq!(second.body, cancel(1));
+    rig.accept(second.key);
+    rig.answer(delete.key, 204, &[], "");
+    assert!(rig.client.is_closed());
+    rig.check_empty();
+}
+
 #[test]
 fn what_comes_after_the_end_begins_nothing() {
     let mut rig = Rig::new();
