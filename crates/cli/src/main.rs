@@ -21,6 +21,7 @@ mod run;
 mod screen;
 mod selector;
 mod serve;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,8 @@ enum Command {
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
     Console(console::Arguments),
+    Wrap(wrap::WrapArguments),
+    Unwrap(wrap::UnwrapArguments),
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
         Command::Ps(arguments) => ps::main(arguments),
         Command::Cancel(arguments) => cancel::main(arguments),
         Command::Console(arguments) => console::main(arguments),
+        Command::Wrap(arguments) => wrap::wrap(&arguments),
+        Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Guard => guard::main(),

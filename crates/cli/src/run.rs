@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::{
-    Args,
+    Args, FromArgMatches as _,
     error::{ContextKind, ContextValue},
 };
 use rescind::relay::{self, Credentials, LinkClient, LinkEnd};
@@ -112,6 +112,14 @@ pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     error.remove(ContextKind::Suggested);
     let _ = error.print();
     if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) }
+}
+
+/// How many of these words are a shim's own, the first of them being `run`, before the command of a server begins; `None`
+/// if they start no shim with a command.
+pub(crate) fn own_words(words: &[String]) -> Option<usize> {
+    let parsed = Arguments::augment_args(clap::Command::new("run")).try_get_matches_from(words).ok()?;
+    let command = Arguments::from_arg_matches(&parsed).ok()?.command;
+    words.len().checked_sub(command.len()).filter(|_| !command.is_empty())
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {

@@ -23,3 +23,4 @@ mod run_record;
 mod run_terminal;
 mod serve;
 mod shim;
+mod wrap;

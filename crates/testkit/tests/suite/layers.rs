@@ -5,10 +5,11 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("rescind-wire", &[]),
     ("rescind-proto", &["rescind-wire"]),
     ("rescind-feed", &[]),
+    ("rescind-wrap", &[]),
     ("rescind", &["rescind-proto", "rescind-feed"]),
     ("rescind-http", &["rescind-proto", "rescind"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
@@ -26,6 +27,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "rescind-demo",
             "rescind-tasks",
             "rescind-testkit",
+            "rescind-wrap",
         ],
     ),
 ];

@@ -1,0 +1,304 @@
+//! `rescind wrap` and `rescind unwrap`: put the shim before servers in the configuration files of clients, and take it out.
+
+mod change;
+mod files;
+mod program;
+
+use std::{
+    io::{self, BufRead, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use rescind_wrap::{client::CLIENTS, entry::Launch, journal::Journal};
+
+use crate::{
+    failure::Failure,
+    fleet::report,
+    screen::{Screen, Tone, clean, fitted},
+};
+use change::{Direction, Done, Server};
+use files::Found;
+
+/// Put `rescind run` before the servers in the configuration files of your clients.
+///
+/// Shows what it would change, and asks. Servers that have a shim already, and servers at a URL, are left alone. The rest of
+/// a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
+///
+/// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
+/// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
+///
+/// Words after `--` are flags of `rescind run` for every server that is wrapped: rescind wrap --all -- --timeout 5m
+///
+/// Exit code: 0 if all that was selected is done; 1 if a file could not be read or changed, or you declined; 2 if nothing
+/// was tried.
+#[derive(Debug, Args)]
+pub(crate) struct WrapArguments {
+    #[command(flatten)]
+    choice: Choice,
+
+    /// Flags of `rescind run` for the servers that are wrapped
+    #[arg(last = true, value_name = "RUN FLAGS")]
+    run_flags: Vec<String>,
+}
+
+/// Take `rescind run` out of the configuration files of your clients again.
+///
+/// Shows what it would change, and asks. Afterwards a file has the same bytes as before `rescind wrap`. If it was changed in
+/// the meantime, only the words of `rescind wrap` are taken out.
+///
+/// Exit code: 0 if all that was selected is done; 1 if a file could not be read or changed, or you declined; 2 if nothing
+/// was tried.
+#[derive(Debug, Args)]
+pub(crate) struct UnwrapArguments {
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// Which servers of which clients.
+#[derive(Debug, Args)]
+struct Choice {
+    /// Only servers of this client; may be given several times. `rescind wrap --list` names them
+    #[arg(long, value_name = "CLIENT", value_parser = client)]
+    client: Vec<String>,
+
+    /// Only servers of this name; may be given several times
+    #[arg(long, value_name = "NAME")]
+    server: Vec<String>,
+
+    /// Every server of every client
+    #[arg(long, conflicts_with_all = ["client", "file"])]
+    all: bool,
+
+    /// This file, and no client's; may be given several times
+    #[arg(long, value_name = "PATH", conflicts_with = "client")]
+    file: Vec<PathBuf>,
+
+    /// List clients, their files and their servers, and change nothing
+    #[arg(long, conflicts_with_all = ["dry_run", "yes"])]
+    list: bool,
+
+    /// Show what would be changed, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+
+    /// Change files without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// The exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Completion {
+    Done = 0,
+    LeftAlone = 1,
+    Failed = 2,
+}
+
+fn client(text: &str) -> Result<String, String> {
+    match rescind_wrap::client::client(text) {
+        Some(client) => Ok(client.id.into()),
+        None => Err(format!("is none of {}", CLIENTS.iter().map(|one| one.id).collect::<Vec<_>>().join(", "))),
+    }
+}
+
+pub(crate) fn wrap(arguments: &WrapArguments) -> ExitCode {
+    finish(check_flags(&arguments.run_flags).and_then(|()| {
+        run(&arguments.choice, &Direction::Wrap { program: program::path()?, run_flags: arguments.run_flags.clone() })
+    }))
+}
+
+pub(crate) fn unwrap(arguments: &UnwrapArguments) -> ExitCode {
+    finish(run(&arguments.choice, &Direction::Unwrap))
+}
+
+fn finish(done: Result<Completion, Failure>) -> ExitCode {
+    match done {
+        Ok(completion) => ExitCode::from(completion as u8),
+        Err(failure) => {
+            failure.report();
+            ExitCode::from(Completion::Failed as u8)
+        }
+    }
+}
+
+/// Refuses flags that `rescind run` does not have: nobody would see its complaint.
+fn check_flags(flags: &[String]) -> Result<(), Failure> {
+    let words = [&["run".to_owned()], flags, &["server".to_owned()]].concat();
+    if crate::run::own_words(&words) == Some(1 + flags.len()) {
+        return Ok(());
+    }
+    let hint = "`rescind run --help` lists its flags";
+    Err(Failure::new(flags.join(" "), "these are not the flags of `rescind run`", hint))
+}
+
+fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
+    let Choice { client, server, all, file, yes, .. } = choice;
+    if *yes && !all && client.is_empty() && server.is_empty() && file.is_empty() {
+        let cause = "would change every server of every client without a question";
+        return Err(Failure::new("--yes", cause, "add --all if that is meant, or --client, --server or --file"));
+    }
+    let targets = files::targets(&choice.client, &choice.file)?;
+    let mut completion = Completion::Done;
+    let mut found = Vec::new();
+    for target in targets {
+        match Found::read(target) {
+            Ok(one) => found.push(one),
+            Err(failure) => {
+                failure.report();
+                completion = Completion::LeftAlone;
+            }
+        }
+    }
+    let is_meant = |name: &str| choice.server.is_empty() || choice.server.iter().any(|one| one == name);
+    let mut lines = Vec::new();
+    let mut meant: Vec<(usize, Vec<Vec<String>>)> = Vec::new();
+    for (place, one) in found.iter().enumerate() {
+        let servers = one.servers.iter().filter(|server| is_meant(server.entry.name()));
+        let mut servers = servers.filter(|server| choice.list || direction.mentions(server.verdict)).peekable();
+        if servers.peek().is_some() || choice.list {
+            lines.push((heading(one), Tone::Plain));
+        }
+        let mut of_this = Vec::new();
+        for Server { entry, verdict } in servers {
+            let changes = direction.is_for(*verdict);
+            if changes {
+                of_this.push(entry.path.clone());
+            }
+            let tone = if changes || choice.list { Tone::Plain } else { Tone::Faint };
+            let name = clean(entry.name());
+            lines.push((
+                match (choice.list, changes) {
+                    (true, _) => format!("  {name:<20} {verdict}"),
+                    (false, true) => format!("  {:<7} {name:<20} {}", direction.verb(), words(&entry.launch)),
+                    (false, false) => format!("  {:<7} {name:<20} {verdict}", "leave"),
+                },
+                tone,
+            ));
+        }
+        if !of_this.is_empty() {
+            meant.push((place, of_this));
+        }
+    }
+    let screen = Screen::now();
+    let mut stdout = io::stdout().lock();
+    for (line, tone) in lines {
+        let line = screen.size.map_or_else(|| line.clone(), |(columns, _)| fitted(&line, columns));
+        let _ = writeln!(stdout, "{}", screen.painted(&line, tone));
+    }
+    if choice.list {
+        list_others(&mut stdout, &found);
+        return Ok(completion);
+    }
+    drop(stdout);
+    missing(choice, &found)?;
+    if choice.file.is_empty() {
+        files::report_projects();
+    }
+    let count = meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
+    if count == 0 {
+        report(&format!("nothing to {}", direction.verb()));
+        return Ok(completion);
+    }
+    if choice.dry_run {
+        return Ok(completion);
+    }
+    if !choice.yes && !agreed(count, meant.len(), direction)? {
+        report("nothing was changed");
+        return Ok(Completion::LeftAlone);
+    }
+    let folder = files::state_folder()?;
+    let mut journal =
+        Journal::open(&folder).map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))?;
+    let (mut servers, mut files) = (0, 0);
+    for (place, paths) in meant {
+        let one = &found[place];
+        match change::change(one, &paths, direction, &mut journal) {
+            Ok(Done { changed }) => {
+                servers += changed;
+                files += usize::from(changed > 0);
+            }
+            Err(failure) => {
+                failure.report();
+                completion = Completion::LeftAlone;
+            }
+        }
+    }
+    report(&format!(
+        "{} {} in {}",
+        direction.past(),
+        counted(servers, "server", "servers"),
+        counted(files, "file", "files")
+    ));
+    if servers > 0 {
+        report(
+            "note: a client that is running goes on as before until it is restarted, or until it starts the server again",
+        );
+    }
+    Ok(completion)
+}
+
+fn heading(found: &Found) -> String {
+    let path = shown(&found.target.path);
+    match found.target.client {
+        Some(client) => format!("{}  {path}", client.name),
+        None => path,
+    }
+}
+
+/// The command of a server, or its URL, on one line.
+fn words(launch: &Launch) -> String {
+    match launch {
+        Launch::Command(command) => clean(&command.words.join(" ")),
+        Launch::Url(remote) => clean(&remote.url),
+        Launch::Elsewhere | Launch::Unclear(_) => String::new(),
+    }
+}
+
+fn list_others(stdout: &mut impl Write, found: &[Found]) {
+    let without =
+        CLIENTS.iter().filter(|client| !found.iter().any(|one| one.target.client.is_some_and(|of| of.id == client.id)));
+    let names: Vec<&str> = without.map(|client| client.id).collect();
+    if !names.is_empty() {
+        let _ = writeln!(stdout, "no file of: {}", names.join(", "));
+    }
+}
+
+/// Complains of names that no file has.
+fn missing(choice: &Choice, found: &[Found]) -> Result<(), Failure> {
+    let has = |name: &str| found.iter().flat_map(|one| &one.servers).any(|one| one.entry.name() == name);
+    match choice.server.iter().find(|name| !has(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let cause = "no file that was looked into has a server of this name";
+            Err(Failure::new(clean(name), cause, "`rescind wrap --list` shows all"))
+        }
+    }
+}
+
+fn agreed(servers: usize, files: usize, direction: &Direction) -> Result<bool, Failure> {
+    let what = format!("{} in {}", counted(servers, "server", "servers"), counted(files, "file", "files"));
+    if !io::stdin().is_terminal() {
+        let cause = format!("would {} {what}, and cannot ask without a terminal", direction.verb());
+        return Err(Failure::new(
+            format!("rescind {}", direction.verb()),
+            cause,
+            "use --yes, or --dry-run to look only",
+        ));
+    }
+    let mut stderr = io::stderr();
+    let _ = write!(stderr, "{} {what}? [y/N] ", direction.question()).and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A path as it may be printed.
+fn shown(path: &Path) -> String {
+    clean(&path.display().to_string())
+}

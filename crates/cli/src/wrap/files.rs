@@ -1,0 +1,173 @@
+//! The files of clients on this machine.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use rescind_wrap::{
+    client::{CLIENTS, Client, Folders, Shape, shape_of},
+    config::Config,
+    file::{FileError, Snapshot},
+    managed,
+    verdict::Verdict,
+};
+
+use super::{change::Server, shown};
+use crate::{failure::Failure, fleet::report, run::own_words};
+
+/// A file to look into.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) client: Option<&'static Client>,
+    pub(super) path: PathBuf,
+    pub(super) shape: Shape,
+    /// Others may have the same file on machines of their own.
+    pub(super) is_shared: bool,
+}
+
+/// A file and what is in it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) target: Target,
+    pub(super) servers: Vec<Server>,
+}
+
+impl Found {
+    pub(super) fn read(target: Target) -> Result<Self, Failure> {
+        let (_, config) = read(&target)?;
+        let servers = servers(&config);
+        Ok(Self { target, servers })
+    }
+}
+
+/// Reads a file as it is now.
+pub(super) fn read(target: &Target) -> Result<(Snapshot, Config), Failure> {
+    let left = "it is left as it is";
+    let snapshot = Snapshot::read(&target.path).map_err(|error| Failure::new(shown(&target.path), &error, left))?;
+    let config = Config::read(snapshot.bytes(), target.shape.syntax, target.shape.servers)
+        .map_err(|error| Failure::new(shown(&target.path), &error, left))?;
+    Ok((snapshot, config))
+}
+
+/// The servers of a file, and what can be done with each.
+pub(super) fn servers(config: &Config) -> Vec<Server> {
+    let managed = managed_commands();
+    let of = |entry: &rescind_wrap::entry::Entry| Server {
+        verdict: Verdict::of(entry, own_words, &managed),
+        entry: entry.clone(),
+    };
+    config.entries().iter().map(of).collect()
+}
+
+/// The files that are there: those that were named, or those of these clients, or of all.
+pub(super) fn targets(clients: &[String], files: &[PathBuf]) -> Result<Vec<Target>, Failure> {
+    if !files.is_empty() {
+        return files.iter().map(|path| named(path)).collect();
+    }
+    let folders = folders()?;
+    let mut targets: Vec<Target> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for client in CLIENTS.iter().filter(|client| clients.is_empty() || clients.iter().any(|id| id == client.id)) {
+        for file in client.files {
+            for path in expand(&file.pattern(&folders, variable)) {
+                let Ok(real) = fs::canonicalize(&path) else { continue };
+                if seen.contains(&real) {
+                    continue;
+                }
+                seen.push(real);
+                targets.push(Target { client: Some(client), path, shape: file.shape, is_shared: false });
+            }
+        }
+    }
+    Ok(targets)
+}
+
+/// A file that somebody has named.
+fn named(path: &Path) -> Result<Target, Failure> {
+    let name = shown(path);
+    let absolute = std::path::absolute(path).map_err(|error| Failure::new(&name, error, "name a file"))?;
+    if !absolute.exists() {
+        return Err(Failure::new(name, FileError::Missing, "`rescind wrap --list` shows the files of all clients"));
+    }
+    let shape = shape_of(&absolute).ok_or_else(|| {
+        Failure::new(&name, "is neither JSON nor TOML by its name", "files of other kinds cannot be changed")
+    })?;
+    let project = |client: &&Client| client.project.iter().any(|file| absolute.ends_with(Path::new(file.path)));
+    let real = fs::canonicalize(&absolute).ok();
+    let own = |client: &&Client| {
+        folders().is_ok_and(|folders| own_files(client, &folders).into_iter().any(|file| Some(file) == real))
+    };
+    let owner = CLIENTS.iter().find(own);
+    let sharer = CLIENTS.iter().find(project).filter(|_| owner.is_none());
+    Ok(Target { client: owner.or(sharer), path: absolute, shape, is_shared: sharer.is_some() })
+}
+
+/// Reports which files of the project in the current directory were left alone.
+pub(super) fn report_projects() {
+    let (Ok(here), Ok(folders)) = (env::current_dir(), folders()) else { return };
+    let own: Vec<PathBuf> = CLIENTS.iter().flat_map(|client| own_files(client, &folders)).collect();
+    for file in CLIENTS.iter().flat_map(|client| client.project) {
+        let path = here.join(file.path);
+        if path.is_file() && !fs::canonicalize(&path).is_ok_and(|path| own.contains(&path)) {
+            let (path, name) = (shown(&path), file.path);
+            report(&format!("note: {path} is left alone, since others may share it; --file {name} selects it"));
+        }
+    }
+}
+
+/// The files of a client that are there, without links.
+fn own_files(client: &Client, folders: &Folders) -> Vec<PathBuf> {
+    let paths = client.files.iter().flat_map(|file| expand(&file.pattern(folders, variable)));
+    paths.filter_map(|path| fs::canonicalize(path).ok()).collect()
+}
+
+/// Where the journal is.
+pub(super) fn state_folder() -> Result<PathBuf, Failure> {
+    let home = folders()?.home;
+    let state = if cfg!(target_os = "macos") {
+        home.join("Library/Application Support")
+    } else {
+        variable("XDG_STATE_HOME").filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".local/state"))
+    };
+    Ok(state.join("rescind"))
+}
+
+fn folders() -> Result<Folders, Failure> {
+    let hint = "set it to your home directory";
+    Folders::of(variable).ok_or_else(|| Failure::new("HOME", "is not set, or is no absolute path", hint))
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The paths that a pattern is of: one `*` stands for one name.
+fn expand(pattern: &Path) -> Vec<PathBuf> {
+    let mut paths = vec![PathBuf::new()];
+    for part in pattern.components() {
+        let next = paths.into_iter().flat_map(|path| {
+            if part.as_os_str() != "*" {
+                return vec![path.join(part)];
+            }
+            let names = fs::read_dir(&path).into_iter().flatten().flatten();
+            let mut all: Vec<PathBuf> = names.map(|name| name.path()).collect();
+            all.sort();
+            all
+        });
+        paths = next.collect();
+    }
+    paths.into_iter().filter(|path| path.exists()).collect()
+}
+
+/// The commands that lists of administrators, or of the user, name exactly.
+fn managed_commands() -> Vec<Vec<String>> {
+    let own = folders().map(|folders| folders.home.join(".claude/settings.json")).ok();
+    let files = [Some(PathBuf::from(managed::managed_file())), own];
+    files
+        .into_iter()
+        .flatten()
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .flat_map(|text| managed::commands(&text))
+        .collect()
+}

@@ -1,0 +1,317 @@
+//! `rescind wrap` and `unwrap` in a home of their own, with the files of every client in it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rescind_wrap::client::{CLIENTS, Folders};
+use tempfile::TempDir;
+
+const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+
+/// A user's home.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    /// One with a file of each client.
+    fn with_all() -> (Self, BTreeMap<PathBuf, Vec<u8>>) {
+        let home = Self::new();
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wrap/tests/corpus");
+        let mut corpus: Vec<_> = fs::read_dir(corpus).unwrap().map(|file| file.unwrap().path()).collect();
+        corpus.sort();
+        let mut files = BTreeMap::new();
+        for client in CLIENTS {
+            let of_client =
+                |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{}.", client.id));
+            let Some(sample) = corpus.iter().find(of_client) else { continue };
+            let path = client.files[0].pattern(&home.folders(), |_| None);
+            let bytes = fs::read(sample).unwrap();
+            home.put(&path, &bytes);
+            files.insert(path, bytes);
+        }
+        (home, files)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn folders(&self) -> Folders {
+        let home = self.path().to_owned();
+        Folders::of(|name| (name == "HOME").then(|| home.clone())).unwrap()
+    }
+
+    fn put(&self, path: &Path, bytes: &[u8]) -> PathBuf {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(RESCIND);
+        command.args(words).env_clear().env("HOME", self.path()).current_dir(self.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Runs it, and returns what it says if it succeeds.
+    fn says(&self, words: &[&str]) -> String {
+        let done = self.run(words);
+        let said = [done.stdout, done.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+        assert!(done.status.success(), "{words:?}: {:?}: {said}", done.status);
+        said
+    }
+
+    /// Runs it, and returns its code and its complaint.
+    fn complains(&self, words: &[&str]) -> (Option<i32>, String) {
+        let done = self.run(words);
+        assert!(!done.status.success(), "{words:?}");
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    }
+}
+
+const CURSOR: &str = ".cursor/mcp.json";
+const PLAIN: &str =
+    "{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"a\"]}, \"b\": {\"command\": \"b\"}}}\n";
+
+#[test]
+fn every_server_of_every_client_is_wrapped_and_unwrapped() {
+    let (home, files) = Home::with_all();
+    assert!(files.len() >= 18, "{files:?}");
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains(&format!("in {} files", files.len())), "{said}");
+    for path in files.keys() {
+        assert!(fs::read_to_string(path).unwrap().contains(RESCIND), "{}", path.display());
+    }
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains("nothing to wrap"), "{said}");
+    let said = home.says(&["wrap", "--list"]);
+    assert!(said.contains("Claude Desktop") && said.contains("has a shim"), "{said}");
+    home.says(&["unwrap", "--all", "--yes"]);
+    for (path, before) in &files {
+        assert!(fs::read(path).unwrap() == *before, "{}", path.display());
+    }
+    let said = home.says(&["unwrap", "--all", "--yes"]);
+    assert!(said.contains("nothing to unwrap"), "{said}");
+}
+
+#[test]
+fn only_what_is_named_is_wrapped_with_its_flags() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let other = home.put(Path::new(".codeium/windsurf/mcp_config.json"), PLAIN.as_bytes());
+    home.says(&["wrap", "--client", "cursor", "--server", "a", "--yes", "--", "--timeout", "5m"]);
+    let expected = PLAIN.replacen(
+        "\"npx\", \"args\": [",
+        &format!("\"{RESCIND}\", \"args\": [\"run\", \"--timeout\", \"5m\", \"npx\", "),
+        1,
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    assert_eq!(fs::read_to_string(&other).unwrap(), PLAIN);
+    // The rest comes later, and goes earlier.
+    home.says(&["wrap", "--client", "cursor", "--yes"]);
+    home.says(&["unwrap", "--server", "b", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), PLAIN);
+}
+
+#[test]
+fn looking_changes_nothing_and_nobody_is_asked_without_a_terminal() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let said = home.says(&["wrap", "--dry-run"]);
+    assert!(said.contains("wrap    a") && said.contains("npx -y a"), "{said}");
+    home.says(&["wrap", "--list"]);
+    let (code, said) = home.complains(&["wrap", "--all"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("cannot ask without a terminal"), "{said}");
+    let (code, said) = home.complains(&["wrap", "--yes"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("without a question"), "{said}");
+    let (code, said) = home.complains(&["wrap", "--server", "c", "--yes"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("no file that was looked into has a server of this name"), "{said}");
+    let (code, said) = home.complains(&["wrap", "--all", "--yes", "--", "--no-such-flag"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(fs::read_to_string(path).unwrap(), PLAIN);
+}
+
+#[test]
+fn a_file_that_others_may_share_is_left_alone_unless_it_is_named() {
+    let home = Home::new();
+    let shared = home.put(Path::new(".mcp.json"), PLAIN.as_bytes());
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains(".mcp.json is left alone, since others may share it"), "{said}");
+    assert_eq!(fs::read_to_string(&shared).unwrap(), PLAIN);
+    home.says(&["wrap", "--file", ".mcp.json", "--yes"]);
+    let now = fs::read_to_string(&shared).unwrap();
+    assert!(now.contains("\"command\": \"rescind\", \"args\": [\"run\", \"npx\", \"-y\", \"a\"]"), "{now}");
+    home.says(&["unwrap", "--file", ".mcp.json", "--yes"]);
+    assert_eq!(fs::read_to_string(&shared).unwrap(), PLAIN);
+}
+
+#[test]
+fn links_and_modes_stay() {
+    let home = Home::new();
+    let real = home.put(Path::new("dotfiles/cursor.json"), PLAIN.as_bytes());
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    fs::create_dir(home.path().join(".cursor")).unwrap();
+    let link = home.path().join(CURSOR);
+    symlink("../dotfiles/cursor.json", &link).unwrap();
+    home.says(&["wrap", "--all", "--yes"]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert!(fs::read_to_string(&real).unwrap().contains(RESCIND));
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(fs::read_to_string(&real).unwrap(), PLAIN);
+    assert_eq!(fs::read_dir(real.parent().unwrap()).unwrap().count(), 1, "something was left beside it");
+}
+
+#[test]
+fn what_cannot_be_changed_is_said_and_the_rest_is_done() {
+    let home = Home::new();
+    let fine = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let broken = home.put(Path::new(".kiro/settings/mcp.json"), b"{ \"mcpServers\": \n{ \"a\" } }");
+    let read_only = home.put(Path::new(".factory/mcp.json"), PLAIN.as_bytes());
+    fs::set_permissions(&read_only, fs::Permissions::from_mode(0o444)).unwrap();
+    let linked = home.put(Path::new(".lmstudio/mcp.json"), PLAIN.as_bytes());
+    fs::hard_link(&linked, home.path().join("other-name")).unwrap();
+    let (code, said) = home.complains(&["wrap", "--all", "--yes"]);
+    assert_eq!(code, Some(1), "{said}");
+    for words in ["line 2: ", "it is read-only", "it has 2 hard links", "wrapped 2 servers in 1 file\n"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(fs::read_to_string(fine).unwrap().contains(RESCIND));
+    for left in [&read_only, &linked] {
+        assert_eq!(fs::read_to_string(left).unwrap(), PLAIN);
+    }
+    assert_eq!(fs::read(broken).unwrap(), b"{ \"mcpServers\": \n{ \"a\" } }");
+}
+
+#[test]
+fn a_command_that_a_list_names_exactly_is_left_alone() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let lists = r#"{"deniedMcpServers": [{"serverCommand": ["npx", "-y", "a"]}, {"serverName": "x"}]}"#;
+    home.put(Path::new(".claude/settings.json"), lists.as_bytes());
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains("by its exact command") && said.contains("wrapped 1 server in 1 file"), "{said}");
+    assert!(fs::read_to_string(path).unwrap().contains("\"command\": \"npx\", \"args\": [\"-y\", \"a\"]"));
+}
+
+#[test]
+fn a_file_that_was_changed_since_loses_only_our_words() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    home.says(&["wrap", "--all", "--yes"]);
+    let now = fs::read_to_string(&path).unwrap();
+    // Its client has written it anew, in a way of its own.
+    let anew: serde_json::Value = serde_json::from_str(&now).unwrap();
+    let mut anew = anew;
+    anew["mcpServers"]["b"]["args"].as_array_mut().unwrap().push("--more".into());
+    fs::write(&path, serde_json::to_string_pretty(&anew).unwrap()).unwrap();
+    home.says(&["unwrap", "--all", "--yes"]);
+    let after: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let expected = serde_json::json!({"mcpServers": {
+        "a": {"command": "npx", "args": ["-y", "a"]},
+        "b": {"command": "b", "args": ["--more"]},
+    }});
+    assert_eq!(after, expected);
+}
+
+/// Whoever is killed leaves a whole file, the old one or the new one; and whoever comes next is not in the way of what was
+/// left.
+#[test]
+fn killed_at_any_moment_a_file_is_whole() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let begun = Instant::now();
+    home.says(&["wrap", "--all", "--yes"]);
+    let usual = begun.elapsed();
+    let wrapped = fs::read(&path).unwrap();
+    home.says(&["unwrap", "--all", "--yes"]);
+    let (mut seed, mut seen) = (7_u64, BTreeMap::new());
+    for round in 0..200 {
+        let word = if fs::read(&path).unwrap() == PLAIN.as_bytes() { "wrap" } else { "unwrap" };
+        let mut child = home.command(&[word, "--all", "--yes"]).spawn().unwrap();
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        thread::sleep(usual.mul_f64((seed >> 40) as f64 / f64::from(1 << 24) * 1.2));
+        let _ = child.kill();
+        let killed = child.wait().unwrap().code().is_none();
+        let now = fs::read(&path).unwrap();
+        let is_new = now == wrapped;
+        assert!(is_new || now == PLAIN.as_bytes(), "round {round}: {}", String::from_utf8_lossy(&now));
+        *seen.entry((killed, is_new)).or_insert(0) += 1;
+    }
+    assert!(seen.keys().any(|(killed, _)| *killed), "nothing was killed: {seen:?}");
+    home.run(&["unwrap", "--all", "--yes"]);
+    assert!(fs::read(&path).unwrap() == PLAIN.as_bytes());
+    home.says(&["wrap", "--all", "--yes"]);
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+}
+
+#[test]
+fn of_two_at_once_both_do_their_part() {
+    let many = |count: usize| {
+        let servers: Vec<String> = (0..count).map(|one| format!("\"s{one}\": {{\"command\": \"c{one}\"}}")).collect();
+        format!("{{\"mcpServers\": {{{}}}}}\n", servers.join(",\n"))
+    };
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), many(40).as_bytes());
+    let children: Vec<_> =
+        (0..40).map(|one| home.command(&["wrap", "--server", &format!("s{one}"), "--yes"]).spawn().unwrap()).collect();
+    for child in children {
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap().matches(RESCIND).count(), 40);
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), many(40));
+}
+
+/// A client that keeps its settings in memory and writes its file all the time: the last that it wrote is never lost.
+#[test]
+fn a_client_that_keeps_writing_loses_nothing() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let (stop, stopped) = mpsc::channel::<()>();
+    let of_client = path.clone();
+    let client = thread::spawn(move || {
+        let beside = of_client.with_extension("client");
+        let mut settings: serde_json::Value = serde_json::from_str(PLAIN).unwrap();
+        for count in 1_u64.. {
+            settings["count"] = count.into();
+            fs::write(&beside, serde_json::to_vec(&settings).unwrap()).unwrap();
+            fs::rename(&beside, &of_client).unwrap();
+            if stopped.recv_timeout(Duration::from_micros(300)) != Err(RecvTimeoutError::Timeout) {
+                return count;
+            }
+        }
+        unreachable!("it counts for ever")
+    });
+    for _ in 0..20 {
+        home.run(&["wrap", "--all", "--yes"]);
+        home.run(&["unwrap", "--all", "--yes"]);
+    }
+    drop(stop);
+    let last = client.join().unwrap();
+    let now: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(now["count"], last, "{now}");
+}

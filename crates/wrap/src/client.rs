@@ -1,0 +1,356 @@
+//! The clients, and where each keeps its servers.
+
+use std::path::{Path, PathBuf};
+
+use crate::{config::Servers, entry::Kind, syntax::Syntax};
+
+/// A program that starts servers, agents or language servers.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its name on the command line.
+    pub id: &'static str,
+    /// Its own name.
+    pub name: &'static str,
+    /// Its files that belong to this user alone.
+    pub files: &'static [File],
+    /// Its file in a folder of a project, which others may share.
+    pub project: &'static [ProjectFile],
+    /// Whether it writes its file while it runs, and so may undo a change.
+    pub rewrites: bool,
+}
+
+/// A file of a user's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct File {
+    /// The folder that it is in, on each system.
+    pub base: Base,
+    /// Its path from there. `*` is any one name.
+    pub path: &'static str,
+    /// How it is written.
+    pub shape: Shape,
+}
+
+/// A file of a project's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ProjectFile {
+    /// Its path from the project's folder.
+    pub path: &'static str,
+    /// How it is written.
+    pub shape: Shape,
+}
+
+/// What a file is written in, and where in it the servers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What it is written in.
+    pub syntax: Syntax,
+    /// Where the servers are.
+    pub servers: &'static [Servers],
+}
+
+/// A folder that paths begin in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The user's home.
+    Home,
+    /// A folder in the user's home, which a variable may name instead.
+    Variable(&'static str, &'static str),
+    /// Where programs with a window keep their settings: `~/.config`, `~/Library/Application Support` or `%APPDATA%`.
+    Application,
+    /// Where programs of a terminal do: `~/.config` everywhere but on Windows.
+    Config,
+}
+
+/// The folders of a user on one system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folders {
+    /// The user's home.
+    pub home: PathBuf,
+    /// [`Base::Application`].
+    pub application: PathBuf,
+    /// [`Base::Config`].
+    pub config: PathBuf,
+}
+
+impl Folders {
+    /// The folders of the user that an environment is of; `None` if that has no home.
+    #[must_use]
+    pub fn of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
+        let set = |name| variable(name).filter(|path| path.is_absolute());
+        if cfg!(windows) {
+            let home = set("USERPROFILE")?;
+            let application = set("APPDATA").unwrap_or_else(|| home.join("AppData/Roaming"));
+            return Some(Self { config: application.clone(), application, home });
+        }
+        let home = set("HOME")?;
+        let config = set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+        let application =
+            if cfg!(target_os = "macos") { home.join("Library/Application Support") } else { config.clone() };
+        Some(Self { home, application, config })
+    }
+}
+
+impl File {
+    /// Where the file is or would be, before its `*` is looked up.
+    #[must_use]
+    pub fn pattern(&self, folders: &Folders, variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
+        let base = match self.base {
+            Base::Home => folders.home.clone(),
+            Base::Variable(name, usual) => {
+                variable(name).filter(|path| path.is_absolute()).unwrap_or_else(|| folders.home.join(usual))
+            }
+            Base::Application => folders.application.clone(),
+            Base::Config => folders.config.clone(),
+        };
+        base.join(Path::new(self.path))
+    }
+}
+
+/// The client of this name.
+#[must_use]
+pub fn client(id: &str) -> Option<&'static Client> {
+    CLIENTS.iter().find(|client| client.id == id)
+}
+
+/// The shape of a file of this name, wherever it is: for files that no client of ours has.
+#[must_use]
+pub fn shape_of(path: &Path) -> Option<Shape> {
+    let ends = |pattern: &str| {
+        pattern.rsplit('/').next().is_some_and(|name| path.file_name().is_some_and(|file| file == name))
+    };
+    let ends_in = |pattern: &str| path.ends_with(Path::new(pattern.trim_start_matches("*/")));
+    let of = |whole: bool| {
+        let fits = |pattern: &str| if whole { ends_in(pattern) } else { ends(pattern) };
+        let file = CLIENTS.iter().flat_map(|client| client.files).find(|file| fits(file.path)).map(|file| file.shape);
+        let project = CLIENTS.iter().flat_map(|client| client.project).find(|file| fits(file.path));
+        project.map(|file| file.shape).or(file)
+    };
+    let known = of(true).or_else(|| of(false));
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    known.or(match extension {
+        Some("json" | "jsonc" | "json5") => Some(ANY_JSON),
+        Some("toml") => Some(CODEX),
+        _ => None,
+    })
+}
+
+const fn mcp(at: &'static [&'static str]) -> Servers {
+    Servers { at, kind: Kind::Tools }
+}
+
+const fn json(servers: &'static [Servers]) -> Shape {
+    Shape { syntax: Syntax::Json, servers }
+}
+
+/// What most clients have taken over from the first of them.
+const MCP_SERVERS: Shape = json(&[mcp(&["mcpServers"])]);
+const CODEX: Shape = Shape { syntax: Syntax::Toml, servers: &[mcp(&["mcp_servers"])] };
+const VS_CODE: Shape = json(&[mcp(&["servers"])]);
+const CLAUDE_CODE: Shape = json(&[mcp(&["mcpServers"]), mcp(&["projects", "*", "mcpServers"])]);
+const ZED: Shape = json(&[mcp(&["context_servers"]), Servers { at: &["agent_servers"], kind: Kind::Agent }]);
+const OPENCODE: Shape = json(&[mcp(&["mcp"]), Servers { at: &["lsp"], kind: Kind::Language }]);
+const CRUSH: Shape = OPENCODE;
+const AMP: Shape = json(&[mcp(&["amp.mcpServers"])]);
+const ACP_AGENTS: Shape = json(&[Servers { at: &["agent_servers"], kind: Kind::Agent }]);
+const HELIX: Shape =
+    Shape { syntax: Syntax::Toml, servers: &[Servers { at: &["language-server"], kind: Kind::Language }] };
+
+/// Every way of writing them in JSON that is known.
+const ANY_JSON: Shape = json(&[
+    mcp(&["mcpServers"]),
+    mcp(&["projects", "*", "mcpServers"]),
+    mcp(&["servers"]),
+    mcp(&["mcp", "servers"]),
+    mcp(&["context_servers"]),
+    mcp(&["amp.mcpServers"]),
+    Servers { at: &["agent_servers"], kind: Kind::Agent },
+]);
+
+const fn home(path: &'static str, shape: Shape) -> File {
+    File { base: Base::Home, path, shape }
+}
+
+const fn application(path: &'static str, shape: Shape) -> File {
+    File { base: Base::Application, path, shape }
+}
+
+const fn config(path: &'static str, shape: Shape) -> File {
+    File { base: Base::Config, path, shape }
+}
+
+const fn project(path: &'static str, shape: Shape) -> ProjectFile {
+    ProjectFile { path, shape }
+}
+
+/// Every client that keeps its servers in a file that it documents, in the order of lists.
+pub const CLIENTS: &[Client] = &[
+    Client {
+        id: "claude-desktop",
+        name: "Claude Desktop",
+        files: &[application("Claude/claude_desktop_config.json", MCP_SERVERS)],
+        project: &[],
+        rewrites: true,
+    },
+    Client {
+        id: "claude-code",
+        name: "Claude Code",
+        files: &[File { base: Base::Variable("CLAUDE_CONFIG_DIR", ""), path: ".claude.json", shape: CLAUDE_CODE }],
+        project: &[project(".mcp.json", MCP_SERVERS)],
+        rewrites: true,
+    },
+    Client {
+        id: "vscode",
+        name: "VS Code",
+        files: &[
+            application("Code/User/mcp.json", VS_CODE),
+            application("Code/User/profiles/*/mcp.json", VS_CODE),
+            application("Code - Insiders/User/mcp.json", VS_CODE),
+            application("VSCodium/User/mcp.json", VS_CODE),
+        ],
+        project: &[project(".vscode/mcp.json", VS_CODE)],
+        rewrites: false,
+    },
+    Client {
+        id: "cursor",
+        name: "Cursor",
+        files: &[home(".cursor/mcp.json", MCP_SERVERS)],
+        project: &[project(".cursor/mcp.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "windsurf",
+        name: "Windsurf",
+        files: &[home(".codeium/windsurf/mcp_config.json", MCP_SERVERS)],
+        project: &[],
+        rewrites: false,
+    },
+    Client {
+        id: "zed",
+        name: "Zed",
+        files: &[config("zed/settings.json", ZED)],
+        project: &[project(".zed/settings.json", ZED)],
+        rewrites: false,
+    },
+    Client {
+        id: "codex",
+        name: "Codex",
+        files: &[File { base: Base::Variable("CODEX_HOME", ".codex"), path: "config.toml", shape: CODEX }],
+        project: &[project(".codex/config.toml", CODEX)],
+        rewrites: false,
+    },
+    Client {
+        id: "gemini",
+        name: "Gemini CLI",
+        files: &[home(".gemini/settings.json", MCP_SERVERS)],
+        project: &[project(".gemini/settings.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "copilot",
+        name: "Copilot CLI",
+        files: &[File {
+            base: Base::Variable("COPILOT_HOME", ".copilot"),
+            path: "mcp-config.json",
+            shape: MCP_SERVERS,
+        }],
+        project: &[],
+        rewrites: false,
+    },
+    Client {
+        id: "opencode",
+        name: "opencode",
+        files: &[config("opencode/opencode.json", OPENCODE), config("opencode/opencode.jsonc", OPENCODE)],
+        project: &[project("opencode.json", OPENCODE), project("opencode.jsonc", OPENCODE)],
+        rewrites: false,
+    },
+    Client {
+        id: "cline",
+        name: "Cline",
+        files: &[application(
+            "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+            MCP_SERVERS,
+        )],
+        project: &[],
+        rewrites: true,
+    },
+    Client {
+        id: "roo",
+        name: "Roo Code",
+        files: &[application(
+            "Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            MCP_SERVERS,
+        )],
+        project: &[project(".roo/mcp.json", MCP_SERVERS)],
+        rewrites: true,
+    },
+    Client {
+        id: "kiro",
+        name: "Kiro",
+        files: &[home(".kiro/settings/mcp.json", MCP_SERVERS)],
+        project: &[project(".kiro/settings/mcp.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "amazon-q",
+        name: "Amazon Q",
+        files: &[home(".aws/amazonq/mcp.json", MCP_SERVERS)],
+        project: &[project(".amazonq/mcp.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "lm-studio",
+        name: "LM Studio",
+        files: &[home(".lmstudio/mcp.json", MCP_SERVERS)],
+        project: &[],
+        rewrites: false,
+    },
+    Client {
+        id: "junie",
+        name: "Junie",
+        files: &[home(".junie/mcp/mcp.json", MCP_SERVERS)],
+        project: &[project(".junie/mcp/mcp.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "jetbrains",
+        name: "JetBrains agents",
+        files: &[home(".jetbrains/acp.json", ACP_AGENTS)],
+        project: &[],
+        rewrites: false,
+    },
+    Client {
+        id: "qwen",
+        name: "Qwen Code",
+        files: &[home(".qwen/settings.json", MCP_SERVERS)],
+        project: &[project(".qwen/settings.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "amp",
+        name: "Amp",
+        files: &[config("amp/settings.json", AMP)],
+        project: &[project(".amp/settings.json", AMP)],
+        rewrites: false,
+    },
+    Client {
+        id: "crush",
+        name: "Crush",
+        files: &[config("crush/crush.json", CRUSH)],
+        project: &[project("crush.json", CRUSH), project(".crush.json", CRUSH)],
+        rewrites: false,
+    },
+    Client {
+        id: "droid",
+        name: "Factory Droid",
+        files: &[home(".factory/mcp.json", MCP_SERVERS)],
+        project: &[project(".factory/mcp.json", MCP_SERVERS)],
+        rewrites: false,
+    },
+    Client {
+        id: "helix",
+        name: "Helix",
+        files: &[config("helix/languages.toml", HELIX)],
+        project: &[project(".helix/languages.toml", HELIX)],
+        rewrites: false,
+    },
+];

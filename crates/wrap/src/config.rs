@@ -1,0 +1,134 @@
+//! A configuration file as text.
+
+use crate::{
+    edit::{self, Edit},
+    entry::{Command, Entry, Kind, Launch},
+    syntax::{Syntax, SyntaxError},
+    tree::Node,
+};
+
+/// The mark that some editors put before UTF-8.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// Where in a document the servers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Servers {
+    /// The keys that lead to them; `*` is any key.
+    pub at: &'static [&'static str],
+    /// What they are.
+    pub kind: Kind,
+}
+
+/// A configuration file as text, and the servers in it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    syntax: Syntax,
+    has_mark: bool,
+    text: String,
+    entries: Vec<Entry>,
+}
+
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It is not UTF-8.
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    /// It breaks its syntax.
+    #[error("it cannot be read: {0}")]
+    Syntax(#[from] SyntaxError),
+}
+
+/// Words that were put before a server's command, or taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// These words come before it.
+    Prepend(&'a [String]),
+    /// So many words go. What was added with them, if it is known and still there, goes too.
+    TakeOff {
+        /// How many.
+        words: usize,
+        /// The member that [`Changed::added`] was.
+        added: Option<&'a str>,
+    },
+}
+
+/// What a change did besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// For each change the text of the member that was added, since there were no arguments before.
+    pub added: Vec<Option<String>>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// If it is no text, or breaks its syntax.
+    pub fn read(bytes: &[u8], syntax: Syntax, servers: &[Servers]) -> Result<Self, ReadError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| ReadError::NotUtf8)?;
+        let (has_mark, text) = text.strip_prefix(BYTE_ORDER_MARK).map_or((false, text), |rest| (true, rest));
+        let root = syntax.read(text)?;
+        let mut entries = Vec::new();
+        for Servers { at, kind } in servers {
+            collect(&root, at, &mut Vec::new(), *kind, &mut entries);
+        }
+        Ok(Self { syntax, has_mark, text: text.to_owned(), entries })
+    }
+
+    /// The servers, in the order of the text.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The file with the commands of these servers changed. What is no command is left as it is.
+    #[must_use]
+    pub fn changed(&self, changes: &[(usize, Change<'_>)]) -> Changed {
+        let mut edits = Vec::new();
+        let mut added = Vec::new();
+        for (place, change) in changes {
+            let Some(Entry { launch: Launch::Command(command), .. }) = self.entries.get(*place) else {
+                added.push(None);
+                continue;
+            };
+            let (new, member) = self.edits(command, change);
+            edits.extend(new);
+            added.push(member);
+        }
+        let text = edit::apply(&self.text, edits);
+        let mark = if self.has_mark { BYTE_ORDER_MARK } else { "" };
+        Changed { bytes: [mark, &text].concat().into_bytes(), added }
+    }
+
+    fn edits(&self, command: &Command, change: &Change<'_>) -> (Vec<Edit>, Option<String>) {
+        match change {
+            Change::Prepend(words) => {
+                let edits = edit::prepend(&self.text, self.syntax, command, words);
+                let added = command.has_no_arguments().then(|| edits.last().map(|edit| edit.text.clone())).flatten();
+                (edits, added)
+            }
+            Change::TakeOff { words, added } => (edit::take_off(&self.text, command, *words, *added), None),
+        }
+    }
+}
+
+/// Finds the servers under a path of keys.
+fn collect(node: &Node, keys: &[&str], path: &mut Vec<String>, kind: Kind, entries: &mut Vec<Entry>) {
+    let Some(object) = node.as_object() else { return };
+    let (wanted, rest) = keys.split_first().map_or((None, keys), |(first, rest)| (Some(*first), rest));
+    for member in &object.members {
+        if wanted.is_some_and(|wanted| wanted != "*" && wanted != member.key) {
+            continue;
+        }
+        path.push(member.key.clone());
+        match wanted {
+            None => entries.push(Entry::read(path.clone(), kind, &member.node)),
+            Some(_) => collect(&member.node, rest, path, kind, entries),
+        }
+        path.pop();
+    }
+}

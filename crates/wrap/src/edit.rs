@@ -1,0 +1,138 @@
+//! Changes of a text that leave everything else of it as it is.
+
+use std::ops::Range;
+
+use crate::{
+    entry::{Command, Form},
+    syntax::Syntax,
+    tree::{Node, Value},
+};
+
+/// One change: what stands in a range is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub(crate) range: Range<usize>,
+    pub(crate) text: String,
+}
+
+/// A text with all edits made. They do not overlap.
+pub(crate) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
+    let mut done = String::with_capacity(text.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());
+    let mut copied = 0;
+    for Edit { range, text: new } in edits {
+        done.push_str(&text[copied..range.start]);
+        done.push_str(&new);
+        copied = range.end;
+    }
+    done.push_str(&text[copied..]);
+    done
+}
+
+/// Puts words before a command: the first of them becomes the program, and the program that was there an argument, in
+/// the very letters in which it was written.
+pub(crate) fn prepend(text: &str, syntax: Syntax, command: &Command, words: &[String]) -> Vec<Edit> {
+    let quoted = words.iter().map(|word| syntax.quoted(word));
+    match &command.form {
+        Form::Array(array) => vec![insert_first(text, array, &quoted.collect::<Vec<_>>())],
+        Form::Members { key, program, arguments, has_commas } => {
+            let mut quoted = quoted;
+            let Some(first) = quoted.next() else { return Vec::new() };
+            let mut rest: Vec<String> = quoted.collect();
+            rest.push(text[program.clone()].to_owned());
+            let replaced = Edit { range: program.clone(), text: first };
+            let inserted = match arguments {
+                Some(array) => insert_first(text, array, &rest),
+                None => insert_member(text, syntax, key, program, *has_commas, &rest),
+            };
+            vec![replaced, inserted]
+        }
+    }
+}
+
+/// Takes the first words off a command, so many that its own program comes first again. Arguments that were `added` with
+/// them are taken out as a whole, where nothing else is in them.
+pub(crate) fn take_off(text: &str, command: &Command, words: usize, added: Option<&str>) -> Vec<Edit> {
+    match &command.form {
+        Form::Array(array) => vec![remove_first(text, array, words)],
+        Form::Members { program, arguments: Some(array), .. } => {
+            let Value::Array(elements) = &array.value else { return Vec::new() };
+            // The words of ours are the program and those before the program that is to come back.
+            let Some(own) = words.checked_sub(1).and_then(|place| elements.get(place)) else { return Vec::new() };
+            let back = Edit { range: program.clone(), text: text[own.range.clone()].to_owned() };
+            let added = added.filter(|added| words == elements.len() && text[program.end..].starts_with(added));
+            let rest = added.map_or_else(
+                || remove_first(text, array, words),
+                |added| Edit { range: program.end..program.end + added.len(), text: String::new() },
+            );
+            vec![back, rest]
+        }
+        Form::Members { arguments: None, .. } => Vec::new(),
+    }
+}
+
+/// Inserts elements before the first of an array, each on its own line if the first one is.
+fn insert_first(text: &str, array: &Node, elements: &[String]) -> Edit {
+    let inside = array.range.start + 1;
+    let first = array.as_array().and_then(<[Node]>::first);
+    let Some(first) = first else { return Edit { range: inside..inside, text: elements.join(", ") } };
+    let gap = &text[inside..first.range.start];
+    let is_plain = gap.contains('\n') && gap.chars().all(char::is_whitespace);
+    let separator = format!(",{}", if is_plain { gap } else { " " });
+    let mut new = elements.join(&separator);
+    new.push_str(&separator);
+    Edit { range: first.range.start..first.range.start, text: new }
+}
+
+/// Removes the first elements of an array.
+fn remove_first(text: &str, array: &Node, count: usize) -> Edit {
+    let elements = array.as_array().unwrap_or_default();
+    let (Some(first), Some(last)) = (elements.first(), count.checked_sub(1).and_then(|last| elements.get(last))) else {
+        return Edit { range: array.range.start..array.range.start, text: String::new() };
+    };
+    let end = elements.get(count).map_or_else(
+        || {
+            // A comma at the end must not be left alone.
+            let rest = &text[last.range.end..array.range.end];
+            let comma = rest.find(|found: char| !found.is_whitespace()).filter(|at| rest[*at..].starts_with(','));
+            last.range.end + comma.map_or(0, |at| at + 1)
+        },
+        |next| next.range.start,
+    );
+    Edit { range: first.range.start..end, text: String::new() }
+}
+
+/// Inserts `args` after the program, in the manner of the member that holds that.
+fn insert_member(
+    text: &str,
+    syntax: Syntax,
+    key: &Range<usize>,
+    program: &Range<usize>,
+    has_commas: bool,
+    elements: &[String],
+) -> Edit {
+    let line = text[..key.start].rfind('\n').map_or(0, |at| at + 1);
+    let before = &text[line..key.start];
+    let is_own_line = before.chars().all(char::is_whitespace);
+    let between = &text[key.end..program.start];
+    let is_plain = between.chars().all(|found| matches!(found, ' ' | '\t' | ':' | '='));
+    let equals = match (is_plain, syntax) {
+        (true, _) => between,
+        (false, Syntax::Json) => ": ",
+        (false, Syntax::Toml) => " = ",
+    };
+    let member = format!("{}{equals}[{}]", syntax.key("args"), elements.join(", "));
+    let new = match (has_commas, is_own_line) {
+        (true, true) => format!(",{}{before}{member}", newline(text, line)),
+        (true, false) => format!(", {member}"),
+        // With the rest of a dotted key, if it is one.
+        (false, _) => format!("{}{before}{member}", newline(text, line)),
+    };
+    Edit { range: program.end..program.end, text: new }
+}
+
+/// How lines end here.
+fn newline(text: &str, line: usize) -> &'static str {
+    let end = if line > 0 { line } else { text.find('\n').map_or(0, |at| at + 1) };
+    if text[..end].ends_with("\r\n") { "\r\n" } else { "\n" }
+}

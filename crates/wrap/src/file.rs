@@ -1,0 +1,184 @@
+//! Files of other programs, which may write them at the same moment.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, RenameFlags};
+
+/// The longest file that is read, in bytes.
+pub const LONGEST: u64 = 64 << 20;
+
+/// A file as it was when it was read.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Where it is, without links.
+    path: PathBuf,
+    bytes: Vec<u8>,
+    mode: u32,
+}
+
+/// Why a file is not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It is not there.
+    #[error("there is no such file")]
+    Missing,
+    /// It is a folder, a pipe or a device.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// It is longer than [`LONGEST`].
+    #[error("it is longer than 64 MiB")]
+    TooLong,
+    /// Its mode does not allow its owner to write it.
+    #[error("it is read-only")]
+    ReadOnly,
+    /// It belongs to another user, who would not own the new file.
+    #[error("it belongs to another user")]
+    OfAnother,
+    /// It has hard links, which would keep the old content.
+    #[error("it has {0} hard links, and only this one would change")]
+    Linked(u64),
+    /// Another program changed it at the same moment, at each attempt.
+    #[error("another program keeps writing it")]
+    Busy,
+    /// Another program replaced it right after it was written.
+    #[error("another program has overwritten it")]
+    Overwritten,
+    /// The system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Snapshot {
+    /// Reads a file, through links.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is none.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let path = fs::canonicalize(path).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound { FileError::Missing } else { FileError::Io(error) }
+        })?;
+        let about = fs::metadata(&path)?;
+        if !about.is_file() {
+            return Err(FileError::NotAFile);
+        }
+        if about.len() > LONGEST {
+            return Err(FileError::TooLong);
+        }
+        Ok(Self { bytes: content(&path)?, mode: about.permissions().mode() & 0o7777, path })
+    }
+
+    /// Where the file is, without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was in it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Why it may not be replaced, if it may not.
+    ///
+    /// # Errors
+    ///
+    /// The reason.
+    pub fn check_writable(&self) -> Result<(), FileError> {
+        let about = fs::metadata(&self.path)?;
+        if about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(FileError::OfAnother);
+        }
+        if self.mode & 0o200 == 0 {
+            return Err(FileError::ReadOnly);
+        }
+        if about.nlink() > 1 {
+            return Err(FileError::Linked(about.nlink()));
+        }
+        Ok(())
+    }
+
+    /// Puts these bytes in its place, as one step: at every moment the file is there, and is the old one or the new one.
+    /// `false` if it was no longer what was read: then it is left as it is.
+    ///
+    /// Call it under the lock that all who do so share: the new file has a fixed name until it takes its place.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses, or if something else has overwritten it right afterwards.
+    pub fn replace(&self, new: &[u8]) -> Result<bool, FileError> {
+        self.check_writable()?;
+        let beside = self.beside();
+        let done = self.replace_by(&beside, new);
+        // What was left behind by one that was killed is overwritten, and so is never in the way.
+        let _ = fs::remove_file(&beside);
+        done
+    }
+
+    fn replace_by(&self, beside: &Path, new: &[u8]) -> Result<bool, FileError> {
+        let _ = fs::remove_file(beside);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+        file.write_all(new)?;
+        file.set_permissions(fs::Permissions::from_mode(self.mode))?;
+        file.sync_all()?;
+        drop(file);
+        if content(&self.path)? != self.bytes {
+            return Ok(false);
+        }
+        if !self.put_in_place(beside, new)? {
+            return Ok(false);
+        }
+        if let Some(folder) = self.path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+        if content(&self.path)? == new { Ok(true) } else { Err(FileError::Overwritten) }
+    }
+
+    /// Has the new file take the place of the old one. What somebody else writes at the same moment comes out in its stead,
+    /// and is put back: the latest of it stays.
+    fn put_in_place(&self, beside: &Path, new: &[u8]) -> Result<bool, FileError> {
+        let (mut put, mut expected) = (new.to_vec(), self.bytes.clone());
+        loop {
+            match exchange(beside, &self.path) {
+                Ok(()) => {}
+                // Not every file system can; then there is a moment in which somebody else's words could be lost.
+                Err(_) if put == new => {
+                    fs::rename(beside, &self.path)?;
+                    return Ok(true);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let out = content(beside)?;
+            if out == expected {
+                return Ok(put == new);
+            }
+            expected = std::mem::replace(&mut put, out);
+        }
+    }
+
+    fn beside(&self) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(self.path.file_name().unwrap_or_default());
+        name.push(".rescind-new");
+        self.path.with_file_name(name)
+    }
+}
+
+/// Has two files change places.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(io::Error::from)
+}
+
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

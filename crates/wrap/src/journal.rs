@@ -1,0 +1,107 @@
+//! What was done to which file, for whoever undoes it.
+//!
+//! A wrapped command tells by itself how it was before; only one thing it cannot tell, whether it had no arguments or an
+//! empty list of them. That is kept here. Without it a file means the same, and has one member more.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The journal, and the right to change files: one process has it at a time.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    files: Files,
+    _lock: File,
+}
+
+/// For each file, what was added to it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Files {
+    #[serde(default)]
+    files: BTreeMap<PathBuf, Vec<Addition>>,
+}
+
+/// A member that a file did not have before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Addition {
+    /// The keys of the server.
+    server: Vec<String>,
+    /// The text of the member.
+    text: String,
+}
+
+impl Journal {
+    /// Opens the journal in a folder, which is made if it is not there, and waits until nobody else has it.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be used. A journal that cannot be read counts as empty.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+        let lock = options.open(folder.join("wrap.lock"))?;
+        lock.lock()?;
+        let path = folder.join("wrapped.json");
+        let files = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Files::default(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, files, _lock: lock })
+    }
+
+    /// The member that was added to this server of this file.
+    #[must_use]
+    pub fn added(&self, file: &Path, server: &[String]) -> Option<&str> {
+        let additions = self.files.files.get(file)?;
+        additions.iter().find(|one| one.server == server).map(|one| &*one.text)
+    }
+
+    /// Notes what will be added. It is on disk before this returns.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn note(&mut self, file: &Path, additions: impl IntoIterator<Item = (Vec<String>, String)>) -> io::Result<()> {
+        let known = self.files.files.entry(file.to_owned()).or_default();
+        for (server, text) in additions {
+            known.retain(|one| one.server != server);
+            known.push(Addition { server, text });
+        }
+        if known.is_empty() {
+            self.files.files.remove(file);
+        }
+        self.save()
+    }
+
+    /// Forgets what was added to these servers, which is no longer there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn forget<'a>(&mut self, file: &Path, servers: impl IntoIterator<Item = &'a [String]>) -> io::Result<()> {
+        let Some(known) = self.files.files.get_mut(file) else { return Ok(()) };
+        for server in servers {
+            known.retain(|one| one.server != server);
+        }
+        if known.is_empty() {
+            self.files.files.remove(file);
+        }
+        self.save()
+    }
+
+    fn save(&self) -> io::Result<()> {
+        let beside = self.path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.files)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)
+    }
+}

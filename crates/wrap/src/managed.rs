@@ -1,0 +1,35 @@
+//! Commands that an administrator, or the user, names exactly in lists of what may be started.
+
+use crate::{
+    syntax::Syntax,
+    tree::{Node, Value},
+};
+
+/// The members that hold such lists.
+const LISTS: [&str; 2] = ["allowedMcpServers", "deniedMcpServers"];
+
+/// Where Claude Code has such lists, besides the user's own settings.
+#[must_use]
+pub const fn managed_file() -> &'static str {
+    if cfg!(target_os = "macos") {
+        "/Library/Application Support/ClaudeCode/managed-settings.json"
+    } else if cfg!(windows) {
+        "C:\\Program Files\\ClaudeCode\\managed-settings.json"
+    } else {
+        "/etc/claude-code/managed-settings.json"
+    }
+}
+
+/// The commands that a file of settings names. One that cannot be read names none.
+#[must_use]
+pub fn commands(text: &str) -> Vec<Vec<String>> {
+    let Ok(root) = Syntax::Json.read(text) else { return Vec::new() };
+    let Some(settings) = root.as_object() else { return Vec::new() };
+    let lists = LISTS.iter().filter_map(|list| settings.get(list)?.node.as_array());
+    lists.flatten().filter_map(command).collect()
+}
+
+fn command(server: &Node) -> Option<Vec<String>> {
+    let Value::Object(server) = &server.value else { return None };
+    Some(server.get("serverCommand")?.node.as_words()?.into_iter().map(ToOwned::to_owned).collect())
+}

@@ -1,0 +1,79 @@
+//! A document as ranges of its text, whichever syntax it is in.
+
+use std::ops::Range;
+
+/// A value, and where in the text it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) range: Range<usize>,
+    pub(crate) value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// A string, as its escapes mean it.
+    String(String),
+    Array(Vec<Node>),
+    Object(Object),
+    Flag(bool),
+    /// A number, a date or nothing.
+    Other,
+}
+
+/// Members in the order of the text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub(crate) members: Vec<Member>,
+    /// Whether its members are separated by commas: every JSON object, and a TOML table in braces.
+    pub(crate) has_commas: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) key: String,
+    /// Where the key stands, quotes included; of a dotted key its last part.
+    pub(crate) key_range: Range<usize>,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(text) => Some(text),
+            Value::Array(_) | Value::Object(_) | Value::Flag(_) | Value::Other => None,
+        }
+    }
+
+    pub(crate) fn as_object(&self) -> Option<&Object> {
+        match &self.value {
+            Value::Object(object) => Some(object),
+            Value::String(_) | Value::Array(_) | Value::Flag(_) | Value::Other => None,
+        }
+    }
+
+    pub(crate) fn as_array(&self) -> Option<&[Self]> {
+        match &self.value {
+            Value::Array(elements) => Some(elements),
+            Value::String(_) | Value::Object(_) | Value::Flag(_) | Value::Other => None,
+        }
+    }
+
+    /// The elements of an array that has strings only.
+    pub(crate) fn as_words(&self) -> Option<Vec<&str>> {
+        self.as_array()?.iter().map(Self::as_str).collect()
+    }
+}
+
+impl Object {
+    /// The member that counts: of several with one key the last, as every parser of JSON has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Member> {
+        self.members.iter().rev().find(|member| member.key == key)
+    }
+
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        match self.get(key)?.node.value {
+            Value::Flag(flag) => Some(flag),
+            Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Other => None,
+        }
+    }
+}

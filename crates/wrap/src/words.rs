@@ -1,0 +1,73 @@
+//! Which words of a command are a shim's.
+
+/// What stands before a server's own command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing: the command is the server's own.
+    Nothing,
+    /// A shim of ours: so many words, its program included.
+    Shim(usize),
+    /// A shim of ours that something else starts, such as `npx` or a shell: somebody has put it there by hand.
+    ShimByHand,
+    /// The command is `rescind` itself, doing something else.
+    Rescind,
+}
+
+/// How many words after the program are a shim's own, `run` included: `None` if they do not start a shim with a command.
+pub type OwnWords = fn(&[String]) -> Option<usize>;
+
+/// What stands before the server's own command in these words.
+#[must_use]
+pub fn before(words: &[String], own: OwnWords) -> Before {
+    let Some((program, rest)) = words.split_first() else { return Before::Nothing };
+    if is_program(program) {
+        let is_run = rest.first().is_some_and(|word| word == "run");
+        return match own(rest) {
+            Some(own) if is_run && own < rest.len() => Before::Shim(1 + own),
+            _ => Before::Rescind,
+        };
+    }
+    let by_hand = rest.windows(2).any(|pair| is_package(&pair[0]) && pair[1] == "run");
+    let in_shell = rest.iter().any(|word| word.contains("rescind run "));
+    if by_hand || in_shell { Before::ShimByHand } else { Before::Nothing }
+}
+
+/// Whether this is the program, by whatever path, on whatever system it was written.
+fn is_program(word: &str) -> bool {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    matches!(name, "rescind" | "rescind.exe" | "rescind.cmd")
+}
+
+/// Whether this is how a package runner is told of it.
+fn is_package(word: &str) -> bool {
+    is_program(word) || word.strip_prefix("rescind").is_some_and(|rest| rest.starts_with(['@', '=']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One flag without a value is known here.
+    fn own(words: &[String]) -> Option<usize> {
+        words.iter().position(|word| word != "run" && word != "--unlisted")
+    }
+
+    fn of(line: &str) -> Before {
+        before(&line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>(), own)
+    }
+
+    #[test]
+    fn a_shim_is_known_by_its_program_and_its_words() {
+        assert_eq!(of("npx -y server"), Before::Nothing);
+        assert_eq!(of("/opt/bin/rescind run npx"), Before::Shim(2));
+        assert_eq!(of("C:\\bin\\rescind.exe run --unlisted npx -y"), Before::Shim(3));
+        assert_eq!(of("rescind mcp"), Before::Rescind);
+        assert_eq!(of("rescind run"), Before::Rescind);
+        assert_eq!(of("npx -y rescind run npx -y server"), Before::ShimByHand);
+        assert_eq!(of("npx rescind@0.1 run server"), Before::ShimByHand);
+        assert_eq!(of("docker run image"), Before::Nothing);
+        assert_eq!(of("npx -y rescinder run"), Before::Nothing);
+        let shell = ["sh", "-c", "exec rescind run npx -y server"].map(ToOwned::to_owned);
+        assert_eq!(before(&shell, own), Before::ShimByHand);
+    }
+}

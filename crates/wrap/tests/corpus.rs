@@ -1,0 +1,238 @@
+//! Files as clients have them: wrapped and unwrapped again each is what it was, byte for byte. How each looks in between
+//! is in `wrapped/`; `RESCIND_WRITE_PAGES=1` writes it anew.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::{env, fs, path::Path};
+
+use rescind_wrap::{
+    client::{self, Shape},
+    config::{Change, Changed, Config},
+    entry::Launch,
+    verdict::Verdict,
+};
+
+/// A file of the corpus.
+struct Case {
+    name: String,
+    bytes: Vec<u8>,
+    shape: Shape,
+}
+
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+/// The files, each with the shape of the client that it is named after; those of nobody are broken.
+fn cases(are_broken: bool) -> Vec<Case> {
+    let mut files: Vec<_> = fs::read_dir(folder("corpus")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let cases = files.into_iter().filter_map(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let client = client::client(name.split('.').next().unwrap());
+        let toml = client::shape_of(Path::new("any.toml")).unwrap();
+        let json = client::client("claude-desktop").unwrap().files[0].shape;
+        let shape = match client {
+            Some(client) => client.files[0].shape,
+            None if name.ends_with("toml") => toml,
+            None => json,
+        };
+        (client.is_none() == are_broken).then(|| Case { bytes: fs::read(&path).unwrap(), name, shape })
+    });
+    cases.collect()
+}
+
+impl Case {
+    fn read(&self, bytes: &[u8]) -> Config {
+        Config::read(bytes, self.shape.syntax, self.shape.servers)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+}
+
+/// The shim's words, of which a few flags are known here.
+fn own(words: &[String]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        match word.as_str() {
+            "--timeout" | "--on-stuck" => at += 2,
+            "--unlisted" => at += 1,
+            "--" => return Some(at + 1),
+            _ => return Some(at),
+        }
+    }
+    None
+}
+
+fn shim() -> Vec<String> {
+    ["/opt/rescind \"beta\"/bin/rescind", "run", "--timeout", "5m"].map(str::to_owned).to_vec()
+}
+
+fn bare(config: &Config) -> Vec<usize> {
+    let entries = config.entries().iter().enumerate();
+    entries.filter(|(_, entry)| Verdict::of(entry, own, &[]) == Verdict::Bare).map(|(place, _)| place).collect()
+}
+
+fn words(config: &Config) -> Vec<Option<Vec<String>>> {
+    let of = |launch: &Launch| match launch {
+        Launch::Command(command) => Some(command.words.clone()),
+        Launch::Url(_) | Launch::Elsewhere | Launch::Unclear(_) => None,
+    };
+    config.entries().iter().map(|entry| of(&entry.launch)).collect()
+}
+
+fn wrapped(config: &Config, places: &[usize]) -> Changed {
+    let shim = shim();
+    config.changed(&places.iter().map(|place| (*place, Change::Prepend(&shim))).collect::<Vec<_>>())
+}
+
+fn unwrapped(config: &Config, places: &[usize], added: &[Option<String>]) -> Vec<u8> {
+    let changes: Vec<_> = places
+        .iter()
+        .zip(added)
+        .map(|(place, added)| {
+            let Verdict::Wrapped(words) = Verdict::of(&config.entries()[*place], own, &[]) else { panic!("{place}") };
+            (*place, Change::TakeOff { words, added: added.as_deref() })
+        })
+        .collect();
+    config.changed(&changes).bytes
+}
+
+#[test]
+fn a_file_is_what_it_was_after_a_shim_came_and_went() {
+    let cases = cases(false);
+    assert!(cases.len() >= 40, "{} files are no corpus", cases.len());
+    for case in cases {
+        let before = case.read(&case.bytes);
+        let places = bare(&before);
+        let Changed { bytes, added } = wrapped(&before, &places);
+        compare(&case.name, &bytes);
+        let between = case.read(&bytes);
+        assert!(bare(&between).is_empty(), "{}: a second shim would come", case.name);
+        for (place, (before, between)) in words(&before).into_iter().zip(words(&between)).enumerate() {
+            let expected =
+                before.map(|before| if places.contains(&place) { [shim(), before].concat() } else { before });
+            assert_eq!(between, expected, "{}", case.name);
+        }
+        let after = unwrapped(&between, &places, &added);
+        assert!(after == case.bytes, "{}: {}", case.name, String::from_utf8_lossy(&after));
+        // Without the journal it means the same.
+        let after = unwrapped(&between, &places, &vec![None; places.len()]);
+        assert_eq!(words(&case.read(&after)), words(&before), "{}", case.name);
+    }
+}
+
+/// One server after the other, and back in another order.
+#[test]
+fn each_server_comes_and_goes_by_itself() {
+    for case in cases(false) {
+        let places = bare(&case.read(&case.bytes));
+        let mut bytes = case.bytes.clone();
+        let mut added = Vec::new();
+        for place in &places {
+            let changed = wrapped(&case.read(&bytes), &[*place]);
+            bytes = changed.bytes;
+            added.extend(changed.added);
+        }
+        assert!(bytes == wrapped(&case.read(&case.bytes), &places).bytes, "{}", case.name);
+        for (place, added) in places.iter().zip(&added) {
+            bytes = unwrapped(&case.read(&bytes), &[*place], std::slice::from_ref(added));
+        }
+        assert!(bytes == case.bytes, "{}", case.name);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_its_place() {
+    let complaints: Vec<String> = cases(true)
+        .iter()
+        .map(|case| match Config::read(&case.bytes, case.shape.syntax, case.shape.servers) {
+            Ok(_) => panic!("{} was read", case.name),
+            Err(error) => format!("{}: {error}\n", case.name),
+        })
+        .collect();
+    compare("broken.txt", complaints.concat().as_bytes());
+}
+
+#[test]
+fn every_server_gets_a_verdict_in_words() {
+    let mut all = String::new();
+    for case in cases(false) {
+        for entry in case.read(&case.bytes).entries() {
+            let verdict = Verdict::of(entry, own, &[]);
+            all += &format!("{}: {:?} {verdict}\n", case.name, entry.path.join(" > "));
+        }
+    }
+    compare("verdicts.txt", all.as_bytes());
+}
+
+fn compare(name: &str, bytes: &[u8]) {
+    let path = folder("wrapped").join(name);
+    if env::var_os("RESCIND_WRITE_PAGES").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return fs::write(path, bytes).unwrap();
+    }
+    let expected = fs::read(&path).unwrap_or_default();
+    assert!(expected == bytes, "{}: {}", path.display(), String::from_utf8_lossy(bytes));
+}
+
+#[test]
+fn the_page_of_clients_has_them_all() {
+    let page = fs::read_to_string(folder("../../../docs/clients.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `--")).collect();
+    assert_eq!(rows.len(), client::CLIENTS.len());
+    for client in client::CLIENTS {
+        let row = rows.iter().find(|row| row.starts_with(&format!("| `{}` | {} |", client.id, client.name))).unwrap();
+        let paths = client.files.iter().map(|file| file.path).chain(client.project.iter().map(|file| file.path));
+        for path in paths {
+            assert!(row.contains(&format!("{path}`")), "{}: {path} is missing", client.id);
+        }
+    }
+}
+
+/// Pieces that mean something in a document.
+const PIECES: [&str; 22] = [
+    "{", "}", "[", "]", ",", ":", "\"", "'", "'''", "\"\"\"", "//", "/*", "*/", "#", "\n", "\r\n", "\t", "\\", "=",
+    ".", "\"args\"", "é",
+];
+
+/// The files of the corpus with a few pieces of each taken out, doubled or put in: what can still be read can be wrapped and
+/// unwrapped.
+#[test]
+fn a_damaged_file_is_refused_or_changed_as_any_other() {
+    let mut seed = 11_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % below.max(1)
+    };
+    let (mut read, mut changed) = (0, 0);
+    for case in cases(false) {
+        for _ in 0..1_000 {
+            let mut bytes = case.bytes.clone();
+            for _ in 0..=random(3) {
+                let (at, length) = (random(bytes.len() + 1), random(12));
+                let end = (at + length).min(bytes.len());
+                match random(3) {
+                    0 => drop(bytes.drain(at..end)),
+                    1 => drop(bytes.splice(at..at, bytes[at..end].to_vec()).collect::<Vec<_>>()),
+                    _ => drop(bytes.splice(at..at, PIECES[random(PIECES.len())].bytes()).collect::<Vec<_>>()),
+                }
+            }
+            let Ok(before) = Config::read(&bytes, case.shape.syntax, case.shape.servers) else { continue };
+            read += 1;
+            let places = bare(&before);
+            changed += usize::from(!places.is_empty());
+            let Changed { bytes: new, added } = wrapped(&before, &places);
+            let text =
+                || format!("{}: {}\n{}", case.name, String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&new));
+            let between = Config::read(&new, case.shape.syntax, case.shape.servers);
+            let between = between.unwrap_or_else(|error| panic!("{error}: {}", text()));
+            for (place, (before, between)) in words(&before).into_iter().zip(words(&between)).enumerate() {
+                let expected =
+                    before.map(|before| if places.contains(&place) { [shim(), before].concat() } else { before });
+                assert_eq!(between, expected, "{}", text());
+            }
+            assert!(unwrapped(&between, &places, &added) == bytes, "{}", text());
+        }
+    }
+    assert!(read > 1_000 && changed > 500, "{read} were read, {changed} changed");
+}
