@@ -19,7 +19,7 @@ use rescind_bench::traffic::Payload;
 const OUTSTANDING: usize = 64;
 const LARGE_OUTSTANDING: usize = 4;
 const SMALL_PIPE: usize = 4096;
-/// The longest any one session may take.
+/// The longest any one session may take, also of a debug build beside others.
 const SESSION: Duration = Duration::from_secs(600);
 
 /// Measures a shim between two pipes beside no shim, `cat`, splice, a
