@@ -18,7 +18,7 @@ use crate::{
     fleet::report,
     screen::{Screen, Tone, clean, fitted},
 };
-use change::{Direction, Done, Server};
+use change::{Direction, Server};
 use files::Found;
 
 /// Put `rescind run` before the servers in the configuration files of your clients.
@@ -56,7 +56,7 @@ pub(crate) struct UnwrapArguments {
     choice: Choice,
 }
 
-/// Which servers of which clients.
+/// The servers to change.
 #[derive(Debug, Args)]
 struct Choice {
     /// Only servers of this client; may be given several times. `rescind wrap --list` names them
@@ -123,7 +123,7 @@ fn finish(done: Result<Completion, Failure>) -> ExitCode {
     }
 }
 
-/// Refuses flags that `rescind run` does not have: nobody would see its complaint.
+/// Refuses flags that `rescind run` does not have. Later, only the client would see its error message.
 fn check_flags(flags: &[String]) -> Result<(), Failure> {
     let words = [&["run".to_owned()], flags, &["server".to_owned()]].concat();
     if crate::run::own_words(&words) == Some(1 + flags.len()) {
@@ -140,10 +140,11 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         return Err(Failure::new("--yes", cause, "add --all if that is meant, or --client, --server or --file"));
     }
     let targets = files::targets(&choice.client, &choice.file)?;
+    let managed = files::managed_commands();
     let mut completion = Completion::Done;
     let mut found = Vec::new();
     for target in targets {
-        match Found::read(target) {
+        match Found::read(target, &managed) {
             Ok(one) => found.push(one),
             Err(failure) => {
                 failure.report();
@@ -214,8 +215,8 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
     let (mut servers, mut files) = (0, 0);
     for (place, paths) in meant {
         let one = &found[place];
-        match change::change(one, &paths, direction, &mut journal) {
-            Ok(Done { changed }) => {
+        match change::change(one, &paths, direction, &managed, &mut journal) {
+            Ok(changed) => {
                 servers += changed;
                 files += usize::from(changed > 0);
             }

@@ -112,7 +112,7 @@ pub fn client(id: &str) -> Option<&'static Client> {
     CLIENTS.iter().find(|client| client.id == id)
 }
 
-/// The shape of a file of this name, wherever it is: for files that no client of ours has.
+/// The shape of a file by its name, for files in places that [`CLIENTS`] does not list.
 #[must_use]
 pub fn shape_of(path: &Path) -> Option<Shape> {
     let ends = |pattern: &str| {

@@ -142,14 +142,14 @@ impl Snapshot {
         if content(&self.path)? == new { Ok(true) } else { Err(FileError::Overwritten) }
     }
 
-    /// Has the new file take the place of the old one. What somebody else writes at the same moment comes out in its stead,
-    /// and is put back: the latest of it stays.
+    /// Puts the new file in the place of the old one. If another program writes the file at the same moment, its version
+    /// comes out of the exchange and is put back: the latest version stays.
     fn put_in_place(&self, beside: &Path, new: &[u8]) -> Result<bool, FileError> {
         let (mut put, mut expected) = (new.to_vec(), self.bytes.clone());
         loop {
             match exchange(beside, &self.path) {
                 Ok(()) => {}
-                // Not every file system can; then there is a moment in which somebody else's words could be lost.
+                // Not every file system can exchange. Then another program's write in this moment would be lost.
                 Err(_) if put == new => {
                     fs::rename(beside, &self.path)?;
                     return Ok(true);

@@ -1,4 +1,4 @@
-//! What was done to which file, for whoever undoes it.
+//! What `wrap` added to each file, for `unwrap`.
 //!
 //! A wrapped command tells by itself how it was before; only one thing it cannot tell, whether it had no arguments or an
 //! empty list of them. That is kept here. Without it a file means the same, and has one member more.
@@ -38,7 +38,8 @@ struct Addition {
 }
 
 impl Journal {
-    /// Opens the journal in a folder, which is made if it is not there, and waits until nobody else has it.
+    /// Opens the journal in a folder, and creates the folder if it does not exist. Waits while another process has the
+    /// journal open.
     ///
     /// # Errors
     ///

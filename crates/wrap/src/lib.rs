@@ -1,6 +1,6 @@
 //! Puts `rescind run` before the servers in the configuration files of MCP, ACP and LSP clients, and takes it out again.
 //!
-//! A file is text that somebody wrote: everything but our words stays as it is, byte for byte.
+//! Only our words change: the rest of a file stays as it is, byte for byte.
 
 pub mod client;
 pub mod config;

@@ -7,7 +7,7 @@ pub enum Before {
     Nothing,
     /// A shim of ours: so many words, its program included.
     Shim(usize),
-    /// A shim of ours that something else starts, such as `npx` or a shell: somebody has put it there by hand.
+    /// A shim of ours that something else starts, such as `npx` or a shell: it was put there by hand.
     ShimByHand,
     /// The command is `rescind` itself, doing something else.
     Rescind,

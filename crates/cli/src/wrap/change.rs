@@ -13,7 +13,7 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// How often a file that somebody else writes is tried again.
+/// Attempts to change a file that another program keeps writing.
 const ATTEMPTS: usize = 5;
 
 /// A server of a file.
@@ -32,13 +32,6 @@ pub(super) enum Direction {
         run_flags: Vec<String>,
     },
     Unwrap,
-}
-
-/// What was done.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Done {
-    /// So many servers.
-    pub(super) changed: usize,
 }
 
 impl Direction {
@@ -88,33 +81,34 @@ impl Direction {
     }
 }
 
-/// Changes these servers of a file, as it is now.
+/// Changes these servers of a file as it is now, and returns how many it changed.
 pub(super) fn change(
     found: &Found,
     paths: &[Vec<String>],
     direction: &Direction,
+    managed: &[Vec<String>],
     journal: &mut Journal,
-) -> Result<Done, Failure> {
+) -> Result<usize, Failure> {
     let target = &found.target;
     let closing = || match target.client {
         Some(client) if client.rewrites => {
             format!("close {}, which writes this file while it runs, and try again", client.name)
         }
-        _ => "try again when nobody else writes it".to_owned(),
+        _ => "try again when no other program writes it".to_owned(),
     };
     let refused = |error: &dyn std::fmt::Display| Failure::new(shown(&target.path), error, closing());
     let words = direction.words(target);
     for _ in 0..ATTEMPTS {
         let (snapshot, config) = files::read(target)?;
         let file = snapshot.path().to_owned();
-        let servers = files::servers(&config);
+        let servers = files::servers(&config, managed);
         let meant: Vec<(usize, &Server)> = servers
             .iter()
             .enumerate()
             .filter(|(_, one)| paths.contains(&one.entry.path) && direction.is_for(one.verdict))
             .collect();
         if meant.is_empty() {
-            return Ok(Done { changed: 0 });
+            return Ok(0);
         }
         let changes: Vec<(usize, Change<'_>)> = meant
             .iter()
@@ -142,7 +136,7 @@ pub(super) fn change(
                     // What is left in it is looked at again before it is believed.
                     let _ = journal.forget(&file, servers.iter().map(Vec::as_slice));
                 }
-                return Ok(Done { changed });
+                return Ok(changed);
             }
             Ok(false) => {}
             Err(error) => return Err(refused(&error)),
@@ -151,7 +145,8 @@ pub(super) fn change(
     Err(refused(&rescind_wrap::file::FileError::Busy))
 }
 
-/// Reads what would be written: each command must be what it should be now, and everything else what it was.
+/// Reads the new content before it is written: the selected commands must have changed as planned, and no other server
+/// may have changed.
 fn check(target: &Target, before: &Config, bytes: &[u8], places: &[usize], words: &[String]) -> Result<(), Failure> {
     let wrong = |why: &str| {
         let hint = "nothing was changed; please report how this file is written";

@@ -34,9 +34,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn read(target: Target) -> Result<Self, Failure> {
+    pub(super) fn read(target: Target, managed: &[Vec<String>]) -> Result<Self, Failure> {
         let (_, config) = read(&target)?;
-        let servers = servers(&config);
+        let servers = servers(&config, managed);
         Ok(Self { target, servers })
     }
 }
@@ -50,11 +50,10 @@ pub(super) fn read(target: &Target) -> Result<(Snapshot, Config), Failure> {
     Ok((snapshot, config))
 }
 
-/// The servers of a file, and what can be done with each.
-pub(super) fn servers(config: &Config) -> Vec<Server> {
-    let managed = managed_commands();
+/// The servers of a file, and what can be done with each, where lists name the `managed` commands exactly.
+pub(super) fn servers(config: &Config, managed: &[Vec<String>]) -> Vec<Server> {
     let of = |entry: &rescind_wrap::entry::Entry| Server {
-        verdict: Verdict::of(entry, own_words, &managed),
+        verdict: Verdict::of(entry, own_words, managed),
         entry: entry.clone(),
     };
     config.entries().iter().map(of).collect()
@@ -83,7 +82,7 @@ pub(super) fn targets(clients: &[String], files: &[PathBuf]) -> Result<Vec<Targe
     Ok(targets)
 }
 
-/// A file that somebody has named.
+/// A file given by its path.
 fn named(path: &Path) -> Result<Target, Failure> {
     let name = shown(path);
     let absolute = std::path::absolute(path).map_err(|error| Failure::new(&name, error, "name a file"))?;
@@ -161,7 +160,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
 }
 
 /// The commands that lists of administrators, or of the user, name exactly.
-fn managed_commands() -> Vec<Vec<String>> {
+pub(super) fn managed_commands() -> Vec<Vec<String>> {
     let own = folders().map(|folders| folders.home.join(".claude/settings.json")).ok();
     let files = [Some(PathBuf::from(managed::managed_file())), own];
     files

@@ -236,8 +236,8 @@ fn a_file_that_was_changed_since_loses_only_our_words() {
     assert_eq!(after, expected);
 }
 
-/// Whoever is killed leaves a whole file, the old one or the new one; and whoever comes next is not in the way of what was
-/// left.
+/// A killed `wrap` leaves a whole file, the old one or the new one, and what it leaves beside the file does not stop the
+/// next one. The sleep only chooses the moment of the kill: every moment must do.
 #[test]
 fn killed_at_any_moment_a_file_is_whole() {
     let home = Home::new();

@@ -286,16 +286,22 @@ fn a_session_ends_with_what_was_said_before_and_all_responses_closed() {
     rig.check_empty();
 }
 
-/// A connection that was kept may be closed by its server just when it is used again: then the last that can be said is
-/// said on another one, at once and once more.
-#[test]
-fn what_ends_work_is_sent_again_when_its_connection_breaks() {
+/// A session with a call whose cancel was just sent.
+fn cancelling() -> (Rig, Sent) {
     let mut rig = Rig::in_session(LEGACY);
     rig.say(&call(1));
     let post = rig.sent_one();
     rig.stream(post.key);
     rig.say(&cancel(1));
-    let first = rig.sent_one();
+    let cancel = rig.sent_one();
+    (rig, cancel)
+}
+
+/// A connection that was kept may be closed by its server just when it is used again: then the last that can be said is
+/// said on another one, at once and once more.
+#[test]
+fn what_ends_work_is_sent_again_when_its_connection_breaks() {
+    let (mut rig, first) = cancelling();
     rig.fail(first.key, "connection closed");
     let second = rig.sent_one();
     assert_eq!((&second.body, second.header("mcp-session-id")), (&cancel(1), Some("s1")));
@@ -314,12 +320,7 @@ fn what_ends_work_is_sent_again_when_its_connection_breaks() {
 
 #[test]
 fn a_cancel_whose_connection_breaks_after_the_end_is_sent_again() {
-    let mut rig = Rig::in_session(LEGACY);
-    rig.say(&call(1));
-    let post = rig.sent_one();
-    rig.stream(post.key);
-    rig.say(&cancel(1));
-    let first = rig.sent_one();
+    let (mut rig, first) = cancelling();
     rig.client.handle_close();
     rig.take_aborted();
     let delete = rig.sent_one();
