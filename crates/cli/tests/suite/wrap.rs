@@ -6,7 +6,6 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
@@ -251,8 +250,7 @@ fn killed_at_any_moment_a_file_is_whole() {
     for round in 0..200 {
         let word = if fs::read(&path).unwrap() == PLAIN.as_bytes() { "wrap" } else { "unwrap" };
         let mut child = home.command(&[word, "--all", "--yes"]).spawn().unwrap();
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        thread::sleep(usual.mul_f64((seed >> 40) as f64 / f64::from(1 << 24) * 1.2));
+        thread::sleep(fraction(usual, &mut seed));
         let _ = child.kill();
         let killed = child.wait().unwrap().code().is_none();
         let now = fs::read(&path).unwrap();
@@ -286,32 +284,35 @@ fn of_two_at_once_both_do_their_part() {
     assert_eq!(fs::read_to_string(&path).unwrap(), many(40));
 }
 
-/// A client that keeps its settings in memory and writes its file all the time: the last that it wrote is never lost.
+/// A client that keeps its settings in memory writes its file once while `wrap` or `unwrap` runs, at whatever moment: what it
+/// wrote is never lost. The sleep only chooses the moment.
 #[test]
-fn a_client_that_keeps_writing_loses_nothing() {
+fn what_a_client_writes_meanwhile_is_not_lost() {
     let home = Home::new();
     let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
-    let (stop, stopped) = mpsc::channel::<()>();
-    let of_client = path.clone();
-    let client = thread::spawn(move || {
-        let beside = of_client.with_extension("client");
-        let mut settings: serde_json::Value = serde_json::from_str(PLAIN).unwrap();
-        for count in 1_u64.. {
-            settings["count"] = count.into();
-            fs::write(&beside, serde_json::to_vec(&settings).unwrap()).unwrap();
-            fs::rename(&beside, &of_client).unwrap();
-            if stopped.recv_timeout(Duration::from_micros(300)) != Err(RecvTimeoutError::Timeout) {
-                return count;
-            }
-        }
-        unreachable!("it counts for ever")
-    });
-    for _ in 0..20 {
-        home.run(&["wrap", "--all", "--yes"]);
-        home.run(&["unwrap", "--all", "--yes"]);
+    let begun = Instant::now();
+    home.says(&["wrap", "--all", "--yes"]);
+    let usual = begun.elapsed();
+    let beside = path.with_extension("client");
+    let mut settings: serde_json::Value = serde_json::from_str(PLAIN).unwrap();
+    let mut seed = 5_u64;
+    for round in 0..200 {
+        let word = if round % 2 == 0 { "unwrap" } else { "wrap" };
+        let child = home.command(&[word, "--all", "--yes"]).spawn().unwrap();
+        settings["round"] = round.into();
+        fs::write(&beside, serde_json::to_vec(&settings).unwrap()).unwrap();
+        thread::sleep(fraction(usual, &mut seed));
+        fs::rename(&beside, &path).unwrap();
+        child.wait_with_output().unwrap();
+        let now: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(now["round"], round, "{now}");
+        // What it reads of it is what it knows from then on.
+        settings = now;
     }
-    drop(stop);
-    let last = client.join().unwrap();
-    let now: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    assert_eq!(now["count"], last, "{now}");
+}
+
+/// A part of a time, or a little more than all of it, as chance has it.
+fn fraction(time: Duration, seed: &mut u64) -> Duration {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    time.mul_f64((*seed >> 40) as f64 / f64::from(1 << 24) * 1.2)
 }
