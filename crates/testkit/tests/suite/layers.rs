@@ -5,15 +5,16 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("rescind-wire", &[]),
     ("rescind-proto", &["rescind-wire"]),
     ("rescind-feed", &[]),
     ("rescind-wrap", &[]),
-    ("rescind", &["rescind-proto", "rescind-feed"]),
+    ("rescind-ledger", &["rescind-feed"]),
+    ("rescind", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
     ("rescind-http", &["rescind-proto", "rescind"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
-    ("rescind-console", &["rescind-proto", "rescind-feed"]),
+    ("rescind-console", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
     ("rescind-demo", &["rescind-proto", "rescind"]),
     ("rescind-testkit", &["rescind-proto", "rescind-feed"]),
     (
@@ -28,6 +29,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
             "rescind-tasks",
             "rescind-testkit",
             "rescind-wrap",
+            "rescind-ledger",
         ],
     ),
 ];

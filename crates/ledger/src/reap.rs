@@ -1,0 +1,135 @@
+//! Ends processes: politely, then not, and never a later process with the same number.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+    process::Signal,
+};
+
+use crate::{
+    identity::ProcessId,
+    snapshot::{Process, Snapshot},
+};
+
+/// How long processes are looked for and killed that others start meanwhile.
+const KILLING: Duration = Duration::from_secs(5);
+
+/// How often they are looked for.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// A process that was to end, and how it did.
+#[derive(Clone, Debug)]
+pub struct Reaped {
+    /// The process as it was found.
+    pub process: Process,
+    /// How it ended.
+    pub how: Ending,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// After SIGTERM, or by itself.
+    Terminated,
+    /// After SIGKILL.
+    Killed,
+    /// Not at all: this user may not send it a signal.
+    NotAllowed,
+    /// Not within five seconds after SIGKILL.
+    Left,
+}
+
+/// A process that is being ended.
+#[derive(Debug)]
+struct Held {
+    process: Process,
+    descriptor: OwnedFd,
+    ending: Option<Ending>,
+    sent: Option<Signal>,
+}
+
+/// Ends the processes that `choose` names, and those that it names later because the first have started them: SIGTERM,
+/// and SIGKILL to those that are left after `grace`. It returns when all have ended, or five seconds after the first
+/// SIGKILL. It blocks.
+pub fn reap(grace: Duration, mut choose: impl FnMut(&Snapshot) -> Vec<ProcessId>) -> Vec<Reaped> {
+    let mut all: BTreeMap<ProcessId, Held> = BTreeMap::new();
+    let polite = Instant::now() + grace;
+    let last = polite + KILLING;
+    loop {
+        let is_new = add(&mut all, &mut choose);
+        let now = Instant::now();
+        let is_polite = now < polite;
+        for held in all.values_mut().filter(|held| held.ending.is_none()) {
+            held.signal(is_polite);
+        }
+        let next = if is_polite { polite.min(now + ROUND) } else { now + ROUND };
+        wait(&mut all, next);
+        let is_done = all.values().all(|held| held.ending.is_some());
+        // What ended may have started another before.
+        if (is_done && !is_new && !add(&mut all, &mut choose)) || last < Instant::now() {
+            break;
+        }
+    }
+    let reaped =
+        all.into_values().map(|held| Reaped { how: held.ending.unwrap_or(Ending::Left), process: held.process });
+    reaped.collect()
+}
+
+/// Takes hold of the processes that `choose` names and that are new; `true` if there were any.
+fn add(all: &mut BTreeMap<ProcessId, Held>, choose: &mut impl FnMut(&Snapshot) -> Vec<ProcessId>) -> bool {
+    let snapshot = Snapshot::take();
+    let before = all.len();
+    for id in choose(&snapshot) {
+        if all.contains_key(&id) {
+            continue;
+        }
+        if let Some((process, descriptor)) = snapshot.get(id).cloned().zip(id.hold()) {
+            all.insert(id, Held { process, descriptor, ending: None, sent: None });
+        }
+    }
+    all.len() > before
+}
+
+impl Held {
+    /// Asks it to end, once, or kills it.
+    fn signal(&mut self, is_polite: bool) {
+        let signal = if is_polite { Signal::TERM } else { Signal::KILL };
+        if self.sent.replace(signal) == Some(signal) {
+            return;
+        }
+        match rustix::process::pidfd_send_signal(&self.descriptor, signal) {
+            // A stopped process hears of it only when it goes on.
+            Ok(()) => drop(rustix::process::pidfd_send_signal(&self.descriptor, Signal::CONT)),
+            Err(Errno::PERM) => self.ending = Some(Ending::NotAllowed),
+            // It has ended, as its descriptor tells.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Waits until one more has ended, or `until`.
+fn wait(all: &mut BTreeMap<ProcessId, Held>, until: Instant) {
+    loop {
+        let mut open: Vec<&mut Held> = all.values_mut().filter(|held| held.ending.is_none()).collect();
+        if open.is_empty() {
+            return;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).ok();
+        let mut ends: Vec<PollFd<'_>> = open.iter().map(|held| PollFd::new(&held.descriptor, PollFlags::IN)).collect();
+        let _ = rustix::event::poll(&mut ends, timeout.as_ref());
+        let ended: Vec<bool> = ends.iter().map(|end| !end.revents().is_empty()).collect();
+        for (held, _) in open.iter_mut().zip(ended).filter(|(_, ended)| *ended) {
+            held.ending = Some(if held.sent == Some(Signal::KILL) { Ending::Killed } else { Ending::Terminated });
+        }
+        if left.is_zero() {
+            return;
+        }
+    }
+}
