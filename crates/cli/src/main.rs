@@ -17,6 +17,7 @@ mod guard;
 mod link;
 mod number;
 mod ps;
+mod reap;
 mod run;
 mod screen;
 mod selector;
@@ -42,6 +43,7 @@ enum Command {
     Serve(serve::Arguments),
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
+    Reap(reap::Arguments),
     Console(console::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::main(arguments),
         Command::Ps(arguments) => ps::main(arguments),
         Command::Cancel(arguments) => cancel::main(arguments),
+        Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),

@@ -23,6 +23,8 @@ pub mod wrap;
 use std::path::PathBuf;
 use std::{fs::File, future::poll_fn, io, time::Duration};
 
+#[cfg(feature = "admin")]
+use rescind_ledger::mark::{MARK_VARIABLE, Mark};
 use rescind_proto::framing::Framing;
 use rescind_proto::{
     relay::{End, RelayConfig},
@@ -158,9 +160,15 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
     }
     let mut messages = Sides { client: None, server: None };
+    #[cfg(feature = "admin")]
+    let mark = Mark::next();
+    #[cfg(feature = "admin")]
+    let environment: Vec<_> = mark.iter().map(|mark| (MARK_VARIABLE, mark.to_string())).collect();
+    #[cfg(not(feature = "admin"))]
+    let environment = [];
     let (group, server) = match server {
         LinkServer::Command { launcher, .. } => {
-            let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
+            let (group, pipes) = Group::start(&launcher, &command, &environment).map_err(LinkError::Start)?;
             (Some(group), Port::to_server(pipes).map_err(LinkError::Setup)?)
         }
         LinkServer::Messages { stream, .. } => {
@@ -182,7 +190,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census)
+    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census, mark)
         .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()

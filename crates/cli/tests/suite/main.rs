@@ -4,6 +4,7 @@
 
 mod demo;
 mod floods;
+mod left_behind;
 mod operator;
 mod page;
 mod peers;

@@ -40,13 +40,20 @@ pub(crate) struct Pipes {
 }
 
 impl Group {
-    /// Starts `command`, with `launcher` as the program that knows the hidden subcommands.
+    /// Starts `command`, with `launcher` as the program that knows the hidden subcommands. All processes of the group get
+    /// `environment` in addition.
     ///
     /// Call it from a thread that lives as long as the process: the server dies with that thread.
-    pub(crate) fn start(launcher: &Path, command: &[OsString]) -> io::Result<(Self, Pipes)> {
+    pub(crate) fn start(
+        launcher: &Path,
+        command: &[OsString],
+        environment: &[(&str, String)],
+    ) -> io::Result<(Self, Pipes)> {
+        let environment = environment.iter().map(|(name, value)| (name, value));
         let mut guard = Command::new(launcher)
             .arg0(super::launch::GUARD)
             .arg("__guard")
+            .envs(environment.clone())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -72,6 +79,7 @@ impl Group {
             .arg(std::process::id().to_string())
             .arg("--")
             .args(command)
+            .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(raw(&guard))

@@ -24,6 +24,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use rescind_ledger::{mark::Mark, record::Record};
 use rescind_proto::{
     relay::{End, Relay},
     side::Side,
@@ -70,11 +71,12 @@ impl Admin {
         command: &[OsString],
         server_pid: Option<u32>,
         census: Option<Census>,
+        mark: Option<Mark>,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
         let opened =
             directories.iter().find_map(|path| AdminSocket::open(path).map_err(|error| errors.push(error)).ok());
-        let Some((socket, listener)) = opened else {
+        let Some((mut socket, listener)) = opened else {
             return if errors.is_empty() { Ok(Self::default()) } else { Err(errors) };
         };
         let facts = SessionFacts {
@@ -85,6 +87,9 @@ impl Admin {
             started: micros_since_1970(SystemTime::now() - origin.elapsed()),
             census,
         };
+        if let Some(mark) = mark {
+            socket.keep(&Record::new(mark, facts.name.clone(), facts.command.clone(), facts.started));
+        }
         // A later shim may get this process id and so this name. Events are numbered from the session's start in
         // microseconds: at ten events a second, no session reaches the first number of a later one.
         let (mailbox, events) = (Arc::new(Mailbox::default()), Arc::new(EventBuffer::new(facts.started)));
@@ -200,7 +205,7 @@ mod tests {
     use super::*;
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
-        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None)
+        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None, Mark::next())
     }
 
     /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.
