@@ -2,8 +2,8 @@
 
 mod document;
 mod live;
-mod row;
-mod table;
+pub(crate) mod row;
+pub(crate) mod table;
 mod watch;
 
 use std::{

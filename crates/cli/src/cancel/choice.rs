@@ -14,7 +14,7 @@ use crate::{
 
 /// The exit code: the worst result of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Completion {
+pub(crate) enum Completion {
     Cancelled = 0,
     NotCancelled = 1,
     Failed = 2,
@@ -22,9 +22,9 @@ pub(super) enum Completion {
 
 /// A request to cancel, as it was a moment ago.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
-    pub(super) shim: Shim,
-    pub(super) request: Request,
+pub(crate) struct Chosen {
+    pub(crate) shim: Shim,
+    pub(crate) request: Request,
     now: u64,
 }
 
@@ -116,9 +116,8 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
             report(&format!("error: {}: {more} more requests match and were not cancelled: {words}", shim.name()));
             completion = Completion::Failed;
         }
-        let meant = |request: &Request| request.is_open() && request.cancel.is_none() && request.since <= now;
-        let fresh = requests.into_iter().filter(meant);
-        chosen.extend(fresh.map(|request| Chosen { shim: shim.clone(), request, now }));
+        let listed = in_flight(&shim, now, requests);
+        chosen.extend(listed.filter(|one| one.request.cancel.is_none()));
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
@@ -129,6 +128,12 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
         completion = completion.max(Completion::NotCancelled);
     }
     Ok((chosen, completion))
+}
+
+/// The requests of a listing that are in flight, without those that began after it was asked for.
+pub(crate) fn in_flight(shim: &Shim, now: u64, requests: Vec<Request>) -> impl Iterator<Item = Chosen> {
+    let listed = requests.into_iter().filter(move |request| request.is_open() && request.since <= now);
+    listed.map(move |request| Chosen { shim: shim.clone(), request, now })
 }
 
 /// Finds the shims to ask. Reports a session that does not exist, and returns `None`: nothing of it is in flight.

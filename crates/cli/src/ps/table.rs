@@ -9,7 +9,7 @@ const FLEXIBLE: [(usize, usize); 6] = [(0, 24), (1, 6), (2, 8), (4, 12), (7, 8),
 const GAP: usize = 2;
 
 /// The lines of a table with its heading. Empty columns are left out.
-pub(super) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
+pub(crate) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
     let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| {
         let widest = rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
         if widest == 0 { 0 } else { widest.max(COLUMNS[column].len()) }

@@ -174,5 +174,6 @@ async fn order<T: DeserializeOwned>(headers: &HeaderMap, body: Incoming) -> Resu
         }
     };
     let order = serde_json::from_slice(&bytes);
-    order.map_err(|error| answer::problem(StatusCode::BAD_REQUEST, error.to_string(), "send an order of `rescind-feed`"))
+    order
+        .map_err(|error| answer::problem(StatusCode::BAD_REQUEST, error.to_string(), "send an order of `rescind-feed`"))
 }

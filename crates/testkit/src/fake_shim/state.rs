@@ -6,8 +6,8 @@ use std::{
 };
 
 use rescind_feed::{
-    CancelOrder, CancelReply, Changes, Counters, Details, End, EndOrder, EndReply, Ended, Event, FrameView, Listing, OrderOutcome, Problem,
-    Request, Session, Snapshot, State,
+    CancelOrder, CancelReply, Changes, Counters, Details, End, EndOrder, EndReply, Ended, Event, FrameView, Listing,
+    OrderOutcome, Problem, Request, Session, Snapshot, State,
 };
 use serde::Serialize;
 
