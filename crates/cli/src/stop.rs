@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     cancel::{
         ask_person,
-        choice::{Chosen, in_flight},
+        choice::{Chosen, chosen},
         receipt::{self, Learnt, News, Plan, Reach},
     },
     duration,
@@ -196,8 +196,7 @@ struct SessionStop {
 
 impl SessionStop {
     async fn run(self) {
-        let listing = fleet::ask(&self.shim, ListingQuery::default(), Pages::All);
-        let SessionListing { session, now, requests, cut, .. } = match timeout_at(self.until, listing).await {
+        let SessionListing { session, now, requests, cut, .. } = match timeout_at(self.until, self.list()).await {
             Ok(Ok(listing)) => listing,
             // It has ended, and all its work with it.
             Ok(Err(ShimError::Gone(_))) => return,
@@ -207,7 +206,7 @@ impl SessionStop {
         if !self.search.has(&session) {
             return;
         }
-        let chosen: Vec<Chosen> = in_flight(&self.shim, now, requests).collect();
+        let chosen: Vec<Chosen> = chosen(&self.shim, now, requests, Chosen::is_worked_on).collect();
         let is_inside = session.ancestors.iter().any(|pid| self.shims.contains(pid));
         let requests = chosen.iter().map(|one| one.request.clone());
         let listed = SessionBoard::new(self.shim.clone(), session, now, requests);
@@ -224,6 +223,14 @@ impl SessionStop {
         let plan = Plan { reason: self.reason.clone(), until: Some(self.until), reach };
         // Dropped at the end of the time, whatever it waits for then.
         let _ = timeout_at(self.until, receipt::cancel(&self.shim, now, chosen, &plan, &self.news)).await;
+    }
+
+    /// What is in flight, and what was cancelled before and is worked on all the same.
+    async fn list(&self) -> Result<SessionListing, ShimError> {
+        let mut listing = fleet::ask(&self.shim, ListingQuery::default(), Pages::All).await?;
+        let cancelled = ListingQuery { state: Some("recent"), cancelled: Some(true), ..ListingQuery::default() };
+        listing.requests.extend(fleet::ask(&self.shim, cancelled, Pages::All).await?.requests);
+        Ok(listing)
     }
 
     async fn report(&self, learnt: Step) {

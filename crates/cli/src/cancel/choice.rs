@@ -36,6 +36,11 @@ impl Chosen {
         format!("{}/{}:{}", self.shim.name(), self.request.from.as_str(), clean(label))
     }
 
+    /// Whether it is in flight, or the other side works on it after its end.
+    pub(crate) fn is_worked_on(&self) -> bool {
+        self.request.is_open() || self.request.cancel.as_ref().is_some_and(|cancel| cancel.works_on)
+    }
+
     /// A line about it for a person.
     pub(super) fn line(&self) -> String {
         let tool = self.request.name.as_deref().map(|name| format!(":{}", clean(name))).unwrap_or_default();
@@ -116,8 +121,7 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
             report(&format!("error: {}: {more} more requests match and were not cancelled: {words}", shim.name()));
             completion = Completion::Failed;
         }
-        let listed = in_flight(&shim, now, requests);
-        chosen.extend(listed.filter(|one| one.request.cancel.is_none()));
+        chosen.extend(self::chosen(&shim, now, requests, |one| one.request.is_open() && one.request.cancel.is_none()));
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
@@ -130,10 +134,15 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
     Ok((chosen, completion))
 }
 
-/// The requests of a listing that are in flight, without those that began after it was asked for.
-pub(crate) fn in_flight(shim: &Shim, now: u64, requests: Vec<Request>) -> impl Iterator<Item = Chosen> {
-    let listed = requests.into_iter().filter(move |request| request.is_open() && request.since <= now);
-    listed.map(move |request| Chosen { shim: shim.clone(), request, now })
+/// Those requests of a listing that are `meant`, without any that began after it was asked for.
+pub(crate) fn chosen(
+    shim: &Shim,
+    now: u64,
+    requests: Vec<Request>,
+    meant: impl Fn(&Chosen) -> bool,
+) -> impl Iterator<Item = Chosen> {
+    let listed = requests.into_iter().filter(move |request| request.since <= now);
+    listed.map(move |request| Chosen { shim: shim.clone(), request, now }).filter(meant)
 }
 
 /// Finds the shims to ask. Reports a session that does not exist, and returns `None`: nothing of it is in flight.

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use rescind_console::shims::{Shim, ShimError, ShimEvents};
-use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Request, Snapshot};
+use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Snapshot};
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
@@ -121,7 +121,9 @@ impl Followed {
             // Of one that could not be ordered nothing is known; it is the order's failure that was reported.
             return matches!(reach, Reach::Whole { .. }) && self.request.is_open();
         };
-        !cancel.outcome.is_final() && self.quiet_at(reach).is_none_or(|at| at > Instant::now())
+        // The end of a connection is mostly that of its session, which is reported next.
+        let is_ending = matches!(reach, Reach::Whole { .. }) && cancel.outcome == Outcome::Unknown;
+        is_ending || (!cancel.outcome.is_final() && self.quiet_at(reach).is_none_or(|at| at > Instant::now()))
     }
 
     /// When nothing more is expected of it.
@@ -266,7 +268,9 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
     async fn update(&mut self, request: Request, counts: bool) {
         let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
         let Some(one) = self.followed.get_mut(&request.key) else { return };
-        if !counts && !one.is_reported && !follows_others {
+        // The snapshot may be older than the order.
+        let is_older = request.cancel.is_none() && one.request.cancel.is_some();
+        if is_older || (!counts && !one.is_reported && !follows_others) {
             return;
         }
         let words = |request: &Request| request.cancel.as_ref().map(|cancel| cancel.words.clone());

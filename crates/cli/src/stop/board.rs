@@ -245,7 +245,10 @@ impl Board {
     /// What began meanwhile.
     pub(super) fn began(&self) -> Option<String> {
         let count: usize = self.sessions.values().map(|one| one.began.len()).sum();
-        (count > 0).then(|| format!("note: {} began meanwhile and were not cancelled", many(count)))
+        (count > 0).then(|| {
+            let were = if count == 1 { "was" } else { "were" };
+            format!("note: {} began meanwhile and {were} not cancelled", many(count))
+        })
     }
 
     /// All of it as JSON.
