@@ -172,6 +172,8 @@ enum Step {
     Listed(Box<SessionBoard>),
     /// The shim cannot be asked.
     Silent(ShimError),
+    /// Not all that is in flight was listed, and why.
+    Cut(ShimError),
     Learnt(Box<Learnt>),
 }
 
@@ -188,6 +190,7 @@ struct SessionStop {
     /// The process ids of all shims that are stopped.
     shims: BTreeSet<u32>,
     reason: Option<String>,
+    begun: Instant,
     until: Instant,
     /// Nothing is cancelled.
     is_dry: bool,
@@ -206,14 +209,16 @@ impl SessionStop {
         if !self.search.has(&session) {
             return;
         }
-        let chosen: Vec<Chosen> = chosen(&self.shim, now, requests, Chosen::is_worked_on).collect();
         let is_inside = session.ancestors.iter().any(|pid| self.shims.contains(pid));
+        // The cancel of an outer session may have arrived before this listing.
+        let begun = now.saturating_sub(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let meant = |one: &Chosen| one.is_worked_on() || (is_inside && one.is_cancelled_since(begun));
+        let chosen: Vec<Chosen> = chosen(&self.shim, now, requests, meant).collect();
         let requests = chosen.iter().map(|one| one.request.clone());
         let listed = SessionBoard::new(self.shim.clone(), session, now, requests);
         self.report(Step::Listed(Box::new(listed))).await;
         if let Some(error) = cut {
-            let why = format!("not all of its requests were listed: {}", clean(&error.to_string()));
-            self.report(Learnt::Failed(why).into()).await;
+            self.report(Step::Cut(error)).await;
         }
         if self.is_dry || chosen.is_empty() {
             return;
@@ -274,7 +279,7 @@ impl<'a> Stopping<'a> {
 
     /// Cancels what is in flight, and shows what becomes of it until the time is over.
     async fn cancel_all(&mut self, shims: Vec<Shim>, search: &Arc<Search>) {
-        let until = receipt::after(self.arguments.within);
+        let (begun, until) = (Instant::now(), receipt::after(self.arguments.within));
         let (sender, news) = mpsc::channel(NEWS);
         let reason = self.arguments.reason.as_deref().map(|reason| cut(reason, MAX_REASON).to_owned());
         let pids: BTreeSet<u32> = shims.iter().filter_map(|shim| pid(shim.name())).collect();
@@ -284,6 +289,7 @@ impl<'a> Stopping<'a> {
                 search: Arc::clone(search),
                 shims: pids.clone(),
                 reason: reason.clone(),
+                begun,
                 until,
                 is_dry: self.arguments.dry_run,
                 news: sender.clone(),
@@ -320,6 +326,11 @@ impl<'a> Stopping<'a> {
                 let why = clean(&error.to_string());
                 self.notices.push(format!("error: {name}: {why}; what is in flight in it is unknown, and not stopped"));
                 return self.silent.push((name.to_owned(), why));
+            }
+            Step::Cut(error) => {
+                self.completion = Completion::Failed;
+                let words = clean(&error.to_string());
+                return self.notices.push(format!("error: {name}: not all that is in flight was listed: {words}"));
             }
             Step::Learnt(learnt) => *learnt,
         };
@@ -398,7 +409,7 @@ impl<'a> Stopping<'a> {
             return Ok(None);
         }
         for one in &servers {
-            report(&one.line(|standing| Kill::Working.ends(standing)));
+            report(&one.line());
         }
         let count = if servers.len() == 1 { "this server".to_owned() } else { format!("{} servers", servers.len()) };
         Ok(ask_person(&format!("End {count}?"))?.then_some(Kill::Working))
@@ -430,13 +441,17 @@ async fn end_server(shim: &Shim, order: &EndOrder, until: Instant) -> Result<Lea
         Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
         events => events.map_err(words)?,
     };
-    shim.end(order).await.map_err(words)?;
+    match shim.end(order).await {
+        Ok(_) | Err(ShimError::Gone(_)) => {}
+        Err(error) => return Err(words(error)),
+    }
     loop {
         let next = timeout_at(until, events.next()).await.map_err(|_| "it has not ended yet".to_owned())?;
         match next.and_then(|message| message.map(|message| message.event()).transpose()) {
             Ok(Some(Event::Ended(ended))) => return Ok(Learnt::Ended(ended.how)),
             Ok(Some(Event::Snapshot(_) | Event::Changes(_))) => {}
-            Ok(None) => return Err("its shim is gone".to_owned()),
+            // It may have ended with the server of another session.
+            Ok(None) | Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
             Err(error) => return Err(words(error)),
         }
     }

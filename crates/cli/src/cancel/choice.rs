@@ -41,6 +41,11 @@ impl Chosen {
         self.request.is_open() || self.request.cancel.as_ref().is_some_and(|cancel| cancel.works_on)
     }
 
+    /// Whether it was cancelled at this time of its session's clock or later.
+    pub(crate) fn is_cancelled_since(&self, time: u64) -> bool {
+        self.request.cancel.as_ref().is_some_and(|cancel| cancel.asked >= time)
+    }
+
     /// A line about it for a person.
     pub(super) fn line(&self) -> String {
         let tool = self.request.name.as_deref().map(|name| format!(":{}", clean(name))).unwrap_or_default();

@@ -97,8 +97,11 @@ impl SessionBoard {
         let standing = Standing::of(request, !is_closed && !has_failed);
         if self.has_ended && !standing.is_over() {
             Standing::Ended
-        } else if standing == Standing::NotDelivered && has_failed && !is_forbidden(request) {
-            // The cancel may have been delivered since.
+        } else if has_failed
+            && matches!(standing, Standing::NotDelivered | Standing::NoAnswer)
+            && !is_forbidden(request)
+        {
+            // The cancel may have been delivered and answered since.
             Standing::Unknown
         } else {
             standing
@@ -156,17 +159,14 @@ impl SessionBoard {
         self.requests.values().filter(|entry| wanted(self.standing(&entry.request, is_closed))).count()
     }
 
-    /// The server, for a question about it.
-    pub(super) fn line(&self, ends: impl Fn(Standing) -> bool) -> String {
-        let count = self.count(true, ends);
-        let others = self.began.len();
-        let also = if others == 0 { String::new() } else { format!("; {others} begun since would end with it") };
-        format!(
-            "  {}  {}  {count} of {}{also}",
-            self.shim.name(),
-            row::server(&self.session),
-            many(self.requests.len())
-        )
+    /// The server and what is in flight in it, for a question about its end.
+    pub(super) fn line(&self) -> String {
+        let count = self.count(true, Standing::resists);
+        let others = self.count(true, |standing| !standing.is_over() && !standing.resists()) + self.began.len();
+        let also =
+            if others == 0 { String::new() } else { format!("; with {} more, which may be at work", many(others)) };
+        let (name, server) = (self.shim.name(), row::server(&self.session));
+        format!("  {name}  {server}  {} would not stop{also}", many(count))
     }
 }
 

@@ -142,7 +142,7 @@ export class Stop {
     const isSettled = standings.every(({ text }) => text !== "stopping");
     const summary = [...counts].map(([text, many]) => `${count(many)} ${text}`).join(", ");
     const sessions = new Set(stopped.map((request) => request.of.name)).size;
-    const title = `${isSettled ? "Stopped, as far as is known" : "Stopping"}: ${several(stopped.length, "request")} in ${several(sessions, "session")}`;
+    const title = `${isSettled ? "Result" : "Stopping"}: ${several(stopped.length, "request")} in ${several(sessions, "session")}`;
     setText(byId("stop-title"), title);
     if (byId("stop-summary").textContent !== summary) setText(byId("stop-summary"), summary);
     const errors = [...this.#errors].map(([name, error]) => `${plain(name, 60)}: ${error}.`);

@@ -190,7 +190,7 @@ fn on_a_terminal_a_table_is_drawn_and_a_person_decides_about_servers() {
         let shown = terminal.shows_until("End this server? [y/N]");
         assert!(shown.contains("4711/1  server  tools/call:index"), "{shown}");
         assert!(shown.contains("still working") && shown.contains("0 stopped, 1 still working"), "{shown}");
-        assert!(shown.contains("  4711  server  1 of 1 request"), "{shown}");
+        assert!(shown.contains("  4711  server  1 request would not stop"), "{shown}");
         terminal.type_in(answer);
         (child, terminal)
     };

@@ -333,6 +333,51 @@ fn work_that_goes_on_after_an_earlier_cancel_is_still_stopped() {
     rig.server.puppet.expect_death();
 }
 
+/// A shim behind a shim: the cancel arrives at the server once, and both sessions know how it ended.
+#[test]
+fn a_session_inside_another_is_stopped_by_the_cancel_of_the_outer_one() {
+    let sockets = tempfile::tempdir().unwrap();
+    let path = sockets.path().join("sockets");
+    let nested = || {
+        let mut rig = Rig::builder(PROGRAM).under([PROGRAM, "run", "--"]).sockets(&path).start();
+        greet_lsp(&mut rig);
+        pass_to_server(&mut rig, &request_with("1", "textDocument/references", "{}"));
+        rig
+    };
+    let mut rig = nested();
+    let served = thread::spawn(move || {
+        assert!(rig.server.receive().contains("$/cancelRequest"));
+        rig.server.send(&error("1", -32800, "Request cancelled"));
+        rig
+    });
+    let told = stop(&path, &[]);
+    assert_eq!((told.code, told.summary.as_str()), (0, "2 stopped"), "{}", told.stderr);
+    let mut rig = served.join().unwrap();
+    rig.expect_server_hears_nothing();
+    let output = Command::new(PROGRAM).args(["ps", "--recent", "--json"]).env("RESCIND_RUNTIME_DIR", &path).output();
+    let listed: serde_json::Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let mut causes: Vec<_> = listed["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let requests = one["requests"].as_array().unwrap();
+            let request = requests.iter().find(|request| request["id"] == "1").unwrap();
+            request["cancel"]["cause"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    causes.sort();
+    assert_eq!(causes, ["caller", "operator"]);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+
+    // Ended from outside in, if it does not obey; the server is ended in any case.
+    let mut rig = nested();
+    let told = stop(&path, &["--within", "1s", "--kill"]);
+    rig.server.puppet.expect_death();
+    assert_eq!((told.code, told.summary.as_str()), (0, "0 stopped, 2 ended with its server"), "{}", told.stderr);
+}
+
 /// Both sides of a session send requests, and three hundred are one order.
 #[test]
 fn three_hundred_requests_of_a_session_and_those_of_its_server_are_all_stopped() {
