@@ -123,8 +123,8 @@ fn what_a_cancelled_request_causes_is_stopped_and_what_else_begins_is_counted() 
         changing.change("c1", |request| confirms(request, None));
     });
     let (code, stdout, stderr) = sockets.stop(&["--within", "20s"]);
-    changes.join().unwrap();
     assert_eq!((code, stdout.lines().last()), (0, Some("2 stopped")), "{stdout}{stderr}");
+    changes.join().unwrap();
     assert_eq!(stderr, "note: 1 request began meanwhile and was not cancelled\n");
     assert_eq!(ordered(&shim), ["c1", "c5"]);
 }
