@@ -310,7 +310,7 @@ impl<'a> Stopping<'a> {
                     Some(News { session, learnt }) => self.receive(&session, learnt),
                     None => return,
                 },
-                _ = redraw.tick(), if self.on_terminal => self.draw(),
+                _ = redraw.tick(), if self.on_terminal && !self.arguments.dry_run => self.draw(),
             }
             if !self.arguments.dry_run {
                 self.print_settled();
@@ -370,7 +370,7 @@ impl<'a> Stopping<'a> {
 
     /// Shows how everything stands now: the last lines, and the summary.
     fn show(&mut self) {
-        let rows = self.board.rows();
+        let rows = if self.arguments.dry_run { self.board.listing() } else { self.board.rows() };
         if self.arguments.json {
             if self.arguments.dry_run || rows.is_empty() {
                 self.print_document();

@@ -18,7 +18,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// The row of a request; `now` is its session's clock.
-    pub(super) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
+    pub(crate) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
         let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or(now, |settled| settled.at);
         let waits = request.is_open() && request.cancel.is_none();
         Self {

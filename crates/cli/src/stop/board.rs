@@ -203,6 +203,15 @@ impl Board {
         self.sessions.values().flat_map(of).collect()
     }
 
+    /// The rows of a table of what is in flight, as `rescind ps` has it.
+    pub(super) fn listing(&self) -> Vec<Row> {
+        let of = |one: &SessionBoard| {
+            let row = |entry: &Entry| Row::of_request(one.shim.name(), &one.session, &entry.request, one.clock());
+            one.requests.values().map(row).collect::<Vec<_>>()
+        };
+        self.sessions.values().flat_map(of).collect()
+    }
+
     /// A line for each request that has settled, or cannot any more, and has no line yet.
     pub(super) fn settled_lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();

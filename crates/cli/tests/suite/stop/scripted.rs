@@ -142,7 +142,8 @@ fn names_narrow_it_and_one_that_matches_nothing_is_said() {
     }
     let (code, stdout, _) = sockets.stop(&["--dry-run", "--client", "an-editor", "--client", "an-agent"]);
     assert_eq!((code, stdout.lines().count()), (0, 5), "{stdout}");
-    assert!(stdout.starts_with("ID      SERVER"), "{stdout}");
+    assert!(stdout.starts_with("ID      SERVER") && stdout.contains("  running"), "{stdout}");
+    assert_eq!((ordered(&one).len(), ordered(&two).len()), (0, 0));
     let (code, stdout, stderr) = sockets.stop(&["--server", "index", "--server", "nobody"]);
     assert_eq!((code, stdout.lines().last()), (1, Some("2 stopped")), "{stdout}");
     assert!(stderr.starts_with("error: --server nobody: matches no session\nhint: "), "{stderr}");
