@@ -3,7 +3,8 @@
 //! One file a subcommand. Exit codes: `rescind run` exits with its command's code
 //! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
-//! partial success: in `cancel` a request was not cancelled, in `ps` a session did
+//! partial success: in `cancel` a request was not cancelled, in `stop` one is not
+//! known to have stopped, in `ps` a session did
 //! not answer, in `demo` something did not go as expected.
 
 mod cancel;
@@ -22,6 +23,7 @@ mod run;
 mod screen;
 mod selector;
 mod serve;
+mod stop;
 mod wrap;
 
 use std::process::ExitCode;
@@ -43,6 +45,7 @@ enum Command {
     Serve(serve::Arguments),
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
+    Stop(stop::Arguments),
     Reap(reap::Arguments),
     Console(console::Arguments),
     Wrap(wrap::WrapArguments),
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::main(arguments),
         Command::Ps(arguments) => ps::main(arguments),
         Command::Cancel(arguments) => cancel::main(arguments),
+        Command::Stop(arguments) => stop::main(&arguments),
         Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),

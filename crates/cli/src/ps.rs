@@ -3,8 +3,8 @@
 mod document;
 mod live;
 pub(crate) mod processes;
-mod row;
-mod table;
+pub(crate) mod row;
+pub(crate) mod table;
 mod watch;
 
 use std::{

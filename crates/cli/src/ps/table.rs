@@ -9,7 +9,7 @@ const FLEXIBLE: [(usize, usize); 6] = [(0, 24), (1, 6), (2, 8), (4, 12), (7, 8),
 const GAP: usize = 2;
 
 /// The lines of a table of requests with its heading. Empty columns are left out.
-pub(super) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
+pub(crate) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
     let rows: Vec<_> = rows.iter().map(|row| (&row.cells, row.tone)).collect();
     lay_out(COLUMNS, &FLEXIBLE, &rows, screen)
 }

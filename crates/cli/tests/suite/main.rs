@@ -24,4 +24,5 @@ mod run_record;
 mod run_terminal;
 mod serve;
 mod shim;
+mod stop;
 mod wrap;

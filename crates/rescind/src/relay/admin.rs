@@ -35,7 +35,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use crate::message_stream::Census;
 
 use event_buffer::EventBuffer;
-use link_view::{AdminState, LinkView, SessionFacts};
+use link_view::{AdminState, EndOrdered, LinkView, SessionFacts};
 use mailbox::Mailbox;
 use socket::AdminSocket;
 
@@ -93,7 +93,7 @@ impl Admin {
         // A later shim may get this process id and so this name. Events are numbered from the session's start in
         // microseconds: at ten events a second, no session reaches the first number of a later one.
         let (mailbox, events) = (Arc::new(Mailbox::default()), Arc::new(EventBuffer::new(facts.started)));
-        let state = AdminState { facts, events: Arc::clone(&events), tracker: None };
+        let state = AdminState { facts, events: Arc::clone(&events), tracker: None, end: EndOrdered::No };
         let (closing, closes) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(listener, Arc::clone(&mailbox), events, closes));
         Ok(Self(Some(Box::new(OpenAdmin { mailbox, state, drive: None, server, closing, socket }))))
@@ -106,6 +106,18 @@ impl Admin {
             Some(open) if open.mailbox.has_queries() => open.answer(now, relay),
             Some(_) | None => false,
         }
+    }
+
+    /// Whether an operator has ordered the server's end since the last call.
+    pub(super) fn receive_end_order(&mut self) -> bool {
+        let end = self.0.as_mut().map(|open| &mut open.state.end);
+        end.is_some_and(|end| {
+            let is_new = *end == EndOrdered::Now;
+            if is_new {
+                *end = EndOrdered::Before;
+            }
+            is_new
+        })
     }
 
     /// Logs bytes that `side` sent, before the relay reads them.
