@@ -4,11 +4,13 @@
 //! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
 //! partial success: in `cancel` a request was not cancelled, in `ps` a session did
-//! not answer, in `demo` something did not go as expected.
+//! not answer, in `demo` something did not go as expected, in `doctor` something
+//! wants attention.
 
 mod cancel;
 mod console;
 mod demo;
+mod doctor;
 mod duration;
 mod exec;
 mod failure;
@@ -45,6 +47,7 @@ enum Command {
     Console(console::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
+    Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Console(arguments) => console::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
+        Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Guard => guard::main(),

@@ -1,8 +1,8 @@
 //! `rescind wrap` and `rescind unwrap`: put the shim before servers in the configuration files of clients, and take it out.
 
 mod change;
-mod files;
-mod program;
+pub(crate) mod files;
+pub(crate) mod program;
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -200,6 +200,9 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
     let count = meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
     if count == 0 {
         report(&format!("nothing to {}", direction.verb()));
+        if !choice.dry_run {
+            forget_missing(choice, direction)?;
+        }
         return Ok(completion);
     }
     if choice.dry_run {
@@ -209,9 +212,8 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         report("nothing was changed");
         return Ok(Completion::LeftAlone);
     }
-    let folder = files::state_folder()?;
-    let mut journal =
-        Journal::open(&folder).map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))?;
+    forget_missing(choice, direction)?;
+    let mut journal = open_journal()?;
     let (mut servers, mut files) = (0, 0);
     for (place, paths) in meant {
         let one = &found[place];
@@ -238,6 +240,22 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         );
     }
     Ok(completion)
+}
+
+fn open_journal() -> Result<Journal, Failure> {
+    let folder = files::state_folder()?;
+    Journal::open(&folder).map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))
+}
+
+/// `unwrap --all` forgets files that are gone, since nothing is left of them to unwrap.
+fn forget_missing(choice: &Choice, direction: &Direction) -> Result<(), Failure> {
+    let folder = files::state_folder()?;
+    if !choice.all || !matches!(direction, Direction::Unwrap) || !rescind_wrap::journal::path(&folder).exists() {
+        return Ok(());
+    }
+    open_journal()?
+        .forget_missing()
+        .map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))
 }
 
 fn heading(found: &Found) -> String {
@@ -300,6 +318,6 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 /// A path as it may be printed.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     clean(&path.display().to_string())
 }

@@ -13,12 +13,26 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+/// The file that is locked.
+const LOCK: &str = "wrap.lock";
+
 /// The journal, and the right to change files: one process has it at a time.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     files: Files,
     _lock: File,
+}
+
+/// What can be seen of a journal without opening it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalState {
+    /// The files that it tells of.
+    pub files: Vec<PathBuf>,
+    /// Whether another process has it open.
+    pub is_in_use: bool,
+    /// Why it cannot be read, if it cannot.
+    pub problem: Option<String>,
 }
 
 /// For each file, what was added to it.
@@ -37,6 +51,29 @@ struct Addition {
     text: String,
 }
 
+/// Where the journal of a folder is.
+#[must_use]
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join("wrapped.json")
+}
+
+impl JournalState {
+    /// Looks at the journal of a folder, and changes nothing.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        let is_in_use = File::open(folder.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err());
+        let read = match fs::read(path(folder)) {
+            Ok(bytes) => serde_json::from_slice::<Files>(&bytes).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Files::default()),
+            Err(error) => Err(error.to_string()),
+        };
+        match read {
+            Ok(files) => Self { files: files.files.into_keys().collect(), is_in_use, problem: None },
+            Err(problem) => Self { files: Vec::new(), is_in_use, problem: Some(problem) },
+        }
+    }
+}
+
 impl Journal {
     /// Opens the journal in a folder, and creates the folder if it does not exist. Waits while another process has the
     /// journal open.
@@ -47,15 +84,26 @@ impl Journal {
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
-        let lock = options.open(folder.join("wrap.lock"))?;
+        let lock = options.open(folder.join(LOCK))?;
         lock.lock()?;
-        let path = folder.join("wrapped.json");
+        let path = path(folder);
         let files = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Files::default(),
             Err(error) => return Err(error),
         };
         Ok(Self { path, files, _lock: lock })
+    }
+
+    /// Forgets files that are no longer there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn forget_missing(&mut self) -> io::Result<()> {
+        let count = self.files.files.len();
+        self.files.files.retain(|file, _| file.exists());
+        if self.files.files.len() == count { Ok(()) } else { self.save() }
     }
 
     /// The member that was added to this server of this file.

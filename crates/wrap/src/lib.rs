@@ -9,6 +9,8 @@ pub mod entry;
 pub mod file;
 pub mod journal;
 pub mod managed;
+pub mod outside;
+pub mod patience;
 pub mod syntax;
 mod tree;
 pub mod verdict;

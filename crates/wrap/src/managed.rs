@@ -29,6 +29,17 @@ pub fn commands(text: &str) -> Vec<Vec<String>> {
     lists.flatten().filter_map(command).collect()
 }
 
+/// The lists that a file of settings has.
+///
+/// # Errors
+///
+/// If the file cannot be read, with the reason.
+pub fn lists(text: &str) -> Result<Vec<&'static str>, String> {
+    let root = Syntax::Json.read(text).map_err(|error| error.to_string())?;
+    let settings = root.as_object();
+    Ok(LISTS.into_iter().filter(|list| settings.is_some_and(|settings| settings.get(list).is_some())).collect())
+}
+
 fn command(server: &Node) -> Option<Vec<String>> {
     let Value::Object(server) = &server.value else { return None };
     Some(server.get("serverCommand")?.node.as_words()?.into_iter().map(ToOwned::to_owned).collect())

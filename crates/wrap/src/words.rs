@@ -32,6 +32,16 @@ pub fn before(words: &[String], own: OwnWords) -> Before {
     if by_hand || in_shell { Before::ShimByHand } else { Before::Nothing }
 }
 
+/// How many shims of ours stand before the server's own command.
+#[must_use]
+pub fn shims(words: &[String], own: OwnWords) -> usize {
+    match before(words, own) {
+        Before::Shim(count) => 1 + shims(&words[count..], own),
+        Before::ShimByHand => 1,
+        Before::Nothing | Before::Rescind => 0,
+    }
+}
+
 /// Whether this is the program, by whatever path, on whatever system it was written.
 fn is_program(word: &str) -> bool {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
@@ -69,5 +79,10 @@ mod tests {
         assert_eq!(of("npx -y rescinder run"), Before::Nothing);
         let shell = ["sh", "-c", "exec rescind run npx -y server"].map(ToOwned::to_owned);
         assert_eq!(before(&shell, own), Before::ShimByHand);
+        let count = |line: &str| shims(&line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>(), own);
+        assert_eq!(count("npx -y server"), 0);
+        assert_eq!(count("/opt/bin/rescind run npx -y server"), 1);
+        assert_eq!(count("/opt/bin/rescind run /old/rescind run --unlisted npx"), 2);
+        assert_eq!(count("rescind run npx -y rescind run npx"), 2);
     }
 }

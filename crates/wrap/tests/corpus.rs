@@ -9,6 +9,7 @@ use rescind_wrap::{
     client::{self, Shape},
     config::{Change, Changed, Config},
     entry::Launch,
+    patience,
     verdict::Verdict,
 };
 
@@ -178,7 +179,9 @@ fn compare(name: &str, bytes: &[u8]) {
 #[test]
 fn the_page_of_clients_has_them_all() {
     let page = fs::read_to_string(folder("../../../docs/clients.md")).unwrap();
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `--")).collect();
+    let section = page.split("\n## ").find(|section| section.starts_with("Clients\n")).unwrap();
+    let rows: Vec<&str> =
+        section.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `--")).collect();
     assert_eq!(rows.len(), client::CLIENTS.len());
     for client in client::CLIENTS {
         let row = rows.iter().find(|row| row.starts_with(&format!("| `{}` | {} |", client.id, client.name))).unwrap();
@@ -186,6 +189,22 @@ fn the_page_of_clients_has_them_all() {
         for path in paths {
             assert!(row.contains(&format!("{path}`")), "{}: {path} is missing", client.id);
         }
+    }
+}
+
+#[test]
+fn the_page_of_clients_says_what_is_known_of_their_patience() {
+    let page = fs::read_to_string(folder("../../../docs/clients.md")).unwrap();
+    for known in patience::PATIENCE {
+        let name = client::client(known.client).unwrap().name;
+        let row = page.lines().find(|line| line.starts_with(&format!("| {name} | {} |", known.waits))).unwrap();
+        assert!(row.contains(&format!(
+            "| {} | {} | {} |",
+            known.on_timeout.as_str(),
+            known.on_stop.as_str(),
+            known.set
+        )));
+        assert!(known.sources.iter().all(|source| row.contains(&format!("({source})"))), "{row}");
     }
 }
 

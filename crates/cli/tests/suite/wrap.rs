@@ -16,10 +16,10 @@ use tempfile::TempDir;
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
 /// A user's home.
-struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(TempDir::new().unwrap())
     }
 
@@ -42,7 +42,7 @@ impl Home {
         (home, files)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -51,26 +51,26 @@ impl Home {
         Folders::of(|name| (name == "HOME").then(|| home.clone())).unwrap()
     }
 
-    fn put(&self, path: &Path, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn put(&self, path: &Path, bytes: &[u8]) -> PathBuf {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         path
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(RESCIND);
         command.args(words).env_clear().env("HOME", self.path()).current_dir(self.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// Runs it, and returns what it says if it succeeds.
-    fn says(&self, words: &[&str]) -> String {
+    pub(crate) fn says(&self, words: &[&str]) -> String {
         let done = self.run(words);
         let said = [done.stdout, done.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
         assert!(done.status.success(), "{words:?}: {:?}: {said}", done.status);
