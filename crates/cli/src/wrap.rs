@@ -18,13 +18,13 @@ use crate::{
     fleet::report,
     screen::{Screen, Tone, clean, fitted},
 };
-use change::{Direction, Server};
-use files::Found;
+use change::{Direction, Server, Urls};
+use files::{Found, Managed};
 
 /// Put `rescind run` before the servers in the configuration files of your clients.
 ///
-/// Shows what it would change, and asks. Servers that have a shim already, and servers at a URL, are left alone. The rest of
-/// a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
+/// Shows what it would change, and asks. Servers that have a shim already are left alone, and so are servers at a URL unless
+/// --urls is given. The rest of a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
 ///
 /// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
 /// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
@@ -37,6 +37,15 @@ use files::Found;
 pub(crate) struct WrapArguments {
     #[command(flatten)]
     choice: Choice,
+
+    /// Also servers at a URL: their clients start `rescind run --url` instead, and headers become variables of `env`.
+    /// Left alone are those that may need a sign-in, since their client does that itself
+    #[arg(long)]
+    urls: bool,
+
+    /// With --urls: also servers that may need a sign-in, because nothing in their entry is a credential
+    #[arg(long, requires = "urls")]
+    force: bool,
 
     /// Flags of `rescind run` for the servers that are wrapped
     #[arg(last = true, value_name = "RUN FLAGS")]
@@ -105,7 +114,13 @@ fn client(text: &str) -> Result<String, String> {
 
 pub(crate) fn wrap(arguments: &WrapArguments) -> ExitCode {
     finish(check_flags(&arguments.run_flags).and_then(|()| {
-        run(&arguments.choice, &Direction::Wrap { program: program::path()?, run_flags: arguments.run_flags.clone() })
+        let urls = match (arguments.urls, arguments.force) {
+            (false, _) => Urls::Leave,
+            (true, false) => Urls::Wrap,
+            (true, true) => Urls::Force,
+        };
+        let program = program::path()?;
+        run(&arguments.choice, &Direction::Wrap { program, run_flags: arguments.run_flags.clone(), urls })
     }))
 }
 
@@ -140,7 +155,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         return Err(Failure::new("--yes", cause, "add --all if that is meant, or --client, --server or --file"));
     }
     let targets = files::targets(&choice.client, &choice.file)?;
-    let managed = files::managed_commands();
+    let managed = Managed::read();
     let mut completion = Completion::Done;
     let mut found = Vec::new();
     for target in targets {
@@ -162,8 +177,9 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
             lines.push((heading(one), Tone::Plain));
         }
         let mut of_this = Vec::new();
-        for Server { entry, verdict } in servers {
-            let changes = direction.is_for(*verdict);
+        for server in servers {
+            let Server { entry, verdict, .. } = server;
+            let changes = direction.is_for(server);
             if changes {
                 of_this.push(entry.path.clone());
             }
@@ -173,7 +189,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
                 match (choice.list, changes) {
                     (true, _) => format!("  {name:<20} {verdict}"),
                     (false, true) => format!("  {:<7} {name:<20} {}", direction.verb(), words(&entry.launch)),
-                    (false, false) => format!("  {:<7} {name:<20} {verdict}", "leave"),
+                    (false, false) => format!("  {:<7} {name:<20} {}", "leave", direction.why_not(server)),
                 },
                 tone,
             ));
@@ -205,6 +221,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         }
         return Ok(completion);
     }
+    direction.warn_of_temporary();
     if choice.dry_run {
         return Ok(completion);
     }
@@ -218,9 +235,13 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
     for (place, paths) in meant {
         let one = &found[place];
         match change::change(one, &paths, direction, &managed, &mut journal) {
-            Ok(changed) => {
+            Ok((changed, left)) => {
                 servers += changed;
                 files += usize::from(changed > 0);
+                for failure in left {
+                    failure.report();
+                    completion = Completion::LeftAlone;
+                }
             }
             Err(failure) => {
                 failure.report();

@@ -1,7 +1,9 @@
 //! What `wrap` added to each file, for `unwrap`.
 //!
 //! A wrapped command tells by itself how it was before; only one thing it cannot tell, whether it had no arguments or an
-//! empty list of them. That is kept here. Without it a file means the same, and has one member more.
+//! empty list of them. That is kept here. Without it a file means the same, and has one member more. Of an entry that was
+//! at a URL the names of its members are kept, and the value of its `type`. No URL, no value of a header and no other
+//! value is ever in it; it is readable by its owner only all the same.
 
 use std::{
     collections::BTreeMap,
@@ -12,6 +14,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+
+use crate::remote::UrlNote;
 
 /// The file that is locked.
 const LOCK: &str = "wrap.lock";
@@ -42,13 +46,24 @@ struct Files {
     files: BTreeMap<PathBuf, Vec<Addition>>,
 }
 
-/// A member that a file did not have before.
+/// What is kept of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Addition {
     /// The keys of the server.
     server: Vec<String>,
-    /// The text of the member.
-    text: String,
+    #[serde(flatten)]
+    note: Note,
+}
+
+/// What a changed server does not tell of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Note {
+    /// The text of its arguments, which it did not have before.
+    #[serde(rename = "text")]
+    Arguments(String),
+    /// How it was at its URL.
+    #[serde(rename = "url")]
+    Url(UrlNote),
 }
 
 /// Where the journal of a folder is.
@@ -106,23 +121,23 @@ impl Journal {
         if self.files.files.len() == count { Ok(()) } else { self.save() }
     }
 
-    /// The member that was added to this server of this file.
+    /// What is kept of this server of this file.
     #[must_use]
-    pub fn added(&self, file: &Path, server: &[String]) -> Option<&str> {
+    pub fn note_of(&self, file: &Path, server: &[String]) -> Option<&Note> {
         let additions = self.files.files.get(file)?;
-        additions.iter().find(|one| one.server == server).map(|one| &*one.text)
+        additions.iter().find(|one| one.server == server).map(|one| &one.note)
     }
 
-    /// Notes what will be added. It is on disk before this returns.
+    /// Keeps what will no longer be told by the file. It is on disk before this returns.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
-    pub fn note(&mut self, file: &Path, additions: impl IntoIterator<Item = (Vec<String>, String)>) -> io::Result<()> {
+    pub fn note(&mut self, file: &Path, notes: impl IntoIterator<Item = (Vec<String>, Note)>) -> io::Result<()> {
         let known = self.files.files.entry(file.to_owned()).or_default();
-        for (server, text) in additions {
+        for (server, note) in notes {
             known.retain(|one| one.server != server);
-            known.push(Addition { server, text });
+            known.push(Addition { server, note });
         }
         if known.is_empty() {
             self.files.files.remove(file);

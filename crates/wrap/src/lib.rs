@@ -11,6 +11,7 @@ pub mod journal;
 pub mod managed;
 pub mod outside;
 pub mod patience;
+pub mod remote;
 pub mod syntax;
 mod tree;
 pub mod verdict;

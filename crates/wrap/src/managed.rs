@@ -29,6 +29,16 @@ pub fn commands(text: &str) -> Vec<Vec<String>> {
     lists.flatten().filter_map(command).collect()
 }
 
+/// Whether a file of settings names servers by more than their name: by a URL, or by a command.
+#[must_use]
+pub fn names_launches(text: &str) -> bool {
+    let Ok(root) = Syntax::Json.read(text) else { return false };
+    let Some(settings) = root.as_object() else { return false };
+    let lists = LISTS.iter().filter_map(|list| settings.get(list)?.node.as_array());
+    let mut servers = lists.flatten().filter_map(Node::as_object);
+    servers.any(|server| server.get("serverUrl").is_some() || server.get("serverCommand").is_some())
+}
+
 /// The lists that a file of settings has.
 ///
 /// # Errors

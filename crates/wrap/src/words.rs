@@ -7,6 +7,8 @@ pub enum Before {
     Nothing,
     /// A shim of ours: so many words, its program included.
     Shim(usize),
+    /// A shim of ours in the place of a server at a URL, which is the last word.
+    Url,
     /// A shim of ours that something else starts, such as `npx` or a shell: it was put there by hand.
     ShimByHand,
     /// The command is `rescind` itself, doing something else.
@@ -23,7 +25,8 @@ pub fn before(words: &[String], own: OwnWords) -> Before {
     if is_program(program) {
         let is_run = rest.first().is_some_and(|word| word == "run");
         return match own(rest) {
-            Some(own) if is_run && own < rest.len() => Before::Shim(1 + own),
+            Some(count) if is_run && count < rest.len() => Before::Shim(1 + count),
+            _ if is_run && reaches_url(rest, own) => Before::Url,
             _ => Before::Rescind,
         };
     }
@@ -32,12 +35,19 @@ pub fn before(words: &[String], own: OwnWords) -> Before {
     if by_hand || in_shell { Before::ShimByHand } else { Before::Nothing }
 }
 
+/// Whether these words, from `run` on, are flags of a shim and then `--url URL`.
+fn reaches_url(words: &[String], own: OwnWords) -> bool {
+    let [flags @ .., flag, _] = words else { return false };
+    let with_command = [flags, &["server".to_owned()]].concat();
+    flag == "--url" && own(&with_command) == Some(flags.len())
+}
+
 /// How many shims of ours stand before the server's own command.
 #[must_use]
 pub fn shims(words: &[String], own: OwnWords) -> usize {
     match before(words, own) {
         Before::Shim(count) => 1 + shims(&words[count..], own),
-        Before::ShimByHand => 1,
+        Before::ShimByHand | Before::Url => 1,
         Before::Nothing | Before::Rescind => 0,
     }
 }
@@ -59,7 +69,8 @@ mod tests {
 
     /// One flag without a value is known here.
     fn own(words: &[String]) -> Option<usize> {
-        words.iter().position(|word| word != "run" && word != "--unlisted")
+        let command = words.iter().position(|word| word != "run" && word != "--unlisted");
+        command.filter(|place| !words[*place].starts_with("--"))
     }
 
     fn of(line: &str) -> Before {
@@ -73,6 +84,8 @@ mod tests {
         assert_eq!(of("C:\\bin\\rescind.exe run --unlisted npx -y"), Before::Shim(3));
         assert_eq!(of("rescind mcp"), Before::Rescind);
         assert_eq!(of("rescind run"), Before::Rescind);
+        assert_eq!(of("/bin/rescind run --unlisted --url https://a/mcp"), Before::Url);
+        assert_eq!(of("rescind run --url https://a/mcp --unlisted"), Before::Rescind);
         assert_eq!(of("npx -y rescind run npx -y server"), Before::ShimByHand);
         assert_eq!(of("npx rescind@0.1 run server"), Before::ShimByHand);
         assert_eq!(of("docker run image"), Before::Nothing);

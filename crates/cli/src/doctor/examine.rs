@@ -24,7 +24,7 @@ use crate::{
     run::own_words,
     screen::clean,
     wrap::{
-        files::{self, Target},
+        files::{self, Managed, Target},
         program,
     },
 };
@@ -33,7 +33,7 @@ use crate::{
 pub(super) fn report() -> Result<Report, Failure> {
     let path = program::path()?;
     let mut programs = Programs::new(PathBuf::from(&path));
-    let managed = files::managed_commands();
+    let managed = Managed::read();
     let targets = files::targets(&[], &[])?.into_iter().chain(files::projects());
     let files: Vec<FileReport> = targets.map(|target| file(target, &managed, &mut programs)).collect();
     let temporary = program::temporary(Path::new(&path));
@@ -51,7 +51,7 @@ pub(super) fn report() -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn file(target: Target, managed: &[Vec<String>], programs: &mut Programs) -> FileReport {
+fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileReport {
     let read = files::read(&target);
     let Target { client, path, is_shared, .. } = target;
     let (problem, leftover, servers) = match read {
@@ -65,14 +65,14 @@ fn file(target: Target, managed: &[Vec<String>], programs: &mut Programs) -> Fil
     FileReport { client, client_name, path, shared: is_shared, problem, leftover, servers }
 }
 
-fn server(entry: &Entry, managed: &[Vec<String>], is_shared: bool, programs: &mut Programs) -> ServerReport {
-    let verdict = Verdict::of(entry, own_words, managed);
+fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Programs) -> ServerReport {
+    let verdict = Verdict::of(entry, own_words, &managed.commands);
     let (shims, first) = match &entry.launch {
         Launch::Command(command) => (words::shims(&command.words, own_words), command.words.first()),
         Launch::Url(_) | Launch::Elsewhere | Launch::Unclear(_) => (0, None),
     };
     let state = match verdict {
-        Verdict::Wrapped(_) => ServerState::Wrapped,
+        Verdict::Wrapped(_) | Verdict::WrappedUrl => ServerState::Wrapped,
         Verdict::WrappedByHand => ServerState::WrappedByHand,
         Verdict::Bare
         | Verdict::Rescind

@@ -8,8 +8,10 @@ use std::{
 use rescind_wrap::{
     client::{CLIENTS, Client, Folders, Shape, shape_of},
     config::Config,
+    entry::Entry,
     file::{FileError, Snapshot},
     managed,
+    remote::{self, Refusal},
     verdict::Verdict,
 };
 
@@ -34,9 +36,9 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn read(target: Target, managed: &[Vec<String>]) -> Result<Self, Failure> {
+    pub(crate) fn read(target: Target, managed: &Managed) -> Result<Self, Failure> {
         let (_, config) = read(&target)?;
-        let servers = servers(&config, managed);
+        let servers = servers(&config, &target, managed);
         Ok(Self { target, servers })
     }
 }
@@ -50,11 +52,15 @@ pub(crate) fn read(target: &Target) -> Result<(Snapshot, Config), Failure> {
     Ok((snapshot, config))
 }
 
-/// The servers of a file, and what can be done with each, where lists name the `managed` commands exactly.
-pub(super) fn servers(config: &Config, managed: &[Vec<String>]) -> Vec<Server> {
-    let of = |entry: &rescind_wrap::entry::Entry| Server {
-        verdict: Verdict::of(entry, own_words, managed),
-        entry: entry.clone(),
+/// The servers of a file, and what can be done with each.
+pub(super) fn servers(config: &Config, target: &Target, managed: &Managed) -> Vec<Server> {
+    let client = target.client.map(|client| client.id);
+    let of = |entry: &Entry| {
+        let is_managed = client == Some("claude-code") && managed.names_launches;
+        let refused = || if is_managed { Err(Refusal::Managed) } else { remote::check(entry, remote::style(client)) };
+        let verdict = Verdict::of(entry, own_words, &managed.commands);
+        let refusal = (verdict == Verdict::Remote).then(refused).and_then(Result::err);
+        Server { verdict, entry: entry.clone(), refusal }
     };
     config.entries().iter().map(of).collect()
 }
@@ -183,14 +189,23 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     paths.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// The commands that lists of administrators, or of the user, name exactly.
-pub(crate) fn managed_commands() -> Vec<Vec<String>> {
-    let own = folders().map(|folders| claude_code(&folders).join("settings.json")).ok();
-    let files = [Some(PathBuf::from(managed::managed_file())), own];
-    files
-        .into_iter()
-        .flatten()
-        .filter_map(|file| fs::read_to_string(file).ok())
-        .flat_map(|text| managed::commands(&text))
-        .collect()
+/// What lists of administrators, or of the user, name.
+#[derive(Debug, Default)]
+pub(crate) struct Managed {
+    /// The commands that they name exactly.
+    pub(crate) commands: Vec<Vec<String>>,
+    /// Whether they name any server by its URL or command.
+    pub(super) names_launches: bool,
+}
+
+impl Managed {
+    pub(crate) fn read() -> Self {
+        let own = folders().map(|folders| claude_code(&folders).join("settings.json")).ok();
+        let files = [Some(PathBuf::from(managed::managed_file())), own];
+        let texts: Vec<String> = files.into_iter().flatten().filter_map(|file| fs::read_to_string(file).ok()).collect();
+        Self {
+            commands: texts.iter().flat_map(|text| managed::commands(text)).collect(),
+            names_launches: texts.iter().any(|text| managed::names_launches(text)),
+        }
+    }
 }
