@@ -72,7 +72,7 @@ pub(crate) enum Form {
 }
 
 /// The names under which clients keep a URL.
-pub(crate) const URLS: [&str; 4] = ["url", "serverUrl", "httpUrl", "uri"];
+pub(crate) const URLS: [&str; 5] = ["url", "serverUrl", "httpUrl", "baseUrl", "uri"];
 
 /// The names under which clients keep headers.
 pub(crate) const HEADERS: [&str; 2] = ["headers", "http_headers"];

@@ -114,7 +114,6 @@ const STYLES: &[(&str, Style)] = &[
             is_list: true,
             references: &["{env:", "{file:"],
             expands_arguments: true,
-            is_strict: true,
             ..COMMON
         },
     ),
