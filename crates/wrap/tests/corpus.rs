@@ -339,7 +339,7 @@ fn a_damaged_file_is_refused_or_changed_as_any_other() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(seed >> 33).unwrap() % below.max(1)
     };
-    let (mut read, mut changed) = (0, 0);
+    let (mut read, mut changed, mut moved) = (0, 0, 0);
     for case in cases(false) {
         for _ in 0..1_000 {
             let mut bytes = case.bytes.clone();
@@ -367,7 +367,22 @@ fn a_damaged_file_is_refused_or_changed_as_any_other() {
                 assert_eq!(between, expected, "{}", text());
             }
             assert!(unwrapped(&between, &places, &notes) == bytes, "{}", text());
+            let client = case.name.split('.').next().unwrap();
+            let (places, shim) = (remote(&before, client), shim());
+            moved += usize::from(!places.is_empty());
+            let style = remote::style(Some(client));
+            let changes: Vec<_> = places.iter().map(|place| (*place, Change::ToCommand(&shim, style))).collect();
+            let Changed { bytes: new, notes, .. } = before.changed(&changes);
+            let text =
+                || format!("{}: {}\n{}", case.name, String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&new));
+            let between = Config::read(&new, case.shape.syntax, case.shape.servers);
+            let between = between.unwrap_or_else(|error| panic!("{error}: {}", text()));
+            let back = places.iter().zip(&notes).filter_map(|(place, note)| match note {
+                Some(Note::Url(note)) => Some((*place, Change::ToUrl(note))),
+                Some(Note::Arguments(_)) | None => None,
+            });
+            assert!(between.changed(&back.collect::<Vec<_>>()).bytes == bytes, "{}", text());
         }
     }
-    assert!(read > 1_000 && changed > 500, "{read} were read, {changed} changed");
+    assert!(read > 1_000 && changed > 500 && moved > 100, "{read} were read, {changed} changed, {moved} moved");
 }
