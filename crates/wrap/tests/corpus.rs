@@ -251,6 +251,15 @@ fn a_url_comes_back_in_a_file_that_was_written_anew() {
             "headers": {"Authorization": "x", "X-B": "y"}, "disabled": true}}});
         assert_eq!(back, expected);
     }
+    // Where another member has come between command and arguments.
+    let entry = r#""type": "stdio", "command": "/r", "env": {"RESCIND_HEADER_AUTHORIZATION": "x", "RESCIND_HEADER_X_B": "y"}, "args": ["run", "--url", "https://a.example/mcp"]"#;
+    let text = format!(r#"{{"mcpServers": {{"a": {{{entry}}}}}}}"#);
+    let Changed { bytes, .. } = read(text.as_bytes()).changed(&[(0, Change::ToUrl(note))]);
+    let back = r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "x", "X-B": "y"}}}}"#;
+    assert_eq!(String::from_utf8(bytes).unwrap(), back);
+    // A header that somebody took away does not come back by itself.
+    let text = text.replace(r#", "RESCIND_HEADER_X_B": "y""#, "");
+    assert_eq!(read(text.as_bytes()).changed(&[(0, Change::ToUrl(note))]).left, [0]);
     // A variable that somebody added is nobody's header.
     anew["mcpServers"]["a"]["env"]["MORE"] = "z".into();
     let text = anew.to_string();

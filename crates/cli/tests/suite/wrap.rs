@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -324,7 +324,16 @@ fn what_stands_in_for_a_url_sends_its_headers_there() {
     let mut child = command.env("RESCIND_RUNTIME_DIR", runtime).stdin(Stdio::piped()).spawn().unwrap();
     let ping = b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\", \"params\": {}}\n";
     child.stdin.as_mut().unwrap().write_all(ping).unwrap();
-    let (connection, _) = listener.accept().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let connection = loop {
+        match listener.accept() {
+            Ok((connection, _)) => break connection,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it has ended and called nobody");
+        thread::sleep(Duration::from_millis(5));
+    };
+    connection.set_nonblocking(false).unwrap();
     let head: Vec<String> =
         BufReader::new(connection).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
     assert!(head.iter().any(|line| line.eq_ignore_ascii_case("authorization: Bearer s3cret")), "{head:?}");
