@@ -4,12 +4,14 @@
 //! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
 //! partial success: in `cancel` a request was not cancelled, in `stop` one is not
-//! known to have stopped, in `ps` a session did
-//! not answer, in `demo` something did not go as expected.
+//! known to have stopped, in `ps` a session did not answer, in `reap` a process is
+//! left, in `doctor` something wants attention, in `demo` something did not go as
+//! expected.
 
 mod cancel;
 mod console;
 mod demo;
+mod doctor;
 mod duration;
 mod exec;
 mod failure;
@@ -50,6 +52,7 @@ enum Command {
     Console(console::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
+    Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Console(arguments) => console::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
+        Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Guard => guard::main(),

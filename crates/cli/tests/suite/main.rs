@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod demo;
+mod doctor;
 mod floods;
 mod left_behind;
 mod operator;
