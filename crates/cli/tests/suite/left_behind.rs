@@ -150,16 +150,7 @@ impl Session {
 
     /// Waits until the shim has ended.
     fn expect_end(&self) {
-        let until = Instant::now() + Duration::from_secs(15);
-        while self.shim.is_alive() {
-            if Instant::now() > until {
-                let pid = self.shim.pid;
-                let out = Command::new("sh").arg("-c").arg(format!("ps -eo pid,ppid,pgid,stat,wchan:20,args | grep -w {pid}; cat /proc/{pid}/wchan; ls -l /proc/{pid}/fd; cat {}; ps --ppid {pid} -o pid,stat,args", self.output.display())).output().unwrap();
-                std::fs::write("/tmp/dbg", said(&out)).unwrap();
-                panic!("{}", said(&out));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually("the shim to end", || (!self.shim.is_alive()).then_some(()));
     }
 
     fn kill_client(&mut self) {
