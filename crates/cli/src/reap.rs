@@ -1,5 +1,7 @@
 //! `rescind reap`: ends what sessions have left behind.
 
+mod adopt;
+
 use std::{
     io::{self, BufRead, IsTerminal, Write},
     process::ExitCode,
@@ -41,6 +43,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Duration,
 
+    /// In place of what sessions have left: what clients have started without `rescind run` and left without a parent and
+    /// without anything that writes to its input, by its arguments. Those of the servers in the configuration files that
+    /// `rescind wrap` knows, or COMMAND
+    #[arg(long, conflicts_with = "targets")]
+    adopt: bool,
+
+    /// The server's command and its arguments, for --adopt
+    #[arg(last = true, value_name = "COMMAND", requires = "adopt")]
+    command: Vec<String>,
+
     /// Show what would be ended, and end nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -69,6 +81,10 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Completion, Failure> {
+    let Arguments { adopt, command, grace, dry_run, yes, .. } = arguments;
+    if *adopt {
+        return adopt::run(command, *grace, *dry_run, *yes);
+    }
     let mut orphaned = families()?;
     check(&orphaned, &arguments.targets)?;
     orphaned.retain(Family::is_orphaned);

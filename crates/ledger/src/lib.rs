@@ -11,3 +11,4 @@ pub mod mark;
 pub mod reap;
 pub mod record;
 pub mod snapshot;
+pub mod stray;
