@@ -23,13 +23,19 @@ pub mod wrap;
 use std::path::PathBuf;
 use std::{fs::File, future::poll_fn, io, time::Duration};
 
+#[cfg(feature = "admin")]
+use rescind_ledger::mark::{MARK_VARIABLE, Mark};
 use rescind_proto::framing::Framing;
 use rescind_proto::{
     relay::{End, RelayConfig},
     side::{Side, Sides},
 };
 
-use crate::process::{group::Group, shutdown::ShutdownLimits};
+use crate::process::{
+    container::{self, Container},
+    group::Group,
+    shutdown::ShutdownLimits,
+};
 #[cfg(feature = "admin")]
 use admin::Admin;
 use drive::{Drive, Port};
@@ -158,9 +164,22 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
     }
     let mut messages = Sides { client: None, server: None };
+    #[cfg(feature = "admin")]
+    let mark = Mark::next();
+    #[cfg(feature = "admin")]
+    let environment: Vec<_> = mark.iter().map(|mark| (MARK_VARIABLE, mark.to_string())).collect();
+    #[cfg(not(feature = "admin"))]
+    let environment = [];
+    let mut asked = ShutdownLimits::default().asked;
     let (group, server) = match server {
         LinkServer::Command { launcher, .. } => {
-            let (group, pipes) = Group::start(&launcher, &command).map_err(LinkError::Start)?;
+            let container = Container::of(&command, &environment);
+            let words = container.as_ref().map_or(&command, Container::words);
+            let (mut group, pipes) = Group::start(&launcher, words, &environment).map_err(LinkError::Start)?;
+            if let Some(container) = container {
+                asked = container::ASKED;
+                group.keep(container);
+            }
             (Some(group), Port::to_server(pipes).map_err(LinkError::Setup)?)
         }
         LinkServer::Messages { stream, .. } => {
@@ -189,7 +208,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         });
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;
-    let limits = ShutdownLimits { finish, client_drain: config.stall_limit, ..ShutdownLimits::default() };
+    let limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };
     let drive = Drive::new(origin, config, Sides { client, server }, group, signals, observer, admin);
     let mut drive = drive.within(limits).with_messages(messages);
     let ending = poll_fn(|cx| drive.poll(cx)).await;

@@ -27,6 +27,8 @@ pub(crate) struct ShutdownLimits {
     pub(crate) close: Duration,
     /// From SIGTERM to SIGKILL.
     pub(crate) terminate: Duration,
+    /// The same at most, if the client's SIGTERM was passed on.
+    pub(crate) asked: Duration,
     /// From the server's exit to the end of its stdout, or the other way round (D35).
     pub(crate) server_drain: Duration,
     /// The longest pause of a client that is owed output after the server's end: the same as before it (D13).
@@ -39,6 +41,7 @@ impl Default for ShutdownLimits {
             finish: Some(Duration::from_secs(30)), // D44
             close: Duration::from_millis(1500),
             terminate: Duration::from_secs(1),
+            asked: Duration::from_millis(2500),
             server_drain: Duration::from_millis(500), // D35
             client_drain: Duration::from_secs(600),   // D13
         }
@@ -197,7 +200,7 @@ impl Shutdown {
         };
         self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
         self.stage = if signal == Signal::TERM {
-            ShutdownStage::Terminated { until: until + self.limits.terminate }
+            ShutdownStage::Terminated { until: (until + self.limits.terminate).min(now + self.limits.asked) }
         } else {
             ShutdownStage::Closing { until }
         };
