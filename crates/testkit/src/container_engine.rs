@@ -181,6 +181,9 @@ impl Engine {
         let is_detached = parsed.has("-d") || parsed.has("--detach");
         let mut monitor = self.start_monitor(&id, &facts.to_string(), "", command, is_detached)?;
         if is_detached {
+            while read(&self.container(&id)).is_none() {
+                thread::sleep(Duration::from_millis(2));
+            }
             print(&id);
             return Ok(ExitCode::SUCCESS);
         }

@@ -60,10 +60,10 @@ impl Container {
 
     /// Ends it, now that its command has ended.
     pub(crate) fn begin(&mut self, how: &End) {
-        let by_signal = |signal: Signal| *how == End::Signalled(signal.as_raw());
         let after = CommandEnd {
-            // One that died of it has passed nothing on.
-            passed_on_sigterm: self.has_sent_sigterm && !by_signal(Signal::TERM),
+            // One that ended before SIGKILL, while its container did not, has passed nothing on: Docker dies of SIGTERM
+            // then, and Podman exits.
+            passed_on_sigterm: self.has_sent_sigterm && *how == End::Signalled(Signal::KILL.as_raw()),
             was_killed: !matches!(how, End::Exited(_)),
         };
         self.end = match std::mem::replace(&mut self.end, Ending::Not) {
