@@ -29,6 +29,8 @@ pub enum Mode {
     Silent,
     /// What is asked for first finds a container not yet made, and right afterwards it is made.
     Late,
+    /// It makes containers and does not start them.
+    Stalled,
 }
 
 impl Mode {
@@ -37,6 +39,7 @@ impl Mode {
             Self::Unreachable => "unreachable",
             Self::Silent => "silent",
             Self::Late => "late",
+            Self::Stalled => "stalled",
         }
     }
 
@@ -177,6 +180,14 @@ impl Engine {
         });
         if let Some(file) = parsed.value("--cidfile") {
             fs::write(file, &id)?;
+        }
+        if Mode::Stalled.is_set(&self.folder) {
+            fs::create_dir(self.container(&id))?;
+            keep(&self.container(&id), &facts)?;
+            fs::write(self.folder.join("making"), "")?;
+            loop {
+                thread::park();
+            }
         }
         let is_detached = parsed.has("-d") || parsed.has("--detach");
         let mut monitor = self.start_monitor(&id, &facts.to_string(), "", command, is_detached)?;

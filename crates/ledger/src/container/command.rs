@@ -93,7 +93,7 @@ struct Table {
 }
 
 /// Options before the subcommand. Those of both programs are in one table, since `docker` may be Podman, and none has two
-/// meanings. From `--help` of Docker 29 and Podman 4.3, and the manual of Podman 5.
+/// meanings. From `--help` of Docker 28 and Podman 4.3, and the manual of Podman 5.
 const GLOBAL: Table = Table {
     switches: &[
         "debug",

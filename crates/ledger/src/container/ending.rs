@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     command::{Action, ContainerCommand},
-    engine::{COMMAND_LIMIT, Engine, EngineError},
+    engine::{COMMAND_LIMIT, Engine, EngineError, limit},
     listing::Container,
 };
 
@@ -22,7 +22,7 @@ const SECOND_LOOK: Duration = Duration::from_millis(500);
 /// Between two looks at what was told to end.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// The longest time for all of it: the command that begins last may end [`COMMAND_LIMIT`] later.
+/// After this time no other attempt is made; the one that has begun gets [`COMMAND_LIMIT`] more.
 pub const ENDING_LIMIT: Duration = Duration::from_secs(10);
 
 /// What one session runs in a container.
@@ -93,10 +93,11 @@ impl InContainer {
     }
 
     fn end_containers(&self, after: CommandEnd, begun: Instant) -> Result<(), EndingError> {
+        let last = begun + ENDING_LIMIT + COMMAND_LIMIT;
         let mut kill_from = after.passed_on_sigterm.then_some(begun);
         let mut may_appear = after.was_killed;
         loop {
-            let found = self.engine.containers(Some(&self.mark))?;
+            let found = self.engine.containers(Some(&self.mark), last)?;
             let running: Vec<&Container> = found.iter().filter(|one| one.is_running()).collect();
             // One that never started is not removed by its engine, and one that is being removed stays for a moment.
             let ended = found.iter().filter(|one| !one.is_running() && one.is_removed_at_end);
@@ -117,19 +118,19 @@ impl InContainer {
                 may_appear = false;
                 match kill_from {
                     None => {
-                        self.try_run(&["kill", "--signal", "TERM"], &running, COMMAND_LIMIT)?;
+                        self.try_run(&["kill", "--signal", "TERM"], &running, limit(last))?;
                         kill_from = Some(Instant::now() + TERMINATE);
-                        self.wait(&running, TERMINATE)?;
+                        self.wait(&running, limit(last).min(TERMINATE))?;
                     }
                     Some(from) if Instant::now() < from => std::thread::sleep(ROUND),
                     Some(_) => {
-                        self.try_run(&["kill", "--signal", "KILL"], &running, COMMAND_LIMIT)?;
-                        self.wait(&running, TERMINATE)?;
+                        self.try_run(&["kill", "--signal", "KILL"], &running, limit(last))?;
+                        self.wait(&running, limit(last).min(TERMINATE))?;
                     }
                 }
             }
             if !ended.is_empty() {
-                self.try_run(&["rm", "--force"], &ended, COMMAND_LIMIT)?;
+                self.try_run(&["rm", "--force"], &ended, limit(last))?;
             }
         }
     }
@@ -159,6 +160,7 @@ impl InContainer {
         after: CommandEnd,
         begun: Instant,
     ) -> Result<(), EndingError> {
+        let last = begun + ENDING_LIMIT + COMMAND_LIMIT;
         let mut kill_from = None;
         let mut may_appear = after.was_killed;
         loop {
@@ -167,7 +169,7 @@ impl InContainer {
                 Some(from) if Instant::now() < from => "0",
                 Some(_) => "KILL",
             };
-            if !self.signal_processes(container, user, signal)? {
+            if !self.signal_processes(container, user, signal, last)? {
                 if !std::mem::take(&mut may_appear) {
                     return Ok(());
                 }
@@ -185,14 +187,20 @@ impl InContainer {
 
     /// Sends a signal to all processes with the mark in this container; `true` if there were any. Whoever started them
     /// may end them, so it is done as the same user.
-    fn signal_processes(&self, container: &str, user: Option<&str>, signal: &str) -> Result<bool, EndingError> {
+    fn signal_processes(
+        &self,
+        container: &str,
+        user: Option<&str>,
+        signal: &str,
+        last: Instant,
+    ) -> Result<bool, EndingError> {
         let mut words = vec!["exec"];
         words.extend(user.iter().flat_map(|user| ["--user", user]));
         words.extend([container, "sh", "-c", SIGNAL_SCRIPT, "sh", signal, &self.mark]);
-        match self.engine.run(&words, COMMAND_LIMIT) {
+        match self.engine.run(&words, limit(last)) {
             Ok(found) => Ok(!found.trim().is_empty()),
             Err(EngineError::Failed { command, said, code }) => {
-                if !self.is_running(container)? {
+                if !self.is_running(container, last)? {
                     return Ok(false);
                 }
                 Err(match code {
@@ -205,9 +213,9 @@ impl InContainer {
     }
 
     /// Whether a container that was named runs.
-    fn is_running(&self, container: &str) -> Result<bool, EngineError> {
+    fn is_running(&self, container: &str, last: Instant) -> Result<bool, EngineError> {
         let words = ["inspect", "--type", "container", "--format", "{{.State.Running}}", container];
-        match self.engine.run(&words, COMMAND_LIMIT) {
+        match self.engine.run(&words, limit(last)) {
             Ok(said) => Ok(said.trim() == "true"),
             Err(EngineError::Failed { said, .. }) if said.to_ascii_lowercase().contains("no such") => Ok(false),
             // The engine is the one that fails.

@@ -175,6 +175,11 @@ impl Drop for Running {
     }
 }
 
+/// The time for a command that is to have ended by then.
+pub(super) fn limit(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).min(COMMAND_LIMIT)
+}
+
 fn seconds(time: &Duration) -> String {
     format!("{} s", (time.as_millis() as f64 / 100.0).round() / 10.0)
 }

@@ -1,12 +1,12 @@
 //! Containers that have a mark.
 
-use std::ffi::OsStr;
+use std::{ffi::OsStr, time::Instant};
 
 use serde::Deserialize;
 
 use super::{
     MARK_LABEL,
-    engine::{COMMAND_LIMIT, Engine, EngineError},
+    engine::{COMMAND_LIMIT, Engine, EngineError, limit},
 };
 
 /// A container that a shim has started.
@@ -50,7 +50,7 @@ impl Container {
 pub fn list(engines: &[Engine], mark: Option<&str>) -> (Vec<Container>, Vec<EngineError>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for engine in engines {
-        match engine.containers(mark) {
+        match engine.containers(mark, Instant::now() + 2 * COMMAND_LIMIT) {
             // `docker` may be Podman, and two programs may have one engine.
             Ok(containers) => containers.into_iter().for_each(|one| {
                 if !found.iter().any(|known: &Container| known.id == one.id) {
@@ -65,29 +65,29 @@ pub fn list(engines: &[Engine], mark: Option<&str>) -> (Vec<Container>, Vec<Engi
 
 impl Engine {
     /// The containers with this mark, or any.
-    pub(super) fn containers(&self, mark: Option<&str>) -> Result<Vec<Container>, EngineError> {
+    pub(super) fn containers(&self, mark: Option<&str>, until: Instant) -> Result<Vec<Container>, EngineError> {
         let filter = mark.map_or_else(|| format!("label={MARK_LABEL}"), |mark| format!("label={MARK_LABEL}={mark}"));
-        let ids = self.run(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter], COMMAND_LIMIT)?;
+        let ids = self.run(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter], limit(until))?;
         let ids: Vec<&str> = ids.split_whitespace().collect();
         let mut found = Vec::new();
         if !ids.is_empty() {
-            self.inspect(&ids, &mut found)?;
+            self.inspect(&ids, until, &mut found)?;
         }
         Ok(found)
     }
 
     /// Adds what is known of these containers. With one that is gone meanwhile the whole command fails, so then each is
     /// asked for by itself.
-    fn inspect(&self, ids: &[&str], found: &mut Vec<Container>) -> Result<(), EngineError> {
+    fn inspect(&self, ids: &[&str], until: Instant, found: &mut Vec<Container>) -> Result<(), EngineError> {
         let words: Vec<&OsStr> = ["inspect", "--type", "container"].iter().chain(ids).map(OsStr::new).collect();
-        match (self.run(&words, COMMAND_LIMIT), ids) {
+        match (self.run(&words, limit(until)), ids) {
             (Ok(text), _) => {
                 let inspected: Vec<Inspected> = serde_json::from_str(&text).unwrap_or_default();
                 found.extend(inspected.into_iter().map(|one| one.of(self)));
                 Ok(())
             }
             (Err(EngineError::Failed { .. }), [_]) => Ok(()),
-            (Err(EngineError::Failed { .. }), ids) => ids.iter().try_for_each(|id| self.inspect(&[id], found)),
+            (Err(EngineError::Failed { .. }), ids) => ids.iter().try_for_each(|id| self.inspect(&[id], until, found)),
             (Err(error), _) => Err(error),
         }
     }

@@ -410,6 +410,20 @@ mod tests {
         assert_eq!(shutdown.ended_by(), None);
     }
 
+    /// D47: of a container the client leaves less time.
+    #[test]
+    fn a_shorter_limit_counts_from_the_clients_sigterm_and_from_no_other_step() {
+        let limits = ShutdownLimits { asked: Duration::from_secs(1), ..ShutdownLimits::default() };
+        let mut asked = Shutdown::new(limits);
+        asked.handle_signal(at(0), Signal::TERM);
+        assert_eq!(steps(&mut asked, at(999), BUSY), []);
+        assert_eq!(steps(&mut asked, at(1000), BUSY), [ShutdownStep::Kill]);
+        let mut begun = Shutdown::new(limits);
+        begun.begin(at(0), EndReason::ReaderGone);
+        assert_eq!(steps(&mut begun, at(1499), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(begun.deadline(), Some(at(2999)));
+    }
+
     #[test]
     fn with_nothing_in_flight_a_server_has_thirty_seconds_to_end_by_itself() {
         let mut shutdown = fresh();
