@@ -1,7 +1,7 @@
 //! `rescind cancel SESSION/ID…`: cancels requests and prints their receipts.
 
-mod choice;
-mod receipt;
+pub(crate) mod choice;
+pub(crate) mod receipt;
 mod target;
 
 use std::{
@@ -12,15 +12,22 @@ use std::{
 };
 
 use clap::Args;
+use rescind_feed::{Cancel, Outcome, Request, SettledHow, State};
 use rescind_proto::cause::{MAX_REASON, cut};
+use tokio::sync::mpsc;
 
 use crate::{
     duration,
     failure::Failure,
     fleet::{self, Selection, report},
+    screen::clean,
 };
 use choice::{Chosen, Completion};
+use receipt::{Learnt, News, Plan, Reach};
 use target::Target;
+
+/// News of sessions that wait to be printed.
+const NEWS: usize = 64;
 
 /// Cancel requests behind `rescind run`, and print the outcome.
 ///
@@ -92,13 +99,86 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         }
         cut(reason, MAX_REASON)
     });
-    let wait = if arguments.no_wait { Duration::ZERO } else { arguments.wait };
+    let until = (!arguments.no_wait && !arguments.wait.is_zero()).then(|| receipt::after(arguments.wait));
+    let plan = Plan { reason: reason.map(str::to_owned), until, reach: Reach::Chosen };
+    Ok(completion.max(cancel(chosen, plan).await))
+}
+
+/// Cancels the requests of every session, and prints their receipts until the plan's time is over.
+async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
     let mut sessions: BTreeMap<String, Vec<Chosen>> = BTreeMap::new();
     for one in chosen {
         sessions.entry(one.shim.name().to_owned()).or_default().push(one);
     }
-    let sessions = sessions.into_values().collect();
-    Ok(completion.max(receipt::cancel(sessions, reason, wait).await))
+    let (sender, mut news) = mpsc::channel::<News>(NEWS);
+    for chosen in sessions.into_values() {
+        let Some(shim) = chosen.first().map(|one| one.shim.clone()) else { continue };
+        let (plan, sender) = (plan.clone(), sender.clone());
+        tokio::spawn(async move { receipt::cancel(&shim, 0, chosen, &plan, &sender).await });
+    }
+    drop(sender);
+    let mut completion = Completion::Cancelled;
+    while let Some(News { session, learnt }) = news.recv().await {
+        completion = completion.max(print(&session, learnt));
+    }
+    completion
+}
+
+/// Prints what became known, and returns what it means for the exit code.
+fn print(session: &str, learnt: Learnt) -> Completion {
+    match learnt {
+        Learnt::Receipt(request) => {
+            let Some(cancel) = &request.cancel else { return Completion::Cancelled };
+            print_receipt(session, &request, &format!("{}{}", clean(&cancel.words), unsent(&request, cancel)));
+            match cancel.outcome == Outcome::NotSendable {
+                true => Completion::NotCancelled,
+                false => Completion::Cancelled,
+            }
+        }
+        Learnt::NotCancelled(request) => {
+            let why = match (&request.settled, &request.cancel) {
+                (Some(settled), None) => format!("no longer in flight: {}", settled.how.as_str()),
+                (_, Some(cancel)) => format!("already cancelled: {}", clean(&cancel.words)),
+                (None, None) => "not cancelled".into(),
+            };
+            print_receipt(session, &request, &why);
+            Completion::NotCancelled
+        }
+        Learnt::Began(_) => Completion::Cancelled,
+        Learnt::Failed(why) => {
+            report(&format!("error: {session}: {why}"));
+            Completion::Failed
+        }
+        Learnt::Unheard(why) => {
+            report(&format!("note: {session}: {why}"));
+            Completion::Cancelled
+        }
+        Learnt::Ended(_) => {
+            report(&format!("note: {session}: the session has ended"));
+            Completion::Cancelled
+        }
+    }
+}
+
+/// Adds who knows of a cancel that cannot be sent.
+pub(crate) fn unsent(request: &Request, cancel: &Cancel) -> String {
+    if cancel.outcome != Outcome::NotSendable {
+        return String::new();
+    }
+    let (requester, worker) = (request.from.as_str(), request.from.other().as_str());
+    // Its protocol may have the requester wait for the work all the same.
+    let is_answered = match &request.settled {
+        Some(settled) => settled.how == SettledHow::AnsweredHere,
+        None => request.state == State::Answering,
+    };
+    let answered = if is_answered { format!(", and the {requester} gets an error") } else { String::new() };
+    format!("; the {worker} was not told{answered}")
+}
+
+/// Prints one line of a receipt.
+fn print_receipt(session: &str, request: &Request, words: &str) {
+    // A closed stdout does not change what was done.
+    let _ = writeln!(io::stdout(), "{session}/{}: {words}", clean(&request.label()));
 }
 
 /// Finds the requests to cancel, and the status so far.
@@ -129,8 +209,13 @@ fn agreed(chosen: &[Chosen]) -> Result<bool, Failure> {
     if count > SHOWN {
         report(&format!("  and {} more", count - SHOWN));
     }
+    ask_person(&format!("Cancel these {count} requests?"))
+}
+
+/// Asks a question that is answered with yes or no, on the terminal.
+pub(crate) fn ask_person(question: &str) -> Result<bool, Failure> {
     let mut stderr = io::stderr();
-    let _ = write!(stderr, "Cancel these {count} requests? [y/N] ").and_then(|()| stderr.flush());
+    let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Failure::new("stdin", error, "use --yes"))?;

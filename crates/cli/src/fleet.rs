@@ -119,7 +119,8 @@ pub(crate) async fn ask_shims(shims: Vec<Shim>, query: &ListingQuery, pages: Pag
     answers.await.into_iter().filter(present).map(|(shim, answer)| ShimAnswer { shim, answer }).collect()
 }
 
-async fn ask(shim: &Shim, mut query: ListingQuery, pages: Pages) -> Result<SessionListing, ShimError> {
+/// Asks one shim.
+pub(crate) async fn ask(shim: &Shim, mut query: ListingQuery, pages: Pages) -> Result<SessionListing, ShimError> {
     let session = shim.session().await?;
     let listing = shim.requests(&query).await?;
     let mut facts =

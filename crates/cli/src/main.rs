@@ -3,12 +3,15 @@
 //! One file a subcommand. Exit codes: `rescind run` exits with its command's code
 //! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
-//! partial success: in `cancel` a request was not cancelled, in `ps` a session did
-//! not answer, in `demo` something did not go as expected.
+//! partial success: in `cancel` a request was not cancelled, in `stop` one is not
+//! known to have stopped, in `ps` a session did not answer, in `reap` a process is
+//! left, in `doctor` something wants attention, in `demo` something did not go as
+//! expected.
 
 mod cancel;
 mod console;
 mod demo;
+mod doctor;
 mod duration;
 mod exec;
 mod failure;
@@ -17,10 +20,12 @@ mod guard;
 mod link;
 mod number;
 mod ps;
+mod reap;
 mod run;
 mod screen;
 mod selector;
 mod serve;
+mod stop;
 mod wrap;
 
 use std::process::ExitCode;
@@ -42,9 +47,12 @@ enum Command {
     Serve(serve::Arguments),
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
+    Stop(stop::Arguments),
+    Reap(reap::Arguments),
     Console(console::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
+    Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
@@ -66,9 +74,12 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::main(arguments),
         Command::Ps(arguments) => ps::main(arguments),
         Command::Cancel(arguments) => cancel::main(arguments),
+        Command::Stop(arguments) => stop::main(&arguments),
+        Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
+        Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Demo(arguments) => demo::main(arguments),
         Command::Exec(arguments) => exec::main(arguments),
         Command::Guard => guard::main(),

@@ -2,8 +2,9 @@
 
 mod document;
 mod live;
-mod row;
-mod table;
+pub(crate) mod processes;
+pub(crate) mod row;
+pub(crate) mod table;
 mod watch;
 
 use std::{
@@ -54,6 +55,14 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     sessions: bool,
 
+    /// List processes in place of requests: each session's shim, and what it has started, with memory and processor time
+    #[arg(long, conflicts_with_all = ["method", "older_than", "state", "from", "recent", "sessions", "watch"])]
+    processes: bool,
+
+    /// List the processes that sessions have left behind: those whose `rescind run` has ended. `rescind reap` ends them
+    #[arg(long, conflicts_with_all = ["method", "older_than", "state", "from", "recent", "sessions", "watch"])]
+    orphans: bool,
+
     /// Keep running: redraw on a terminal; elsewhere print a line whenever a request begins, changes state or ends
     #[arg(long, short)]
     watch: bool,
@@ -87,6 +96,16 @@ enum SideArg {
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
+    if arguments.processes || arguments.orphans {
+        let Arguments { selection, orphans, json, .. } = &arguments;
+        return match processes::list(selection.session.as_deref(), *orphans, *json) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                failure.report();
+                ExitCode::from(2)
+            }
+        };
+    }
     let done = fleet::block_on(async {
         match arguments.watch {
             true => watch::run(&arguments).await.map(|()| Coverage::Whole),

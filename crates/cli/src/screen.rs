@@ -1,6 +1,6 @@
 //! The properties of stdout, and text prepared for it.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use rescind_proto::cause::sanitised;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -46,6 +46,42 @@ impl Screen {
             Tone::Plain => return line.to_owned(),
         };
         if self.colour { format!("\u{1b}[{code}m{line}\u{1b}[0m") } else { line.to_owned() }
+    }
+}
+
+/// Lines on a terminal that are drawn over by the next ones.
+#[derive(Debug, Default)]
+pub(crate) struct Drawing {
+    /// How many lines there are.
+    drawn: usize,
+}
+
+impl Drawing {
+    /// Replaces the lines. Those that a screen of `height` has no room for are counted.
+    pub(crate) fn draw(&mut self, mut lines: Vec<String>, height: usize) -> io::Result<()> {
+        let room = height.saturating_sub(2).max(1);
+        if lines.len() > room {
+            let more = lines.len() - (room - 1);
+            lines.truncate(room - 1);
+            lines.push(format!("… and {more} more"));
+        }
+        self.draw_all(&lines, true)
+    }
+
+    /// Replaces the lines with all of these. On anything but a terminal they only follow.
+    pub(crate) fn draw_all(&mut self, lines: &[String], on_terminal: bool) -> io::Result<()> {
+        let mut text = String::new();
+        if self.drawn > 0 {
+            text.push_str(&format!("\u{1b}[{}F", self.drawn));
+        }
+        if on_terminal {
+            text.push_str("\u{1b}[J");
+        }
+        lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+        self.drawn = lines.len();
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
     }
 }
 

@@ -1,8 +1,8 @@
 //! `rescind wrap` and `rescind unwrap`: put the shim before servers in the configuration files of clients, and take it out.
 
 mod change;
-mod files;
-mod program;
+pub(crate) mod files;
+pub(crate) mod program;
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -18,13 +18,13 @@ use crate::{
     fleet::report,
     screen::{Screen, Tone, clean, fitted},
 };
-use change::{Direction, Server};
-use files::Found;
+use change::{Direction, Server, Urls};
+use files::{Found, Managed};
 
 /// Put `rescind run` before the servers in the configuration files of your clients.
 ///
-/// Shows what it would change, and asks. Servers that have a shim already, and servers at a URL, are left alone. The rest of
-/// a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
+/// Shows what it would change, and asks. Servers that have a shim already are left alone, and so are servers at a URL unless
+/// --urls is given. The rest of a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
 ///
 /// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
 /// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
@@ -37,6 +37,15 @@ use files::Found;
 pub(crate) struct WrapArguments {
     #[command(flatten)]
     choice: Choice,
+
+    /// Also servers at a URL: their clients start `rescind run --url` instead, and headers become variables of `env`.
+    /// Left alone are those that may need a sign-in, since their client does that itself
+    #[arg(long)]
+    urls: bool,
+
+    /// With --urls: also servers that may need a sign-in, because nothing in their entry is a credential
+    #[arg(long, requires = "urls")]
+    force: bool,
 
     /// Flags of `rescind run` for the servers that are wrapped
     #[arg(last = true, value_name = "RUN FLAGS")]
@@ -105,7 +114,13 @@ fn client(text: &str) -> Result<String, String> {
 
 pub(crate) fn wrap(arguments: &WrapArguments) -> ExitCode {
     finish(check_flags(&arguments.run_flags).and_then(|()| {
-        run(&arguments.choice, &Direction::Wrap { program: program::path()?, run_flags: arguments.run_flags.clone() })
+        let urls = match (arguments.urls, arguments.force) {
+            (false, _) => Urls::Leave,
+            (true, false) => Urls::Wrap,
+            (true, true) => Urls::Force,
+        };
+        let program = program::path()?;
+        run(&arguments.choice, &Direction::Wrap { program, run_flags: arguments.run_flags.clone(), urls })
     }))
 }
 
@@ -140,7 +155,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         return Err(Failure::new("--yes", cause, "add --all if that is meant, or --client, --server or --file"));
     }
     let targets = files::targets(&choice.client, &choice.file)?;
-    let managed = files::managed_commands();
+    let managed = Managed::read();
     let mut completion = Completion::Done;
     let mut found = Vec::new();
     for target in targets {
@@ -162,8 +177,9 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
             lines.push((heading(one), Tone::Plain));
         }
         let mut of_this = Vec::new();
-        for Server { entry, verdict } in servers {
-            let changes = direction.is_for(*verdict);
+        for server in servers {
+            let Server { entry, verdict, .. } = server;
+            let changes = direction.is_for(server);
             if changes {
                 of_this.push(entry.path.clone());
             }
@@ -173,7 +189,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
                 match (choice.list, changes) {
                     (true, _) => format!("  {name:<20} {verdict}"),
                     (false, true) => format!("  {:<7} {name:<20} {}", direction.verb(), words(&entry.launch)),
-                    (false, false) => format!("  {:<7} {name:<20} {verdict}", "leave"),
+                    (false, false) => format!("  {:<7} {name:<20} {}", "leave", direction.why_not(server)),
                 },
                 tone,
             ));
@@ -200,8 +216,12 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
     let count = meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
     if count == 0 {
         report(&format!("nothing to {}", direction.verb()));
+        if !choice.dry_run {
+            forget_missing(choice, direction)?;
+        }
         return Ok(completion);
     }
+    direction.warn_of_temporary();
     if choice.dry_run {
         return Ok(completion);
     }
@@ -209,16 +229,19 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         report("nothing was changed");
         return Ok(Completion::LeftAlone);
     }
-    let folder = files::state_folder()?;
-    let mut journal =
-        Journal::open(&folder).map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))?;
+    forget_missing(choice, direction)?;
+    let mut journal = open_journal()?;
     let (mut servers, mut files) = (0, 0);
     for (place, paths) in meant {
         let one = &found[place];
         match change::change(one, &paths, direction, &managed, &mut journal) {
-            Ok(changed) => {
+            Ok((changed, left)) => {
                 servers += changed;
                 files += usize::from(changed > 0);
+                for failure in left {
+                    failure.report();
+                    completion = Completion::LeftAlone;
+                }
             }
             Err(failure) => {
                 failure.report();
@@ -238,6 +261,22 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         );
     }
     Ok(completion)
+}
+
+fn open_journal() -> Result<Journal, Failure> {
+    let folder = files::state_folder()?;
+    Journal::open(&folder).map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))
+}
+
+/// `unwrap --all` forgets files that are gone, since nothing is left of them to unwrap.
+fn forget_missing(choice: &Choice, direction: &Direction) -> Result<(), Failure> {
+    let folder = files::state_folder()?;
+    if !choice.all || !matches!(direction, Direction::Unwrap) || !rescind_wrap::journal::path(&folder).exists() {
+        return Ok(());
+    }
+    open_journal()?
+        .forget_missing()
+        .map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))
 }
 
 fn heading(found: &Found) -> String {
@@ -300,6 +339,6 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 /// A path as it may be printed.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     clean(&path.display().to_string())
 }

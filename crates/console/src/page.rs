@@ -8,7 +8,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// The files that the page loads: name, content type, text.
-const ASSETS: [(&str, &str, &str); 16] = [
+const ASSETS: [(&str, &str, &str); 18] = [
     ("console.css", CSS, include_str!("page/console.css")),
     ("icon.svg", ICON, include_str!("page/icon.svg")),
     ("bar.js", SCRIPT, include_str!("page/bar.js")),
@@ -21,6 +21,8 @@ const ASSETS: [(&str, &str, &str); 16] = [
     ("keys.js", SCRIPT, include_str!("page/keys.js")),
     ("lanes.js", SCRIPT, include_str!("page/lanes.js")),
     ("messages.js", SCRIPT, include_str!("page/messages.js")),
+    ("orders.js", SCRIPT, include_str!("page/orders.js")),
+    ("stop.js", SCRIPT, include_str!("page/stop.js")),
     ("store.js", SCRIPT, include_str!("page/store.js")),
     ("table.js", SCRIPT, include_str!("page/table.js")),
     ("timeline.js", SCRIPT, include_str!("page/timeline.js")),

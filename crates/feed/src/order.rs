@@ -1,4 +1,4 @@
-//! Orders to cancel, and their outcome.
+//! Orders to cancel requests and to end a server, and their outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,22 @@ pub struct OrderOutcome {
     pub accepted: bool,
     /// The request right afterwards; `None` if it is not remembered.
     pub request: Option<Request>,
+}
+
+/// An order to end the server of a session, and with it all its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndOrder {
+    /// The session's `started`: a later session may have the same name.
+    pub started: u64,
+}
+
+/// The outcome of an order to end a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndReply {
+    /// Whether this order is the first. The server is being ended either way.
+    pub accepted: bool,
 }
 
 /// The body of an HTTP error.

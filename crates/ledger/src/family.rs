@@ -16,8 +16,8 @@ pub struct Family {
     pub mark: Mark,
     /// What is known of it; `None` if it was not listed, or ended in order.
     pub record: Option<Record>,
-    /// Whether its shim runs. If not, its members are orphans.
-    pub is_shim_alive: bool,
+    /// Its shim; `None` if it has ended: then its members are orphans.
+    pub shim: Option<Process>,
     /// Whether the process that started the shim still runs.
     pub client: ClientState,
     /// Its members, each parent before its children.
@@ -55,6 +55,17 @@ pub enum Kept {
     Ancestor,
 }
 
+impl Kept {
+    /// The word for it in data.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Ancestor => "ancestor",
+        }
+    }
+}
+
 impl Family {
     /// The families of `place` that have members or whose shim runs, by mark.
     #[must_use]
@@ -87,13 +98,28 @@ impl Family {
             depth,
         });
         let members = members.collect();
-        Self { mark, record, is_shim_alive: snapshot.get(mark.shim).is_some(), client, members }
+        Self { mark, record, shim: snapshot.get(mark.shim).cloned(), client, members }
     }
 
     /// Whether its shim has ended and processes are left.
     #[must_use]
     pub const fn is_orphaned(&self) -> bool {
-        !self.is_shim_alive && !self.members.is_empty()
+        self.shim.is_none() && !self.members.is_empty()
+    }
+
+    /// Its members that may be ended without being named.
+    pub fn free(&self) -> impl Iterator<Item = &Process> {
+        self.members.iter().filter(|member| member.kept.is_none()).map(|member| &member.process)
+    }
+
+    /// The member with this number and its descendants among the members; not those that started the process that asks.
+    pub fn branch(&self, pid: u32) -> impl Iterator<Item = &Process> {
+        let mut from = self.members.iter().skip_while(move |member| member.process.id.pid != pid);
+        let root = from.next();
+        let depth = root.map_or(0, |root| root.depth);
+        let below = from.take_while(move |member| member.depth > depth);
+        let all = root.into_iter().chain(below);
+        all.filter(|member| member.kept != Some(Kept::Ancestor)).map(|member| &member.process)
     }
 
     /// The name of its session, which is its shim's number unless that was taken.
@@ -108,8 +134,7 @@ impl Family {
 /// process group.
 fn owners(snapshot: &Snapshot, place: Place) -> BTreeMap<u32, Mark> {
     let own = |process: &Process| process.mark.filter(|mark| mark.place == place);
-    let by_descent =
-        |process: &Process| own(process).or_else(|| snapshot.ancestors(process).find_map(|ancestor| own(ancestor)));
+    let by_descent = |process: &Process| own(process).or_else(|| snapshot.ancestors(process).find_map(own));
     let all = snapshot.processes.values();
     let mut owners: BTreeMap<u32, Mark> =
         all.clone().filter_map(|process| Some((process.id.pid, by_descent(process)?))).collect();
@@ -131,7 +156,10 @@ fn in_order<'a>(snapshot: &'a Snapshot, pids: &'a BTreeSet<u32>) -> impl Iterato
         let parent = snapshot.ancestors(member).next().map(|parent| parent.id.pid).filter(|pid| pids.contains(pid));
         children.entry(parent).or_default().push(member);
     }
-    children.values_mut().for_each(|children| children.sort_by_key(|child| std::cmp::Reverse(child.id.start)));
+    children
+        .values_mut()
+        .for_each(|children| children.sort_by_key(|child| std::cmp::Reverse((child.id.start, child.id.pid))));
+    // The last is the next.
     let mut next: Vec<(&Process, usize)> =
         children.remove(&None).unwrap_or_default().into_iter().map(|root| (root, 0)).collect();
     std::iter::from_fn(move || {

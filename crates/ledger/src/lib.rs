@@ -5,6 +5,7 @@
 //! session's socket tells more: its command and its client.
 
 pub mod container;
+pub mod document;
 pub mod family;
 pub mod identity;
 pub mod mark;

@@ -28,6 +28,8 @@ const ROUND: Duration = Duration::from_millis(50);
 pub struct Reaped {
     /// The process as it was found.
     pub process: Process,
+    /// Its arguments.
+    pub arguments: Vec<String>,
     /// How it ended.
     pub how: Ending,
 }
@@ -49,6 +51,7 @@ pub enum Ending {
 #[derive(Debug)]
 struct Held {
     process: Process,
+    arguments: Vec<String>,
     descriptor: OwnedFd,
     ending: Option<Ending>,
     sent: Option<Signal>,
@@ -76,8 +79,11 @@ pub fn reap(grace: Duration, mut choose: impl FnMut(&Snapshot) -> Vec<ProcessId>
             break;
         }
     }
-    let reaped =
-        all.into_values().map(|held| Reaped { how: held.ending.unwrap_or(Ending::Left), process: held.process });
+    let reaped = all.into_values().map(|held| Reaped {
+        how: held.ending.unwrap_or(Ending::Left),
+        process: held.process,
+        arguments: held.arguments,
+    });
     reaped.collect()
 }
 
@@ -90,7 +96,8 @@ fn add(all: &mut BTreeMap<ProcessId, Held>, choose: &mut impl FnMut(&Snapshot) -
             continue;
         }
         if let Some((process, descriptor)) = snapshot.get(id).cloned().zip(id.hold()) {
-            all.insert(id, Held { process, descriptor, ending: None, sent: None });
+            let arguments = process.arguments();
+            all.insert(id, Held { process, arguments, descriptor, ending: None, sent: None });
         }
     }
     all.len() > before

@@ -4,7 +4,11 @@ use std::{io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{identity::ProcessId, mark::Mark};
+use crate::{
+    family::Family,
+    identity::ProcessId,
+    mark::{Mark, Place},
+};
 
 /// The suffix of a record's name, after the mark.
 pub const RECORD_SUFFIX: &str = ".session";
@@ -74,6 +78,22 @@ impl Record {
         Ok(named.filter_map(|entry| Self::read(&entry.path())).collect())
     }
 
+    /// Removes the records in `directory` of sessions that have ended and left nothing. `families` are all that
+    /// [`Family::find`] has found.
+    pub fn forget(directory: &Path, families: &[Family]) {
+        let here = Place::here();
+        for entry in std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
+            let name = entry.file_name();
+            let mark = name.to_str().and_then(|name| name.strip_suffix(RECORD_SUFFIX)?.parse::<Mark>().ok());
+            let is_over = |mark: &Mark| {
+                mark.place == here && !mark.shim.is_alive() && families.iter().all(|family| family.mark != *mark)
+            };
+            if mark.as_ref().is_some_and(is_over) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+
     fn read(path: &Path) -> Option<Self> {
         let about = std::fs::symlink_metadata(path).ok()?;
         if !about.is_file() || about.len() > MAX_RECORD {
@@ -100,6 +120,13 @@ mod tests {
         write(&format!("half{RECORD_SUFFIX}"), &text[..text.len() / 2]);
         write(&format!("another-name{RECORD_SUFFIX}"), &text);
         write("4711.sock", &text);
-        assert_eq!(Record::read_all(directory.path()).unwrap(), [record]);
+        assert_eq!(Record::read_all(directory.path()).unwrap(), [record.clone()]);
+        // Its shim runs.
+        Record::forget(directory.path(), &[]);
+        assert_eq!(Record::read_all(directory.path()).unwrap(), [record.clone()]);
+        let ended = Mark { shim: ProcessId { start: mark.shim.start - 1, ..mark.shim }, ..mark };
+        write(&format!("{ended}{RECORD_SUFFIX}"), &text[..text.len() / 2]);
+        Record::forget(directory.path(), &[]);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 4);
     }
 }

@@ -201,7 +201,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census)
+    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census, mark)
         .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()

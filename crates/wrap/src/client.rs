@@ -353,4 +353,15 @@ pub const CLIENTS: &[Client] = &[
         project: &[project(".helix/languages.toml", HELIX)],
         rewrites: false,
     },
+    Client {
+        id: "mcporter",
+        name: "mcporter",
+        files: &[
+            home(".mcporter/mcporter.json", MCP_SERVERS),
+            home(".mcporter/mcporter.jsonc", MCP_SERVERS),
+            config("mcporter/mcporter.json", MCP_SERVERS),
+        ],
+        project: &[project("config/mcporter.json", MCP_SERVERS)],
+        rewrites: false,
+    },
 ];

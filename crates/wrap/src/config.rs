@@ -1,8 +1,12 @@
 //! A configuration file as text.
 
+use std::collections::HashMap;
+
 use crate::{
     edit::{self, Edit},
-    entry::{Command, Entry, Kind, Launch},
+    entry::{Entry, Kind, Launch},
+    journal::Note,
+    remote::{self, Style, UrlNote},
     syntax::{Syntax, SyntaxError},
     tree::Node,
 };
@@ -48,9 +52,13 @@ pub enum Change<'a> {
     TakeOff {
         /// How many.
         words: usize,
-        /// The member that [`Changed::added`] was.
+        /// The arguments that [`Changed::notes`] tells of.
         added: Option<&'a str>,
     },
+    /// A command that begins with these words takes the place of a URL, as this style has it.
+    ToCommand(&'a [String], &'static Style),
+    /// The URL that a note tells of comes back.
+    ToUrl(&'a UrlNote),
 }
 
 /// What a change did besides.
@@ -58,8 +66,10 @@ pub enum Change<'a> {
 pub struct Changed {
     /// The file.
     pub bytes: Vec<u8>,
-    /// For each change the text of the member that was added, since there were no arguments before.
-    pub added: Vec<Option<String>>,
+    /// For each change what the file does not tell of it.
+    pub notes: Vec<Option<Note>>,
+    /// The servers that are left as they were, since they have changed too much to become what they were before.
+    pub left: Vec<usize>,
 }
 
 impl Config {
@@ -76,6 +86,7 @@ impl Config {
         for Servers { at, kind } in servers {
             collect(&root, at, &mut Vec::new(), *kind, &mut entries);
         }
+        refuse_namesakes(&mut entries);
         Ok(Self { syntax, has_mark, text: text.to_owned(), entries })
     }
 
@@ -89,29 +100,38 @@ impl Config {
     #[must_use]
     pub fn changed(&self, changes: &[(usize, Change<'_>)]) -> Changed {
         let mut edits = Vec::new();
-        let mut added = Vec::new();
+        let (mut notes, mut left) = (Vec::new(), Vec::new());
         for (place, change) in changes {
-            let Some(Entry { launch: Launch::Command(command), .. }) = self.entries.get(*place) else {
-                added.push(None);
-                continue;
-            };
-            let (new, member) = self.edits(command, change);
+            let (new, note) =
+                self.entries.get(*place).and_then(|entry| self.edits(entry, change)).unwrap_or_else(|| {
+                    left.push(*place);
+                    (Vec::new(), None)
+                });
             edits.extend(new);
-            added.push(member);
+            notes.push(note);
         }
         let text = edit::apply(&self.text, edits);
         let mark = if self.has_mark { BYTE_ORDER_MARK } else { "" };
-        Changed { bytes: [mark, &text].concat().into_bytes(), added }
+        Changed { bytes: [mark, &text].concat().into_bytes(), notes, left }
     }
 
-    fn edits(&self, command: &Command, change: &Change<'_>) -> (Vec<Edit>, Option<String>) {
-        match change {
-            Change::Prepend(words) => {
-                let edits = edit::prepend(&self.text, self.syntax, command, words);
+    fn edits(&self, entry: &Entry, change: &Change<'_>) -> Option<(Vec<Edit>, Option<Note>)> {
+        let Self { text, syntax, .. } = self;
+        match (&entry.launch, change) {
+            (Launch::Command(command), Change::Prepend(words)) => {
+                let edits = edit::prepend(text, *syntax, command, words);
                 let added = command.has_no_arguments().then(|| edits.last().map(|edit| edit.text.clone())).flatten();
-                (edits, added)
+                Some((edits, added.map(Note::Arguments)))
             }
-            Change::TakeOff { words, added } => (edit::take_off(&self.text, command, *words, *added), None),
+            (Launch::Command(command), Change::TakeOff { words, added }) => {
+                Some((edit::take_off(text, command, *words, *added), None))
+            }
+            (Launch::Url(_), Change::ToCommand(words, style)) => {
+                let (edits, note) = remote::to_command(text, *syntax, &entry.object, words, style)?;
+                Some((edits, Some(Note::Url(note))))
+            }
+            (Launch::Command(_), Change::ToUrl(note)) => Some((remote::to_url(text, &entry.object, note)?, None)),
+            _ => None,
         }
     }
 }
@@ -130,5 +150,16 @@ fn collect(node: &Node, keys: &[&str], path: &mut Vec<String>, kind: Kind, entri
             Some(_) => collect(&member.node, rest, path, kind, entries),
         }
         path.pop();
+    }
+}
+
+/// Which of two servers with one name counts is the client's to say, and one of them would be wrapped for nobody.
+fn refuse_namesakes(entries: &mut [Entry]) {
+    let mut count: HashMap<Vec<String>, usize> = HashMap::new();
+    for entry in &*entries {
+        *count.entry(entry.path.clone()).or_default() += 1;
+    }
+    for entry in entries.iter_mut().filter(|entry| count[&entry.path] > 1) {
+        entry.launch = Launch::Unclear("its name stands twice in the file");
     }
 }

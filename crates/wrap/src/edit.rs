@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     entry::{Command, Form},
     syntax::Syntax,
-    tree::{Node, Value},
+    tree::{Node, Object, Value},
 };
 
 /// One change: what stands in a range is replaced.
@@ -111,24 +111,50 @@ fn insert_member(
     has_commas: bool,
     elements: &[String],
 ) -> Edit {
-    let line = text[..key.start].rfind('\n').map_or(0, |at| at + 1);
-    let before = &text[line..key.start];
-    let is_own_line = before.chars().all(char::is_whitespace);
-    let between = &text[key.end..program.start];
+    let equals = equals(text, syntax, key, program);
+    let member = format!("{}{equals}[{}]", syntax.key("args"), elements.join(", "));
+    let new = format!("{}{member}", joiner(text, key.start, has_commas));
+    Edit { range: program.end..program.end, text: new }
+}
+
+/// What stands between a key and its value, as it does here.
+pub(crate) fn equals<'a>(text: &'a str, syntax: Syntax, key: &Range<usize>, value: &Range<usize>) -> &'a str {
+    let between = &text[key.end..value.start];
     let is_plain = between.chars().all(|found| matches!(found, ' ' | '\t' | ':' | '='));
-    let equals = match (is_plain, syntax) {
+    match (is_plain, syntax) {
         (true, _) => between,
         (false, Syntax::Json) => ": ",
         (false, Syntax::Toml) => " = ",
-    };
-    let member = format!("{}{equals}[{}]", syntax.key("args"), elements.join(", "));
-    let new = match (has_commas, is_own_line) {
-        (true, true) => format!(",{}{before}{member}", newline(text, line)),
-        (true, false) => format!(", {member}"),
+    }
+}
+
+/// What stands between the member whose key begins here and a new one after it.
+pub(crate) fn joiner(text: &str, key: usize, has_commas: bool) -> String {
+    let line = text[..key].rfind('\n').map_or(0, |at| at + 1);
+    let before = &text[line..key];
+    let is_own_line = before.chars().all(char::is_whitespace);
+    match (has_commas, is_own_line) {
+        (true, true) => format!(",{}{before}", newline(text, line)),
+        (true, false) => ", ".to_owned(),
         // With the rest of a dotted key, if it is one.
-        (false, _) => format!("{}{before}{member}", newline(text, line)),
+        (false, _) => format!("{}{before}", newline(text, line)),
+    }
+}
+
+/// Removes a member with what separates it from its neighbour.
+pub(crate) fn remove_member(text: &str, object: &Object, key: &str) -> Option<Edit> {
+    let place = object.members.iter().position(|member| member.key == key)?;
+    let member = &object.members[place];
+    let range = if !object.has_commas {
+        let start = text[..member.key_range.start].rfind('\n').map_or(0, |at| at + 1);
+        let end = text[member.node.range.end..].find('\n').map_or(text.len(), |at| member.node.range.end + at + 1);
+        start..end
+    } else if let Some(previous) = place.checked_sub(1) {
+        object.members[previous].node.range.end..member.node.range.end
+    } else {
+        member.key_range.start..object.members.get(1)?.key_range.start
     };
-    Edit { range: program.end..program.end, text: new }
+    Some(Edit { range, text: String::new() })
 }
 
 /// How lines end here.

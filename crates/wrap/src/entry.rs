@@ -15,6 +15,8 @@ pub struct Entry {
     pub launch: Launch,
     /// Whether the client has it switched off.
     pub is_disabled: bool,
+    /// All of its members.
+    pub(crate) object: Object,
 }
 
 /// What a client starts.
@@ -70,15 +72,16 @@ pub(crate) enum Form {
 }
 
 /// The names under which clients keep a URL.
-const URLS: [&str; 4] = ["url", "serverUrl", "httpUrl", "uri"];
+pub(crate) const URLS: [&str; 5] = ["url", "serverUrl", "httpUrl", "baseUrl", "uri"];
 
 /// The names under which clients keep headers.
-const HEADERS: [&str; 3] = ["headers", "http_headers", "requestInit"];
+pub(crate) const HEADERS: [&str; 2] = ["headers", "http_headers"];
+
+/// The names under which clients keep the kind of a connection.
+pub(crate) const TRANSPORTS: [&str; 2] = ["type", "transport"];
 
 /// What entries with a URL may have besides, and lose nothing by it.
-const KNOWN_BESIDE_URL: [&str; 10] = [
-    "type",
-    "transport",
+const KNOWN_BESIDE_URL: [&str; 24] = [
     "name",
     "description",
     "disabled",
@@ -87,15 +90,32 @@ const KNOWN_BESIDE_URL: [&str; 10] = [
     "tools",
     "alwaysAllow",
     "autoApprove",
+    "disabledTools",
+    "trust",
+    "includeTools",
+    "excludeTools",
+    "enabled_tools",
+    "disabled_tools",
+    "tool_timeout_sec",
+    "startup_timeout_sec",
+    "startup_timeout_ms",
+    "required",
+    "gallery",
+    "version",
+    "settings",
+    "source",
+    "alwaysLoad",
+    "cwd",
 ];
 
 impl Entry {
     pub(crate) fn read(path: Vec<String>, kind: Kind, node: &Node) -> Self {
         let Some(object) = node.as_object() else {
-            return Self { path, kind, launch: Launch::Unclear("it is not an object"), is_disabled: false };
+            let launch = Launch::Unclear("it is not an object");
+            return Self { path, kind, launch, is_disabled: false, object: Object::default() };
         };
         let is_disabled = object.flag("disabled") == Some(true) || object.flag("enabled") == Some(false);
-        Self { path, kind, launch: Launch::read(object), is_disabled }
+        Self { path, kind, launch: Launch::read(object), is_disabled, object: object.clone() }
     }
 
     /// Its name in the file.
@@ -170,11 +190,16 @@ fn of_members(object: &Object, member: &Member, program: &str, arguments: &str) 
 
 fn remote(object: &Object, url: &Member) -> Launch {
     let Some(text) = url.node.as_str() else { return Launch::Unclear("its URL is not a string") };
+    if object.has_twice() {
+        return Launch::Unclear("it has a member twice");
+    }
     let is_header = |member: &&Member| HEADERS.contains(&member.key.as_str());
     let headers = object.members.iter().filter(is_header).filter_map(|member| member.node.as_object());
     let headers = headers.flat_map(|headers| &headers.members);
     let headers = headers.filter_map(|header| Some((header.key.clone(), header.node.as_str()?.to_owned())));
-    let known = |key: &str| URLS.contains(&key) || HEADERS.contains(&key) || KNOWN_BESIDE_URL.contains(&key);
+    let known = |key: &str| {
+        URLS.contains(&key) || HEADERS.contains(&key) || TRANSPORTS.contains(&key) || KNOWN_BESIDE_URL.contains(&key)
+    };
     let others = object.members.iter().map(|member| member.key.clone()).filter(|key| !known(key));
     Launch::Url(Remote { url: text.to_owned(), headers: headers.collect(), others: others.collect() })
 }

@@ -164,7 +164,9 @@ impl Snapshot {
         }
     }
 
-    fn beside(&self) -> PathBuf {
+    /// The new file before it takes its place. Afterwards only one that was killed has left it there.
+    #[must_use]
+    pub fn beside(&self) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(self.path.file_name().unwrap_or_default());
         name.push(".rescind-new");

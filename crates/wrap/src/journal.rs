@@ -1,7 +1,9 @@
 //! What `wrap` added to each file, for `unwrap`.
 //!
 //! A wrapped command tells by itself how it was before; only one thing it cannot tell, whether it had no arguments or an
-//! empty list of them. That is kept here. Without it a file means the same, and has one member more.
+//! empty list of them. That is kept here. Without it a file means the same, and has one member more. Of an entry that was
+//! at a URL the names of its members are kept, and the value of its `type`. No URL, no value of a header and no other
+//! value is ever in it; it is readable by its owner only all the same.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +15,28 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::remote::UrlNote;
+
+/// The file that is locked.
+const LOCK: &str = "wrap.lock";
+
 /// The journal, and the right to change files: one process has it at a time.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     files: Files,
     _lock: File,
+}
+
+/// What can be seen of a journal without opening it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalState {
+    /// The files that it tells of.
+    pub files: Vec<PathBuf>,
+    /// Whether another process has it open.
+    pub is_in_use: bool,
+    /// Why it cannot be read, if it cannot.
+    pub problem: Option<String>,
 }
 
 /// For each file, what was added to it.
@@ -28,13 +46,47 @@ struct Files {
     files: BTreeMap<PathBuf, Vec<Addition>>,
 }
 
-/// A member that a file did not have before.
+/// What is kept of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Addition {
     /// The keys of the server.
     server: Vec<String>,
-    /// The text of the member.
-    text: String,
+    #[serde(flatten)]
+    note: Note,
+}
+
+/// What a changed server does not tell of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Note {
+    /// The text of its arguments, which it did not have before.
+    #[serde(rename = "text")]
+    Arguments(String),
+    /// How it was at its URL.
+    #[serde(rename = "url")]
+    Url(UrlNote),
+}
+
+/// Where the journal of a folder is.
+#[must_use]
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join("wrapped.json")
+}
+
+impl JournalState {
+    /// Looks at the journal of a folder, and changes nothing.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        let is_in_use = File::open(folder.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err());
+        let read = match fs::read(path(folder)) {
+            Ok(bytes) => serde_json::from_slice::<Files>(&bytes).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Files::default()),
+            Err(error) => Err(error.to_string()),
+        };
+        match read {
+            Ok(files) => Self { files: files.files.into_keys().collect(), is_in_use, problem: None },
+            Err(problem) => Self { files: Vec::new(), is_in_use, problem: Some(problem) },
+        }
+    }
 }
 
 impl Journal {
@@ -47,9 +99,9 @@ impl Journal {
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
-        let lock = options.open(folder.join("wrap.lock"))?;
+        let lock = options.open(folder.join(LOCK))?;
         lock.lock()?;
-        let path = folder.join("wrapped.json");
+        let path = path(folder);
         let files = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Files::default(),
@@ -58,23 +110,34 @@ impl Journal {
         Ok(Self { path, files, _lock: lock })
     }
 
-    /// The member that was added to this server of this file.
-    #[must_use]
-    pub fn added(&self, file: &Path, server: &[String]) -> Option<&str> {
-        let additions = self.files.files.get(file)?;
-        additions.iter().find(|one| one.server == server).map(|one| &*one.text)
-    }
-
-    /// Notes what will be added. It is on disk before this returns.
+    /// Forgets files that are no longer there.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
-    pub fn note(&mut self, file: &Path, additions: impl IntoIterator<Item = (Vec<String>, String)>) -> io::Result<()> {
+    pub fn forget_missing(&mut self) -> io::Result<()> {
+        let count = self.files.files.len();
+        self.files.files.retain(|file, _| file.exists());
+        if self.files.files.len() == count { Ok(()) } else { self.save() }
+    }
+
+    /// What is kept of this server of this file.
+    #[must_use]
+    pub fn note_of(&self, file: &Path, server: &[String]) -> Option<&Note> {
+        let additions = self.files.files.get(file)?;
+        additions.iter().find(|one| one.server == server).map(|one| &one.note)
+    }
+
+    /// Keeps what will no longer be told by the file. It is on disk before this returns.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn note(&mut self, file: &Path, notes: impl IntoIterator<Item = (Vec<String>, Note)>) -> io::Result<()> {
         let known = self.files.files.entry(file.to_owned()).or_default();
-        for (server, text) in additions {
+        for (server, note) in notes {
             known.retain(|one| one.server != server);
-            known.push(Addition { server, text });
+            known.push(Addition { server, note });
         }
         if known.is_empty() {
             self.files.files.remove(file);

@@ -29,6 +29,27 @@ pub fn commands(text: &str) -> Vec<Vec<String>> {
     lists.flatten().filter_map(command).collect()
 }
 
+/// Whether a file of settings names servers by more than their name: by a URL, or by a command.
+#[must_use]
+pub fn names_launches(text: &str) -> bool {
+    let Ok(root) = Syntax::Json.read(text) else { return false };
+    let Some(settings) = root.as_object() else { return false };
+    let lists = LISTS.iter().filter_map(|list| settings.get(list)?.node.as_array());
+    let mut servers = lists.flatten().filter_map(Node::as_object);
+    servers.any(|server| server.get("serverUrl").is_some() || server.get("serverCommand").is_some())
+}
+
+/// The lists that a file of settings has.
+///
+/// # Errors
+///
+/// If the file cannot be read, with the reason.
+pub fn lists(text: &str) -> Result<Vec<&'static str>, String> {
+    let root = Syntax::Json.read(text).map_err(|error| error.to_string())?;
+    let settings = root.as_object();
+    Ok(LISTS.into_iter().filter(|list| settings.is_some_and(|settings| settings.get(list).is_some())).collect())
+}
+
 fn command(server: &Node) -> Option<Vec<String>> {
     let Value::Object(server) = &server.value else { return None };
     Some(server.get("serverCommand")?.node.as_words()?.into_iter().map(ToOwned::to_owned).collect())

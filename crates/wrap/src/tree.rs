@@ -70,6 +70,13 @@ impl Object {
         self.members.iter().rev().find(|member| member.key == key)
     }
 
+    /// Whether a key stands in it twice.
+    pub(crate) fn has_twice(&self) -> bool {
+        let mut keys: Vec<&str> = self.members.iter().map(|member| &*member.key).collect();
+        keys.sort_unstable();
+        keys.windows(2).any(|pair| pair[0] == pair[1])
+    }
+
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)?.node.value {
             Value::Flag(flag) => Some(flag),

@@ -14,6 +14,8 @@ pub enum Verdict {
     Bare,
     /// A shim is before it: so many words.
     Wrapped(usize),
+    /// A shim is in its place: its client connected to a URL before.
+    WrappedUrl,
     /// A shim is before it that `wrap` would have written differently.
     WrappedByHand,
     /// It is this program itself.
@@ -42,6 +44,7 @@ impl Verdict {
         };
         match words::before(&command.words, own) {
             Before::Shim(words) => Self::Wrapped(words),
+            Before::Url => Self::WrappedUrl,
             Before::ShimByHand => Self::WrappedByHand,
             Before::Rescind => Self::Rescind,
             Before::Nothing if managed.contains(&command.words) => Self::Managed,
@@ -56,6 +59,7 @@ impl fmt::Display for Verdict {
         f.write_str(match self {
             Self::Bare => "has no shim",
             Self::Wrapped(_) => "has a shim",
+            Self::WrappedUrl => "has a shim, which reaches its URL",
             Self::WrappedByHand => "has a shim that was put there by hand",
             Self::Rescind => "is rescind itself",
             Self::Remote => "is at a URL",

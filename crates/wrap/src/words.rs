@@ -7,6 +7,8 @@ pub enum Before {
     Nothing,
     /// A shim of ours: so many words, its program included.
     Shim(usize),
+    /// A shim of ours in the place of a server at a URL, which is the last word.
+    Url,
     /// A shim of ours that something else starts, such as `npx` or a shell: it was put there by hand.
     ShimByHand,
     /// The command is `rescind` itself, doing something else.
@@ -23,13 +25,31 @@ pub fn before(words: &[String], own: OwnWords) -> Before {
     if is_program(program) {
         let is_run = rest.first().is_some_and(|word| word == "run");
         return match own(rest) {
-            Some(own) if is_run && own < rest.len() => Before::Shim(1 + own),
+            Some(count) if is_run && count < rest.len() => Before::Shim(1 + count),
+            _ if is_run && reaches_url(rest, own) => Before::Url,
             _ => Before::Rescind,
         };
     }
     let by_hand = rest.windows(2).any(|pair| is_package(&pair[0]) && pair[1] == "run");
     let in_shell = rest.iter().any(|word| word.contains("rescind run "));
     if by_hand || in_shell { Before::ShimByHand } else { Before::Nothing }
+}
+
+/// Whether these words, from `run` on, are flags of a shim and then `--url URL`.
+fn reaches_url(words: &[String], own: OwnWords) -> bool {
+    let [flags @ .., flag, _] = words else { return false };
+    let with_command = [flags, &["server".to_owned()]].concat();
+    flag == "--url" && own(&with_command) == Some(flags.len())
+}
+
+/// How many shims of ours stand before the server's own command.
+#[must_use]
+pub fn shims(words: &[String], own: OwnWords) -> usize {
+    match before(words, own) {
+        Before::Shim(count) => 1 + shims(&words[count..], own),
+        Before::ShimByHand | Before::Url => 1,
+        Before::Nothing | Before::Rescind => 0,
+    }
 }
 
 /// Whether this is the program, by whatever path, on whatever system it was written.
@@ -49,7 +69,8 @@ mod tests {
 
     /// One flag without a value is known here.
     fn own(words: &[String]) -> Option<usize> {
-        words.iter().position(|word| word != "run" && word != "--unlisted")
+        let command = words.iter().position(|word| word != "run" && word != "--unlisted");
+        command.filter(|place| !words[*place].starts_with("--"))
     }
 
     fn of(line: &str) -> Before {
@@ -63,11 +84,18 @@ mod tests {
         assert_eq!(of("C:\\bin\\rescind.exe run --unlisted npx -y"), Before::Shim(3));
         assert_eq!(of("rescind mcp"), Before::Rescind);
         assert_eq!(of("rescind run"), Before::Rescind);
+        assert_eq!(of("/bin/rescind run --unlisted --url https://a/mcp"), Before::Url);
+        assert_eq!(of("rescind run --url https://a/mcp --unlisted"), Before::Rescind);
         assert_eq!(of("npx -y rescind run npx -y server"), Before::ShimByHand);
         assert_eq!(of("npx rescind@0.1 run server"), Before::ShimByHand);
         assert_eq!(of("docker run image"), Before::Nothing);
         assert_eq!(of("npx -y rescinder run"), Before::Nothing);
         let shell = ["sh", "-c", "exec rescind run npx -y server"].map(ToOwned::to_owned);
         assert_eq!(before(&shell, own), Before::ShimByHand);
+        let count = |line: &str| shims(&line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>(), own);
+        assert_eq!(count("npx -y server"), 0);
+        assert_eq!(count("/opt/bin/rescind run npx -y server"), 1);
+        assert_eq!(count("/opt/bin/rescind run /old/rescind run --unlisted npx"), 2);
+        assert_eq!(count("rescind run npx -y rescind run npx"), 2);
     }
 }

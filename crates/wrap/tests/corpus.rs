@@ -9,6 +9,9 @@ use rescind_wrap::{
     client::{self, Shape},
     config::{Change, Changed, Config},
     entry::Launch,
+    journal::Note,
+    patience,
+    remote::{self, Refusal},
     verdict::Verdict,
 };
 
@@ -54,9 +57,10 @@ fn own(words: &[String]) -> Option<usize> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
         match word.as_str() {
-            "--timeout" | "--on-stuck" => at += 2,
+            "--timeout" | "--on-stuck" | "--header-env" => at += 2,
             "--unlisted" => at += 1,
             "--" => return Some(at + 1),
+            flag if flag.starts_with("--") => return None,
             _ => return Some(at),
         }
     }
@@ -73,11 +77,14 @@ fn bare(config: &Config) -> Vec<usize> {
 }
 
 fn words(config: &Config) -> Vec<Option<Vec<String>>> {
-    let of = |launch: &Launch| match launch {
+    config.entries().iter().map(|entry| words_of(&entry.launch)).collect()
+}
+
+fn words_of(launch: &Launch) -> Option<Vec<String>> {
+    match launch {
         Launch::Command(command) => Some(command.words.clone()),
         Launch::Url(_) | Launch::Elsewhere | Launch::Unclear(_) => None,
-    };
-    config.entries().iter().map(|entry| of(&entry.launch)).collect()
+    }
 }
 
 fn wrapped(config: &Config, places: &[usize]) -> Changed {
@@ -85,13 +92,17 @@ fn wrapped(config: &Config, places: &[usize]) -> Changed {
     config.changed(&places.iter().map(|place| (*place, Change::Prepend(&shim))).collect::<Vec<_>>())
 }
 
-fn unwrapped(config: &Config, places: &[usize], added: &[Option<String>]) -> Vec<u8> {
+fn unwrapped(config: &Config, places: &[usize], notes: &[Option<Note>]) -> Vec<u8> {
     let changes: Vec<_> = places
         .iter()
-        .zip(added)
-        .map(|(place, added)| {
+        .zip(notes)
+        .map(|(place, note)| {
             let Verdict::Wrapped(words) = Verdict::of(&config.entries()[*place], own, &[]) else { panic!("{place}") };
-            (*place, Change::TakeOff { words, added: added.as_deref() })
+            let added = note.as_ref().map(|note| match note {
+                Note::Arguments(text) => &**text,
+                Note::Url(_) => panic!("{place}"),
+            });
+            (*place, Change::TakeOff { words, added })
         })
         .collect();
     config.changed(&changes).bytes
@@ -104,7 +115,7 @@ fn a_file_is_what_it_was_after_a_shim_came_and_went() {
     for case in cases {
         let before = case.read(&case.bytes);
         let places = bare(&before);
-        let Changed { bytes, added } = wrapped(&before, &places);
+        let Changed { bytes, notes, .. } = wrapped(&before, &places);
         compare(&case.name, &bytes);
         let between = case.read(&bytes);
         assert!(bare(&between).is_empty(), "{}: a second shim would come", case.name);
@@ -113,7 +124,7 @@ fn a_file_is_what_it_was_after_a_shim_came_and_went() {
                 before.map(|before| if places.contains(&place) { [shim(), before].concat() } else { before });
             assert_eq!(between, expected, "{}", case.name);
         }
-        let after = unwrapped(&between, &places, &added);
+        let after = unwrapped(&between, &places, &notes);
         assert!(after == case.bytes, "{}: {}", case.name, String::from_utf8_lossy(&after));
         // Without the journal it means the same.
         let after = unwrapped(&between, &places, &vec![None; places.len()]);
@@ -127,18 +138,133 @@ fn each_server_comes_and_goes_by_itself() {
     for case in cases(false) {
         let places = bare(&case.read(&case.bytes));
         let mut bytes = case.bytes.clone();
-        let mut added = Vec::new();
+        let mut notes = Vec::new();
         for place in &places {
             let changed = wrapped(&case.read(&bytes), &[*place]);
             bytes = changed.bytes;
-            added.extend(changed.added);
+            notes.extend(changed.notes);
         }
         assert!(bytes == wrapped(&case.read(&case.bytes), &places).bytes, "{}", case.name);
-        for (place, added) in places.iter().zip(&added) {
-            bytes = unwrapped(&case.read(&bytes), &[*place], std::slice::from_ref(added));
+        for (place, note) in places.iter().zip(&notes) {
+            bytes = unwrapped(&case.read(&bytes), &[*place], std::slice::from_ref(note));
         }
         assert!(bytes == case.bytes, "{}", case.name);
     }
+}
+
+/// The places of entries at a URL that a command can stand in for, those that may need a sign-in included.
+fn remote(config: &Config, client: &str) -> Vec<usize> {
+    let style = remote::style(Some(client));
+    let entries = config.entries().iter().enumerate().filter(|(_, entry)| matches!(entry.launch, Launch::Url(_)));
+    let can = entries.filter(|(_, entry)| matches!(remote::check(entry, style), Ok(()) | Err(Refusal::SignIn)));
+    can.map(|(place, _)| place).collect()
+}
+
+#[test]
+fn a_url_becomes_a_command_and_comes_back() {
+    let mut files = 0;
+    for case in cases(false) {
+        let client = case.name.split('.').next().unwrap();
+        let style = remote::style(Some(client));
+        let before = case.read(&case.bytes);
+        let places = remote(&before, client);
+        if places.is_empty() {
+            continue;
+        }
+        files += 1;
+        let shim = shim();
+        let changes: Vec<_> = places.iter().map(|place| (*place, Change::ToCommand(&shim, style))).collect();
+        let Changed { bytes, notes, .. } = before.changed(&changes);
+        compare(&format!("urls/{}", case.name), &bytes);
+        let between = case.read(&bytes);
+        for (place, (old, new)) in before.entries().iter().zip(between.entries()).enumerate() {
+            if !places.contains(&place) {
+                assert_eq!((&old.path, words_of(&old.launch)), (&new.path, words_of(&new.launch)), "{}", case.name);
+                continue;
+            }
+            let Launch::Url(old) = &old.launch else { panic!("{}", case.name) };
+            assert_eq!(Verdict::of(new, own, &[]), Verdict::WrappedUrl, "{}", case.name);
+            let words = words_of(&new.launch).unwrap();
+            assert!(words.starts_with(&shim) && words.last() == Some(&old.url), "{}: {words:?}", case.name);
+        }
+        let restored = |config: &Config, places: &[usize], notes: &[Option<Note>]| {
+            let back = places.iter().zip(notes).map(|(place, note)| match note {
+                Some(Note::Url(note)) => (*place, Change::ToUrl(note)),
+                note => panic!("{}: {note:?}", case.name),
+            });
+            let changed = config.changed(&back.collect::<Vec<_>>());
+            assert_eq!(changed.left, Vec::<usize>::new(), "{}", case.name);
+            changed.bytes
+        };
+        assert!(restored(&between, &places, &notes) == case.bytes, "{}", case.name);
+        // One after the other, and with the other servers wrapped meanwhile.
+        let meanwhile = bare(&between);
+        let Changed { bytes, notes: of_others, .. } = wrapped(&between, &meanwhile);
+        let mut config = case.read(&bytes);
+        for (place, note) in places.iter().zip(&notes).rev() {
+            config = case.read(&restored(&config, &[*place], std::slice::from_ref(note)));
+        }
+        assert!(unwrapped(&config, &meanwhile, &of_others) == case.bytes, "{}", case.name);
+        // No note holds a value.
+        for secret in ["secret", "Bearer", "example.com", "${"] {
+            assert!(!serde_json::to_string(&notes).unwrap().contains(secret), "{}: {notes:?}", case.name);
+        }
+    }
+    assert!(files >= 8, "{files} files are no corpus");
+}
+
+#[test]
+fn a_url_that_stays_is_told_why() {
+    let mut all = String::new();
+    for case in cases(false) {
+        let client = case.name.split('.').next().unwrap();
+        for entry in case.read(&case.bytes).entries() {
+            if !matches!(entry.launch, Launch::Url(_)) {
+                continue;
+            }
+            let told = remote::check(entry, remote::style(Some(client)));
+            let told = told.map_or_else(|refusal| refusal.to_string(), |()| "can be wrapped".into());
+            all += &format!("{}: {:?} {told}\n", case.name, entry.path.join(" > "));
+        }
+    }
+    compare("urls.txt", all.as_bytes());
+}
+
+/// A client that writes its file anew keeps what it understands, and chooses the order and the spaces itself.
+#[test]
+fn a_url_comes_back_in_a_file_that_was_written_anew() {
+    let text = r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "x", "X-B": "y"}}}}"#;
+    let shape = client::client("cursor").unwrap().files[0].shape;
+    let read = |bytes: &[u8]| Config::read(bytes, shape.syntax, shape.servers).unwrap();
+    let shim = shim();
+    let Changed { bytes, notes, .. } =
+        read(text.as_bytes()).changed(&[(0, Change::ToCommand(&shim, remote::style(Some("cursor"))))]);
+    let [Some(Note::Url(note))] = &notes[..] else { panic!("{notes:?}") };
+    let mut anew: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    anew["mcpServers"]["a"]["disabled"] = true.into();
+    // Sorted by their keys, so `args` comes first.
+    for text in [serde_json::to_string_pretty(&anew).unwrap(), anew.to_string()] {
+        let Changed { bytes, left, .. } = read(text.as_bytes()).changed(&[(0, Change::ToUrl(note))]);
+        assert!(left.is_empty(), "{text}");
+        let back: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let expected = serde_json::json!({"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp",
+            "headers": {"Authorization": "x", "X-B": "y"}, "disabled": true}}});
+        assert_eq!(back, expected);
+    }
+    // Where another member has come between command and arguments.
+    let entry = r#""type": "stdio", "command": "/r", "env": {"RESCIND_HEADER_AUTHORIZATION": "x", "RESCIND_HEADER_X_B": "y"}, "args": ["run", "--url", "https://a.example/mcp"]"#;
+    let text = format!(r#"{{"mcpServers": {{"a": {{{entry}}}}}}}"#);
+    let Changed { bytes, .. } = read(text.as_bytes()).changed(&[(0, Change::ToUrl(note))]);
+    let back = r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "x", "X-B": "y"}}}}"#;
+    assert_eq!(String::from_utf8(bytes).unwrap(), back);
+    // A header that somebody took away does not come back by itself.
+    let text = text.replace(r#", "RESCIND_HEADER_X_B": "y""#, "");
+    assert_eq!(read(text.as_bytes()).changed(&[(0, Change::ToUrl(note))]).left, [0]);
+    // A variable that somebody added is nobody's header.
+    anew["mcpServers"]["a"]["env"]["MORE"] = "z".into();
+    let text = anew.to_string();
+    let Changed { bytes, left, .. } = read(text.as_bytes()).changed(&[(0, Change::ToUrl(note))]);
+    assert_eq!((left, String::from_utf8(bytes).unwrap()), (vec![0], text));
 }
 
 #[test]
@@ -178,7 +304,9 @@ fn compare(name: &str, bytes: &[u8]) {
 #[test]
 fn the_page_of_clients_has_them_all() {
     let page = fs::read_to_string(folder("../../../docs/clients.md")).unwrap();
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `--")).collect();
+    let section = page.split("\n## ").find(|section| section.starts_with("Clients\n")).unwrap();
+    let rows: Vec<&str> =
+        section.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `--")).collect();
     assert_eq!(rows.len(), client::CLIENTS.len());
     for client in client::CLIENTS {
         let row = rows.iter().find(|row| row.starts_with(&format!("| `{}` | {} |", client.id, client.name))).unwrap();
@@ -186,6 +314,22 @@ fn the_page_of_clients_has_them_all() {
         for path in paths {
             assert!(row.contains(&format!("{path}`")), "{}: {path} is missing", client.id);
         }
+    }
+}
+
+#[test]
+fn the_page_of_clients_says_what_is_known_of_their_patience() {
+    let page = fs::read_to_string(folder("../../../docs/clients.md")).unwrap();
+    for known in patience::PATIENCE {
+        let name = client::client(known.client).unwrap().name;
+        let row = page.lines().find(|line| line.starts_with(&format!("| {name} | {} |", known.waits))).unwrap();
+        assert!(row.contains(&format!(
+            "| {} | {} | {} |",
+            known.on_timeout.as_str(),
+            known.on_stop.as_str(),
+            known.set
+        )));
+        assert!(known.sources.iter().all(|source| row.contains(&format!("({source})"))), "{row}");
     }
 }
 
@@ -204,7 +348,7 @@ fn a_damaged_file_is_refused_or_changed_as_any_other() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(seed >> 33).unwrap() % below.max(1)
     };
-    let (mut read, mut changed) = (0, 0);
+    let (mut read, mut changed, mut moved) = (0, 0, 0);
     for case in cases(false) {
         for _ in 0..1_000 {
             let mut bytes = case.bytes.clone();
@@ -221,7 +365,7 @@ fn a_damaged_file_is_refused_or_changed_as_any_other() {
             read += 1;
             let places = bare(&before);
             changed += usize::from(!places.is_empty());
-            let Changed { bytes: new, added } = wrapped(&before, &places);
+            let Changed { bytes: new, notes, .. } = wrapped(&before, &places);
             let text =
                 || format!("{}: {}\n{}", case.name, String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&new));
             let between = Config::read(&new, case.shape.syntax, case.shape.servers);
@@ -231,8 +375,23 @@ fn a_damaged_file_is_refused_or_changed_as_any_other() {
                     before.map(|before| if places.contains(&place) { [shim(), before].concat() } else { before });
                 assert_eq!(between, expected, "{}", text());
             }
-            assert!(unwrapped(&between, &places, &added) == bytes, "{}", text());
+            assert!(unwrapped(&between, &places, &notes) == bytes, "{}", text());
+            let client = case.name.split('.').next().unwrap();
+            let (places, shim) = (remote(&before, client), shim());
+            moved += usize::from(!places.is_empty());
+            let style = remote::style(Some(client));
+            let changes: Vec<_> = places.iter().map(|place| (*place, Change::ToCommand(&shim, style))).collect();
+            let Changed { bytes: new, notes, .. } = before.changed(&changes);
+            let text =
+                || format!("{}: {}\n{}", case.name, String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&new));
+            let between = Config::read(&new, case.shape.syntax, case.shape.servers);
+            let between = between.unwrap_or_else(|error| panic!("{error}: {}", text()));
+            let back = places.iter().zip(&notes).filter_map(|(place, note)| match note {
+                Some(Note::Url(note)) => Some((*place, Change::ToUrl(note))),
+                Some(Note::Arguments(_)) | None => None,
+            });
+            assert!(between.changed(&back.collect::<Vec<_>>()).bytes == bytes, "{}", text());
         }
     }
-    assert!(read > 1_000 && changed > 500, "{read} were read, {changed} changed");
+    assert!(read > 1_000 && changed > 500 && moved > 100, "{read} were read, {changed} changed, {moved} moved");
 }

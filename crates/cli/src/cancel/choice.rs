@@ -14,7 +14,7 @@ use crate::{
 
 /// The exit code: the worst result of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Completion {
+pub(crate) enum Completion {
     Cancelled = 0,
     NotCancelled = 1,
     Failed = 2,
@@ -22,9 +22,9 @@ pub(super) enum Completion {
 
 /// A request to cancel, as it was a moment ago.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
-    pub(super) shim: Shim,
-    pub(super) request: Request,
+pub(crate) struct Chosen {
+    pub(crate) shim: Shim,
+    pub(crate) request: Request,
     now: u64,
 }
 
@@ -34,6 +34,16 @@ impl Chosen {
         let label = self.request.label();
         let label = label.strip_prefix("server:").unwrap_or(&label);
         format!("{}/{}:{}", self.shim.name(), self.request.from.as_str(), clean(label))
+    }
+
+    /// Whether it is in flight, or the other side works on it after its end.
+    pub(crate) fn is_worked_on(&self) -> bool {
+        self.request.is_open() || self.request.cancel.as_ref().is_some_and(|cancel| cancel.works_on)
+    }
+
+    /// Whether it was cancelled at this time of its session's clock or later.
+    pub(crate) fn is_cancelled_since(&self, time: u64) -> bool {
+        self.request.cancel.as_ref().is_some_and(|cancel| cancel.asked >= time)
     }
 
     /// A line about it for a person.
@@ -116,9 +126,7 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
             report(&format!("error: {}: {more} more requests match and were not cancelled: {words}", shim.name()));
             completion = Completion::Failed;
         }
-        let meant = |request: &Request| request.is_open() && request.cancel.is_none() && request.since <= now;
-        let fresh = requests.into_iter().filter(meant);
-        chosen.extend(fresh.map(|request| Chosen { shim: shim.clone(), request, now }));
+        chosen.extend(self::chosen(&shim, now, requests, |one| one.request.is_open() && one.request.cancel.is_none()));
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };
@@ -129,6 +137,17 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
         completion = completion.max(Completion::NotCancelled);
     }
     Ok((chosen, completion))
+}
+
+/// Those requests of a listing that are `meant`, without any that began after it was asked for.
+pub(crate) fn chosen(
+    shim: &Shim,
+    now: u64,
+    requests: Vec<Request>,
+    meant: impl Fn(&Chosen) -> bool,
+) -> impl Iterator<Item = Chosen> {
+    let listed = requests.into_iter().filter(move |request| request.since <= now);
+    listed.map(move |request| Chosen { shim: shim.clone(), request, now }).filter(meant)
 }
 
 /// Finds the shims to ask. Reports a session that does not exist, and returns `None`: nothing of it is in flight.

@@ -1,16 +1,19 @@
-//! Sends the cancels and prints their receipts.
+//! Sends the cancels of one session, and reports what becomes known of them.
+//!
+//! `rescind cancel` and `rescind stop` share this. Each session runs in a task of its own, so a shim that does not answer
+//! delays no other.
 
-use std::{collections::HashMap, io::Write, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use rescind_console::shims::{Shim, ShimError, ShimEvents};
-use rescind_feed::{Cancel, CancelOrder, Event, OrderOutcome, Outcome, Request, SettledHow, State};
+use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Snapshot};
 use tokio::{
-    task::JoinSet,
+    sync::mpsc,
     time::{Instant, timeout_at},
 };
 
-use super::choice::{Chosen, Completion};
-use crate::{fleet::report, screen::clean};
+use super::choice::Chosen;
+use crate::screen::clean;
 
 /// The most requests in one order.
 const ORDER: usize = 1000;
@@ -18,147 +21,272 @@ const ORDER: usize = 1000;
 /// Stands for a wait that the clock cannot represent: a year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Cancels the requests of every session, and prints their receipts until `wait` is over.
-pub(super) async fn cancel(sessions: Vec<Vec<Chosen>>, reason: Option<&str>, wait: Duration) -> Completion {
-    let mut followed = JoinSet::new();
-    for chosen in sessions {
-        let reason = reason.map(str::to_owned);
-        followed.spawn(async move {
-            let mut session = Receipts { receipts: HashMap::new(), completion: Completion::Cancelled };
-            session.run(&chosen, reason, wait).await;
-            session.completion
-        });
+/// How to cancel.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Goes on the wire.
+    pub(crate) reason: Option<String>,
+    /// Until when to follow the outcome; `None` to report only whether the cancel was accepted.
+    pub(crate) until: Option<Instant>,
+    pub(crate) reach: Reach,
+}
+
+/// Which requests are cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Exactly those that were chosen.
+    Chosen,
+    /// Also those that they cause later. Requests that were cancelled already are followed, too.
+    Whole {
+        /// Time for the cancel of an outer session to arrive here by itself.
+        head_start: Duration,
+        /// A request whose protocol does not confirm cancels is no longer followed when nothing was heard of it for so
+        /// long.
+        quiet: Duration,
+    },
+}
+
+/// What became known in a session.
+#[derive(Debug)]
+pub(crate) enum Learnt {
+    /// The receipt of a request that is followed has changed.
+    Receipt(Request),
+    /// The order did not cancel this request.
+    NotCancelled(Request),
+    /// This request began after the listing, and is not cancelled.
+    Began(Request),
+    /// An order failed.
+    Failed(String),
+    /// The outcome cannot be followed any longer, and why.
+    Unheard(String),
+    /// The session has ended.
+    Ended(rescind_feed::End),
+}
+
+/// News of one session.
+#[derive(Debug)]
+pub(crate) struct News<T = Learnt> {
+    pub(crate) session: String,
+    pub(crate) learnt: T,
+}
+
+/// `wait` from now.
+pub(crate) fn after(wait: Duration) -> Instant {
+    Instant::now().checked_add(wait).unwrap_or_else(|| Instant::now() + FAR)
+}
+
+/// Cancels the chosen requests of `shim`, and follows what becomes of them until nothing more can be learnt, or the time
+/// of the plan is over. `now` is the session's clock at the listing.
+pub(crate) async fn cancel<T: From<Learnt> + Send>(
+    shim: &Shim,
+    now: u64,
+    chosen: Vec<Chosen>,
+    plan: &Plan,
+    news: &mpsc::Sender<News<T>>,
+) {
+    let followed = chosen.into_iter().map(|one| (one.request.key.clone(), Followed::new(one.request))).collect();
+    let mut session = SessionCancel { shim, now, plan, news, followed, is_over: false };
+    session.run().await;
+}
+
+struct SessionCancel<'a, T> {
+    shim: &'a Shim,
+    now: u64,
+    plan: &'a Plan,
+    news: &'a mpsc::Sender<News<T>>,
+    /// By key.
+    followed: HashMap<String, Followed>,
+    /// The session sends no more events.
+    is_over: bool,
+}
+
+/// A request that is followed, as far as it is known.
+struct Followed {
+    request: Request,
+    /// It was ordered, or need not be.
+    is_ordered: bool,
+    /// Its receipt was reported.
+    is_reported: bool,
+    heard: Instant,
+}
+
+impl Followed {
+    fn new(request: Request) -> Self {
+        Self { request, is_ordered: false, is_reported: false, heard: Instant::now() }
     }
-    let mut completion = Completion::Cancelled;
-    while let Some(done) = followed.join_next().await {
-        completion = completion.max(done.unwrap_or(Completion::Failed));
+
+    /// Whether more can be learnt of it.
+    fn is_open(&self, reach: Reach) -> bool {
+        let Some(cancel) = &self.request.cancel else {
+            // Of one that could not be ordered nothing is known; it is the order's failure that was reported.
+            return matches!(reach, Reach::Whole { .. }) && self.request.is_open();
+        };
+        // The end of a connection is mostly that of its session, which is reported next.
+        let is_ending = matches!(reach, Reach::Whole { .. }) && cancel.outcome == Outcome::Unknown;
+        is_ending || (!cancel.outcome.is_final() && self.quiet_at(reach).is_none_or(|at| at > Instant::now()))
     }
-    completion
+
+    /// When nothing more is expected of it.
+    fn quiet_at(&self, reach: Reach) -> Option<Instant> {
+        let Reach::Whole { quiet, .. } = reach else { return None };
+        let cancel = self.request.cancel.as_ref()?;
+        let is_silent = !cancel.confirms && cancel.written.is_some() && !cancel.works_on;
+        is_silent.then(|| self.heard + quiet)
+    }
 }
 
-/// The receipts of one session.
-struct Receipts {
-    /// The last receipt printed, by key.
-    receipts: HashMap<String, LastReceipt>,
-    completion: Completion,
-}
-
-struct LastReceipt {
-    words: String,
-    /// Nothing more can be learnt.
-    is_final: bool,
-}
-
-impl Receipts {
-    async fn run(&mut self, chosen: &[Chosen], reason: Option<String>, wait: Duration) {
-        let Some(shim) = chosen.first().map(|one| one.shim.clone()) else { return };
+impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
+    async fn run(&mut self) {
         // Subscribed before the cancel, so that no event is missed.
-        let events = if wait.is_zero() { None } else { self.listen(&shim).await };
-        let before = chosen.iter().map(|one| (one.request.key.as_str(), &one.request)).collect();
-        let orders = chosen.chunks(ORDER).map(|some| some.iter().map(|one| one.request.key.clone()).collect());
-        for requests in orders {
-            match shim.cancel(&CancelOrder { requests, reason: reason.clone() }).await {
-                Ok(reply) => reply.requests.into_iter().for_each(|stopped| self.receive(&shim, &before, stopped)),
+        let mut events = match self.plan.until {
+            Some(_) => self.listen().await,
+            None => None,
+        };
+        if let (Reach::Whole { head_start, .. }, Some(events), Some(until)) =
+            (self.plan.reach, &mut events, self.plan.until)
+            && !head_start.is_zero()
+        {
+            let until = until.min(Instant::now() + head_start);
+            self.follow(events, until, |one| one.request.cancel.is_none() && one.request.is_open()).await;
+        }
+        self.order().await;
+        if let (Some(mut events), Some(until)) = (events, self.plan.until) {
+            let reach = self.plan.reach;
+            self.follow(&mut events, until, |one| one.is_open(reach)).await;
+        }
+    }
+
+    async fn listen(&self) -> Option<ShimEvents> {
+        match self.shim.events(None).await {
+            Ok(events) => Some(events),
+            Err(error) => {
+                self.report(Learnt::Unheard(format!("cannot follow the outcome: {}", clean(&error.to_string())))).await;
+                None
+            }
+        }
+    }
+
+    /// Orders the cancel of everything that is followed and needs one.
+    async fn order(&mut self) {
+        let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
+        let mut keys = Vec::new();
+        for one in self.followed.values_mut().filter(|one| !one.is_ordered) {
+            one.is_ordered = true;
+            if !follows_others || (one.request.cancel.is_none() && one.request.is_open()) {
+                keys.push((one.request.since, one.request.key.clone()));
+            }
+        }
+        // As they are listed: a request before those that it has caused.
+        keys.sort();
+        for requests in keys.chunks(ORDER).map(|some| some.iter().map(|(_, key)| key.clone()).collect()) {
+            match self.shim.cancel(&CancelOrder { requests, reason: self.plan.reason.clone() }).await {
+                Ok(reply) => {
+                    for outcome in reply.requests {
+                        self.receive(outcome).await;
+                    }
+                }
                 Err(error) => {
                     let unsure = matches!(error, ShimError::NotAnswering | ShimError::Gone(_));
                     let unsure = if unsure { "; the cancel may have been carried out" } else { "" };
-                    self.fail(&shim, &format!("{error}{unsure}"));
+                    self.report(Learnt::Failed(format!("{}{unsure}", clean(&error.to_string())))).await;
+                    self.is_over |= follows_others;
                 }
             }
         }
-        if let Some(events) = events {
-            let end = Instant::now().checked_add(wait).unwrap_or_else(|| Instant::now() + FAR);
-            self.follow(&shim, events, end).await;
-        }
-    }
-
-    async fn listen(&self, shim: &Shim) -> Option<ShimEvents> {
-        let events = shim.events(None).await;
-        events
-            .inspect_err(|error| {
-                report(&format!("note: {}: cannot follow the outcome: {}", shim.name(), clean(&error.to_string())))
-            })
-            .ok()
     }
 
     /// Handles the outcome of an order for one request.
-    fn receive(&mut self, shim: &Shim, before: &HashMap<&str, &Request>, stopped: OrderOutcome) {
-        let OrderOutcome { key, accepted, request } = stopped;
-        let before = before.get(key.as_str()).copied();
+    async fn receive(&mut self, OrderOutcome { key, accepted, request }: OrderOutcome) {
+        let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
         match (accepted, request) {
-            (true, Some(request)) => self.report_receipt(shim, &request, true),
+            (true, Some(request)) => self.update(request, true).await,
             (true, None) => {}
+            (false, Some(request)) if follows_others => self.update(request, true).await,
             (false, request) => {
-                self.completion = self.completion.max(Completion::NotCancelled);
-                let Some(request) = request.as_ref().or(before) else { return };
-                let why = match (&request.settled, &request.cancel) {
-                    (Some(settled), None) => format!("no longer in flight: {}", settled.how.as_str()),
-                    (_, Some(cancel)) => format!("already cancelled: {}", clean(&cancel.words)),
-                    (None, None) => "not cancelled".into(),
-                };
-                print_receipt(shim, request, &why);
+                let before = self.followed.remove(&key).map(|one| one.request);
+                if let Some(request) = request.or(before) {
+                    self.report(Learnt::NotCancelled(request)).await;
+                }
             }
         }
     }
 
-    async fn follow(&mut self, shim: &Shim, mut events: ShimEvents, end: Instant) {
-        while self.receipts.values().any(|last| !last.is_final) {
-            let Ok(next) = timeout_at(end, events.next()).await else { return };
-            let requests = match next.and_then(|message| message.map(|message| message.event()).transpose()) {
-                Ok(Some(Event::Snapshot(snapshot))) => snapshot.requests,
-                Ok(Some(Event::Changes(changes))) => changes.requests,
-                Ok(Some(Event::Ended(_))) => return report(&format!("note: {}: the session has ended", shim.name())),
-                Ok(None) => return report(&format!("note: {}: its shim is gone", shim.name())),
+    /// Reports what is learnt, until `until` or until no request is `wanted` any more.
+    async fn follow(&mut self, events: &mut ShimEvents, until: Instant, wanted: impl Fn(&Followed) -> bool) {
+        while !self.is_over && self.followed.values().any(&wanted) {
+            let quiet = self.followed.values().filter(|one| wanted(one));
+            // Wakes for each that becomes quiet.
+            let wake = quiet.filter_map(|one| one.quiet_at(self.plan.reach)).min().map_or(until, |at| at.min(until));
+            let next = match timeout_at(wake, events.next()).await {
+                Ok(next) => next,
+                Err(_) if wake < until => continue,
+                Err(_) => return,
+            };
+            match next.and_then(|message| message.map(|message| message.event()).transpose()) {
+                Ok(Some(Event::Snapshot(Snapshot { requests, .. }) | Event::Changes(Changes { requests, .. }))) => {
+                    self.receive_all(requests).await;
+                }
+                Ok(Some(Event::Ended(ended))) => self.end(Learnt::Ended(ended.how)).await,
                 // What was accepted stays accepted without further reports.
-                Err(ShimError::Gone(_)) => return report(&format!("note: {}: its shim is gone", shim.name())),
+                Ok(None) | Err(ShimError::Gone(_)) => self.end(Learnt::Unheard("its shim is gone".to_owned())).await,
                 Err(error) => {
                     let words = clean(&error.to_string());
-                    return report(&format!("note: {}: cannot follow the outcome any longer: {words}", shim.name()));
+                    self.end(Learnt::Unheard(format!("cannot follow the outcome any longer: {words}"))).await;
                 }
-            };
-            requests.iter().for_each(|request| self.report_receipt(shim, request, false));
+            }
         }
     }
 
-    /// Prints the receipt of a cancel, if the cancel is ours and its receipt has changed.
-    fn report_receipt(&mut self, shim: &Shim, request: &Request, is_new: bool) {
-        let Some(cancel) = &request.cancel else { return };
-        let last = self.receipts.get(&request.key);
-        let known = last.is_some_and(|last| last.words == cancel.words);
-        if known || (last.is_none() && !is_new) {
+    async fn end(&mut self, why: Learnt) {
+        self.is_over = true;
+        self.report(why).await;
+    }
+
+    async fn receive_all(&mut self, requests: Vec<Request>) {
+        let mut has_children = false;
+        for request in requests {
+            if self.followed.contains_key(&request.key) {
+                self.update(request, false).await;
+            } else if matches!(self.plan.reach, Reach::Whole { .. }) && request.is_open() && request.since > self.now {
+                let is_caused = request.parent.as_ref().is_some_and(|parent| self.followed.contains_key(parent));
+                if is_caused {
+                    self.followed.insert(request.key.clone(), Followed::new(request.clone()));
+                    self.update(request, true).await;
+                    has_children = true;
+                } else {
+                    self.report(Learnt::Began(request)).await;
+                }
+            }
+        }
+        if has_children {
+            self.order().await;
+        }
+    }
+
+    /// Reports the receipt of a request that is followed, if it has changed. A receipt that is not of this order `counts`
+    /// only with the reach for it.
+    async fn update(&mut self, request: Request, counts: bool) {
+        let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
+        let Some(one) = self.followed.get_mut(&request.key) else { return };
+        // The snapshot may be older than the order.
+        let is_older = request.cancel.is_none() && one.request.cancel.is_some();
+        if is_older || (!counts && !one.is_reported && !follows_others) {
             return;
         }
-        let (words, is_final) = (cancel.words.clone(), cancel.outcome.is_final());
-        self.receipts.insert(request.key.clone(), LastReceipt { words, is_final });
-        if cancel.outcome == Outcome::NotSendable {
-            self.completion = self.completion.max(Completion::NotCancelled);
+        let words = |request: &Request| request.cancel.as_ref().map(|cancel| cancel.words.clone());
+        let is_news = !one.is_reported
+            || words(&one.request) != words(&request)
+            || (follows_others && one.request.state != request.state);
+        one.heard = Instant::now();
+        one.is_reported |= request.cancel.is_some();
+        one.request = request.clone();
+        if is_news && (follows_others || request.cancel.is_some()) {
+            self.report(Learnt::Receipt(request)).await;
         }
-        print_receipt(shim, request, &format!("{}{}", clean(&cancel.words), unsent(request, cancel)));
     }
 
-    fn fail(&mut self, shim: &Shim, words: &str) {
-        self.completion = Completion::Failed;
-        report(&format!("error: {}: {}", shim.name(), clean(words)));
+    async fn report(&self, learnt: Learnt) {
+        // Without a reader there is nobody to tell.
+        let _ = self.news.send(News { session: self.shim.name().to_owned(), learnt: learnt.into() }).await;
     }
-}
-
-/// Adds who knows of a cancel that cannot be sent.
-fn unsent(request: &Request, cancel: &Cancel) -> String {
-    if cancel.outcome != Outcome::NotSendable {
-        return String::new();
-    }
-    let (requester, worker) = (request.from.as_str(), request.from.other().as_str());
-    // Its protocol may have the requester wait for the work all the same.
-    let is_answered = match &request.settled {
-        Some(settled) => settled.how == SettledHow::AnsweredHere,
-        None => request.state == State::Answering,
-    };
-    let answered = if is_answered { format!(", and the {requester} gets an error") } else { String::new() };
-    format!("; the {worker} was not told{answered}")
-}
-
-/// Prints one line of a receipt.
-fn print_receipt(shim: &Shim, request: &Request, words: &str) {
-    // A closed stdout does not change what was done.
-    let _ = writeln!(std::io::stdout(), "{}/{}: {words}", shim.name(), clean(&request.label()));
 }

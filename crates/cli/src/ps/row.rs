@@ -6,19 +6,19 @@ use rescind_feed::{Connected, Progress, Request, Session, Settled, SettledHow, S
 use crate::screen::{Tone, clean};
 
 /// The headings of the columns.
-pub(super) const COLUMNS: [&str; 10] =
+pub(crate) const COLUMNS: [&str; 10] =
     ["ID", "SERVER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
 /// One row. Every cell is clean text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) cells: [String; COLUMNS.len()],
-    pub(super) tone: Tone,
+pub(crate) struct Row {
+    pub(crate) cells: [String; COLUMNS.len()],
+    pub(crate) tone: Tone,
 }
 
 impl Row {
     /// The row of a request; `now` is its session's clock.
-    pub(super) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
+    pub(crate) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
         let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or(now, |settled| settled.at);
         let waits = request.is_open() && request.cancel.is_none();
         Self {
@@ -78,13 +78,13 @@ fn over_http(connected: &Connected) -> String {
 }
 
 /// The server's own name, or its program.
-fn server(session: &Session) -> String {
+pub(crate) fn server(session: &Session) -> String {
     let program = session.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
     clean(session.server.name.as_deref().or(program).unwrap_or("?"))
 }
 
 /// `METHOD` or `METHOD:TOOL`.
-pub(super) fn method(request: &Request) -> String {
+pub(crate) fn method(request: &Request) -> String {
     match &request.name {
         Some(name) => format!("{}:{}", clean(&request.method), clean(name)),
         None => clean(&request.method),

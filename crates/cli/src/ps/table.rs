@@ -3,46 +3,59 @@
 use super::row::{COLUMNS, Row};
 use crate::screen::{Screen, Tone, fitted, width};
 
-/// Columns that may be narrowed, and their least width. The widest is narrowed first.
+/// Columns of requests that may be narrowed, and their least width.
 const FLEXIBLE: [(usize, usize); 6] = [(0, 24), (1, 6), (2, 8), (4, 12), (7, 8), (9, 12)];
 
 const GAP: usize = 2;
 
-/// The lines of a table with its heading. Empty columns are left out.
-pub(super) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
-    let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| {
-        let widest = rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
-        if widest == 0 { 0 } else { widest.max(COLUMNS[column].len()) }
-    });
-    if let Some((columns, _)) = screen.size {
-        narrow(&mut widths, columns);
-    }
-    let heading = Row { cells: COLUMNS.map(str::to_owned), tone: Tone::Faint };
-    std::iter::once(&heading).chain(rows).map(|row| line(row, &widths, screen)).collect()
+/// The lines of a table of requests with its heading. Empty columns are left out.
+pub(crate) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
+    let rows: Vec<_> = rows.iter().map(|row| (&row.cells, row.tone)).collect();
+    lay_out(COLUMNS, &FLEXIBLE, &rows, screen)
 }
 
-fn narrow(widths: &mut [usize; COLUMNS.len()], columns: usize) {
+/// The lines of a table with its heading. Empty columns are left out; those in `flexible` may be narrowed to their least
+/// width, the widest first.
+pub(crate) fn lay_out<const N: usize>(
+    columns: [&str; N],
+    flexible: &[(usize, usize)],
+    rows: &[(&[String; N], Tone)],
+    screen: Screen,
+) -> Vec<String> {
+    let mut widths: [usize; N] = std::array::from_fn(|column| {
+        let widest = rows.iter().map(|(cells, _)| width(&cells[column])).max().unwrap_or(0);
+        if widest == 0 { 0 } else { widest.max(columns[column].len()) }
+    });
+    if let Some((size, _)) = screen.size {
+        narrow(&mut widths, flexible, size);
+    }
+    let heading = columns.map(str::to_owned);
+    let rows = std::iter::once((&heading, Tone::Faint)).chain(rows.iter().copied());
+    rows.map(|(cells, tone)| line(cells, tone, &widths, screen)).collect()
+}
+
+fn narrow<const N: usize>(widths: &mut [usize; N], flexible: &[(usize, usize)], size: usize) {
     loop {
         let shown = widths.iter().filter(|width| **width > 0);
         let total: usize = shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
-        let wide = FLEXIBLE.iter().filter(|(column, least)| widths[*column] > *least);
-        let Some((widest, _)) = wide.max_by_key(|(column, _)| widths[*column]).filter(|_| total > columns) else {
+        let wide = flexible.iter().filter(|(column, least)| widths[*column] > *least);
+        let Some((widest, _)) = wide.max_by_key(|(column, _)| widths[*column]).filter(|_| total > size) else {
             return;
         };
         widths[*widest] -= 1;
     }
 }
 
-fn line(row: &Row, widths: &[usize], screen: Screen) -> String {
+fn line<const N: usize>(cells: &[String; N], tone: Tone, widths: &[usize; N], screen: Screen) -> String {
     let mut line = String::new();
-    for (cell, columns) in row.cells.iter().zip(widths).filter(|(_, columns)| **columns > 0) {
+    for (cell, columns) in cells.iter().zip(widths).filter(|(_, columns)| **columns > 0) {
         let cell = fitted(cell, *columns);
         line.push_str(&cell);
         line.extend(std::iter::repeat_n(' ', columns - width(&cell) + GAP));
     }
     let line = line.trim_end();
     match screen.size {
-        Some((columns, _)) => screen.painted(&fitted(line, columns), row.tone),
+        Some((columns, _)) => screen.painted(&fitted(line, columns), tone),
         None => line.to_owned(),
     }
 }

@@ -1,9 +1,6 @@
 //! `rescind ps --watch`.
 
-use std::{
-    io::{self, Write},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use rescind_console::shims::{Directories, Follow, FollowEvent, FoundSessions, SessionUpdate};
 use rescind_feed::Request;
@@ -18,7 +15,7 @@ use super::{
 use crate::{
     failure::Failure,
     fleet::{self, report},
-    screen::{Screen, clean, fitted},
+    screen::{Drawing, Screen, clean, fitted},
 };
 
 /// Shown until every session has answered or failed to.
@@ -30,7 +27,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Reports a bad directory or session name before it starts.
     fleet::shims(arguments.selection.session.as_deref())?;
-    let mut watch = WatchView { arguments, live: LiveSessions::default(), found: None, drawn: 0 };
+    let mut watch = WatchView { arguments, live: LiveSessions::default(), found: None, drawing: Drawing::default() };
     let mut follow = Follow::new(Directories::of_this_user(), Default::default());
     let on_terminal = Screen::now().size.is_some() && !arguments.json;
     let mut redraw = interval(REDRAW);
@@ -55,8 +52,7 @@ struct WatchView<'a> {
     live: LiveSessions,
     /// The sessions found, once known.
     found: Option<FoundSessions>,
-    /// Lines drawn on the screen.
-    drawn: usize,
+    drawing: Drawing,
 }
 
 impl WatchView<'_> {
@@ -135,23 +131,7 @@ impl WatchView<'_> {
     fn draw(&mut self) -> io::Result<()> {
         let screen = Screen::now();
         let (columns, height) = screen.size.unwrap_or((80, 24));
-        let mut lines = self.lines(screen, columns);
-        let room = height.saturating_sub(2).max(1);
-        if lines.len() > room {
-            let more = lines.len() - (room - 1);
-            lines.truncate(room - 1);
-            lines.push(format!("… and {more} more"));
-        }
-        let mut text = String::new();
-        if self.drawn > 0 {
-            text.push_str(&format!("\u{1b}[{}F", self.drawn));
-        }
-        text.push_str("\u{1b}[J");
-        lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-        self.drawn = lines.len();
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()
+        self.drawing.draw(self.lines(screen, columns), height)
     }
 
     fn lines(&self, screen: Screen, columns: usize) -> Vec<String> {

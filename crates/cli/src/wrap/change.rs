@@ -1,17 +1,21 @@
 //! Changes one file.
 
+use std::path::Path;
+
 use rescind_wrap::{
     config::{Change, Changed, Config},
     entry::{Entry, Launch},
-    journal::Journal,
+    file::{FileError, Snapshot},
+    journal::{Journal, Note},
+    remote::{self, Refusal},
     verdict::Verdict,
 };
 
 use super::{
-    files::{self, Found, Target},
-    shown,
+    files::{self, Found, Managed, Target},
+    program, shown,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, fleet::report, screen::clean};
 
 /// Attempts to change a file that another program keeps writing.
 const ATTEMPTS: usize = 5;
@@ -21,6 +25,8 @@ const ATTEMPTS: usize = 5;
 pub(super) struct Server {
     pub(super) entry: Entry,
     pub(super) verdict: Verdict,
+    /// Why a command cannot stand in for its URL, if it is at one.
+    pub(super) refusal: Option<Refusal>,
 }
 
 /// What is to be done.
@@ -30,21 +36,60 @@ pub(super) enum Direction {
         /// The absolute path of this program.
         program: String,
         run_flags: Vec<String>,
+        urls: Urls,
     },
     Unwrap,
 }
 
+/// What becomes of servers at a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urls {
+    Leave,
+    Wrap,
+    /// Also those that may need a sign-in.
+    Force,
+}
+
 impl Direction {
     /// Whether there is something to do with such a server.
-    pub(super) const fn is_for(&self, verdict: Verdict) -> bool {
-        matches!((self, verdict), (Self::Wrap { .. }, Verdict::Bare) | (Self::Unwrap, Verdict::Wrapped(_)))
+    pub(super) fn is_for(&self, server: &Server) -> bool {
+        match (self, server.verdict) {
+            (Self::Wrap { .. }, Verdict::Bare) | (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => true,
+            (Self::Wrap { urls, .. }, Verdict::Remote) => match (urls, &server.refusal) {
+                (Urls::Leave, _) => false,
+                (Urls::Wrap | Urls::Force, None) | (Urls::Force, Some(Refusal::SignIn)) => true,
+                (Urls::Wrap | Urls::Force, Some(_)) => false,
+            },
+            _ => false,
+        }
     }
 
     /// Whether a person wants to know of such a server.
     pub(super) const fn mentions(&self, verdict: Verdict) -> bool {
         match self {
             Self::Wrap { .. } => true,
-            Self::Unwrap => matches!(verdict, Verdict::Wrapped(_) | Verdict::WrappedByHand),
+            Self::Unwrap => matches!(verdict, Verdict::Wrapped(_) | Verdict::WrappedUrl | Verdict::WrappedByHand),
+        }
+    }
+
+    /// Why such a server is left alone.
+    pub(super) fn why_not(&self, server: &Server) -> String {
+        match (self, &server.refusal) {
+            (Self::Wrap { urls: Urls::Wrap | Urls::Force, .. }, Some(refusal)) => refusal.to_string(),
+            (Self::Wrap { urls: Urls::Leave, .. }, None) if server.verdict == Verdict::Remote => {
+                format!("{}; --urls wraps it", server.verdict)
+            }
+            _ => server.verdict.to_string(),
+        }
+    }
+
+    /// Warns if the program that would be written into files is in a place that will not stay.
+    pub(super) fn warn_of_temporary(&self) {
+        let Self::Wrap { program, .. } = self else { return };
+        if let Some(place) = program::temporary(Path::new(program)) {
+            let program = clean(program);
+            report(&format!("warning: {program} is in {place}, and will not stay: your clients will not find it"));
+            report("hint: install rescind, for example with `cargo install`, and call the installed one");
         }
     }
 
@@ -72,7 +117,7 @@ impl Direction {
     /// The words that come before a server's own.
     fn words(&self, target: &Target) -> Vec<String> {
         match self {
-            Self::Wrap { program, run_flags } => {
+            Self::Wrap { program, run_flags, .. } => {
                 let program = if target.is_shared { "rescind" } else { program };
                 [&[program.to_owned(), "run".to_owned()], &**run_flags].concat()
             }
@@ -81,14 +126,14 @@ impl Direction {
     }
 }
 
-/// Changes these servers of a file as it is now, and returns how many it changed.
+/// Changes these servers of a file as it is now, and returns how many it changed, and what it left alone and why.
 pub(super) fn change(
     found: &Found,
     paths: &[Vec<String>],
     direction: &Direction,
-    managed: &[Vec<String>],
+    managed: &Managed,
     journal: &mut Journal,
-) -> Result<usize, Failure> {
+) -> Result<(usize, Vec<Failure>), Failure> {
     let target = &found.target;
     let closing = || match target.client {
         Some(client) if client.rewrites => {
@@ -98,56 +143,87 @@ pub(super) fn change(
     };
     let refused = |error: &dyn std::fmt::Display| Failure::new(shown(&target.path), error, closing());
     let words = direction.words(target);
+    let style = remote::style(target.client.map(|client| client.id));
     for _ in 0..ATTEMPTS {
         let (snapshot, config) = files::read(target)?;
         let file = snapshot.path().to_owned();
-        let servers = files::servers(&config, managed);
-        let meant: Vec<(usize, &Server)> = servers
-            .iter()
-            .enumerate()
-            .filter(|(_, one)| paths.contains(&one.entry.path) && direction.is_for(one.verdict))
-            .collect();
-        if meant.is_empty() {
-            return Ok(0);
+        let servers = files::servers(&config, target, managed);
+        let mut left = Vec::new();
+        let mut changes: Vec<(usize, Change<'_>)> = Vec::new();
+        for (place, one) in servers.iter().enumerate() {
+            if !paths.contains(&one.entry.path) || !direction.is_for(one) {
+                continue;
+            }
+            let note = journal.note_of(&file, &one.entry.path);
+            changes.push((
+                place,
+                match (one.verdict, note) {
+                    (Verdict::Wrapped(words), Some(Note::Arguments(text))) => {
+                        Change::TakeOff { words, added: Some(text) }
+                    }
+                    (Verdict::Wrapped(words), _) => Change::TakeOff { words, added: None },
+                    (Verdict::WrappedUrl, Some(Note::Url(note))) => Change::ToUrl(note),
+                    (Verdict::WrappedUrl, _) => {
+                        left.push(unknown(target, one));
+                        continue;
+                    }
+                    (Verdict::Remote, _) => Change::ToCommand(&words, style),
+                    _ => Change::Prepend(&words),
+                },
+            ));
         }
-        let changes: Vec<(usize, Change<'_>)> = meant
-            .iter()
-            .map(|(place, Server { entry, verdict })| {
-                let change = if let Verdict::Wrapped(words) = *verdict {
-                    Change::TakeOff { words, added: journal.added(&file, &entry.path) }
-                } else {
-                    Change::Prepend(&words)
-                };
-                (*place, change)
-            })
-            .collect();
-        let Changed { bytes, added } = config.changed(&changes);
-        check(target, &config, &bytes, &meant.iter().map(|(place, _)| *place).collect::<Vec<_>>(), &words)?;
-        let changed = meant.len();
-        let servers = meant.iter().map(|(_, one)| one.entry.path.clone());
+        let Changed { notes, left: too_changed, .. } = config.changed(&changes);
+        left.extend(too_changed.iter().map(|place| changed_since(target, &servers[*place])));
+        let (changes, notes): (Vec<_>, Vec<_>) =
+            changes.into_iter().zip(notes).filter(|((place, _), _)| !too_changed.contains(place)).unzip();
+        if changes.is_empty() {
+            return Ok((0, left));
+        }
+        let bytes = config.changed(&changes).bytes;
+        check(target, &config, &snapshot, &bytes, &changes)?;
+        let count = changes.len();
+        let servers: Vec<Vec<String>> = changes.iter().map(|(place, _)| servers[*place].entry.path.clone()).collect();
         if let Direction::Wrap { .. } = direction {
-            let additions = servers.clone().zip(added).filter_map(|(server, text)| Some((server, text?)));
-            journal.note(&file, additions).map_err(|error| refused(&error))?;
+            let notes = servers.iter().cloned().zip(notes).filter_map(|(server, note)| Some((server, note?)));
+            journal.note(&file, notes).map_err(|error| refused(&error))?;
         }
         match snapshot.replace(&bytes) {
             Ok(true) => {
                 if let Direction::Unwrap = direction {
-                    let servers: Vec<Vec<String>> = servers.collect();
                     // What is left in it is looked at again before it is believed.
                     let _ = journal.forget(&file, servers.iter().map(Vec::as_slice));
                 }
-                return Ok(changed);
+                return Ok((count, left));
             }
             Ok(false) => {}
             Err(error) => return Err(refused(&error)),
         }
     }
-    Err(refused(&rescind_wrap::file::FileError::Busy))
+    Err(refused(&FileError::Busy))
 }
 
-/// Reads the new content before it is written: the selected commands must have changed as planned, and no other server
-/// may have changed.
-fn check(target: &Target, before: &Config, bytes: &[u8], places: &[usize], words: &[String]) -> Result<(), Failure> {
+/// A server that reaches a URL, of which the journal knows nothing.
+fn unknown(target: &Target, server: &Server) -> Failure {
+    let name = format!("{}: {}", shown(&target.path), clean(server.entry.name()));
+    let cause = "reaches a URL by a shim, and the journal does not tell how it was before";
+    Failure::new(name, cause, "put its URL back by hand")
+}
+
+fn changed_since(target: &Target, server: &Server) -> Failure {
+    let name = format!("{}: {}", shown(&target.path), clean(server.entry.name()));
+    let cause = "was changed since it was wrapped: its variables are no longer the headers that it had";
+    Failure::new(name, cause, "put its URL back by hand")
+}
+
+/// Reads the new content before it is written: the selected servers must have changed as planned, and no other server
+/// may have changed. What was at a URL must come back to the same bytes.
+fn check(
+    target: &Target,
+    before: &Config,
+    snapshot: &Snapshot,
+    bytes: &[u8],
+    changes: &[(usize, Change<'_>)],
+) -> Result<(), Failure> {
     let wrong = |why: &str| {
         let hint = "nothing was changed; please report how this file is written";
         Failure::new(shown(&target.path), format_args!("would not be what it should be: {why}"), hint)
@@ -158,19 +234,40 @@ fn check(target: &Target, before: &Config, bytes: &[u8], places: &[usize], words
         return Err(wrong("it would have other servers"));
     }
     for (place, (old, new)) in before.entries().iter().zip(after.entries()).enumerate() {
-        let is_right = match (&old.launch, &new.launch) {
-            (Launch::Command(old), Launch::Command(new)) if places.contains(&place) => match words.is_empty() {
-                true => old.words.ends_with(&new.words) && new.words.len() < old.words.len(),
-                false => new.words == [words, &old.words].concat(),
-            },
-            (Launch::Command(old), Launch::Command(new)) => old.words == new.words,
-            (Launch::Url(old), Launch::Url(new)) => old == new,
-            (Launch::Elsewhere, Launch::Elsewhere) | (Launch::Unclear(_), Launch::Unclear(_)) => true,
-            _ => false,
-        };
-        if !is_right || old.path != new.path {
+        let change = changes.iter().find(|(changed, _)| *changed == place).map(|(_, change)| change);
+        if !is_as_planned(&old.launch, &new.launch, change) || old.path != new.path {
             return Err(wrong(&format!("{} would be another server", new.name())));
         }
     }
+    let urls: Vec<_> = changes.iter().filter(|(_, change)| matches!(change, Change::ToCommand(..))).cloned().collect();
+    let there = before.changed(&urls);
+    let back = Config::read(&there.bytes, target.shape.syntax, target.shape.servers)
+        .map_err(|error| wrong(&error.to_string()))?;
+    let notes = urls.iter().zip(&there.notes).filter_map(|((place, _), note)| match note {
+        Some(Note::Url(note)) => Some((*place, Change::ToUrl(note))),
+        Some(Note::Arguments(_)) | None => None,
+    });
+    if back.changed(&notes.collect::<Vec<_>>()).bytes != snapshot.bytes() {
+        return Err(wrong("`rescind unwrap` could not give it back"));
+    }
     Ok(())
+}
+
+fn is_as_planned(old: &Launch, new: &Launch, change: Option<&Change<'_>>) -> bool {
+    match (old, new, change) {
+        (Launch::Command(old), Launch::Command(new), Some(Change::TakeOff { .. })) => {
+            old.words.ends_with(&new.words) && new.words.len() < old.words.len()
+        }
+        (Launch::Command(old), Launch::Command(new), Some(Change::Prepend(words))) => {
+            new.words == [words, &*old.words].concat()
+        }
+        (Launch::Url(old), Launch::Command(new), Some(Change::ToCommand(words, _))) => {
+            new.words.starts_with(words) && new.words.last() == Some(&old.url)
+        }
+        (Launch::Command(old), Launch::Url(new), Some(Change::ToUrl(_))) => old.words.last() == Some(&new.url),
+        (Launch::Command(old), Launch::Command(new), None) => old.words == new.words,
+        (Launch::Url(old), Launch::Url(new), None) => old == new,
+        (Launch::Elsewhere, Launch::Elsewhere, None) | (Launch::Unclear(_), Launch::Unclear(_), None) => true,
+        _ => false,
+    }
 }

@@ -8,8 +8,10 @@ use std::{
 use rescind_wrap::{
     client::{CLIENTS, Client, Folders, Shape, shape_of},
     config::Config,
+    entry::Entry,
     file::{FileError, Snapshot},
     managed,
+    remote::{self, Refusal},
     verdict::Verdict,
 };
 
@@ -18,31 +20,31 @@ use crate::{failure::Failure, fleet::report, run::own_words};
 
 /// A file to look into.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) client: Option<&'static Client>,
-    pub(super) path: PathBuf,
-    pub(super) shape: Shape,
+pub(crate) struct Target {
+    pub(crate) client: Option<&'static Client>,
+    pub(crate) path: PathBuf,
+    pub(crate) shape: Shape,
     /// Others may have the same file on machines of their own.
-    pub(super) is_shared: bool,
+    pub(crate) is_shared: bool,
 }
 
 /// A file and what is in it.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) target: Target,
+pub(crate) struct Found {
+    pub(crate) target: Target,
     pub(super) servers: Vec<Server>,
 }
 
 impl Found {
-    pub(super) fn read(target: Target, managed: &[Vec<String>]) -> Result<Self, Failure> {
+    pub(crate) fn read(target: Target, managed: &Managed) -> Result<Self, Failure> {
         let (_, config) = read(&target)?;
-        let servers = servers(&config, managed);
+        let servers = servers(&config, &target, managed);
         Ok(Self { target, servers })
     }
 }
 
 /// Reads a file as it is now.
-pub(super) fn read(target: &Target) -> Result<(Snapshot, Config), Failure> {
+pub(crate) fn read(target: &Target) -> Result<(Snapshot, Config), Failure> {
     let left = "it is left as it is";
     let snapshot = Snapshot::read(&target.path).map_err(|error| Failure::new(shown(&target.path), &error, left))?;
     let config = Config::read(snapshot.bytes(), target.shape.syntax, target.shape.servers)
@@ -50,17 +52,21 @@ pub(super) fn read(target: &Target) -> Result<(Snapshot, Config), Failure> {
     Ok((snapshot, config))
 }
 
-/// The servers of a file, and what can be done with each, where lists name the `managed` commands exactly.
-pub(super) fn servers(config: &Config, managed: &[Vec<String>]) -> Vec<Server> {
-    let of = |entry: &rescind_wrap::entry::Entry| Server {
-        verdict: Verdict::of(entry, own_words, managed),
-        entry: entry.clone(),
+/// The servers of a file, and what can be done with each.
+pub(super) fn servers(config: &Config, target: &Target, managed: &Managed) -> Vec<Server> {
+    let client = target.client.map(|client| client.id);
+    let of = |entry: &Entry| {
+        let is_managed = client == Some("claude-code") && managed.names_launches;
+        let refused = || if is_managed { Err(Refusal::Managed) } else { remote::check(entry, remote::style(client)) };
+        let verdict = Verdict::of(entry, own_words, &managed.commands);
+        let refusal = (verdict == Verdict::Remote).then(refused).and_then(Result::err);
+        Server { verdict, entry: entry.clone(), refusal }
     };
     config.entries().iter().map(of).collect()
 }
 
 /// The files that are there: those that were named, or those of these clients, or of all.
-pub(super) fn targets(clients: &[String], files: &[PathBuf]) -> Result<Vec<Target>, Failure> {
+pub(crate) fn targets(clients: &[String], files: &[PathBuf]) -> Result<Vec<Target>, Failure> {
     if !files.is_empty() {
         return files.iter().map(|path| named(path)).collect();
     }
@@ -102,16 +108,34 @@ fn named(path: &Path) -> Result<Target, Failure> {
     Ok(Target { client: owner.or(sharer), path: absolute, shape, is_shared: sharer.is_some() })
 }
 
-/// Reports which files of the project in the current directory were left alone.
-pub(super) fn report_projects() {
-    let (Ok(here), Ok(folders)) = (env::current_dir(), folders()) else { return };
+/// The files of the project: from the current directory up to the root of its repository, if it is in one.
+pub(crate) fn projects() -> Vec<Target> {
+    let (Ok(here), Ok(folders)) = (env::current_dir(), folders()) else { return Vec::new() };
     let own: Vec<PathBuf> = CLIENTS.iter().flat_map(|client| own_files(client, &folders)).collect();
-    for file in CLIENTS.iter().flat_map(|client| client.project) {
-        let path = here.join(file.path);
-        if path.is_file() && !fs::canonicalize(&path).is_ok_and(|path| own.contains(&path)) {
-            let (path, name) = (shown(&path), file.path);
-            report(&format!("note: {path} is left alone, since others may share it; --file {name} selects it"));
-        }
+    let root = here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here);
+    let within = here.ancestors().take_while(|folder| folder.starts_with(root));
+    let in_folder = |folder: &Path| {
+        let files = CLIENTS.iter().flat_map(|client| client.project.iter().map(move |file| (client, file)));
+        let targets = files.map(|(client, file)| Target {
+            client: Some(client),
+            path: folder.join(file.path),
+            shape: file.shape,
+            is_shared: true,
+        });
+        targets.collect::<Vec<_>>()
+    };
+    let is_shared = |target: &Target| {
+        target.path.is_file() && !fs::canonicalize(&target.path).is_ok_and(|path| own.contains(&path))
+    };
+    within.flat_map(in_folder).filter(is_shared).collect()
+}
+
+/// Reports which files of the project were left alone.
+pub(crate) fn report_projects() {
+    for Target { path, .. } in projects() {
+        let name = env::current_dir().ok().and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
+        let (path, name) = (shown(&path), shown(&name.unwrap_or_else(|| path.clone())));
+        report(&format!("note: {path} is left alone, since others may share it; --file {name} selects it"));
     }
 }
 
@@ -122,7 +146,7 @@ fn own_files(client: &Client, folders: &Folders) -> Vec<PathBuf> {
 }
 
 /// Where the journal is.
-pub(super) fn state_folder() -> Result<PathBuf, Failure> {
+pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
     let home = folders()?.home;
     let state = if cfg!(target_os = "macos") {
         home.join("Library/Application Support")
@@ -132,9 +156,15 @@ pub(super) fn state_folder() -> Result<PathBuf, Failure> {
     Ok(state.join("rescind"))
 }
 
-fn folders() -> Result<Folders, Failure> {
+pub(crate) fn folders() -> Result<Folders, Failure> {
     let hint = "set it to your home directory";
     Folders::of(variable).ok_or_else(|| Failure::new("HOME", "is not set, or is no absolute path", hint))
+}
+
+/// Where Claude Code keeps its settings.
+pub(crate) fn claude_code(folders: &Folders) -> PathBuf {
+    let set = variable("CLAUDE_CONFIG_DIR").filter(|path| path.is_absolute());
+    set.unwrap_or_else(|| folders.home.join(".claude"))
 }
 
 fn variable(name: &str) -> Option<PathBuf> {
@@ -159,14 +189,23 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     paths.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// The commands that lists of administrators, or of the user, name exactly.
-pub(super) fn managed_commands() -> Vec<Vec<String>> {
-    let own = folders().map(|folders| folders.home.join(".claude/settings.json")).ok();
-    let files = [Some(PathBuf::from(managed::managed_file())), own];
-    files
-        .into_iter()
-        .flatten()
-        .filter_map(|file| fs::read_to_string(file).ok())
-        .flat_map(|text| managed::commands(&text))
-        .collect()
+/// What lists of administrators, or of the user, name.
+#[derive(Debug, Default)]
+pub(crate) struct Managed {
+    /// The commands that they name exactly.
+    pub(crate) commands: Vec<Vec<String>>,
+    /// Whether they name any server by its URL or command.
+    pub(super) names_launches: bool,
+}
+
+impl Managed {
+    pub(crate) fn read() -> Self {
+        let own = folders().map(|folders| claude_code(&folders).join("settings.json")).ok();
+        let files = [Some(PathBuf::from(managed::managed_file())), own];
+        let texts: Vec<String> = files.into_iter().flatten().filter_map(|file| fs::read_to_string(file).ok()).collect();
+        Self {
+            commands: texts.iter().flat_map(|text| managed::commands(text)).collect(),
+            names_launches: texts.iter().any(|text| managed::names_launches(text)),
+        }
+    }
 }

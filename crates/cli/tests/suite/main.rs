@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod demo;
+mod doctor;
 mod floods;
+mod left_behind;
 mod operator;
 mod page;
 mod peers;
@@ -24,4 +26,5 @@ mod run_record;
 mod run_terminal;
 mod serve;
 mod shim;
+mod stop;
 mod wrap;

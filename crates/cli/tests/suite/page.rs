@@ -259,3 +259,39 @@ fn a_turn_is_confirmed_by_its_agent_and_unknown_when_that_goes() {
     browser.picture("real-server-4-connection-ended");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Two servers, one of which does not care: the page stops the one and ends the other.
+#[test]
+fn everything_is_stopped_on_the_page_and_a_deaf_server_is_ended() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let open = || {
+        let mut rig = Rig::builder(PROGRAM).sockets(folder.path().join("shims")).start();
+        greet_mcp(&mut rig, "2025-11-25");
+        let params = r#"{"name":"tool","_meta":{"progressToken":1}}"#;
+        pass_to_server(&mut rig, &request_with("1", "tools/call", params));
+        rig
+    };
+    let (mut obeys, mut deaf) = (open(), open());
+    let _console = Console::open(folder.path(), &browser);
+    browser.until("document.querySelectorAll('#rows tr[data-state=running]').length === 2");
+    browser.press(['s']);
+    browser.until("document.getElementById('stop-title').textContent === 'Stop 2 requests in 2 sessions?'");
+    browser.click("#stop-send");
+    for rig in [&mut obeys, &mut deaf] {
+        assert!(rig.server.receive().contains("notifications/cancelled"));
+        assert!(rig.client.receive().contains(&STOPPED.to_string()));
+    }
+    // Its answer is on the way already, and the other one works on.
+    obeys.server.send(&result("1", "{}"));
+    deaf.server.send(&progress("1", 2));
+    browser.until("document.getElementById('stop-summary').textContent.includes('1 still working')");
+    browser.until("document.getElementById('stop-summary').textContent.includes('1 finished')");
+    browser.click("#stop-kill");
+    deaf.server.puppet.expect_death();
+    deaf.server.close();
+    browser.until("document.getElementById('stop-summary').textContent.includes('1 ended')");
+    browser.picture("real-server-5-ended");
+    obeys.expect_client_hears_nothing();
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

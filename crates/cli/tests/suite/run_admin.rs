@@ -2,6 +2,7 @@
 
 use rescind_feed::{Counters, Details, End, Event, Outcome, Session, SettledHow, Side, State};
 use rescind_testkit::puppet::{Framing, Rig};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::shim::{
@@ -143,6 +144,44 @@ fn a_cancel_of_what_is_over_or_unknown_says_so() {
 }
 
 /// D37.
+/// Whoever waits for the server gets an error that says who ended it, and a server that survives SIGTERM is killed.
+#[test]
+fn an_order_to_end_the_server_ends_it_and_tells_whoever_waits() {
+    let (mut rig, admin) = mcp();
+    pass_to_server(&mut rig, &call("1", "slow"));
+    rig.server.puppet.survive(15);
+    let session: Session = admin.get("/v1/session");
+    let end = |started: u64| admin.ask("POST", "/v1/end", &json!({ "started": started }).to_string());
+    // An earlier session had this name, too.
+    end(session.started - 1).expect_problem(409);
+    admin.ask("POST", "/v1/end", "{}").expect_problem(400);
+    rig.expect_server_hears_nothing();
+    assert!(end(session.started).read::<rescind_feed::EndReply>().accepted);
+    rig.server.puppet.expect_signal(15);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    let error = error_of(&rig.client.receive(), "1");
+    let data = &error["data"];
+    assert_eq!((&data["endedBy"], &data["because"]), (&"shim".into(), &"operator".into()), "{error}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("rescind ended it, because an operator asked for it"), "{message}");
+    rig.shim.expect_death(Signal::KILL);
+}
+
+#[test]
+fn a_second_order_to_end_changes_nothing() {
+    let (mut rig, admin) = mcp();
+    rig.server.puppet.survive(15);
+    let session: Session = admin.get("/v1/session");
+    let end = || admin.ask("POST", "/v1/end", &json!({ "started": session.started }).to_string());
+    assert!(end().read::<rescind_feed::EndReply>().accepted);
+    let again = end();
+    assert!(matches!(again.status, 200 | 410), "{again:?}");
+    assert!(!again.body.contains("true"), "{again:?}");
+    rig.server.puppet.expect_signal(15);
+    rig.server.puppet.expect_death();
+}
+
 #[test]
 fn a_cancelled_prompt_is_ended_by_its_agent() {
     let mut rig = Rig::start(PROGRAM);

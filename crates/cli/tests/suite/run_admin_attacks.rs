@@ -66,7 +66,9 @@ fn a_wrong_path_or_method_is_answered_with_what_is_right() {
     for path in ["/", "/v1", "/v1/", "/v2/session", "/v1/sessions", "/v1/requests/", "/v1/requests/x/y", "/metrics"] {
         admin.ask("GET", path, "").expect_problem(404);
     }
-    for (method, path) in [("POST", "/v1/session"), ("DELETE", "/v1/requests"), ("GET", "/v1/cancel")] {
+    for (method, path) in
+        [("POST", "/v1/session"), ("DELETE", "/v1/requests"), ("GET", "/v1/cancel"), ("GET", "/v1/end")]
+    {
         admin.ask(method, path, "").expect_problem(405);
     }
     expect_well(&mut rig, &admin);

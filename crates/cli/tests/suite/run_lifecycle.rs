@@ -50,6 +50,26 @@ fn the_client_may_be_on_sockets() {
     rig.shim.expect_exit(0);
 }
 
+/// A client that is killed as its shim starts leaves a named pipe without a writer.
+#[test]
+fn a_named_pipe_whose_writer_has_gone_before_the_start_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("input");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let mut writer = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let reader = fs::File::open(&pipe).unwrap();
+    for last_words in ["", "{\"jsonrpc\":\"2.0\",\"method\":\"last\"}\n"] {
+        writer.write_all(last_words.as_bytes()).unwrap();
+        let input = reader.try_clone().unwrap();
+        drop(std::mem::replace(&mut writer, fs::File::open("/dev/null").unwrap()));
+        let mut command = Command::new(PROGRAM);
+        command.args(["run", "--unlisted", "cat"]).stdin(input).stdout(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), last_words));
+        writer = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    }
+}
+
 #[test]
 fn the_end_of_the_clients_input_closes_the_servers() {
     let mut rig = rig();

@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{BufRead, BufReader, ErrorKind, Write},
+    net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -16,10 +18,10 @@ use tempfile::TempDir;
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
 /// A user's home.
-struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(TempDir::new().unwrap())
     }
 
@@ -42,7 +44,7 @@ impl Home {
         (home, files)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -51,26 +53,26 @@ impl Home {
         Folders::of(|name| (name == "HOME").then(|| home.clone())).unwrap()
     }
 
-    fn put(&self, path: &Path, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn put(&self, path: &Path, bytes: &[u8]) -> PathBuf {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         path
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(RESCIND);
         command.args(words).env_clear().env("HOME", self.path()).current_dir(self.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// Runs it, and returns what it says if it succeeds.
-    fn says(&self, words: &[&str]) -> String {
+    pub(crate) fn says(&self, words: &[&str]) -> String {
         let done = self.run(words);
         let said = [done.stdout, done.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
         assert!(done.status.success(), "{words:?}: {:?}: {said}", done.status);
@@ -233,6 +235,125 @@ fn a_file_that_was_changed_since_loses_only_our_words() {
         "b": {"command": "b", "args": ["--more"]},
     }});
     assert_eq!(after, expected);
+}
+
+const URLS: &str = r#"{"mcpServers": {
+  "api": { "type": "http", "url": "URL", "headers": { "Authorization": "Bearer s3cret" } },
+  "far": { "url": "https://mcp.example.com/mcp" },
+  "b": { "command": "b" }
+}}
+"#;
+
+#[test]
+fn a_server_at_a_url_is_left_alone_unless_urls_are_asked_for() {
+    let home = Home::new();
+    let text = URLS.replace("URL", "https://api.example.com/mcp");
+    let path = home.put(Path::new(CURSOR), text.as_bytes());
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains("is at a URL; --urls wraps it") && said.contains("wrapped 1 server in 1 file"), "{said}");
+    let said = home.says(&["wrap", "--all", "--yes", "--urls"]);
+    assert!(said.contains("may need a sign-in") && said.contains("wrapped 1 server in 1 file"), "{said}");
+    let said = home.says(&["wrap", "--all", "--yes", "--urls"]);
+    assert!(said.contains("nothing to wrap"), "{said}");
+    let said = home.says(&["wrap", "--all", "--yes", "--urls", "--force"]);
+    assert!(said.contains("wrapped 1 server in 1 file"), "{said}");
+    let now: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let expected = serde_json::json!({
+        "type": "stdio",
+        "command": RESCIND,
+        "args": ["run", "--header-env", "Authorization=RESCIND_HEADER_AUTHORIZATION", "--url", "https://api.example.com/mcp"],
+        "env": {"RESCIND_HEADER_AUTHORIZATION": "Bearer s3cret"},
+    });
+    assert_eq!(now["mcpServers"]["api"], expected);
+    // The journal is its owner's, and has no secret.
+    let journal = home.path().join(".local/state/rescind/wrapped.json");
+    assert_eq!(fs::metadata(&journal).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = fs::read_to_string(&journal).unwrap();
+    assert!(kept.contains("far") && !kept.contains("s3cret") && !kept.contains("example.com"), "{kept}");
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn a_url_comes_back_byte_for_byte_where_the_file_was_changed_elsewhere() {
+    let home = Home::new();
+    let text = URLS.replace("URL", "https://api.example.com/mcp");
+    let path = home.put(Path::new(CURSOR), text.as_bytes());
+    home.says(&["wrap", "--all", "--yes", "--urls", "--force"]);
+    let more = |text: &str| text.replacen("{\n", "{\n  \"new\": { \"command\": \"c\", \"args\": [] },\n", 1);
+    fs::write(&path, more(&fs::read_to_string(&path).unwrap())).unwrap();
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), more(&text));
+    // Without the journal nothing is guessed.
+    home.says(&["wrap", "--all", "--yes", "--urls"]);
+    fs::remove_file(home.path().join(".local/state/rescind/wrapped.json")).unwrap();
+    let wrapped = fs::read_to_string(&path).unwrap();
+    let (code, said) = home.complains(&["unwrap", "--server", "api", "--yes"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the journal does not tell how it was before"), "{said}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), wrapped);
+}
+
+#[test]
+fn lists_that_name_urls_keep_urls_as_they_are() {
+    let home = Home::new();
+    let text = URLS.replace("URL", "https://api.example.com/mcp");
+    let path = home.put(Path::new(".claude.json"), text.as_bytes());
+    home.put(Path::new(".claude/settings.json"), br#"{"allowedMcpServers": [{"serverUrl": "https://*"}]}"#);
+    let said = home.says(&["wrap", "--all", "--yes", "--urls", "--force"]);
+    assert!(said.contains("allowed or denied by its URL"), "{said}");
+    assert_eq!(fs::read_to_string(path).unwrap().matches("--url").count(), 0);
+}
+
+/// The command that stands in for a URL sends the header to that URL.
+#[test]
+fn what_stands_in_for_a_url_sends_its_headers_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let home = Home::new();
+    let text = URLS.replace("URL", &format!("http://{}/mcp", listener.local_addr().unwrap()));
+    let path = home.put(Path::new(CURSOR), text.as_bytes());
+    home.says(&["wrap", "--server", "api", "--yes", "--urls"]);
+    let now: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let entry = &now["mcpServers"]["api"];
+    let words: Vec<&str> = entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let mut command = home.command(&words);
+    for (name, value) in entry["env"].as_object().unwrap() {
+        command.env(name, value.as_str().unwrap());
+    }
+    let runtime = home.path().join("run");
+    let mut child = command.env("RESCIND_RUNTIME_DIR", runtime).stdin(Stdio::piped()).spawn().unwrap();
+    let ping = b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\", \"params\": {}}\n";
+    child.stdin.as_mut().unwrap().write_all(ping).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let connection = loop {
+        match listener.accept() {
+            Ok((connection, _)) => break connection,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it has ended and called nobody");
+        thread::sleep(Duration::from_millis(5));
+    };
+    connection.set_nonblocking(false).unwrap();
+    let head: Vec<String> =
+        BufReader::new(connection).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    assert!(head.iter().any(|line| line.eq_ignore_ascii_case("authorization: Bearer s3cret")), "{head:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_program_that_will_not_stay_is_warned_of() {
+    let home = Home::new();
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let program = home.put(Path::new(".npm/_npx/5f7a/node_modules/.bin/rescind"), b"");
+    fs::remove_file(&program).unwrap();
+    symlink(RESCIND, &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["wrap", "--all", "--yes"]).env_clear().env("HOME", home.path()).current_dir(home.path());
+    let done = command.output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.contains("_npx/5f7a/node_modules/.bin/rescind is in a cache of npx, and will not stay"), "{said}");
+    assert!(fs::read_to_string(path).unwrap().contains("_npx"));
 }
 
 /// A killed `wrap` leaves a whole file, the old one or the new one, and what it leaves beside the file does not stop the

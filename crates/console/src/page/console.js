@@ -7,6 +7,7 @@ import { Filter, controls } from "./filter.js";
 import { Frames } from "./frames.js";
 import { keys } from "./keys.js";
 import { EVENTFUL_MOST, OPEN_MOST, OVER_MOST, PLAIN_MOST, Store } from "./store.js";
+import { Stop } from "./stop.js";
 import { Table } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { byId, count, label, plain, setText, several } from "./words.js";
@@ -77,6 +78,7 @@ keys({
   close: () => details.close(),
   search: () => byId("search").focus(),
   pause,
+  stop: () => stop.open(),
   help,
   nearer: () => timeline.zoom(0.5),
   farther: () => timeline.zoom(2),
@@ -98,6 +100,7 @@ let announcedAt = -Infinity;
 const say = (/** @type {string} */ text) => {
   waiting.push(text);
 };
+const stop = new Stop(store, filter, say);
 store.onCancel = (/** @type {PageRequest} */ request) => {
   const { cancel } = request;
   if (!cancel || (cancel.cause !== "operator" && request.uid !== details.uid)) return;
@@ -175,6 +178,7 @@ function draw(stamp) {
       table.render();
     }
     details.render();
+    stop.render();
     totals();
     drawnVersion = store.version;
     drawnAt = now;

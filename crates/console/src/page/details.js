@@ -2,6 +2,7 @@
 // The details pane: one request, its receipt and messages, and the form to cancel it.
 
 import { Messages } from "./messages.js";
+import { post } from "./orders.js";
 import { pageNow } from "./store.js";
 import {
   age, byId, cause, command, duration, far, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
@@ -253,22 +254,9 @@ export class Details {
  * @param {string} session @param {string} key @param {string} reason @returns {Promise<[string, boolean]>}
  */
 async function order(session, key, reason) {
-  let answer;
-  try {
-    answer = await fetch(`sessions/${encodeURIComponent(session)}/cancel`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(reason ? { requests: [key], reason } : { requests: [key] }),
-    });
-  } catch {
-    return ["The console does not answer. The cancel may have been sent.", true];
-  }
-  const body = await answer.json().catch(() => null);
-  if (!answer.ok) {
-    const hint = body?.hint ? `; ${plain(body.hint)}` : "";
-    return [`Not cancelled: ${plain(body?.error ?? `the console answered ${answer.status}`)}${hint}`, true];
-  }
-  const done = body?.requests?.[0];
+  const { reply, error } = await post(session, "cancel", reason ? { requests: [key], reason } : { requests: [key] });
+  if (error !== null) return [`Not cancelled: ${error}`, true];
+  const done = reply?.requests?.[0];
   if (done?.accepted) return ["", false];
   const known = done?.request;
   if (!known) return ["Not cancelled: the session no longer remembers this request.", true];

@@ -132,6 +132,16 @@ interface PageRequest extends FeedRequest {
   searched?: string;
 }
 
+/** Whether the work on a request has stopped. */
+interface Standing {
+  text: string;
+  glyph: string;
+  tone: string;
+  /** It would not stop. */
+  resists: boolean;
+  words: string;
+}
+
 /** One step of a history. */
 interface Step {
   at: number;

@@ -152,6 +152,42 @@ export function outcomeWords(cancel, state) {
   }
 }
 
+/** The words of `standing`: a sign and a tone, and whether it would not stop. @type {Record<string, [string, string, boolean]>} */
+const STANDINGS = {
+  stopped: ["✓", "confirmed", false], finished: ["↩", "ended", false], ended: ["–", "ended", false], stopping: ["◐", "cancelling", false],
+  "still working": ["▲", "stuck", true], "no answer": ["▲", "stuck", true], "not delivered": ["▲", "stuck", true], unknown: ["?", "unknown", false],
+};
+
+/** Whether the work on a request has stopped, as `rescind stop` has it. @param {PageRequest} request @param {boolean} isAwaited @returns {Standing} */
+export function standing(request, isAwaited) {
+  const { cancel, of } = request;
+  const hasEnded = of.hasEnded && of.end !== "unknown";
+  let text = known(request, isAwaited);
+  if (hasEnded && !["stopped", "finished"].includes(text)) text = "ended";
+  const [glyph, tone, resists] = STANDINGS[text];
+  const words = text === "ended" ? "with its server" : cancel ? plain(cancel.words) : "";
+  return { text, glyph, tone, resists, words };
+}
+
+/** @param {PageRequest} request @param {boolean} isAwaited */
+function known(request, isAwaited) {
+  const { cancel, state, progress } = request;
+  if (!cancel) return state === "ended" ? "finished" : isAwaited ? "stopping" : "unknown";
+  const { outcome, confirms, written } = cancel;
+  if (outcome === "never_sent" || outcome === "confirmed") return "stopped";
+  if (outcome === "completed_first" || outcome === "answered_after") return "finished";
+  if (outcome === "not_sendable") return "not delivered";
+  if (outcome === "unknown") return "unknown";
+  if (outcome === "sent") {
+    const moved = confirms && written !== undefined && progress !== undefined && progress.at > written;
+    if (cancel.worksOn || moved) return "still working";
+    if (state === "stuck" && confirms) return "no answer";
+  }
+  if (isAwaited) return "stopping";
+  if (outcome === "asked") return "not delivered";
+  return confirms ? "no answer" : "unknown";
+}
+
 /** The fraction done, from 0 to 1, or null if unknown. @param {FeedProgress | undefined} progress */
 export function part(progress) {
   const { progress: done, total } = progress ?? {};

@@ -10,7 +10,8 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderMap},
 };
 use percent_encoding::percent_decode_str;
-use rescind_feed::CancelOrder;
+use rescind_feed::{CancelOrder, EndOrder};
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     metrics, page,
-    shims::{Directories, ShimError, ShimScan, UnusableDirectory},
+    shims::{Directories, Shim, ShimError, ShimScan, UnusableDirectory},
 };
 
 /// The longest order: a thousand keys and a reason.
@@ -49,8 +50,14 @@ pub(super) async fn answer(
         (true, ["events"]) => answer::stream(events::open(Arc::clone(sources), last_seen(&head.headers))),
         (true, ["sessions", session, "requests", key]) => details(sources, session, key).await,
         (false, ["sessions", session, "cancel"]) if head.method == Method::POST => {
-            match order(&head.headers, body).await {
-                Ok(order) => cancel(sources, session, &order).await,
+            match order::<CancelOrder>(&head.headers, body).await {
+                Ok(order) => obey(sources, session, async |shim| shim.cancel(&order).await).await,
+                Err(refused) => refused,
+            }
+        }
+        (false, ["sessions", session, "end"]) if head.method == Method::POST => {
+            match order::<EndOrder>(&head.headers, body).await {
+                Ok(order) => obey(sources, session, async |shim| shim.end(&order).await).await,
                 Err(refused) => refused,
             }
         }
@@ -93,15 +100,20 @@ async fn details(sources: &SessionSources, session: &str, key: &str) -> Response
     }
 }
 
-async fn cancel(sources: &SessionSources, session: &str, order: &CancelOrder) -> Response<AnswerBody> {
+/// Passes an order on to the shim of a session.
+async fn obey<T: Serialize>(
+    sources: &SessionSources,
+    session: &str,
+    order: impl AsyncFnOnce(Shim) -> Result<T, ShimError>,
+) -> Response<AnswerBody> {
     match find(sources, session) {
-        Ok(SessionSource::Shim(shim)) => match shim.cancel(order).await {
+        Ok(SessionSource::Shim(shim)) => match order(shim).await {
             Ok(reply) => answer::json(StatusCode::OK, &reply),
             Err(error) => failed(&error),
         },
         Ok(SessionSource::Recording(_)) => answer::problem(
             StatusCode::CONFLICT,
-            "nothing in a recording can be cancelled",
+            "nothing in a recording can be cancelled or ended",
             "the session it shows has ended",
         ),
         Err(refused) => refused,
@@ -139,8 +151,8 @@ fn failed(error: &ShimError) -> Response<AnswerBody> {
     answer::problem(status, format!("the session's shim: {error}"), hint)
 }
 
-/// Reads a cancel order, within limits of length and time.
-async fn order(headers: &HeaderMap, body: Incoming) -> Result<CancelOrder, Response<AnswerBody>> {
+/// Reads an order, within limits of length and time.
+async fn order<T: DeserializeOwned>(headers: &HeaderMap, body: Incoming) -> Result<T, Response<AnswerBody>> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         let hint = "send it as application/json";
@@ -162,5 +174,6 @@ async fn order(headers: &HeaderMap, body: Incoming) -> Result<CancelOrder, Respo
         }
     };
     let order = serde_json::from_slice(&bytes);
-    order.map_err(|error| answer::problem(StatusCode::BAD_REQUEST, error.to_string(), "send a CancelOrder"))
+    order
+        .map_err(|error| answer::problem(StatusCode::BAD_REQUEST, error.to_string(), "send an order of `rescind-feed`"))
 }

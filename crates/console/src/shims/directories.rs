@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rescind_ledger::{family::Family, mark::Place, record::Record, snapshot::Snapshot};
+
 use super::{Directory, DirectoryError, Shim};
 
 /// The directories that may hold the sockets of a user's shims.
@@ -69,6 +71,17 @@ impl Directories {
         all.shims.sort_by(|a, b| (a.name().len(), a.name()).cmp(&(b.name().len(), b.name())));
         all.refused.sort();
         Ok(all)
+    }
+
+    /// The processes of all sessions of this place, and of those that have ended and left some. Removes records that are of
+    /// no use any more.
+    #[must_use]
+    pub fn families(&self, snapshot: &Snapshot) -> Vec<Family> {
+        let usable = || self.0.iter().filter(|directory| matches!(directory.scan(), Ok(Some(_))));
+        let records = usable().flat_map(|directory| Record::read_all(directory.path()).unwrap_or_default());
+        let families = Family::find(snapshot, records.collect(), Place::here());
+        usable().for_each(|directory| Record::forget(directory.path(), &families));
+        families
     }
 
     /// Finds the shim called `name`.

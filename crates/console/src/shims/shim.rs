@@ -12,8 +12,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request, Response, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use rescind_feed::{CancelOrder, CancelReply, Counters, Details, Listing, Problem, Session};
-use serde::de::DeserializeOwned;
+use rescind_feed::{CancelOrder, CancelReply, Counters, Details, EndOrder, EndReply, Listing, Problem, Session};
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     net::UnixStream,
     time::{sleep, timeout},
@@ -99,8 +99,17 @@ impl Shim {
     ///
     /// [`ShimError`]. After [`NotAnswering`](ShimError::NotAnswering) and [`Gone`](ShimError::Gone) the cancel may have been carried out.
     pub async fn cancel(&self, order: &CancelOrder) -> Result<CancelReply, ShimError> {
-        let body = serde_json::to_vec(order).map_err(ShimError::unreadable)?;
-        self.answer(Method::POST, "/v1/cancel", body.into()).await
+        self.order("/v1/cancel", order).await
+    }
+
+    /// Ends its server, and with it all its work.
+    ///
+    /// # Errors
+    ///
+    /// [`ShimError`], with status 409 if the session is another one, and with 404 if the shim is too old to take it. After
+    /// [`NotAnswering`](ShimError::NotAnswering) and [`Gone`](ShimError::Gone) the order may have been carried out.
+    pub async fn end(&self, order: &EndOrder) -> Result<EndReply, ShimError> {
+        self.order("/v1/end", order).await
     }
 
     /// Its events, beginning with a snapshot, or after event number `since`.
@@ -112,6 +121,11 @@ impl Shim {
         let path = since.map_or_else(|| "/v1/events".into(), |since| format!("/v1/events?since={since}"));
         let asked = self.patiently(true, || self.send(Method::GET, &path, Bytes::new()));
         Ok(ShimEvents::new(asked.await?.into_body()))
+    }
+
+    async fn order<T: DeserializeOwned>(&self, path: &str, order: &impl Serialize) -> Result<T, ShimError> {
+        let body = serde_json::to_vec(order).map_err(ShimError::unreadable)?;
+        self.answer(Method::POST, path, body.into()).await
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ShimError> {

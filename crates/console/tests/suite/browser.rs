@@ -9,4 +9,5 @@ mod cancel;
 mod driver;
 mod looks;
 mod stage;
+mod stop;
 mod watch;

@@ -61,6 +61,8 @@ pub(crate) enum EndReason {
     Silent,
     /// A cancelled request was still being worked on (MCP-S03).
     Stuck,
+    /// An operator ordered it at the admin socket.
+    Operator,
 }
 
 impl EndReason {
@@ -74,6 +76,7 @@ impl EndReason {
             Self::Unread(_) => "unread",
             Self::Silent => "silent",
             Self::Stuck => "stuck",
+            Self::Operator => "operator",
         }
     }
 }
@@ -91,6 +94,7 @@ impl fmt::Display for EndReason {
             Self::Unread(side) => write!(f, "the {} did not read what was sent to it", side.as_str()),
             Self::Silent => f.write_str("it had closed its input or output"),
             Self::Stuck => f.write_str("a cancelled request was stuck in it (--on-stuck kill)"),
+            Self::Operator => f.write_str("an operator asked for it"),
         }
     }
 }

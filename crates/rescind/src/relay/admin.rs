@@ -24,6 +24,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use rescind_ledger::{mark::Mark, record::Record};
 use rescind_proto::{
     relay::{End, Relay},
     side::Side,
@@ -34,7 +35,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use crate::message_stream::Census;
 
 use event_buffer::EventBuffer;
-use link_view::{AdminState, LinkView, SessionFacts};
+use link_view::{AdminState, EndOrdered, LinkView, SessionFacts};
 use mailbox::Mailbox;
 use socket::AdminSocket;
 
@@ -70,11 +71,12 @@ impl Admin {
         command: &[OsString],
         server_pid: Option<u32>,
         census: Option<Census>,
+        mark: Option<Mark>,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
         let opened =
             directories.iter().find_map(|path| AdminSocket::open(path).map_err(|error| errors.push(error)).ok());
-        let Some((socket, listener)) = opened else {
+        let Some((mut socket, listener)) = opened else {
             return if errors.is_empty() { Ok(Self::default()) } else { Err(errors) };
         };
         let facts = SessionFacts {
@@ -85,10 +87,13 @@ impl Admin {
             started: micros_since_1970(SystemTime::now() - origin.elapsed()),
             census,
         };
+        if let Some(mark) = mark {
+            socket.keep(&Record::new(mark, facts.name.clone(), facts.command.clone(), facts.started));
+        }
         // A later shim may get this process id and so this name. Events are numbered from the session's start in
         // microseconds: at ten events a second, no session reaches the first number of a later one.
         let (mailbox, events) = (Arc::new(Mailbox::default()), Arc::new(EventBuffer::new(facts.started)));
-        let state = AdminState { facts, events: Arc::clone(&events), tracker: None };
+        let state = AdminState { facts, events: Arc::clone(&events), tracker: None, end: EndOrdered::No };
         let (closing, closes) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(listener, Arc::clone(&mailbox), events, closes));
         Ok(Self(Some(Box::new(OpenAdmin { mailbox, state, drive: None, server, closing, socket }))))
@@ -101,6 +106,18 @@ impl Admin {
             Some(open) if open.mailbox.has_queries() => open.answer(now, relay),
             Some(_) | None => false,
         }
+    }
+
+    /// Whether an operator has ordered the server's end since the last call.
+    pub(super) fn receive_end_order(&mut self) -> bool {
+        let end = self.0.as_mut().map(|open| &mut open.state.end);
+        end.is_some_and(|end| {
+            let is_new = *end == EndOrdered::Now;
+            if is_new {
+                *end = EndOrdered::Before;
+            }
+            is_new
+        })
     }
 
     /// Logs bytes that `side` sent, before the relay reads them.
@@ -200,7 +217,7 @@ mod tests {
     use super::*;
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
-        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None)
+        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None, Mark::next())
     }
 
     /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.

@@ -156,7 +156,10 @@ impl Drive {
         loop {
             let mut now = self.now();
             let mut moved = self.poll_signals(cx, now);
-            moved |= self.admin.poll(now, &mut self.relay);
+            if self.admin.poll(now, &mut self.relay) {
+                moved = true;
+                self.handle_order(now);
+            }
             if self.poll_sides(cx, now) {
                 // Events are of the time of the bytes that led to them.
                 self.handle_events(now);
@@ -259,6 +262,22 @@ impl Drive {
             moved = true;
         }
         moved
+    }
+
+    /// Ends the server if an operator has just ordered it.
+    #[cold]
+    fn handle_order(&mut self, now: Instant) {
+        if self.admin.receive_end_order() {
+            // First notice a server that has already exited: this order did not end it.
+            self.check_server(now);
+            self.terminate(now, EndReason::Operator);
+        }
+    }
+
+    /// Has the ladder begin with SIGTERM.
+    fn terminate(&mut self, now: Instant, reason: EndReason) {
+        self.signal_server(now, Signal::TERM);
+        self.shutdown.handle_terminated(now, reason);
     }
 
     fn check_server(&mut self, now: Instant) {
@@ -568,8 +587,7 @@ impl Drive {
                 RelayEvent::Stuck { request: RequestKey { from: Side::Client, .. }, .. }
                     if self.observer.kills_stuck() =>
                 {
-                    self.signal_server(now, Signal::TERM);
-                    self.shutdown.handle_terminated(now, EndReason::Stuck);
+                    self.terminate(now, EndReason::Stuck);
                 }
                 RelayEvent::Silenced { from, id } => {
                     if let Some(messages) = &mut self.messages[*from] {

@@ -17,6 +17,10 @@ impl NoAdmin {
         false
     }
 
+    pub(super) const fn receive_end_order(&mut self) -> bool {
+        false
+    }
+
     pub(super) const fn handle_input(&mut self, _: Instant, _: &Relay, _: Side, _: &[u8]) {}
 
     pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}

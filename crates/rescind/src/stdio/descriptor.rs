@@ -6,6 +6,7 @@ use std::{
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec},
     fs::{FileType, Mode, OFlags},
     net::{RecvFlags, SendFlags},
 };
@@ -44,7 +45,8 @@ pub(super) fn inherited(fd: BorrowedFd<'_>, direction: Direction) -> io::Result<
     if kind != FileType::Fifo {
         return Ok(None);
     }
-    if let Some(again) = open_again(fd, direction) {
+    // A named pipe that is opened when its last writer has gone never tells its end: it waits for the next one.
+    if let Some(again) = open_again(fd, direction).filter(|_| direction == Direction::Write || !has_ended(fd)) {
         return Ok(Some((again, Means::OwnFlag)));
     }
     let before = rustix::fs::fcntl_getfl(fd)?;
@@ -73,6 +75,13 @@ impl Means {
             let _ = rustix::fs::fcntl_setfl(fd, before);
         }
     }
+}
+
+/// Whether no process has the pipe open for writing any more.
+fn has_ended(fd: BorrowedFd<'_>) -> bool {
+    let mut ends = [PollFd::new(&fd, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut ends, Some(&now)).is_ok_and(|_| ends[0].revents().contains(PollFlags::HUP))
 }
 
 /// Opens the same pipe again, under a description of our own, whose flags are not shared.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use rescind_feed::{
-    CancelOrder, CancelReply, Changes, Counters, Details, End, Ended, Event, FrameView, Listing, OrderOutcome, Problem,
-    Request, Session, Snapshot, State,
+    CancelOrder, CancelReply, Changes, Counters, Details, End, EndOrder, EndReply, Ended, Event, FrameView, Listing,
+    OrderOutcome, Problem, Request, Session, Snapshot, State,
 };
 use serde::Serialize;
 
@@ -26,6 +26,8 @@ pub struct Seen {
     pub paths: Vec<String>,
     /// The orders to cancel.
     pub orders: Vec<CancelOrder>,
+    /// The orders to end the server.
+    pub ends: Vec<EndOrder>,
     /// For every subscription, the number after which it went on.
     pub subscriptions: Vec<Option<u64>>,
 }
@@ -143,6 +145,14 @@ impl Script {
             ("GET", "/v1/requests") => said(&self.list(asked)),
             ("POST", "/v1/cancel") => match serde_json::from_slice(&asked.body) {
                 Ok(order) => said(&self.cancel(order)),
+                Err(error) => problem(400, &error.to_string()),
+            },
+            ("POST", "/v1/end") => match serde_json::from_slice::<EndOrder>(&asked.body) {
+                Ok(order) if order.started != self.session.started => problem(409, "this session is another one"),
+                Ok(order) => {
+                    self.seen.ends.push(order);
+                    said(&EndReply { accepted: self.seen.ends.len() == 1 })
+                }
                 Err(error) => problem(400, &error.to_string()),
             },
             ("GET", path) => match path.strip_prefix("/v1/requests/").map(decoded).and_then(|key| self.details(&key)) {

@@ -123,6 +123,9 @@ impl Server {
 /// The programs of `node/programs`, and the Node that they ask for.
 pub(crate) const PROGRAMS: &str = "node/programs/node_modules";
 
+/// The clients of `node/clients`.
+pub(crate) const CLIENTS: &str = "node/clients/node_modules";
+
 /// What a scenario with these two cannot do without and is not here, in words.
 pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
     let commands = [client.command(), server.command()];
@@ -178,6 +181,12 @@ pub(crate) fn programs(script: &str) -> Vec<String> {
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let node = folder.join(format!("node_modules/node-linux-{machine}/bin/node"));
     vec![text(&node), text(&folder.join(script))]
+}
+
+/// A script of a package of `node/clients`, run by the Node of `node/programs`.
+pub(crate) fn clients(script: &str) -> Vec<String> {
+    let node = programs("").swap_remove(0);
+    vec![node, text(&peers().join(CLIENTS).join(script))]
 }
 
 /// A program of ours, which `cargo test` builds beside the shim.

@@ -154,6 +154,31 @@ fn an_order_to_cancel_is_json_of_bounded_length() {
 }
 
 #[test]
+fn an_order_to_end_a_server_is_guarded_as_a_cancel_is() {
+    let rig = Rig::new();
+    let shim = rig.shim("4711");
+    let started = rescind_testkit::fake_shim::session("4711", &[]).started;
+    let order = format!(r#"{{"started":{started}}}"#);
+    let path = rig.inside("sessions/4711/end");
+    for kind in ["Content-Type: text/plain", "X-Other: 1"] {
+        assert_eq!(rig.ask("POST", &path, &rig.with_host(&[kind]), order.as_bytes()).status, 415, "{kind}");
+    }
+    let json = "Content-Type: application/json";
+    let foreign = rig.with_host(&[json, "Origin: http://evil.example"]);
+    assert_eq!(rig.ask("POST", &path, &foreign, order.as_bytes()).status, 403);
+    assert_eq!(rig.ask("POST", "/nokey/sessions/4711/end", &rig.with_host(&[json]), order.as_bytes()).status, 403);
+    assert_eq!(rig.read(&path, &[]).status, 404);
+    assert_eq!(rig.post("sessions/4711/end", b"{}").status, 400);
+    assert_eq!(rig.post("sessions/4711/end", br#"{"started":1}"#).status, 409, "another session of that name");
+    assert_eq!(rig.post("sessions/4712/end", order.as_bytes()).status, 404);
+    assert!(shim.wait_for(|seen| Some(seen.ends.is_empty())));
+    let answer = rig.post("sessions/4711/end", order.as_bytes());
+    assert_eq!((answer.status, answer.body.as_str()), (200, r#"{"accepted":true}"#));
+    check_headers(&answer);
+    assert_eq!(shim.wait_for(|seen| Some(seen.ends.len())), 1);
+}
+
+#[test]
 fn details_are_json_whatever_they_hold() {
     let rig = Rig::new();
     let shim = rig.shim("4711");

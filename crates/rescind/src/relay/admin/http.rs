@@ -20,8 +20,9 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
-use rescind_feed::{CancelOrder, Problem};
+use rescind_feed::{CancelOrder, EndOrder, Problem};
 use rescind_proto::link::RequestKey;
+use serde::de::DeserializeOwned;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{mpsc, watch},
@@ -121,6 +122,7 @@ enum ApiPath<'a> {
     Request(&'a str),
     Events,
     Cancel,
+    End,
 }
 
 impl<'a> ApiPath<'a> {
@@ -131,6 +133,7 @@ impl<'a> ApiPath<'a> {
             "requests" => Self::Requests,
             "events" => Self::Events,
             "cancel" => Self::Cancel,
+            "end" => Self::End,
             rest => Self::Request(rest.strip_prefix("requests/")?),
         })
     }
@@ -138,7 +141,7 @@ impl<'a> ApiPath<'a> {
     const fn method(self) -> Method {
         match self {
             Self::Session | Self::Counters | Self::Requests | Self::Request(_) | Self::Events => Method::GET,
-            Self::Cancel => Method::POST,
+            Self::Cancel | Self::End => Method::POST,
         }
     }
 }
@@ -184,6 +187,7 @@ impl ApiConnection {
             ApiPath::Request(key) => self.show(key).await,
             ApiPath::Events => self.subscribe(&request).await,
             ApiPath::Cancel => self.cancel(request).await,
+            ApiPath::End => self.end(request).await,
         };
         answered.unwrap_or_else(|| problem(StatusCode::GONE, "the session is over", None))
     }
@@ -208,22 +212,24 @@ impl ApiConnection {
     }
 
     async fn cancel(&self, request: Request<Incoming>) -> Option<ApiResponse> {
-        let body = match timeout(READ_TIMEOUT, read(request.into_body())).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(reply)) => return Some(reply),
-            Err(_) => return Some(problem(StatusCode::REQUEST_TIMEOUT, "the body took longer than 5 s", None)),
-        };
-        let order: CancelOrder = match serde_json::from_slice(&body) {
+        let order: CancelOrder = match order(request, r#"{"requests":["c12.3"],"reason":"why"}"#).await {
             Ok(order) => order,
-            Err(error) => {
-                let hint = r#"{"requests":["c12.3"],"reason":"why"}"#;
-                return Some(problem(StatusCode::BAD_REQUEST, &error.to_string(), Some(hint)));
-            }
+            Err(reply) => return Some(reply),
         };
         if order.requests.len() > MAX_ORDER {
             return Some(problem(StatusCode::BAD_REQUEST, "more than 1000 requests in one order", None));
         }
         Some(long_json(self.mailbox.ask(move |link| link.cancel(&order)).await?).await)
+    }
+
+    async fn end(&self, request: Request<Incoming>) -> Option<ApiResponse> {
+        let order: EndOrder = match order(request, r#"{"started":1790000000000000}"#).await {
+            Ok(order) => order,
+            Err(reply) => return Some(reply),
+        };
+        let reply = self.mailbox.ask(move |link| link.end(order)).await?;
+        let another = || problem(StatusCode::CONFLICT, "this session is another one", Some("list the sessions again"));
+        Some(reply.map_or_else(another, |reply| json(&reply)))
     }
 
     async fn subscribe(&self, request: &Request<Incoming>) -> Option<ApiResponse> {
@@ -294,6 +300,14 @@ fn since(request: &Request<Incoming>) -> Result<Option<u64>, String> {
         Some(Err(_)) => Err("Last-Event-ID is not an event number".to_owned()),
         None => Ok(since),
     }
+}
+
+/// Reads an order, within limits of length and time. `example` is a hint at what it looks like.
+async fn order<T: DeserializeOwned>(request: Request<Incoming>, example: &str) -> Result<T, ApiResponse> {
+    let late = |_| problem(StatusCode::REQUEST_TIMEOUT, "the body took longer than 5 s", None);
+    let body = timeout(READ_TIMEOUT, read(request.into_body())).await.map_err(late)??;
+    let order = serde_json::from_slice(&body);
+    order.map_err(|error| problem(StatusCode::BAD_REQUEST, &error.to_string(), Some(example)))
 }
 
 /// Reads a body up to its limit.

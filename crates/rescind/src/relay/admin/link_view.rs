@@ -23,6 +23,16 @@ pub(super) struct AdminState {
     pub(super) events: Arc<EventBuffer>,
     /// Present while somebody subscribes.
     pub(super) tracker: Option<ChangeTracker>,
+    pub(super) end: EndOrdered,
+}
+
+/// Whether the server's end was ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndOrdered {
+    No,
+    /// The drive does not know yet.
+    Now,
+    Before,
 }
 
 /// The constant part of a session's description, and who knows the part that changes.
@@ -89,6 +99,18 @@ impl LinkView<'_> {
         feed::CancelReply { requests: order.requests.iter().map(stop).collect() }
     }
 
+    /// Notes an order to end the server, for the drive; `None` if it means another session.
+    pub(super) fn end(&mut self, order: feed::EndOrder) -> Option<feed::EndReply> {
+        if order.started != self.state.facts.started {
+            return None;
+        }
+        let accepted = self.state.end == EndOrdered::No;
+        if accepted {
+            self.state.end = EndOrdered::Now;
+        }
+        Some(feed::EndReply { accepted })
+    }
+
     /// Tracks changes from now on; `true` unless they were tracked already.
     pub(super) fn begin_tracking(&mut self) -> bool {
         let begins = self.state.tracker.is_none();
@@ -112,7 +134,7 @@ impl LinkView<'_> {
 
     /// Reports changes to the subscribers.
     pub(super) fn report_changes(&mut self) {
-        let AdminState { facts, events, tracker } = &mut *self.state;
+        let AdminState { facts, events, tracker, .. } = &mut *self.state;
         if let Some(tracker) = tracker {
             tracker.has_notified = false;
             tracker.report(self.now, self.relay, events, facts);

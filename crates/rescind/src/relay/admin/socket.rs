@@ -7,13 +7,14 @@
 
 use std::{
     fs::File,
-    io,
+    io::{self, Write as _},
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
 use rescind_feed::SOCKET_SUFFIX;
+use rescind_ledger::record::Record;
 use rustix::{
     fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags},
     io::Errno,
@@ -54,6 +55,8 @@ pub(super) struct AdminSocket {
     /// The name of the session.
     pub(super) name: String,
     directory: SocketDirectory,
+    /// The session's record beside it.
+    record: Option<String>,
 }
 
 impl AdminSocket {
@@ -62,13 +65,27 @@ impl AdminSocket {
         let directory = SocketDirectory::open(path)?;
         directory.clear();
         let (name, listener) = directory.listen().map_err(|error| SocketError::Socket(path.into(), error))?;
-        Ok((Self { name, directory }, listener))
+        Ok((Self { name, directory, record: None }, listener))
+    }
+
+    /// Leaves the session's record beside the socket, until it is dropped. A session without a record lacks only details.
+    pub(super) fn keep(&mut self, record: &Record) {
+        let name = record.file_name();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(&self.directory.fd, &name, flags, Mode::RUSR | Mode::WUSR) else { return };
+        if let Ok(text) = serde_json::to_vec(record) {
+            let _ = File::from(file).write_all(&text);
+        }
+        self.record = Some(name);
     }
 }
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.directory.remove(&file_of(&self.name));
+        if let Some(record) = &self.record {
+            self.directory.remove(record);
+        }
     }
 }
 

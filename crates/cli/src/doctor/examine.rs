@@ -1,0 +1,163 @@
+//! Looks at everything, and changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use rescind_wrap::{
+    client::CLIENTS,
+    entry::{Entry, Launch},
+    journal::{self, JournalState},
+    outside::{self, Places},
+    patience,
+    verdict::Verdict,
+    words,
+};
+
+use super::{
+    program::Programs,
+    report::{
+        FileReport, JournalReport, OutsideReport, PatienceReport, ProgramReport, ProgramState, Report, ServerReport,
+        ServerState, ThisProgram,
+    },
+};
+use crate::{
+    failure::Failure,
+    run::own_words,
+    screen::clean,
+    wrap::{
+        files::{self, Managed, Target},
+        program,
+    },
+};
+
+/// Looks at everything.
+pub(super) fn report() -> Result<Report, Failure> {
+    let path = program::path()?;
+    let mut programs = Programs::new(PathBuf::from(&path));
+    let managed = Managed::read();
+    let targets = files::targets(&[], &[])?.into_iter().chain(files::projects());
+    let files: Vec<FileReport> = targets.map(|target| file(target, &managed, &mut programs)).collect();
+    let temporary = program::temporary(Path::new(&path));
+    let mut report = Report {
+        format: 1,
+        program: ThisProgram { path, version: env!("CARGO_PKG_VERSION"), temporary },
+        patience: patience(&files),
+        files,
+        outside: outside()?,
+        journal: journal()?,
+        attention: 0,
+        unreadable: 0,
+    };
+    report.count();
+    Ok(report)
+}
+
+fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileReport {
+    let read = files::read(&target);
+    let Target { client, path, is_shared, .. } = target;
+    let (problem, leftover, servers) = match read {
+        Ok((snapshot, config)) => {
+            let servers = config.entries().iter().map(|entry| server(entry, managed, is_shared, programs)).collect();
+            (None, Some(snapshot.beside()).filter(|beside| beside.exists()), servers)
+        }
+        Err(failure) => (Some(failure.cause), None, Vec::new()),
+    };
+    let (client, client_name) = client.map(|client| (client.id, client.name)).unzip();
+    FileReport { client, client_name, path, shared: is_shared, problem, leftover, servers }
+}
+
+fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Programs) -> ServerReport {
+    let verdict = Verdict::of(entry, own_words, &managed.commands);
+    let (shims, first) = match &entry.launch {
+        Launch::Command(command) => (words::shims(&command.words, own_words), command.words.first()),
+        Launch::Url(_) | Launch::Elsewhere | Launch::Unclear(_) => (0, None),
+    };
+    let state = match verdict {
+        Verdict::Wrapped(_) | Verdict::WrappedUrl => ServerState::Wrapped,
+        Verdict::WrappedByHand => ServerState::WrappedByHand,
+        Verdict::Bare
+        | Verdict::Rescind
+        | Verdict::Remote
+        | Verdict::Elsewhere
+        | Verdict::ShellLine
+        | Verdict::Managed
+        | Verdict::Unclear(_) => ServerState::NotWrapped,
+    };
+    let program = first.filter(|_| state == ServerState::Wrapped).map(|word| programs.look(word, !is_shared));
+    let attention = if shims > 1 {
+        Some(format!("has {shims} shims: take one away with `rescind unwrap`"))
+    } else {
+        program.as_ref().and_then(wants_attention)
+    };
+    ServerReport {
+        name: entry.name().to_owned(),
+        keys: entry.path.clone(),
+        disabled: entry.is_disabled,
+        state,
+        why: verdict.to_string(),
+        shims,
+        program,
+        attention,
+    }
+}
+
+/// What is wrong with the program of a shim.
+fn wants_attention(program: &ProgramReport) -> Option<String> {
+    let ProgramReport { path, state, version, temporary } = program;
+    let path = clean(path);
+    let again = "`rescind unwrap` and `rescind wrap` put this one in its place";
+    let wrong = match (state, temporary) {
+        (ProgramState::Missing, _) if !path.contains('/') => format!("there is no {path} on your PATH"),
+        (ProgramState::Missing, _) => format!("{path} is not there; {again}"),
+        (ProgramState::NotExecutable, _) => format!("{path} cannot be run; {again}"),
+        (ProgramState::NoAnswer, _) => format!("{path} does not say its version; {again}"),
+        (ProgramState::OtherVersion, _) => {
+            let version = clean(version.as_deref().unwrap_or_default());
+            format!("{path} is version {version}, this is {}; {again}", env!("CARGO_PKG_VERSION"))
+        }
+        (ProgramState::This | ProgramState::SameVersion | ProgramState::NotAsked, Some(temporary)) => {
+            format!("{path} is in {temporary}, and will not stay; install it, and wrap again")
+        }
+        (ProgramState::This | ProgramState::SameVersion | ProgramState::NotAsked, None) => return None,
+    };
+    Some(wrong)
+}
+
+fn outside() -> Result<Vec<OutsideReport>, Failure> {
+    let folders = files::folders()?;
+    let claude_code = files::claude_code(&folders);
+    let places = Places { folders: &folders, claude_code: &claude_code, system: Path::new("/") };
+    let found = outside::find(places).into_iter().map(|one| OutsideReport {
+        kind: one.kind.as_str(),
+        client: one.client,
+        name: one.name,
+        path: one.path,
+        servers: one.servers,
+        problem: one.problem,
+    });
+    Ok(found.collect())
+}
+
+/// What is known of the clients that have a file here.
+fn patience(files: &[FileReport]) -> Vec<PatienceReport> {
+    let clients = CLIENTS.iter().filter(|client| files.iter().any(|file| file.client == Some(client.id)));
+    let known = clients.filter_map(|client| Some((client, patience::of(client.id)?)));
+    known
+        .map(|(client, known)| PatienceReport {
+            client: client.id,
+            client_name: client.name,
+            waits: known.waits,
+            on_timeout: known.on_timeout.as_str(),
+            on_stop: known.on_stop.as_str(),
+            is_silent: known.is_silent(),
+            set: known.set,
+            sources: known.sources,
+        })
+        .collect()
+}
+
+fn journal() -> Result<JournalReport, Failure> {
+    let folder = files::state_folder()?;
+    let JournalState { files, is_in_use, problem } = JournalState::of(&folder);
+    let gone = files.into_iter().filter(|file| !file.exists()).collect();
+    Ok(JournalReport { path: journal::path(&folder), gone, in_use: is_in_use, problem })
+}

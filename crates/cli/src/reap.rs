@@ -1,0 +1,161 @@
+//! `rescind reap`: ends what sessions have left behind.
+
+use std::{
+    io::{self, BufRead, IsTerminal, Write},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Args;
+use rescind_console::shims::Directories;
+use rescind_ledger::{
+    family::Family,
+    identity::ProcessId,
+    reap::{Ending, Reaped, reap},
+    snapshot::Snapshot,
+};
+
+use crate::{
+    duration,
+    failure::Failure,
+    fleet::report,
+    ps::processes::{command, families, lines},
+    screen::Screen,
+};
+
+/// End the processes that sessions have left behind.
+///
+/// A process is left behind if the `rescind run` that started it, or its ancestors, has ended: it went into a session of
+/// its own, or `rescind run` was killed. Shows what it would end, and asks. Then each gets SIGTERM, and SIGKILL if it runs
+/// on. A process is known by a mark in its environment and by when it started, so no other process is touched, whatever
+/// its program or number. What works on a terminal, and what started this command, is left unless it is named.
+///
+/// Exit code: 0 if nothing is left of what was selected; 1 if some is, or you declined; 2 if nothing was tried.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only what this session has left, or this process and its descendants; `rescind ps --orphans` lists both
+    #[arg(value_name = "SESSION|PID")]
+    targets: Vec<String>,
+
+    /// How long a process may take to end after SIGTERM
+    #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = duration::parse, allow_hyphen_values = true)]
+    grace: Duration,
+
+    /// Show what would be ended, and end nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+
+    /// End processes without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// The exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Completion {
+    Done = 0,
+    Left = 1,
+    Failed = 2,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(completion) => ExitCode::from(completion as u8),
+        Err(failure) => {
+            failure.report();
+            ExitCode::from(Completion::Failed as u8)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<Completion, Failure> {
+    let mut orphaned = families()?;
+    check(&orphaned, &arguments.targets)?;
+    orphaned.retain(Family::is_orphaned);
+    let chosen = choose(&orphaned, &arguments.targets);
+    if chosen.is_empty() {
+        report(if orphaned.is_empty() { "no process of an ended session is left" } else { "nothing to end" });
+        return Ok(Completion::Done);
+    }
+    for family in &mut orphaned {
+        family.members.retain(|member| chosen.contains(&member.process.id) || member.kept.is_some());
+    }
+    orphaned.retain(|family| !family.members.is_empty());
+    lines(&orphaned, Screen::now()).iter().for_each(|line| report(line));
+    if arguments.dry_run {
+        return Ok(Completion::Done);
+    }
+    if !arguments.yes && !agreed(chosen.len())? {
+        report("nothing was ended");
+        return Ok(Completion::Left);
+    }
+    // Only what was shown, and what it starts meanwhile: a session that ends now was not asked about.
+    let shown: Vec<_> = orphaned.iter().map(|family| family.mark).collect();
+    let directories = Directories::of_this_user();
+    let reaped = reap(arguments.grace, |snapshot: &Snapshot| {
+        let mut families = directories.families(snapshot);
+        families.retain(|family| family.is_orphaned() && shown.contains(&family.mark));
+        choose(&families, &arguments.targets)
+    });
+    Ok(told(&reaped))
+}
+
+/// Refuses a target that is neither a session nor a process of an ended session.
+fn check(families: &[Family], targets: &[String]) -> Result<(), Failure> {
+    for target in targets {
+        let named = |family: &&Family| family.session() == *target;
+        let process = |family: &&Family| target.parse().is_ok_and(|pid| family.branch(pid).next().is_some());
+        let Some(family) = families.iter().find(named).or_else(|| families.iter().find(process)) else {
+            let hint = "`rescind ps --orphans` lists what can be ended";
+            return Err(Failure::new(target, "no session or process of this name has left anything", hint));
+        };
+        if family.shim.is_some() {
+            let hint = "`rescind cancel` ends its requests; its client ends the session";
+            return Err(Failure::new(target, format_args!("session {} is still running", family.session()), hint));
+        }
+    }
+    Ok(())
+}
+
+/// The processes to end: what the targets name, or all that may be ended without a name.
+fn choose(orphaned: &[Family], targets: &[String]) -> Vec<ProcessId> {
+    let by_name = |family: &Family| -> Vec<ProcessId> {
+        if targets.is_empty() || targets.contains(&family.session()) {
+            return family.free().map(|process| process.id).collect();
+        }
+        let branches = targets.iter().filter_map(|target| target.parse().ok()).flat_map(|pid| family.branch(pid));
+        branches.map(|process| process.id).collect()
+    };
+    orphaned.iter().flat_map(by_name).collect()
+}
+
+fn agreed(count: usize) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        let cause = format_args!("would end {count} processes, and cannot ask without a terminal");
+        return Err(Failure::new("rescind reap", cause, "use --yes"));
+    }
+    let mut stderr = io::stderr();
+    let these = if count == 1 { "this process".into() } else { format!("these {count} processes") };
+    let _ = write!(stderr, "End {these}? [y/N] ").and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Prints how each ended.
+fn told(reaped: &[Reaped]) -> Completion {
+    let mut completion = Completion::Done;
+    for Reaped { process, arguments, how } in reaped {
+        let words = match how {
+            Ending::Terminated => "ended",
+            Ending::Killed => "killed",
+            Ending::NotAllowed => "not ended: it belongs to another user",
+            Ending::Left => "not ended: it has survived SIGKILL for five seconds",
+        };
+        if matches!(how, Ending::NotAllowed | Ending::Left) {
+            completion = Completion::Left;
+        }
+        let _ = writeln!(io::stdout(), "{}  {}  {words}", process.id.pid, command(process, arguments));
+    }
+    completion
+}

@@ -1,0 +1,458 @@
+//! `rescind stop`: cancels everything in flight, and ends what would not stop.
+
+mod board;
+mod scope;
+mod standing;
+
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use rescind_console::shims::{ListingQuery, Shim, ShimError, ShimEvents};
+use rescind_feed::{EndOrder, Event};
+use rescind_proto::cause::{MAX_REASON, cut};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, timeout_at},
+};
+
+use crate::{
+    cancel::{
+        ask_person,
+        choice::{Chosen, chosen},
+        receipt::{self, Learnt, News, Plan, Reach},
+    },
+    duration,
+    failure::Failure,
+    fleet::{self, Pages, SessionListing, no_sessions, report},
+    ps::table,
+    screen::{Drawing, Screen, clean, inert},
+};
+use board::{Board, SessionBoard};
+use scope::{Scope, Search};
+use standing::Standing;
+
+/// Time for the cancel of an outer session to arrive in the sessions that its server has started.
+const HEAD_START: Duration = Duration::from_millis(500);
+
+/// Nothing more is expected of a server that was silent for so long after a cancel that its protocol does not answer.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Time for a server to end: the ladder takes a second, and the rest is for a slow machine and a slow client.
+const END_PATIENCE: Duration = Duration::from_secs(8);
+
+/// How often the table is redrawn.
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// News of sessions that wait to be shown.
+const NEWS: usize = 64;
+
+/// Stop everything in flight, in every session, and say of each request whether it stopped.
+///
+/// Cancels every request in flight of all your running `rescind run` commands, from either side. What a server asks in
+/// the course of a cancelled request is cancelled, too; other requests that begin meanwhile are not, and are counted. On a
+/// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. Both end with a summary:
+/// `stopped`, `finished` (it was answered), `ended` (with its server), `still working` (progress goes on), `no answer`
+/// (the protocol requires one), `not delivered` (the server does not read the cancel, or its protocol allows none) and
+/// `unknown` (MCP does not confirm a cancel, and nothing was heard since).
+///
+/// Then it offers to end the servers of what would not stop: `still working`, `no answer` and `not delivered`. --kill ends
+/// them without a question. All work of such a server ends with it.
+///
+/// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, or a name matches
+/// no session; 2 if something failed, or a session did not answer.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    scope: Scope,
+
+    /// How long to wait for what settles
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse, allow_hyphen_values = true)]
+    within: Duration,
+
+    /// Afterwards end the servers of what would not stop, without asking. `--kill=unknown` also ends those of which it is
+    /// unknown whether they stopped
+    #[arg(long, value_name = "WHICH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "working")]
+    kill: Option<Kill>,
+
+    /// The reason, cut at 1 KiB. Server and client get it if their protocol has a field for it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Only list what would be cancelled
+    #[arg(long, short = 'n', conflicts_with = "kill")]
+    dry_run: bool,
+
+    /// Print one JSON document at the end, and ask nothing
+    #[arg(long)]
+    json: bool,
+}
+
+/// The servers that --kill ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kill {
+    /// Those that are known not to have stopped
+    Working,
+    /// Also those of which it is unknown
+    Unknown,
+}
+
+impl Kill {
+    fn ends(self, standing: Standing) -> bool {
+        standing.resists() || (self == Self::Unknown && standing == Standing::Unknown)
+    }
+}
+
+/// The exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Completion {
+    Over = 0,
+    NotOver = 1,
+    Failed = 2,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> ExitCode {
+    match fleet::block_on(run(arguments)) {
+        Ok(completion) => ExitCode::from(completion as u8),
+        Err(failure) => {
+            failure.report();
+            ExitCode::from(Completion::Failed as u8)
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
+    let mut shims = fleet::shims(None)?;
+    let is_none = shims.is_empty();
+    let search = Arc::new(Search::new(arguments.scope.clone()));
+    shims.retain(|shim| search.has_name(shim.name()));
+    let mut stopping = Stopping::new(arguments);
+    stopping.cancel_all(shims, &search).await;
+    stopping.board.is_closed = !arguments.dry_run;
+    let unmatched = search.unmatched();
+    let has_silent = !stopping.silent.is_empty();
+    // A session that did not answer may be the one that is meant.
+    let is_sure = !has_silent || !search.asks_names();
+    if !unmatched.is_empty() && is_sure {
+        unmatched.into_iter().for_each(|one| one.report());
+        stopping.completion = stopping.completion.max(Completion::NotOver);
+    }
+    stopping.show();
+    if stopping.board.is_empty() {
+        if is_none {
+            report(&no_sessions());
+        } else if !has_silent {
+            report("nothing is in flight");
+        }
+        return Ok(stopping.completion);
+    }
+    if arguments.dry_run {
+        return Ok(stopping.completion);
+    }
+    if let Some(kill) = stopping.agreed()? {
+        stopping.end_servers(kill).await;
+        stopping.show();
+    }
+    if arguments.json {
+        stopping.print_document();
+    }
+    let over = if stopping.board.is_over() { Completion::Over } else { Completion::NotOver };
+    Ok(stopping.completion.max(over))
+}
+
+/// What a session's task reports.
+#[derive(Debug)]
+enum Step {
+    /// The session is meant, and this is in flight.
+    Listed(Box<SessionBoard>),
+    /// The shim cannot be asked.
+    Silent(ShimError),
+    /// Not all that is in flight was listed, and why.
+    Cut(ShimError),
+    Learnt(Box<Learnt>),
+}
+
+impl From<Learnt> for Step {
+    fn from(learnt: Learnt) -> Self {
+        Self::Learnt(Box::new(learnt))
+    }
+}
+
+/// Stops one session. Each has a task of its own, so that a shim that does not answer delays no other.
+struct SessionStop {
+    shim: Shim,
+    search: Arc<Search>,
+    /// The process ids of all shims that are stopped.
+    shims: BTreeSet<u32>,
+    reason: Option<String>,
+    begun: Instant,
+    until: Instant,
+    /// Nothing is cancelled.
+    is_dry: bool,
+    news: mpsc::Sender<News<Step>>,
+}
+
+impl SessionStop {
+    async fn run(self) {
+        let SessionListing { session, now, requests, cut, .. } = match timeout_at(self.until, self.list()).await {
+            Ok(Ok(listing)) => listing,
+            // It has ended, and all its work with it.
+            Ok(Err(ShimError::Gone(_))) => return,
+            Ok(Err(error)) => return self.report(Step::Silent(error)).await,
+            Err(_) => return self.report(Step::Silent(ShimError::NotAnswering)).await,
+        };
+        if !self.search.has(&session) {
+            return;
+        }
+        let is_inside = session.ancestors.iter().any(|pid| self.shims.contains(pid));
+        // The cancel of an outer session may have arrived before this listing.
+        let begun = now.saturating_sub(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let meant = |one: &Chosen| one.is_worked_on() || (is_inside && one.is_cancelled_since(begun));
+        let chosen: Vec<Chosen> = chosen(&self.shim, now, requests, meant).collect();
+        let requests = chosen.iter().map(|one| one.request.clone());
+        let listed = SessionBoard::new(self.shim.clone(), session, now, requests);
+        self.report(Step::Listed(Box::new(listed))).await;
+        if let Some(error) = cut {
+            self.report(Step::Cut(error)).await;
+        }
+        if self.is_dry || chosen.is_empty() {
+            return;
+        }
+        let head_start = if is_inside { HEAD_START } else { Duration::ZERO };
+        let reach = Reach::Whole { head_start, quiet: QUIET };
+        let plan = Plan { reason: self.reason.clone(), until: Some(self.until), reach };
+        // Dropped at the end of the time, whatever it waits for then.
+        let _ = timeout_at(self.until, receipt::cancel(&self.shim, now, chosen, &plan, &self.news)).await;
+    }
+
+    /// What is in flight, and what was cancelled before and is worked on all the same.
+    async fn list(&self) -> Result<SessionListing, ShimError> {
+        let mut listing = fleet::ask(&self.shim, ListingQuery::default(), Pages::All).await?;
+        let cancelled = ListingQuery { state: Some("recent"), cancelled: Some(true), ..ListingQuery::default() };
+        listing.requests.extend(fleet::ask(&self.shim, cancelled, Pages::All).await?.requests);
+        Ok(listing)
+    }
+
+    async fn report(&self, learnt: Step) {
+        // Without a reader there is nobody to tell.
+        let _ = self.news.send(News { session: self.shim.name().to_owned(), learnt }).await;
+    }
+}
+
+/// The process id of a shim, with which the name of its session begins.
+fn pid(session: &str) -> Option<u32> {
+    session.split('-').next()?.parse().ok()
+}
+
+/// What is being stopped, and how it is shown.
+struct Stopping<'a> {
+    arguments: &'a Arguments,
+    board: Board,
+    /// Sessions that could not be asked, and why.
+    silent: Vec<(String, String)>,
+    /// Lines for a person, until the table is complete.
+    notices: Vec<String>,
+    completion: Completion,
+    drawing: Drawing,
+    on_terminal: bool,
+}
+
+impl<'a> Stopping<'a> {
+    fn new(arguments: &'a Arguments) -> Self {
+        let on_terminal = Screen::now().size.is_some() && !arguments.json;
+        let (board, drawing) = (Board::default(), Drawing::default());
+        Self {
+            arguments,
+            board,
+            silent: Vec::new(),
+            notices: Vec::new(),
+            completion: Completion::Over,
+            drawing,
+            on_terminal,
+        }
+    }
+
+    /// Cancels what is in flight, and shows what becomes of it until the time is over.
+    async fn cancel_all(&mut self, shims: Vec<Shim>, search: &Arc<Search>) {
+        let (begun, until) = (Instant::now(), receipt::after(self.arguments.within));
+        let (sender, news) = mpsc::channel(NEWS);
+        let reason = self.arguments.reason.as_deref().map(|reason| cut(reason, MAX_REASON).to_owned());
+        let pids: BTreeSet<u32> = shims.iter().filter_map(|shim| pid(shim.name())).collect();
+        for shim in shims {
+            let session = SessionStop {
+                shim,
+                search: Arc::clone(search),
+                shims: pids.clone(),
+                reason: reason.clone(),
+                begun,
+                until,
+                is_dry: self.arguments.dry_run,
+                news: sender.clone(),
+            };
+            tokio::spawn(session.run());
+        }
+        drop(sender);
+        self.follow(news).await;
+    }
+
+    /// Shows what is reported until nothing more is.
+    async fn follow(&mut self, mut news: mpsc::Receiver<News<Step>>) {
+        let mut redraw = interval(REDRAW);
+        redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                heard = news.recv() => match heard {
+                    Some(News { session, learnt }) => self.receive(&session, learnt),
+                    None => return,
+                },
+                _ = redraw.tick(), if self.on_terminal && !self.arguments.dry_run => self.draw(),
+            }
+            if !self.arguments.dry_run {
+                self.print_settled();
+            }
+        }
+    }
+
+    fn receive(&mut self, name: &str, step: Step) {
+        let learnt = match step {
+            Step::Listed(listed) => return self.board.insert(*listed),
+            Step::Silent(error) => {
+                self.completion = Completion::Failed;
+                let why = clean(&error.to_string());
+                self.notices.push(format!("error: {name}: {why}; what is in flight in it is unknown, and not stopped"));
+                return self.silent.push((name.to_owned(), why));
+            }
+            Step::Cut(error) => {
+                self.completion = Completion::Failed;
+                let words = clean(&error.to_string());
+                return self.notices.push(format!("error: {name}: not all that is in flight was listed: {words}"));
+            }
+            Step::Learnt(learnt) => *learnt,
+        };
+        let Some(session) = self.board.session(name) else { return };
+        match learnt {
+            Learnt::Receipt(request) | Learnt::NotCancelled(request) => session.receive(request),
+            Learnt::Began(request) => session.note_begun(&request),
+            Learnt::Ended(how) => session.end(how),
+            Learnt::Failed(why) => {
+                self.notices.push(format!("error: {name}: {why}"));
+                session.fail(why);
+                self.completion = Completion::Failed;
+            }
+            Learnt::Unheard(why) => session.fail(why),
+        }
+    }
+
+    fn draw(&mut self) {
+        let screen = Screen::now();
+        let (_, height) = screen.size.unwrap_or((80, 24));
+        let rows = self.board.rows();
+        if !rows.is_empty() {
+            // A closed stdout does not change what is done.
+            let _ = self.drawing.draw(table::lines(&rows, screen), height);
+        }
+    }
+
+    /// Prints what has settled, where there is no table.
+    fn print_settled(&mut self) {
+        if !self.on_terminal && !self.arguments.json {
+            let mut stdout = io::stdout().lock();
+            for line in self.board.settled_lines() {
+                let _ = writeln!(stdout, "{line}");
+            }
+        }
+    }
+
+    /// Shows how everything stands now: the last lines, and the summary.
+    fn show(&mut self) {
+        let rows = if self.arguments.dry_run { self.board.listing() } else { self.board.rows() };
+        if self.arguments.json {
+            if self.arguments.dry_run || rows.is_empty() {
+                self.print_document();
+            }
+        } else if !rows.is_empty() && (self.on_terminal || self.arguments.dry_run) {
+            let _ = self.drawing.draw_all(&table::lines(&rows, Screen::now()), self.on_terminal);
+        } else {
+            self.print_settled();
+        }
+        self.notices.drain(..).for_each(|line| report(&line));
+        if !self.arguments.json && !rows.is_empty() && !self.arguments.dry_run {
+            let _ = writeln!(io::stdout(), "{}", self.board.summary());
+        }
+        self.board.began().iter().for_each(|line| report(line));
+        // The next table stands below.
+        self.drawing = Drawing::default();
+    }
+
+    fn print_document(&self) {
+        let document = self.board.document(&self.silent);
+        let text = serde_json::to_string(&document).unwrap_or_default();
+        let _ = writeln!(io::stdout(), "{}", inert(&text));
+    }
+
+    /// Which servers to end, if any: as --kill says, or as a person at the terminal does.
+    fn agreed(&self) -> Result<Option<Kill>, Failure> {
+        if self.arguments.kill.is_some() {
+            return Ok(self.arguments.kill);
+        }
+        let servers = self.board.sessions_with(|standing| Kill::Working.ends(standing));
+        if servers.is_empty() {
+            return Ok(None);
+        }
+        if !self.on_terminal || !io::stdin().is_terminal() {
+            report("hint: `rescind stop --kill` ends the servers of what would not stop");
+            return Ok(None);
+        }
+        for one in &servers {
+            report(&one.line());
+        }
+        let count = if servers.len() == 1 { "this server".to_owned() } else { format!("{} servers", servers.len()) };
+        Ok(ask_person(&format!("End {count}?"))?.then_some(Kill::Working))
+    }
+
+    /// Ends servers, and shows that they have ended.
+    async fn end_servers(&mut self, kill: Kill) {
+        let (sender, news) = mpsc::channel(NEWS);
+        let until = receipt::after(END_PATIENCE);
+        for one in self.board.sessions_with(|standing| kill.ends(standing)) {
+            let (shim, order, sender) = (one.shim.clone(), EndOrder { started: one.session.started }, sender.clone());
+            tokio::spawn(async move {
+                let session = shim.name().to_owned();
+                let learnt = end_server(&shim, &order, until)
+                    .await
+                    .unwrap_or_else(|why| Learnt::Failed(format!("its server may not have ended: {why}")));
+                let _ = sender.send(News { session, learnt: learnt.into() }).await;
+            });
+        }
+        drop(sender);
+        self.follow(news).await;
+    }
+}
+
+/// Ends the server of a session, and waits until it has ended.
+async fn end_server(shim: &Shim, order: &EndOrder, until: Instant) -> Result<Learnt, String> {
+    let words = |error: ShimError| clean(&error.to_string());
+    let mut events: ShimEvents = match shim.events(None).await {
+        Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
+        events => events.map_err(words)?,
+    };
+    match shim.end(order).await {
+        Ok(_) | Err(ShimError::Gone(_)) => {}
+        Err(error) => return Err(words(error)),
+    }
+    loop {
+        let next = timeout_at(until, events.next()).await.map_err(|_| "it has not ended yet".to_owned())?;
+        match next.and_then(|message| message.map(|message| message.event()).transpose()) {
+            Ok(Some(Event::Ended(ended))) => return Ok(Learnt::Ended(ended.how)),
+            Ok(Some(Event::Snapshot(_) | Event::Changes(_))) => {}
+            // It may have ended with the server of another session.
+            Ok(None) | Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
+            Err(error) => return Err(words(error)),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Everything that is being stopped, and what is known of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rescind_console::shims::Shim;
+use rescind_feed::{End, Outcome, Request, Session, duration};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::standing::Standing;
+use crate::{
+    cancel::unsent,
+    ps::row::{self, Row},
+    screen::clean,
+};
+
+/// The words for a request that ended with its server.
+const ENDED: &str = "ended with its server";
+
+/// What is being stopped, by session.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    /// By length of name and name, which sorts process ids by number.
+    sessions: BTreeMap<(usize, String), SessionBoard>,
+    /// Nothing more is awaited.
+    pub(super) is_closed: bool,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct SessionBoard {
+    pub(super) shim: Shim,
+    pub(super) session: Session,
+    now: u64,
+    listed: Instant,
+    /// By arrival.
+    requests: BTreeMap<(u64, String), Entry>,
+    /// Requests that began meanwhile, and were not cancelled.
+    began: BTreeSet<String>,
+    /// Why nothing more is learnt of it.
+    failed: Option<String>,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    request: Request,
+    is_printed: bool,
+}
+
+impl SessionBoard {
+    pub(super) fn new(shim: Shim, session: Session, now: u64, requests: impl Iterator<Item = Request>) -> Self {
+        let entries = requests.map(|request| (place(&request), Entry { request, is_printed: false }));
+        Self {
+            shim,
+            session,
+            now,
+            listed: Instant::now(),
+            requests: entries.collect(),
+            began: BTreeSet::new(),
+            failed: None,
+            has_ended: false,
+        }
+    }
+
+    pub(super) fn receive(&mut self, request: Request) {
+        let is_printed = self.requests.get(&place(&request)).is_some_and(|entry| entry.is_printed);
+        self.requests.insert(place(&request), Entry { request, is_printed });
+    }
+
+    pub(super) fn note_begun(&mut self, request: &Request) {
+        self.began.insert(request.key.clone());
+    }
+
+    pub(super) fn fail(&mut self, why: String) {
+        self.failed.get_or_insert(why);
+    }
+
+    /// Notes the end of the session, and with it of the work, unless its server's end was not seen.
+    pub(super) fn end(&mut self, how: End) {
+        match how {
+            End::ExitCode(_) | End::Signal(_) => {
+                self.has_ended = true;
+                let changed = self.requests.values_mut().filter(|one| !Standing::of(&one.request, false).is_over());
+                changed.for_each(|one| one.is_printed = false);
+            }
+            End::Unknown => self.fail("its session has ended".to_owned()),
+        }
+    }
+
+    fn clock(&self) -> u64 {
+        self.now.saturating_add(u64::try_from(self.listed.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn standing(&self, request: &Request, is_closed: bool) -> Standing {
+        let has_failed = self.failed.is_some();
+        let standing = Standing::of(request, !is_closed && !has_failed);
+        if self.has_ended && !standing.is_over() {
+            Standing::Ended
+        } else if has_failed
+            && matches!(standing, Standing::NotDelivered | Standing::NoAnswer)
+            && !is_forbidden(request)
+        {
+            // The cancel may have been delivered and answered since.
+            Standing::Unknown
+        } else {
+            standing
+        }
+    }
+
+    /// What is known of the cancel, in words.
+    fn words(&self, request: &Request, standing: Standing) -> String {
+        match &request.cancel {
+            _ if standing == Standing::Ended => ENDED.to_owned(),
+            Some(cancel) => format!("{}{}", clean(&cancel.words), unsent(request, cancel)),
+            None if !request.is_open() => {
+                format!("{} before it was cancelled", request.settled.as_ref().map_or("ended", |one| one.how.as_str()))
+            }
+            None if standing == Standing::Stopping => String::new(),
+            None => self.failed.clone().unwrap_or_else(|| "its shim has not said whether it is cancelled".to_owned()),
+        }
+    }
+
+    fn label(&self, request: &Request) -> String {
+        format!("{}/{}", self.shim.name(), clean(&request.label()))
+    }
+
+    fn row(&self, request: &Request, is_closed: bool) -> Row {
+        let standing = self.standing(request, is_closed);
+        let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or_else(|| self.clock(), |one| one.at);
+        let none = String::new;
+        let cells = [
+            self.label(request),
+            row::server(&self.session),
+            none(),
+            none(),
+            row::method(request),
+            duration(end.saturating_sub(request.since)),
+            standing.as_str().into(),
+            none(),
+            none(),
+            self.words(request, standing),
+        ];
+        Row { cells, tone: standing.tone() }
+    }
+
+    fn document(&self, is_closed: bool) -> Value {
+        let of = |Entry { request, .. }: &Entry| {
+            let standing = self.standing(request, is_closed);
+            let words = self.words(request, standing);
+            json!({ "label": request.label(), "state": standing.name(), "words": words, "request": request })
+        };
+        let requests: Vec<Value> = self.requests.values().map(of).collect();
+        let (name, began) = (self.shim.name(), self.began.len());
+        json!({ "name": name, "session": self.session, "requests": requests, "began": began, "error": self.failed })
+    }
+
+    fn count(&self, is_closed: bool, wanted: impl Fn(Standing) -> bool) -> usize {
+        self.requests.values().filter(|entry| wanted(self.standing(&entry.request, is_closed))).count()
+    }
+
+    /// The server and what is in flight in it, for a question about its end.
+    pub(super) fn line(&self) -> String {
+        let count = self.count(true, Standing::resists);
+        let others = self.count(true, |standing| !standing.is_over() && !standing.resists()) + self.began.len();
+        let also =
+            if others == 0 { String::new() } else { format!("; with {} more, which may be at work", many(others)) };
+        let (name, server) = (self.shim.name(), row::server(&self.session));
+        format!("  {name}  {server}  {} would not stop{also}", many(count))
+    }
+}
+
+impl Board {
+    pub(super) fn insert(&mut self, one: SessionBoard) {
+        let name = one.shim.name().to_owned();
+        self.sessions.insert((name.len(), name), one);
+    }
+
+    pub(super) fn session(&mut self, name: &str) -> Option<&mut SessionBoard> {
+        self.sessions.get_mut(&(name.len(), name.to_owned()))
+    }
+
+    /// The sessions in which the standing of a request is such.
+    pub(super) fn sessions_with(&self, wanted: impl Fn(Standing) -> bool) -> Vec<&SessionBoard> {
+        let has = |one: &&SessionBoard| !one.has_ended && one.count(true, &wanted) > 0;
+        self.sessions.values().filter(has).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sessions.values().all(|one| one.requests.is_empty())
+    }
+
+    /// Whether all of it is known to be over.
+    pub(super) fn is_over(&self) -> bool {
+        self.sessions.values().all(|one| one.count(true, |standing| !standing.is_over()) == 0)
+    }
+
+    /// The rows of a table.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let of = |one: &SessionBoard| {
+            one.requests.values().map(|entry| one.row(&entry.request, self.is_closed)).collect::<Vec<_>>()
+        };
+        self.sessions.values().flat_map(of).collect()
+    }
+
+    /// The rows of a table of what is in flight, as `rescind ps` has it.
+    pub(super) fn listing(&self) -> Vec<Row> {
+        let of = |one: &SessionBoard| {
+            let row = |entry: &Entry| Row::of_request(one.shim.name(), &one.session, &entry.request, one.clock());
+            one.requests.values().map(row).collect::<Vec<_>>()
+        };
+        self.sessions.values().flat_map(of).collect()
+    }
+
+    /// A line for each request that has settled, or cannot any more, and has no line yet.
+    pub(super) fn settled_lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for one in self.sessions.values_mut() {
+            let mut places = Vec::new();
+            for (place, entry) in &one.requests {
+                let standing = one.standing(&entry.request, self.is_closed);
+                if !entry.is_printed && (standing.is_over() || self.is_closed) {
+                    let words = one.words(&entry.request, standing);
+                    let words = if words.is_empty() { words } else { format!(": {words}") };
+                    lines.push(format!("{}: {}{words}", one.label(&entry.request), standing.as_str()));
+                    places.push(place.clone());
+                }
+            }
+            for place in places {
+                one.requests.entry(place).and_modify(|entry| entry.is_printed = true);
+            }
+        }
+        lines
+    }
+
+    /// How many requests stand how.
+    pub(super) fn summary(&self) -> String {
+        let counts = Standing::ALL.map(|standing| (standing, self.count(standing)));
+        let words: Vec<_> = counts
+            .iter()
+            .filter(|(standing, count)| *count > 0 || *standing == Standing::Stopped)
+            .map(|(standing, count)| {
+                let words = if *standing == Standing::Ended { ENDED } else { standing.as_str() };
+                format!("{count} {words}")
+            })
+            .collect();
+        words.join(", ")
+    }
+
+    fn count(&self, standing: Standing) -> usize {
+        self.sessions.values().map(|one| one.count(self.is_closed, |found| found == standing)).sum()
+    }
+
+    /// What began meanwhile.
+    pub(super) fn began(&self) -> Option<String> {
+        let count: usize = self.sessions.values().map(|one| one.began.len()).sum();
+        (count > 0).then(|| {
+            let were = if count == 1 { "was" } else { "were" };
+            format!("note: {} began meanwhile and {were} not cancelled", many(count))
+        })
+    }
+
+    /// All of it as JSON.
+    pub(super) fn document(&self, silent: &[(String, String)]) -> Value {
+        let counts =
+            Standing::ALL.into_iter().map(|standing| (standing.name().to_owned(), json!(self.count(standing))));
+        let known = self.sessions.values().map(|one| one.document(self.is_closed));
+        let silent = silent.iter().map(|(name, error)| json!({ "name": name, "error": error }));
+        let sessions: Vec<Value> = known.chain(silent).collect();
+        json!({ "sessions": sessions, "counts": counts.collect::<Map<_, _>>() })
+    }
+}
+
+/// Whether its protocol does not allow it to be cancelled.
+fn is_forbidden(request: &Request) -> bool {
+    request.cancel.as_ref().is_some_and(|cancel| cancel.outcome == Outcome::NotSendable)
+}
+
+fn place(request: &Request) -> (u64, String) {
+    (request.since, request.key.clone())
+}
+
+/// `1 request`, `2 requests`.
+pub(super) fn many(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "request" } else { "requests" })
+}

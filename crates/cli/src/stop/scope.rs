@@ -1,0 +1,85 @@
+//! Which sessions are meant.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+use clap::Args;
+use rescind_feed::Session;
+
+use crate::{failure::Failure, screen::clean};
+
+/// Which sessions are meant; all of them without a flag.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Scope {
+    /// Only this session; may be repeated
+    #[arg(long, value_name = "SESSION")]
+    session: Vec<String>,
+
+    /// Only sessions of this client: its name from the handshake, or its program; may be repeated
+    #[arg(long, value_name = "NAME")]
+    client: Vec<String>,
+
+    /// Only sessions of this server: its name from the handshake, or its program; may be repeated
+    #[arg(long, value_name = "NAME")]
+    server: Vec<String>,
+}
+
+/// The sessions that are meant, and which flags have matched one.
+#[derive(Debug)]
+pub(super) struct Search {
+    scope: Scope,
+    matched: Mutex<BTreeSet<(&'static str, String)>>,
+}
+
+impl Search {
+    pub(super) fn new(scope: Scope) -> Self {
+        Self { scope, matched: Mutex::default() }
+    }
+
+    /// Whether sessions are told apart by their client or server, which only their shims know.
+    pub(super) const fn asks_names(&self) -> bool {
+        !self.scope.client.is_empty() || !self.scope.server.is_empty()
+    }
+
+    /// Whether the session of this name is meant, as far as the name alone tells.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.any("session", &self.scope.session, &[name.to_owned()])
+    }
+
+    /// Whether this session is meant.
+    pub(super) fn has(&self, session: &Session) -> bool {
+        let program = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let parent =
+            session.ancestors.first().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
+        let parent = parent.map(|name| name.trim().to_owned());
+        let clients: Vec<String> = session.client.name.clone().into_iter().chain(parent).collect();
+        let servers: Vec<String> =
+            session.server.name.clone().into_iter().chain(session.command.first().map(program)).collect();
+        // Both are looked at, so that each flag is known to match or not.
+        let is_client = self.any("client", &self.scope.client, &clients);
+        self.any("server", &self.scope.server, &servers) && is_client
+    }
+
+    /// Whether one of `wanted` is among `names`, or none is given.
+    fn any(&self, flag: &'static str, wanted: &[String], names: &[String]) -> bool {
+        let found: Vec<_> = wanted.iter().filter(|name| names.contains(name)).collect();
+        let mut matched = self.matched.lock().unwrap_or_else(PoisonError::into_inner);
+        matched.extend(found.iter().map(|name| (flag, (*name).clone())));
+        wanted.is_empty() || !found.is_empty()
+    }
+
+    /// The flags that match no session.
+    pub(super) fn unmatched(&self) -> Vec<Failure> {
+        let Scope { session, client, server } = &self.scope;
+        let flags = [("session", session), ("client", client), ("server", server)];
+        let given = flags.into_iter().flat_map(|(flag, names)| names.iter().map(move |name| (flag, name.clone())));
+        let matched = self.matched.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = |(flag, name): (&'static str, String)| {
+            let hint = "`rescind ps --sessions` lists all sessions";
+            Failure::new(format_args!("--{flag} {}", clean(&name)), "matches no session", hint)
+        };
+        given.filter(|one| !matched.contains(one)).map(failure).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether the work on a request has stopped, as far as that is known (D41).
+
+use rescind_feed::{Cancel, Outcome, Request, State};
+
+use crate::screen::Tone;
+
+/// What is known of the work on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The server confirmed the cancel, or never got the request.
+    Stopped,
+    /// The server answered the request.
+    Finished,
+    /// Its server has ended.
+    Ended,
+    /// More may become known.
+    Stopping,
+    /// Progress arrived after the cancel.
+    Working,
+    /// The answer that its protocol requires is missing.
+    NoAnswer,
+    /// The server does not read the cancel, or its protocol does not allow one.
+    NotDelivered,
+    /// Nothing was heard since the cancel, and nothing has to be.
+    Unknown,
+}
+
+impl Standing {
+    /// Every standing, in the order of a summary.
+    pub(super) const ALL: [Self; 8] = [
+        Self::Stopped,
+        Self::Finished,
+        Self::Ended,
+        Self::Stopping,
+        Self::Working,
+        Self::NoAnswer,
+        Self::NotDelivered,
+        Self::Unknown,
+    ];
+
+    /// What is known of `request` while more may come, or when nothing more `is_awaited`.
+    pub(super) fn of(request: &Request, is_awaited: bool) -> Self {
+        let Some(cancel) = &request.cancel else {
+            return match (request.is_open(), is_awaited) {
+                (false, _) => Self::Finished,
+                (true, true) => Self::Stopping,
+                (true, false) => Self::Unknown,
+            };
+        };
+        match cancel.outcome {
+            Outcome::NeverSent | Outcome::Confirmed => Self::Stopped,
+            Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
+            Outcome::NotSendable => Self::NotDelivered,
+            Outcome::Unknown => Self::Unknown,
+            Outcome::Sent if is_at_work(request, cancel) => Self::Working,
+            Outcome::Sent if request.state == State::Stuck && cancel.confirms => Self::NoAnswer,
+            Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
+            Outcome::Asked => Self::NotDelivered,
+            Outcome::Sent if cancel.confirms => Self::NoAnswer,
+            Outcome::Sent => Self::Unknown,
+        }
+    }
+
+    /// Whether the work is over.
+    pub(super) const fn is_over(self) -> bool {
+        matches!(self, Self::Stopped | Self::Finished | Self::Ended)
+    }
+
+    /// Whether it is known that the cancel did not stop the work, or that it is not obeyed as its protocol requires.
+    pub(super) const fn resists(self) -> bool {
+        matches!(self, Self::Working | Self::NoAnswer | Self::NotDelivered)
+    }
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Finished => "finished",
+            Self::Ended => "ended",
+            Self::Stopping => "stopping",
+            Self::Working => "still working",
+            Self::NoAnswer => "no answer",
+            Self::NotDelivered => "not delivered",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The word for data.
+    pub(super) fn name(self) -> String {
+        self.as_str().replace(' ', "_")
+    }
+
+    pub(super) const fn tone(self) -> Tone {
+        match self {
+            Self::Stopped | Self::Finished | Self::Ended => Tone::Faint,
+            Self::Stopping => Tone::Plain,
+            Self::Unknown => Tone::Notice,
+            Self::Working | Self::NoAnswer | Self::NotDelivered => Tone::Alarm,
+        }
+    }
+}
+
+/// Whether progress shows that the work goes on after its cancel.
+fn is_at_work(request: &Request, cancel: &Cancel) -> bool {
+    let has_moved = |progress: &rescind_feed::Progress| cancel.written.is_some_and(|written| progress.at > written);
+    cancel.works_on || (cancel.confirms && request.progress.as_ref().is_some_and(has_moved))
+}

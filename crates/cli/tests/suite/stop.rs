@@ -1,0 +1,4 @@
+//! `rescind stop`.
+
+mod scripted;
+mod servers;

@@ -1,0 +1,210 @@
+// @ts-check
+// Stops everything that the filter selects, shows what becomes of it, and ends the servers of what would not stop.
+
+import { post } from "./orders.js";
+import { pageNow } from "./store.js";
+import { byId, command, count, label, plain, setText, several, standing } from "./words.js";
+
+/** @typedef {import("./store.js").Session} Session */
+
+/** How long to wait for what settles, in microseconds, and when a protocol's silence lets nothing more be expected. */
+const WITHIN = 10e6;
+const QUIET = 5e6;
+/** Time for the cancel of an outer session to arrive in the sessions that its server has started, in milliseconds. */
+const HEAD_START = 500;
+/** The most requests of one order, and the most that are listed. */
+const ORDER = 1000;
+const LISTED = 200;
+
+export class Stop {
+  /** The requests that are being stopped, as last seen; null before the question is answered. */
+  #stopped = /** @type {PageRequest[] | null} */ (null);
+  /** When it was ordered, on the page's clock. */
+  #at = 0;
+  /** Why a session's order failed. */
+  #errors = /** @type {Map<string, string>} */ (new Map());
+  /** Sessions whose servers were ordered to end. */
+  #ended = /** @type {Set<string>} */ (new Set());
+
+  /** @param {import("./store.js").Store} store @param {import("./filter.js").Filter} filter @param {(text: string) => void} say */
+  constructor(store, filter, say) {
+    this.store = store;
+    this.filter = filter;
+    this.say = say;
+    this.button = /** @type {HTMLButtonElement} */ (byId("stop-open"));
+    this.dialog = /** @type {HTMLDialogElement} */ (byId("stop"));
+    this.reason = /** @type {HTMLInputElement} */ (byId("stop-reason"));
+    this.send = /** @type {HTMLButtonElement} */ (byId("stop-send"));
+    this.kill = /** @type {HTMLButtonElement} */ (byId("stop-kill"));
+    this.list = byId("stop-list");
+    this.button.addEventListener("click", () => this.open());
+    byId("stop-close").addEventListener("click", () => this.dialog.close());
+    byId("stop-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#order();
+    });
+    this.kill.addEventListener("click", () => this.#end());
+    this.dialog.addEventListener("close", () => {
+      this.#stopped = null;
+    });
+  }
+
+  /** What would be stopped: what is in flight or worked on, and selected. The pause of the page does not hide any. */
+  selected() {
+    const live = [...this.store.sessions.values()].filter((session) => !session.isOver);
+    const meant = (/** @type {PageRequest} */ request) => (request.state !== "ended" || request.cancel?.worksOn) && this.filter.has(request);
+    return live.flatMap((session) => [...session.open.values(), ...session.eventful.values()].filter(meant));
+  }
+
+  /** Asks. */
+  open() {
+    if (this.button.disabled || this.dialog.open) return;
+    this.#stopped = null;
+    this.#errors.clear();
+    this.#ended.clear();
+    this.reason.value = "";
+    this.list.replaceChildren();
+    this.dialog.showModal();
+    this.render();
+    byId("stop-close").focus();
+  }
+
+  render() {
+    this.button.disabled = ![...this.store.sessions.values()].some((session) => !session.isOver && session.open.size);
+    setText(this.button, this.filter.isEmpty ? "Stop everything…" : "Stop what is selected…");
+    if (this.#stopped) this.#show(this.#stopped);
+    else if (this.dialog.open) this.#ask(this.selected());
+  }
+
+  /** @param {PageRequest[]} selected */
+  #ask(selected) {
+    const sessions = new Set(selected.map((request) => request.of.name)).size;
+    setText(byId("stop-title"), `Stop ${several(selected.length, "request")} in ${several(sessions, "session")}?`);
+    const live = [...this.store.sessions.values()].filter((session) => !session.isOver);
+    const all = live.reduce((sum, session) => sum + session.inFlight, 0);
+    const others = Math.max(0, all - selected.filter((request) => request.state !== "ended").length);
+    const words = !others ? "" : this.filter.isEmpty ? `The page does not list ${count(others)} more: \`rescind stop\` stops those, too.`
+      : `The filter leaves out ${several(others, "request")} in flight.`;
+    setText(byId("stop-note"), words);
+    byId("stop-form").hidden = false;
+    this.send.disabled = !selected.length;
+    this.kill.hidden = true;
+    setText(byId("stop-close"), "Do not stop");
+    setText(byId("stop-summary"), "");
+    setText(byId("stop-servers"), "");
+  }
+
+  #order() {
+    const requests = this.selected();
+    if (!requests.length) return;
+    const reason = this.reason.value.trim();
+    this.#stopped = requests;
+    this.#at = pageNow();
+    const shims = new Set(requests.map((request) => request.of.facts.pid));
+    /** @type {Map<Session, PageRequest[]>} */
+    const bySession = new Map();
+    for (const request of requests) bySession.set(request.of, [...(bySession.get(request.of) ?? []), request]);
+    for (const [session, list] of bySession) {
+      const isInside = session.facts.ancestors.some((pid) => shims.has(pid));
+      if (isInside) setTimeout(() => this.#cancel(session, list, reason), HEAD_START);
+      else this.#cancel(session, list, reason);
+    }
+    this.render();
+    byId("stop-close").focus();
+  }
+
+  /** Cancels what is not cancelled yet. @param {Session} session @param {PageRequest[]} list @param {string} reason */
+  async #cancel(session, list, reason) {
+    const now = (/** @type {PageRequest} */ request) => this.store.find(session.name, request.key) ?? request;
+    const keys = list.map(now).filter((request) => request.state !== "ended" && !request.cancel).map((request) => request.key);
+    for (let first = 0; first < keys.length; first += ORDER) {
+      const requests = keys.slice(first, first + ORDER);
+      const { error } = await post(session.name, "cancel", reason ? { requests, reason } : { requests });
+      if (error !== null) this.#errors.set(session.name, error);
+    }
+    this.render();
+  }
+
+  /** @param {PageRequest[]} before */
+  #show(before) {
+    const now = pageNow();
+    const passed = now - this.#at;
+    const stopped = before.map((request) => this.store.find(request.of.name, request.key) ?? request);
+    this.#stopped = stopped;
+    const isAwaited = (/** @type {PageRequest} */ { of, cancel }) => {
+      const isQuiet = cancel && !cancel.confirms && cancel.written !== undefined && !cancel.worksOn && passed > QUIET;
+      return passed < WITHIN && !isQuiet && !this.#errors.has(of.name);
+    };
+    const standings = stopped.map((request) => standing(request, isAwaited(request)));
+    /** @type {Map<string, number>} */
+    const counts = new Map([["stopped", 0]]);
+    for (const { text } of standings) counts.set(text, (counts.get(text) ?? 0) + 1);
+    const isSettled = standings.every(({ text }) => text !== "stopping");
+    const summary = [...counts].map(([text, many]) => `${count(many)} ${text}`).join(", ");
+    const sessions = new Set(stopped.map((request) => request.of.name)).size;
+    const title = `${isSettled ? "Result" : "Stopping"}: ${several(stopped.length, "request")} in ${several(sessions, "session")}`;
+    setText(byId("stop-title"), title);
+    if (byId("stop-summary").textContent !== summary) setText(byId("stop-summary"), summary);
+    const errors = [...this.#errors].map(([name, error]) => `${plain(name, 60)}: ${error}.`);
+    const more = stopped.length > LISTED ? [`${count(stopped.length - LISTED)} more are not listed here.`] : [];
+    setText(byId("stop-note"), [...errors, ...more].join(" "));
+    byId("stop-form").hidden = true;
+    setText(byId("stop-close"), "Close");
+    this.#lines(stopped, standings);
+    this.#offer(stopped, standings, isSettled);
+  }
+
+  /** @param {PageRequest[]} stopped @param {Standing[]} standings */
+  #lines(stopped, standings) {
+    stopped.slice(0, LISTED).forEach((request, index) => {
+      const { text, glyph, tone, words } = standings[index];
+      let line = /** @type {HTMLElement | undefined} */ (this.list.children[index]);
+      if (!line) {
+        line = document.createElement("li");
+        line.append(document.createElement("span"), document.createElement("strong"));
+        this.list.append(line);
+      }
+      line.dataset.uid = request.uid;
+      line.className = `is-${tone}`;
+      const name = `${command(request.of)} ${plain(request.of.name, 40)}/${label(request)} ${plain(request.name ?? request.method, 60)}`;
+      setText(/** @type {Node} */ (line.firstChild), name);
+      setText(/** @type {Node} */ (line.lastChild), `${glyph} ${text}${words ? `: ${words}` : ""}`);
+    });
+  }
+
+  /** The sessions with requests that would not stop. @param {PageRequest[]} stopped @param {Standing[]} standings */
+  #resisting(stopped, standings) {
+    const sessions = new Set(stopped.filter((_, index) => standings[index].resists).map((request) => request.of.name));
+    return [...sessions].flatMap((name) => this.store.sessions.get(name) ?? []).filter((session) => !session.isOver);
+  }
+
+  /** Offers to end servers. @param {PageRequest[]} stopped @param {Standing[]} standings @param {boolean} isSettled */
+  #offer(stopped, standings, isSettled) {
+    const sessions = isSettled ? this.#resisting(stopped, standings).filter((session) => !this.#ended.has(session.name)) : [];
+    const wasHidden = this.kill.hidden;
+    this.kill.hidden = !sessions.length;
+    if (this.kill.hidden && !wasHidden) byId("stop-close").focus();
+    const keys = new Set(stopped.map((request) => request.uid));
+    const line = (/** @type {Session} */ session) => {
+      const others = [...session.open.values()].filter((request) => !keys.has(request.uid)).length;
+      return `${command(session)} ${plain(session.name, 40)}${others ? ` (${several(others, "other request")} in flight would end with it)` : ""}`;
+    };
+    setText(byId("stop-servers"), sessions.length ? `Would not stop: ${sessions.map(line).join("; ")}.` : "");
+    setText(this.kill, `End ${several(sessions.length, "server")}`);
+    if (!this.kill.hidden && wasHidden) this.say(`Some requests would not stop. ${byId("stop-servers").textContent}`);
+  }
+
+  /** Ends the servers that are offered. */
+  async #end() {
+    const stopped = this.#stopped ?? [];
+    const sessions = this.#resisting(stopped, stopped.map((request) => standing(request, false)));
+    await Promise.all(sessions.map(async (session) => {
+      this.#ended.add(session.name);
+      const { error } = await post(session.name, "end", { started: session.facts.started });
+      if (error === null) return;
+      this.#ended.delete(session.name);
+      this.#errors.set(session.name, `not ended: ${error}`);
+    }));
+    this.render();
+  }
+}

@@ -1,0 +1,143 @@
+//! Stop everything: the question, the receipts, and the end of servers that would not stop.
+
+use rescind_feed::{End, Late, Outcome, Request, Settled, SettledHow, State};
+use rescind_testkit::fake_shim::{FakeShim, asked, request, session};
+
+use super::{
+    driver::{Browser, key},
+    stage::{SECOND, on_stage, row, stopped},
+};
+
+fn until_text(browser: &Browser, id: &str, text: &str) {
+    browser.until(&format!("document.getElementById({id:?}).textContent.includes({text:?})"));
+}
+
+/// Waits for the line of a request in the list of what is stopped.
+fn line(browser: &Browser, uid: &str, text: &str) {
+    browser
+        .until(&format!("document.querySelector('#stop-list li[data-uid=\"{uid}\"]')?.innerText.includes({text:?})"));
+}
+
+fn confirms(request: &mut Request, reason: Option<&str>) {
+    let mut cancel = asked(5 * SECOND, reason);
+    (cancel.confirms, cancel.protocol, cancel.written) = (true, "ACP".into(), Some(5 * SECOND));
+    (cancel.outcome, cancel.after) = (Outcome::Confirmed, Some(12_000));
+    request.cancel = Some(cancel.in_words(None));
+    request.state = State::Ended;
+    request.settled = Some(Settled { at: 5 * SECOND, how: SettledHow::Result, code: None });
+}
+
+/// The server works on, and is stuck.
+fn works_on(request: &mut Request, reason: Option<&str>) {
+    let mut cancel = asked(5 * SECOND, reason);
+    (cancel.written, cancel.outcome) = (Some(5 * SECOND), Outcome::Sent);
+    request.late = Some(Late { at: 6 * SECOND, answers: 0, notices: 7 });
+    stopped(request, cancel, 5 * SECOND);
+    request.state = State::Stuck;
+}
+
+fn orders(shim: &FakeShim) -> Vec<Vec<String>> {
+    shim.wait_for(|seen| Some(seen.orders.iter().map(|order| order.requests.clone()).collect()))
+}
+
+#[test]
+fn everything_is_stopped_after_a_question_and_what_resists_is_ended_with_its_server() {
+    on_stage(|stage, browser| {
+        let (agent, deaf) = (stage.agent("4713"), stage.shim("4712", &["npx", "server-everything"]));
+        for shim in [&agent, &deaf] {
+            shim.set_now(5 * SECOND);
+        }
+        agent.on_cancel(confirms);
+        deaf.on_cancel(works_on);
+        agent.put([request(1, "session/prompt", None, SECOND), request(2, "session/load", None, SECOND)]);
+        deaf.put([request(3, "tools/call", Some("slow"), SECOND)]);
+        row(browser, "4713", "c2", "running");
+        row(browser, "4712", "c3", "running");
+        // By keys alone; the first press of Enter must not stop anything.
+        browser.press(['s']);
+        until_text(browser, "stop-title", "Stop 3 requests in 2 sessions?");
+        browser.until("document.activeElement.id === 'stop-close'");
+        browser.picture("stop-1-question");
+        browser.press([key::ENTER]);
+        browser.until("!document.getElementById('stop').open");
+        assert_eq!((orders(&agent).len(), orders(&deaf).len()), (0, 0));
+
+        browser.click("#stop-open");
+        browser.until("document.getElementById('stop').open");
+        browser.run("document.getElementById('stop-reason').focus()");
+        browser.write("enough");
+        browser.press([key::ENTER]);
+        line(browser, "4713/c1", "stopped: confirmed after 12 ms");
+        line(browser, "4713/c2", "stopped: confirmed after 12 ms");
+        line(browser, "4712/c3", "still working: progress still arriving");
+        until_text(browser, "stop-summary", "2 stopped, 1 still working");
+        until_text(browser, "stop-servers", "server-everything 4712");
+        browser.picture("stop-2-receipts");
+        assert_eq!((orders(&agent), orders(&deaf)), (vec![vec!["c1".into(), "c2".into()]], vec![vec!["c3".into()]]));
+        assert!(agent.wait_for(|seen| Some(seen.orders[0].reason.as_deref() == Some("enough"))));
+
+        // What began since would end with it, and is named.
+        deaf.put([request(4, "tools/call", Some("other"), 5 * SECOND)]);
+        until_text(browser, "stop-servers", "1 other request in flight would end with it");
+        until_text(browser, "stop-kill", "End 1 server");
+        browser.click("#stop-kill");
+        let order = deaf.wait_for(|seen| seen.ends.first().copied());
+        assert_eq!(order.started, session("4712", &[]).started);
+        deaf.end(End::Signal(15));
+        line(browser, "4712/c3", "ended: with its server");
+        until_text(browser, "stop-summary", "2 stopped, 1 ended");
+        browser.until("document.getElementById('stop-kill').hidden");
+        assert!(agent.wait_for(|seen| Some(seen.ends.is_empty())));
+        browser.picture("stop-3-ended");
+    });
+}
+
+#[test]
+fn only_what_the_filter_selects_is_stopped() {
+    on_stage(|stage, browser| {
+        let shim = stage.agent("4713");
+        shim.set_now(5 * SECOND);
+        shim.on_cancel(confirms);
+        shim.put([request(1, "session/prompt", None, SECOND), request(2, "session/load", None, SECOND)]);
+        row(browser, "4713", "c2", "running");
+        browser.run("document.getElementById('search').focus()");
+        browser.write("load");
+        until_text(browser, "stop-open", "Stop what is selected…");
+        browser.click("#stop-open");
+        until_text(browser, "stop-title", "Stop 1 request in 1 session?");
+        until_text(browser, "stop-note", "The filter leaves out 1 request in flight.");
+        browser.click("#stop-send");
+        line(browser, "4713/c2", "stopped");
+        assert_eq!(orders(&shim), [["c2"]]);
+        assert_eq!(shim.request("c1").map(|request| request.cancel), Some(None));
+    });
+}
+
+/// What an outer session's cancel ends is not cancelled a second time.
+#[test]
+fn an_inner_session_is_left_to_the_cancel_of_the_outer_one() {
+    on_stage(|stage, browser| {
+        let outer = stage.agent("4711");
+        let mut facts = session("4720", &["inner"]);
+        facts.ancestors = vec![session("4711", &[]).pid];
+        let inner = std::sync::Arc::new(FakeShim::open(&stage.sockets(), facts));
+        for shim in [&outer, &*inner] {
+            shim.set_now(5 * SECOND);
+        }
+        let passed_on = std::sync::Arc::clone(&inner);
+        outer.on_cancel(move |request, reason| {
+            passed_on.change("c2", |request| confirms(request, None));
+            confirms(request, reason);
+        });
+        inner.on_cancel(confirms);
+        outer.put([request(1, "session/prompt", None, SECOND)]);
+        inner.put([request(2, "tools/call", None, SECOND), request(3, "tools/call", None, SECOND)]);
+        row(browser, "4711", "c1", "running");
+        row(browser, "4720", "c3", "running");
+        browser.click("#stop-open");
+        browser.until("document.getElementById('stop').open");
+        browser.click("#stop-send");
+        until_text(browser, "stop-summary", "3 stopped");
+        assert_eq!((orders(&outer), orders(&inner)), (vec![vec!["c1".into()]], vec![vec!["c3".into()]]));
+    });
+}

@@ -1,0 +1,135 @@
+//! Families as data: what `rescind ps --processes --json` prints and the console reads.
+
+use serde::Serialize;
+
+use crate::{
+    family::{ClientState, Family, Kept, Member},
+    record::Client,
+};
+
+/// All families that were asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    /// One entry a session.
+    pub sessions: Vec<SessionEntry>,
+}
+
+/// The processes of one session.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionEntry {
+    /// Its name, as in `SESSION/ID`.
+    pub session: String,
+    /// The mark that its processes carry.
+    pub mark: String,
+    /// Its shim.
+    pub shim: ShimEntry,
+    /// The process that started the shim, if there is a record of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientEntry>,
+    /// The server's command, if there is a record of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// When it began, in microseconds since 1970 (UTC), if there is a record of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<u64>,
+    /// Its processes without the shim, each parent before its children.
+    pub processes: Vec<ProcessEntry>,
+}
+
+/// The shim of a session.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ShimEntry {
+    /// Its number.
+    pub pid: u32,
+    /// Whether it runs. If not, the session's processes are orphans.
+    pub alive: bool,
+}
+
+/// The process that started a shim.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClientEntry {
+    /// Its number.
+    pub pid: u32,
+    /// The name of its program.
+    pub name: String,
+    /// Whether it runs.
+    pub alive: bool,
+}
+
+/// One process.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessEntry {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since the system did.
+    pub start: u64,
+    /// The number of its parent.
+    pub parent: u32,
+    /// How many of its ancestors belong to the session, too.
+    pub depth: usize,
+    /// The name of its program.
+    pub name: String,
+    /// Its arguments, the first being the name it was called by.
+    pub arguments: Vec<String>,
+    /// Its age, in microseconds.
+    pub age: u64,
+    /// The processor time that it has used, in microseconds.
+    pub cpu: u64,
+    /// The memory that it holds, in bytes, with what it shares with others.
+    pub memory: u64,
+    /// Whether it was stopped by a signal.
+    pub stopped: bool,
+    /// Why `rescind reap` leaves it unless it is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<&'static str>,
+}
+
+impl Document {
+    /// The document of these families.
+    #[must_use]
+    pub fn of(families: &[Family]) -> Self {
+        Self { sessions: families.iter().map(SessionEntry::of).collect() }
+    }
+}
+
+impl SessionEntry {
+    fn of(family: &Family) -> Self {
+        let record = family.record.as_ref();
+        let client = |Client { id, name }: &Client| ClientEntry {
+            pid: id.pid,
+            name: name.clone(),
+            alive: family.client == ClientState::Alive,
+        };
+        Self {
+            session: family.session(),
+            mark: family.mark.to_string(),
+            shim: ShimEntry { pid: family.mark.shim.pid, alive: family.shim.is_some() },
+            client: record.and_then(|record| record.client.as_ref()).map(client),
+            command: record.map(|record| record.command.clone()),
+            started: record.map(|record| record.started),
+            processes: family.members.iter().map(ProcessEntry::of).collect(),
+        }
+    }
+}
+
+impl ProcessEntry {
+    fn of(member: &Member) -> Self {
+        let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let Member { process, depth, kept } = member;
+        Self {
+            pid: process.id.pid,
+            start: process.id.start,
+            parent: process.parent,
+            depth: *depth,
+            name: process.name.clone(),
+            arguments: process.arguments(),
+            age: micros(process.age),
+            cpu: micros(process.cpu),
+            memory: process.memory,
+            stopped: process.is_stopped,
+            kept: kept.map(Kept::as_str),
+        }
+    }
+}
