@@ -10,12 +10,7 @@ use std::{
 
 use clap::Args;
 use rescind_console::shims::Directories;
-use rescind_ledger::{
-    family::Family,
-    identity::ProcessId,
-    reap::{Ending, Reaped, reap},
-    snapshot::Snapshot,
-};
+use rescind_ledger::{choice::Choice, family::Family, reap::Reaped};
 
 use crate::{
     duration,
@@ -88,7 +83,8 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let mut orphaned = families()?;
     check(&orphaned, &arguments.targets)?;
     orphaned.retain(Family::is_orphaned);
-    let chosen = choose(&orphaned, &arguments.targets);
+    let mut choice = Choice::named(&orphaned, &arguments.targets);
+    let chosen = choice.follow(&orphaned);
     if chosen.is_empty() {
         report(if orphaned.is_empty() { "no process of an ended session is left" } else { "nothing to end" });
         return Ok(Completion::Done);
@@ -105,15 +101,7 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         report("nothing was ended");
         return Ok(Completion::Left);
     }
-    // Only what was shown, and what it starts meanwhile: a session that ends now was not asked about.
-    let shown: Vec<_> = orphaned.iter().map(|family| family.mark).collect();
-    let directories = Directories::of_this_user();
-    let reaped = reap(arguments.grace, |snapshot: &Snapshot| {
-        let mut families = directories.families(snapshot);
-        families.retain(|family| family.is_orphaned() && shown.contains(&family.mark));
-        choose(&families, &arguments.targets)
-    });
-    Ok(told(&reaped))
+    Ok(told(&Directories::of_this_user().reap(arguments.grace, choice)))
 }
 
 /// Refuses a target that is neither a session nor a process of an ended session.
@@ -133,18 +121,6 @@ fn check(families: &[Family], targets: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The processes to end: what the targets name, or all that may be ended without a name.
-fn choose(orphaned: &[Family], targets: &[String]) -> Vec<ProcessId> {
-    let by_name = |family: &Family| -> Vec<ProcessId> {
-        if targets.is_empty() || targets.contains(&family.session()) {
-            return family.free().map(|process| process.id).collect();
-        }
-        let branches = targets.iter().filter_map(|target| target.parse().ok()).flat_map(|pid| family.branch(pid));
-        branches.map(|process| process.id).collect()
-    };
-    orphaned.iter().flat_map(by_name).collect()
-}
-
 fn agreed(count: usize) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         let cause = format_args!("would end {count} processes, and cannot ask without a terminal");
@@ -162,16 +138,10 @@ fn agreed(count: usize) -> Result<bool, Failure> {
 fn told(reaped: &[Reaped]) -> Completion {
     let mut completion = Completion::Done;
     for Reaped { process, arguments, how } in reaped {
-        let words = match how {
-            Ending::Terminated => "ended",
-            Ending::Killed => "killed",
-            Ending::NotAllowed => "not ended: it belongs to another user",
-            Ending::Left => "not ended: it has survived SIGKILL for five seconds",
-        };
-        if matches!(how, Ending::NotAllowed | Ending::Left) {
+        if !how.is_end() {
             completion = Completion::Left;
         }
-        let _ = writeln!(io::stdout(), "{}  {}  {words}", process.id.pid, command(process, arguments));
+        let _ = writeln!(io::stdout(), "{}  {}  {}", process.id.pid, command(process, arguments), how.words());
     }
     completion
 }

@@ -8,7 +8,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// The files that the page loads: name, content type, text.
-const ASSETS: [(&str, &str, &str); 18] = [
+const ASSETS: [(&str, &str, &str); 19] = [
     ("console.css", CSS, include_str!("page/console.css")),
     ("icon.svg", ICON, include_str!("page/icon.svg")),
     ("bar.js", SCRIPT, include_str!("page/bar.js")),
@@ -22,6 +22,7 @@ const ASSETS: [(&str, &str, &str); 18] = [
     ("lanes.js", SCRIPT, include_str!("page/lanes.js")),
     ("messages.js", SCRIPT, include_str!("page/messages.js")),
     ("orders.js", SCRIPT, include_str!("page/orders.js")),
+    ("processes.js", SCRIPT, include_str!("page/processes.js")),
     ("stop.js", SCRIPT, include_str!("page/stop.js")),
     ("store.js", SCRIPT, include_str!("page/store.js")),
     ("table.js", SCRIPT, include_str!("page/table.js")),

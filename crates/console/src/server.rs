@@ -6,6 +6,7 @@
 mod answer;
 mod auth;
 mod events;
+mod processes;
 mod routes;
 mod sources;
 

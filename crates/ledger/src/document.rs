@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::{
     family::{ClientState, Family, Kept, Member},
+    reap::{Ending, Reaped},
     record::Client,
 };
 
@@ -84,6 +85,46 @@ pub struct ProcessEntry {
     /// Why `rescind reap` leaves it unless it is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<&'static str>,
+}
+
+/// How processes ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReapedDocument {
+    /// One entry a process.
+    pub processes: Vec<ReapedEntry>,
+}
+
+/// How one process ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReapedEntry {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since the system did.
+    pub start: u64,
+    /// The name of its program.
+    pub name: String,
+    /// Its arguments, the first being the name it was called by.
+    pub arguments: Vec<String>,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// How, in words.
+    pub how: &'static str,
+}
+
+impl ReapedDocument {
+    /// The document of these processes.
+    #[must_use]
+    pub fn of(reaped: Vec<Reaped>) -> Self {
+        let entry = |Reaped { process, arguments, how }: Reaped| ReapedEntry {
+            pid: process.id.pid,
+            start: process.id.start,
+            name: process.name,
+            arguments,
+            ended: Ending::is_end(how),
+            how: how.words(),
+        };
+        Self { processes: reaped.into_iter().map(entry).collect() }
+    }
 }
 
 impl Document {

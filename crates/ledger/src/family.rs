@@ -64,6 +64,15 @@ impl Kept {
             Self::Ancestor => "ancestor",
         }
     }
+
+    /// The reason in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Terminal => "on a terminal",
+            Self::Ancestor => "started this command",
+        }
+    }
 }
 
 impl Family {

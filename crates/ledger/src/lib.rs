@@ -4,6 +4,7 @@
 //! that no crash can lose it, and nothing is written while a session runs. A [`Record`](record::Record) beside the
 //! session's socket tells more: its command and its client.
 
+pub mod choice;
 pub mod container;
 pub mod document;
 pub mod family;

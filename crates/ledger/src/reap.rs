@@ -47,6 +47,25 @@ pub enum Ending {
     Left,
 }
 
+impl Ending {
+    /// Whether the process has ended.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Terminated | Self::Killed)
+    }
+
+    /// The words for it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Terminated => "ended",
+            Self::Killed => "killed",
+            Self::NotAllowed => "not ended: it belongs to another user",
+            Self::Left => "not ended: it has survived SIGKILL for five seconds",
+        }
+    }
+}
+
 /// A process that is being ended.
 #[derive(Debug)]
 struct Held {

@@ -106,14 +106,8 @@ fn client(family: &Family) -> String {
 
 fn state(family: &Family, Member { process, kept, .. }: &Member) -> String {
     let orphan = family.is_orphaned();
-    let words = [
-        orphan.then_some("left"),
-        process.is_stopped.then_some("stopped"),
-        kept.filter(|_| orphan).map(|kept| match kept {
-            Kept::Terminal => "on a terminal",
-            Kept::Ancestor => "started this command",
-        }),
-    ];
+    let words =
+        [orphan.then_some("left"), process.is_stopped.then_some("stopped"), kept.filter(|_| orphan).map(Kept::words)];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

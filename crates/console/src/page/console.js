@@ -6,6 +6,7 @@ import { follow } from "./feed.js";
 import { Filter, controls } from "./filter.js";
 import { Frames } from "./frames.js";
 import { keys } from "./keys.js";
+import { Processes } from "./processes.js";
 import { EVENTFUL_MOST, OPEN_MOST, OVER_MOST, PLAIN_MOST, Store } from "./store.js";
 import { Stop } from "./stop.js";
 import { Table } from "./table.js";
@@ -79,6 +80,7 @@ keys({
   search: () => byId("search").focus(),
   pause,
   stop: () => stop.open(),
+  processes: () => processes.open(),
   help,
   nearer: () => timeline.zoom(0.5),
   farther: () => timeline.zoom(2),
@@ -101,6 +103,7 @@ const say = (/** @type {string} */ text) => {
   waiting.push(text);
 };
 const stop = new Stop(store, filter, say);
+const processes = new Processes(say);
 store.onCancel = (/** @type {PageRequest} */ request) => {
   const { cancel } = request;
   if (!cancel || (cancel.cause !== "operator" && request.uid !== details.uid)) return;

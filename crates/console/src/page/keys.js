@@ -3,7 +3,7 @@
 
 /**
  * Calls the action of a key.
- * @param {Record<"next" | "previous" | "open" | "cancel" | "close" | "search" | "pause" | "stop" | "help" | "nearer" | "farther" | "earlier" | "later" | "follow", () => void>} actions
+ * @param {Record<"next" | "previous" | "open" | "cancel" | "close" | "search" | "pause" | "stop" | "processes" | "help" | "nearer" | "farther" | "earlier" | "later" | "follow", () => void>} actions
  */
 export function keys(actions) {
   document.addEventListener("keydown", (event) => {
@@ -24,7 +24,7 @@ export function keys(actions) {
     /** @type {Record<string, () => void>} */
     const byKey = {
       j: actions.next, ArrowDown: actions.next, k: actions.previous, ArrowUp: actions.previous, Enter: actions.open,
-      c: actions.cancel, "/": actions.search, p: actions.pause, s: actions.stop, "?": actions.help, "+": actions.nearer, "=": actions.nearer,
+      c: actions.cancel, "/": actions.search, p: actions.pause, s: actions.stop, o: actions.processes, "?": actions.help, "+": actions.nearer, "=": actions.nearer,
       "-": actions.farther, h: actions.earlier, l: actions.later, f: actions.follow,
     };
     const action = byKey[key];

@@ -1,17 +1,20 @@
 // @ts-check
-// Orders to a session's shim, which the console passes on.
+// Orders to the console, most of which it passes on to a session's shim.
 
 import { plain } from "./words.js";
 
+/** Posts an order to a session. @param {string} session @param {"cancel" | "end"} kind @param {object} order */
+export const post = (session, kind, order) => send(`sessions/${encodeURIComponent(session)}/${kind}`, order);
+
 /**
  * Posts an order. Returns the reply, or why there is none.
- * @param {string} session @param {"cancel" | "end"} kind @param {object} order
+ * @param {string} path @param {object} order
  * @returns {Promise<{ reply: any, error: null } | { reply: null, error: string }>}
  */
-export async function post(session, kind, order) {
+export async function send(path, order) {
   let answer;
   try {
-    answer = await fetch(`sessions/${encodeURIComponent(session)}/${kind}`, {
+    answer = await fetch(path, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify(order),

@@ -124,6 +124,40 @@ interface Fleet {
   unused: string[];
 }
 
+/** What begins with `Ledger` is the JSON of crates/ledger/src/document.rs. */
+interface LedgerSession {
+  session: string;
+  mark: string;
+  shim: { pid: number; alive: boolean };
+  client?: { pid: number; name: string; alive: boolean };
+  command?: string[];
+  started?: number;
+  processes: LedgerProcess[];
+}
+
+interface LedgerProcess {
+  pid: number;
+  start: number;
+  parent: number;
+  depth: number;
+  name: string;
+  arguments: string[];
+  age: number;
+  cpu: number;
+  memory: number;
+  stopped: boolean;
+  kept?: "terminal" | "ancestor";
+}
+
+interface LedgerReaped {
+  pid: number;
+  start: number;
+  name: string;
+  arguments: string[];
+  ended: boolean;
+  how: string;
+}
+
 /** A request as the page keeps it. */
 interface PageRequest extends FeedRequest {
   of: import("./store.js").Session;

@@ -40,6 +40,12 @@ export function age(micros) {
   return micros < 1e6 ? `${Math.floor(Math.max(0, micros) / 1e5) / 10} s` : duration(micros);
 }
 
+/** A size as people read it. @param {number} size */
+export function bytes(size) {
+  if (size < 2 ** 20) return `${Math.floor(size / 2 ** 10)} KiB`;
+  return size < 2 ** 30 ? `${(size / 2 ** 20).toFixed(1)} MiB` : `${(size / 2 ** 30).toFixed(1)} GiB`;
+}
+
 const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
 
 /** A time (microseconds since 1970) on the wall clock, with `digits` of the second's fraction. @param {number} micros */

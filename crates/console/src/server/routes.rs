@@ -18,6 +18,7 @@ use super::{
     answer::{self, AnswerBody},
     auth::{Auth, Route},
     events,
+    processes::ReapOrder,
     sources::{SessionSource, SessionSources},
 };
 use crate::{
@@ -58,6 +59,13 @@ pub(super) async fn answer(
         (false, ["sessions", session, "end"]) if head.method == Method::POST => {
             match order::<EndOrder>(&head.headers, body).await {
                 Ok(order) => obey(sources, session, async |shim| shim.end(&order).await).await,
+                Err(refused) => refused,
+            }
+        }
+        (true, ["processes"]) => sources.processes.list(sources.directories.as_ref()).await,
+        (false, ["processes", "reap"]) if head.method == Method::POST => {
+            match order::<ReapOrder>(&head.headers, body).await {
+                Ok(order) => sources.processes.reap(sources.directories.as_ref(), order).await,
                 Err(refused) => refused,
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rescind_feed::Details;
 
+use super::processes::Processes;
 use crate::{
     Recording,
     shims::{Directories, Shim, ShimError, UnusableDirectory},
@@ -14,6 +15,7 @@ use crate::{
 pub(super) struct SessionSources {
     pub(super) directories: Option<Directories>,
     pub(super) recordings: Vec<Arc<Recording>>,
+    pub(super) processes: Processes,
 }
 
 /// The source of one session.
@@ -27,7 +29,8 @@ pub(super) enum SessionSource<'a> {
 
 impl SessionSources {
     pub(super) fn new(directories: Option<Directories>, recordings: Vec<Recording>) -> Self {
-        Self { directories, recordings: recordings.into_iter().map(Arc::new).collect() }
+        let recordings = recordings.into_iter().map(Arc::new).collect();
+        Self { directories, recordings, processes: Processes::default() }
     }
 
     /// Finds the source of `session`.

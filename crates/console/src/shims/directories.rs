@@ -1,8 +1,15 @@
 //! The directories of the user's sockets.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use rescind_ledger::{family::Family, mark::Place, record::Record, snapshot::Snapshot};
+use rescind_ledger::{
+    choice::Choice,
+    family::Family,
+    mark::Place,
+    reap::{Reaped, reap},
+    record::Record,
+    snapshot::Snapshot,
+};
 
 use super::{Directory, DirectoryError, Shim};
 
@@ -82,6 +89,12 @@ impl Directories {
         let families = Family::find(snapshot, records.collect(), Place::here());
         usable().for_each(|directory| Record::forget(directory.path(), &families));
         families
+    }
+
+    /// Ends what was chosen of [`families`](Self::families), as [`reap`] does. It blocks.
+    #[must_use]
+    pub fn reap(&self, grace: Duration, mut choice: Choice) -> Vec<Reaped> {
+        reap(grace, |snapshot| choice.follow(&self.families(snapshot)))
     }
 
     /// Finds the shim called `name`.

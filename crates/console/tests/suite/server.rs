@@ -3,4 +3,5 @@
 mod attacks;
 mod events;
 mod metrics;
+mod processes;
 mod rig;

@@ -7,7 +7,7 @@ use rescind_testkit::fake_shim::request;
 use super::rig::{Answer, Rig};
 
 /// What every answer says to the browser, whoever asked for whatever.
-fn check_headers(answer: &Answer) {
+pub(super) fn check_headers(answer: &Answer) {
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
