@@ -8,6 +8,7 @@
 pub mod command;
 pub mod ending;
 pub mod engine;
+pub mod left;
 pub mod listing;
 
 /// The label of a container with the mark of its session.

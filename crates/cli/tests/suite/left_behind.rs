@@ -226,7 +226,7 @@ fn what_a_session_leaves_is_shown_before_it_is_ended() {
     assert_eq!(world.orphans(), left);
     for (arguments, code, words) in [
         (&["reap", "--dry-run"][..], 0, "left"),
-        (&["reap"], 2, "would end 3 processes, and cannot ask without a terminal"),
+        (&["reap"], 2, "would end 3, and cannot ask without a terminal"),
         (&["reap", "--yes", "no-such-thing"], 2, "no session or process of this name has left anything"),
     ] {
         let output = world.rescind(arguments);

@@ -4,9 +4,11 @@
 
 mod engine;
 
-use std::time::{Duration, Instant};
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
-use rescind_ledger::container::ending::{CommandEnd, InContainer};
 use rescind_testkit::{
     container_engine::Mode,
     puppet::{Rig, Shim, Transcript},
@@ -14,7 +16,7 @@ use rescind_testkit::{
 use rustix::process::Signal;
 
 use crate::shim::{
-    error_of,
+    PROGRAM, error_of,
     words::{greet_acp, pass_to_server, request},
 };
 use engine::Engine;
@@ -118,8 +120,16 @@ fn a_container_whose_command_passes_nothing_on_gets_the_whole_ladder() {
     }
 }
 
+/// What a command says that looks for this session.
+fn rescind(rig: &Rig, arguments: &[&str]) -> String {
+    let mut command = Command::new(PROGRAM);
+    let output =
+        command.args(arguments).env("RESCIND_RUNTIME_DIR", &rig.sockets).stdin(Stdio::null()).output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
 #[test]
-fn a_killed_shim_leaves_a_container_that_is_listed_and_can_be_ended() {
+fn a_killed_shim_leaves_a_container_that_is_listed_and_reaped() {
     for engine in Engine::all() {
         let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
         rig.shim.kill(Signal::KILL);
@@ -130,8 +140,13 @@ fn a_killed_shim_leaves_a_container_that_is_listed_and_can_be_ended() {
         let shim = one.mark.split('-').next();
         assert_eq!((one.is_running(), shim), (true, Some(rig.shim.id.to_string().as_str())), "{one:?}");
         assert!(one.is_removed_at_end && one.created.starts_with("20"), "{one:?}");
-        InContainer::listed(one).end(CommandEnd::default()).unwrap();
+        let listed = rescind(&rig, &["ps", "--orphans"]);
+        assert!(listed.contains(one.short_id()) && listed.contains("left, running"), "{listed}");
+        let reaped = rescind(&rig, &["reap", "--yes"]);
+        assert!(reaped.contains(&format!("container {}  ended", one.short_id())), "{reaped}");
         expect_ladder(&mut rig);
+        let nothing = rescind(&rig, &["ps", "--orphans"]);
+        assert!(nothing.contains("no process of an ended session is left"), "{nothing}");
         assert_eq!(engine.containers(), []);
     }
 }
