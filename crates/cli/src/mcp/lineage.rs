@@ -104,3 +104,51 @@ fn children(pid: u32) -> Option<usize> {
     });
     counts.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn of_agent(agent: ProcessId) -> Lineage {
+        Lineage { agent: Some(agent), ..Lineage::default() }
+    }
+
+    #[test]
+    fn a_child_is_the_agents_and_what_was_there_before_is_not() {
+        let own = ProcessId::own().unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let snapshot = Snapshot::take();
+        let has_started = |agent, pid, recorded: &[u32]| of_agent(agent).has_started(pid, recorded, &snapshot);
+        assert!(has_started(own, child.id(), &[]));
+        // The number of an earlier process is not that process.
+        assert!(!has_started(ProcessId { start: own.start - 1, ..own }, child.id(), &[own.pid]));
+        // Its ancestor had this process's number before this process did.
+        assert!(!has_started(own, 1, &[own.pid]));
+        // Nor is what started it.
+        let child_id = ProcessId::of(child.id()).unwrap();
+        assert!(!has_started(child_id, own.pid, &[]));
+        // A launcher in between has ended: only the record tells.
+        assert!(has_started(child_id, child.id(), &[child.id()]));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_shell_that_started_more_than_one_command_is_no_launcher() {
+        for (script, count) in [("cat; :", 1), ("sleep 1000 & cat; kill $!", 2)] {
+            let mut shell = Command::new("sh");
+            let mut shell = shell.args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+            let begun = std::time::Instant::now();
+            while children(shell.id()) != Some(count) {
+                assert!(begun.elapsed().as_secs() < 60, "{:?}", children(shell.id()));
+                std::thread::yield_now();
+            }
+            let id = ProcessId::of(shell.id()).unwrap();
+            assert!(is_launcher(Snapshot::take().get(id).unwrap()));
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+        }
+    }
+}

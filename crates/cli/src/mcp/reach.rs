@@ -74,11 +74,12 @@ impl Reach {
         let snapshot = Snapshot::take();
         let mut found = Reachable::default();
         for (shim, (process, answer)) in answers {
-            // What the kernel says of the socket, since the number that a shim has in a container means another process here.
-            let Ok(Some(pid)) = process else { continue };
+            // As the kernel knows it, since the number that a shim has in a container means another process here.
+            let pid = process.ok().flatten();
             let (recorded, is_silent) = match &answer {
-                Ok(session) if session.pid == pid => (&session.ancestors[..], false),
-                Ok(_) | Err(ShimError::Gone(_)) => continue,
+                Ok(session) if Some(session.pid) == pid => (&session.ancestors[..], false),
+                Ok(_) => (&[][..], false),
+                Err(ShimError::Gone(_)) => continue,
                 Err(_) => (&[][..], true),
             };
             if !self.has(shim.name(), pid, recorded, &snapshot) {
@@ -92,11 +93,15 @@ impl Reach {
         Ok(found)
     }
 
-    fn has(&self, name: &str, pid: u32, recorded: &[u32], snapshot: &Snapshot) -> bool {
+    /// Whether a session is within reach. Its shim has this number here, if it has any.
+    fn has(&self, name: &str, pid: Option<u32>, recorded: &[u32], snapshot: &Snapshot) -> bool {
+        let is_above = pid.is_some_and(|pid| self.lineage.is_above(pid));
         match &self.scope {
-            Scope::Own => !self.lineage.is_above(pid) && self.lineage.has_started(pid, recorded, snapshot),
-            Scope::All => !self.lineage.is_above(pid),
-            Scope::Named(names) => !self.lineage.is_own_shim(pid) && names.iter().any(|one| one == name),
+            Scope::Own => !is_above && pid.is_some_and(|pid| self.lineage.has_started(pid, recorded, snapshot)),
+            Scope::All => !is_above,
+            Scope::Named(names) => {
+                !pid.is_some_and(|pid| self.lineage.is_own_shim(pid)) && names.iter().any(|one| one == name)
+            }
         }
     }
 

@@ -193,7 +193,7 @@ impl Agent {
         self.work_marks("started");
         let listed = self.call("list_in_flight", &json!({}))["structuredContent"]["requests"].take();
         let listed = listed.as_array().unwrap();
-        let own = listed.iter().find(|one| one["id"] == id.to_string());
+        let own = listed.iter().find(|one| one["id"].as_str() == Some(&*id.to_string()));
         own.map_or_else(String::new, |one| one["request"].as_str().unwrap().to_owned())
     }
 
