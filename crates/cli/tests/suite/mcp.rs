@@ -90,7 +90,16 @@ fn the_turn_of_an_agent_behind_a_shim_is_not_stopped_by_it() {
     }
 }
 
-/// `sh -c` waits for one command, and whoever started it is the agent; but a shell that started more is the agent itself.
+/// They have started more than one command each. The test started both: it is not taken for their agent.
+#[test]
+fn two_agents_that_look_like_launchers_do_not_reach_each_other() {
+    let machine = Machine::new();
+    let (mut a, mut b) = (machine.agent_like_a_launcher("a"), machine.agent_like_a_launcher("b"));
+    let (of_a, of_b) = (a.begin(1), b.begin(2));
+    assert_eq!((a.listed(), b.listed()), (vec![of_a], vec![of_b]));
+}
+
+/// Whoever started a `sh -c` that waits for one command is the agent.
 #[test]
 fn a_launcher_is_not_the_agent_and_a_shim_in_front_of_the_server_is_not_either() {
     let machine = Machine::new();

@@ -87,6 +87,13 @@ impl Machine {
         (agent, std::fs::read_to_string(number).unwrap().trim().parse().unwrap())
     }
 
+    /// An agent that is itself a `sh -c`, as a launcher is.
+    pub(super) fn agent_like_a_launcher(&self, name: &str) -> Agent {
+        let script = self.script(name, r#""$PROGRAM" mcp"#, "");
+        self.start(Command::new("sh").arg("-c").arg(format!(". {}", script.display())));
+        self.adopt(name)
+    }
+
     /// An agent that starts another.
     pub(super) fn agent_of_agents(&self, outer: &str, inner: &str) -> Agent {
         let inner = self.script(inner, r#""$PROGRAM" mcp"#, "");
