@@ -105,19 +105,16 @@ fn server(reach: Reach, is_read_only: bool) -> Server {
         reach.words()
     );
     let reach = Arc::new(reach);
-    let of = |reach: &Arc<Reach>| Arc::clone(reach);
-    let shared = of(&reach);
     let list = Tool::new(
         "list_in_flight",
         "Lists the requests in flight within reach: tool calls, prompts. `request` is the name for the other tools.",
-        move |NoArguments {}, cx: Context| list_in_flight(of(&shared), cx),
+        within(reach.clone(), list_in_flight),
     );
-    let shared = of(&reach);
     let receipt = Tool::new(
         "receipt",
         "Says what is known of a cancelled request: whether its work is known to have stopped. It claims only what was \
          observed.",
-        move |named: Named, cx: Context| receipt(named, of(&shared), cx),
+        within(reach.clone(), receipt),
     );
     let observing = Server::new("rescind", env!("CARGO_PKG_VERSION"))
         .instructions(&instructions)
@@ -126,21 +123,25 @@ fn server(reach: Reach, is_read_only: bool) -> Server {
     if is_read_only {
         return observing;
     }
-    let shared = of(&reach);
     let cancel = Tool::new(
         "cancel",
         "Cancels one request, and returns its receipt, at the latest after 5 s.",
-        move |order: CancelArguments, cx: Context| cancel(order, of(&shared), cx),
+        within(reach.clone(), cancel),
     );
     let stop = Tool::new(
         "stop",
         "Cancels every request in flight within reach, waits for the receipts, and says of each whether it stopped. \
          Servers are not ended. Cancelling this call ends the waiting; cancels that were sent stay sent.",
-        move |order: StopArguments, cx: Context| stop(order, of(&reach), cx),
+        within(reach, stop),
     );
     observing
         .with_tool(cancel.title("Cancel a request").destructive_hint(true).open_world_hint(false))
         .with_tool(stop.title("Stop everything").destructive_hint(true).open_world_hint(false))
+}
+
+/// Gives a tool what it may reach.
+fn within<A, F>(reach: Arc<Reach>, tool: impl Fn(A, Arc<Reach>, Context) -> F) -> impl Fn(A, Context) -> F {
+    move |arguments, cx| tool(arguments, Arc::clone(&reach), cx)
 }
 
 /// The arguments of `receipt`.
@@ -168,7 +169,7 @@ struct StopArguments {
     reason: Option<String>,
 }
 
-async fn list_in_flight(reach: Arc<Reach>, cx: Context) -> Result<Readable<InFlight>, AnyError> {
+async fn list_in_flight(_: NoArguments, reach: Arc<Reach>, cx: Context) -> Result<Readable<InFlight>, AnyError> {
     let list = async {
         let sessions = reach.sessions().await?;
         let answers = fleet::ask_shims(sessions.shims, &fleet::Selection::default().query(), Pages::All).await;
