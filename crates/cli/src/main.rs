@@ -18,6 +18,7 @@ mod failure;
 mod fleet;
 mod guard;
 mod link;
+mod mcp;
 mod number;
 mod ps;
 mod reap;
@@ -50,6 +51,7 @@ enum Command {
     Stop(stop::Arguments),
     Reap(reap::Arguments),
     Console(console::Arguments),
+    Mcp(mcp::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
     Doctor(doctor::Arguments),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Stop(arguments) => stop::main(&arguments),
         Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
+        Command::Mcp(arguments) => mcp::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),

@@ -17,7 +17,8 @@ use rescind_console::shims::{ListingQuery, Shim, ShimError, ShimEvents};
 use rescind_feed::{EndOrder, Event};
 use rescind_proto::cause::{MAX_REASON, cut};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
+    task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, timeout_at},
 };
 
@@ -35,7 +36,9 @@ use crate::{
 };
 use board::{Board, SessionBoard};
 use scope::{Scope, Search};
-use standing::Standing;
+
+pub(crate) use board::Tally;
+pub(crate) use standing::Standing;
 
 /// Time for the cancel of an outer session to arrive in the sessions that its server has started.
 const HEAD_START: Duration = Duration::from_millis(500);
@@ -165,6 +168,34 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     Ok(stopping.completion.max(over))
 }
 
+/// What became of everything that was in flight in some sessions.
+#[derive(Debug)]
+pub(crate) struct StoppedSessions {
+    pub(crate) board: Board,
+    /// Sessions that could not be asked, and why.
+    pub(crate) silent: Vec<(String, String)>,
+    /// What went wrong, in words.
+    pub(crate) notices: Vec<String>,
+}
+
+/// Does for these sessions what the command does, without printing anything or ending a server, and tells `tally` how much
+/// of it is over. Dropping the future ends the waiting.
+pub(crate) async fn stop_quietly(
+    shims: Vec<Shim>,
+    within: Duration,
+    reason: Option<String>,
+    tally: watch::Sender<Tally>,
+) -> StoppedSessions {
+    let scope = Scope::default();
+    let arguments = Arguments { scope: scope.clone(), within, kill: None, reason, dry_run: false, json: true };
+    let mut stopping = Stopping { tally: Some(tally), ..Stopping::new(&arguments) };
+    stopping.cancel_all(shims, &Arc::new(Search::new(scope))).await;
+    stopping.board.is_closed = true;
+    let Stopping { board, silent, notices, .. } = stopping;
+    // The reasons are among the notices.
+    StoppedSessions { board, silent, notices }
+}
+
 /// What a session's task reports.
 #[derive(Debug)]
 enum Step {
@@ -260,6 +291,8 @@ struct Stopping<'a> {
     completion: Completion,
     drawing: Drawing,
     on_terminal: bool,
+    /// Where a program is told how much is over.
+    tally: Option<watch::Sender<Tally>>,
 }
 
 impl<'a> Stopping<'a> {
@@ -274,6 +307,7 @@ impl<'a> Stopping<'a> {
             completion: Completion::Over,
             drawing,
             on_terminal,
+            tally: None,
         }
     }
 
@@ -283,6 +317,8 @@ impl<'a> Stopping<'a> {
         let (sender, news) = mpsc::channel(NEWS);
         let reason = self.arguments.reason.as_deref().map(|reason| cut(reason, MAX_REASON).to_owned());
         let pids: BTreeSet<u32> = shims.iter().filter_map(|shim| pid(shim.name())).collect();
+        // Its tasks end when it is dropped.
+        let mut sessions = JoinSet::new();
         for shim in shims {
             let session = SessionStop {
                 shim,
@@ -294,7 +330,7 @@ impl<'a> Stopping<'a> {
                 is_dry: self.arguments.dry_run,
                 news: sender.clone(),
             };
-            tokio::spawn(session.run());
+            sessions.spawn(session.run());
         }
         drop(sender);
         self.follow(news).await;
@@ -311,6 +347,9 @@ impl<'a> Stopping<'a> {
                     None => return,
                 },
                 _ = redraw.tick(), if self.on_terminal && !self.arguments.dry_run => self.draw(),
+            }
+            if let Some(tally) = &self.tally {
+                tally.send_if_modified(|known| std::mem::replace(known, self.board.tally()) != *known);
             }
             if !self.arguments.dry_run {
                 self.print_settled();

@@ -19,18 +19,25 @@ const ENDED: &str = "ended with its server";
 
 /// What is being stopped, by session.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(crate) struct Board {
     /// By length of name and name, which sorts process ids by number.
     sessions: BTreeMap<(usize, String), SessionBoard>,
     /// Nothing more is awaited.
-    pub(super) is_closed: bool,
+    pub(crate) is_closed: bool,
+}
+
+/// How many requests are over, and how many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) over: usize,
+    pub(crate) all: usize,
 }
 
 /// One session.
 #[derive(Debug)]
-pub(super) struct SessionBoard {
-    pub(super) shim: Shim,
-    pub(super) session: Session,
+pub(crate) struct SessionBoard {
+    pub(crate) shim: Shim,
+    pub(crate) session: Session,
     now: u64,
     listed: Instant,
     /// By arrival.
@@ -49,7 +56,7 @@ struct Entry {
 }
 
 impl SessionBoard {
-    pub(super) fn new(shim: Shim, session: Session, now: u64, requests: impl Iterator<Item = Request>) -> Self {
+    pub(crate) fn new(shim: Shim, session: Session, now: u64, requests: impl Iterator<Item = Request>) -> Self {
         let entries = requests.map(|request| (place(&request), Entry { request, is_printed: false }));
         Self {
             shim,
@@ -63,21 +70,21 @@ impl SessionBoard {
         }
     }
 
-    pub(super) fn receive(&mut self, request: Request) {
+    pub(crate) fn receive(&mut self, request: Request) {
         let is_printed = self.requests.get(&place(&request)).is_some_and(|entry| entry.is_printed);
         self.requests.insert(place(&request), Entry { request, is_printed });
     }
 
-    pub(super) fn note_begun(&mut self, request: &Request) {
+    pub(crate) fn note_begun(&mut self, request: &Request) {
         self.began.insert(request.key.clone());
     }
 
-    pub(super) fn fail(&mut self, why: String) {
+    pub(crate) fn fail(&mut self, why: String) {
         self.failed.get_or_insert(why);
     }
 
     /// Notes the end of the session, and with it of the work, unless its server's end was not seen.
-    pub(super) fn end(&mut self, how: End) {
+    pub(crate) fn end(&mut self, how: End) {
         match how {
             End::ExitCode(_) | End::Signal(_) => {
                 self.has_ended = true;
@@ -160,7 +167,7 @@ impl SessionBoard {
     }
 
     /// The server and what is in flight in it, for a question about its end.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let count = self.count(true, Standing::resists);
         let others = self.count(true, |standing| !standing.is_over() && !standing.resists()) + self.began.len();
         let also =
@@ -171,32 +178,32 @@ impl SessionBoard {
 }
 
 impl Board {
-    pub(super) fn insert(&mut self, one: SessionBoard) {
+    pub(crate) fn insert(&mut self, one: SessionBoard) {
         let name = one.shim.name().to_owned();
         self.sessions.insert((name.len(), name), one);
     }
 
-    pub(super) fn session(&mut self, name: &str) -> Option<&mut SessionBoard> {
+    pub(crate) fn session(&mut self, name: &str) -> Option<&mut SessionBoard> {
         self.sessions.get_mut(&(name.len(), name.to_owned()))
     }
 
     /// The sessions in which the standing of a request is such.
-    pub(super) fn sessions_with(&self, wanted: impl Fn(Standing) -> bool) -> Vec<&SessionBoard> {
+    pub(crate) fn sessions_with(&self, wanted: impl Fn(Standing) -> bool) -> Vec<&SessionBoard> {
         let has = |one: &&SessionBoard| !one.has_ended && one.count(true, &wanted) > 0;
         self.sessions.values().filter(has).collect()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sessions.values().all(|one| one.requests.is_empty())
     }
 
     /// Whether all of it is known to be over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.sessions.values().all(|one| one.count(true, |standing| !standing.is_over()) == 0)
     }
 
     /// The rows of a table.
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<Row> {
         let of = |one: &SessionBoard| {
             one.requests.values().map(|entry| one.row(&entry.request, self.is_closed)).collect::<Vec<_>>()
         };
@@ -204,7 +211,7 @@ impl Board {
     }
 
     /// The rows of a table of what is in flight, as `rescind ps` has it.
-    pub(super) fn listing(&self) -> Vec<Row> {
+    pub(crate) fn listing(&self) -> Vec<Row> {
         let of = |one: &SessionBoard| {
             let row = |entry: &Entry| Row::of_request(one.shim.name(), &one.session, &entry.request, one.clock());
             one.requests.values().map(row).collect::<Vec<_>>()
@@ -213,7 +220,7 @@ impl Board {
     }
 
     /// A line for each request that has settled, or cannot any more, and has no line yet.
-    pub(super) fn settled_lines(&mut self) -> Vec<String> {
+    pub(crate) fn settled_lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for one in self.sessions.values_mut() {
             let mut places = Vec::new();
@@ -234,7 +241,7 @@ impl Board {
     }
 
     /// How many requests stand how.
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let counts = Standing::ALL.map(|standing| (standing, self.count(standing)));
         let words: Vec<_> = counts
             .iter()
@@ -247,21 +254,44 @@ impl Board {
         words.join(", ")
     }
 
-    fn count(&self, standing: Standing) -> usize {
+    /// How many requests stand so.
+    pub(crate) fn count(&self, standing: Standing) -> usize {
         self.sessions.values().map(|one| one.count(self.is_closed, |found| found == standing)).sum()
     }
 
     /// What began meanwhile.
-    pub(super) fn began(&self) -> Option<String> {
-        let count: usize = self.sessions.values().map(|one| one.began.len()).sum();
+    pub(crate) fn began(&self) -> Option<String> {
+        let count = self.count_begun();
         (count > 0).then(|| {
             let were = if count == 1 { "was" } else { "were" };
             format!("note: {} began meanwhile and {were} not cancelled", many(count))
         })
     }
 
+    /// How many requests began meanwhile.
+    pub(crate) fn count_begun(&self) -> usize {
+        self.sessions.values().map(|one| one.began.len()).sum()
+    }
+
+    /// How many requests are over, and how many there are.
+    pub(crate) fn tally(&self) -> Tally {
+        let of =
+            |wanted: fn(Standing) -> bool| self.sessions.values().map(|one| one.count(self.is_closed, wanted)).sum();
+        Tally { over: of(Standing::is_over), all: of(|_| true) }
+    }
+
+    /// Each request with the name of its session, its standing and what is known in words.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&str, &Session, &Request, Standing, String)> {
+        self.sessions.values().flat_map(|one| {
+            one.requests.values().map(|Entry { request, .. }| {
+                let standing = one.standing(request, self.is_closed);
+                (one.shim.name(), &one.session, request, standing, one.words(request, standing))
+            })
+        })
+    }
+
     /// All of it as JSON.
-    pub(super) fn document(&self, silent: &[(String, String)]) -> Value {
+    pub(crate) fn document(&self, silent: &[(String, String)]) -> Value {
         let counts =
             Standing::ALL.into_iter().map(|standing| (standing.name().to_owned(), json!(self.count(standing))));
         let known = self.sessions.values().map(|one| one.document(self.is_closed));
@@ -281,6 +311,6 @@ fn place(request: &Request) -> (u64, String) {
 }
 
 /// `1 request`, `2 requests`.
-pub(super) fn many(count: usize) -> String {
+pub(crate) fn many(count: usize) -> String {
     format!("{count} {}", if count == 1 { "request" } else { "requests" })
 }

@@ -6,7 +6,7 @@ use crate::screen::Tone;
 
 /// What is known of the work on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// The server confirmed the cancel, or never got the request.
     Stopped,
     /// The server answered the request.
@@ -27,7 +27,7 @@ pub(super) enum Standing {
 
 impl Standing {
     /// Every standing, in the order of a summary.
-    pub(super) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Stopped,
         Self::Finished,
         Self::Ended,
@@ -39,7 +39,7 @@ impl Standing {
     ];
 
     /// What is known of `request` while more may come, or when nothing more `is_awaited`.
-    pub(super) fn of(request: &Request, is_awaited: bool) -> Self {
+    pub(crate) fn of(request: &Request, is_awaited: bool) -> Self {
         let Some(cancel) = &request.cancel else {
             return match (request.is_open(), is_awaited) {
                 (false, _) => Self::Finished,
@@ -62,16 +62,16 @@ impl Standing {
     }
 
     /// Whether the work is over.
-    pub(super) const fn is_over(self) -> bool {
+    pub(crate) const fn is_over(self) -> bool {
         matches!(self, Self::Stopped | Self::Finished | Self::Ended)
     }
 
     /// Whether it is known that the cancel did not stop the work, or that it is not obeyed as its protocol requires.
-    pub(super) const fn resists(self) -> bool {
+    pub(crate) const fn resists(self) -> bool {
         matches!(self, Self::Working | Self::NoAnswer | Self::NotDelivered)
     }
 
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
             Self::Finished => "finished",
@@ -85,11 +85,11 @@ impl Standing {
     }
 
     /// The word for data.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         self.as_str().replace(' ', "_")
     }
 
-    pub(super) const fn tone(self) -> Tone {
+    pub(crate) const fn tone(self) -> Tone {
         match self {
             Self::Stopped | Self::Finished | Self::Ended => Tone::Faint,
             Self::Stopping => Tone::Plain,

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod floods;
 mod left_behind;
+mod mcp;
 mod operator;
 mod page;
 mod peers;

@@ -24,6 +24,7 @@ mod mcporter;
 mod neovim;
 mod oauth;
 mod operator;
+mod our_mcp;
 mod our_task_client;
 mod our_task_server;
 mod parts;

@@ -57,6 +57,18 @@ impl Shim {
         &self.socket
     }
 
+    /// The number of the process that listens on its socket, as the kernel knows it here; `None` if it is of another PID
+    /// namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`ShimError`].
+    pub async fn process(&self) -> Result<Option<u32>, ShimError> {
+        let stream = timeout(PATIENCE, self.connect()).await.map_err(|_| ShimError::NotAnswering)?;
+        let server = stream.and_then(|stream| stream.peer_cred()).map_err(ShimError::from_io)?;
+        Ok(server.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0))
+    }
+
     /// Its session.
     ///
     /// # Errors

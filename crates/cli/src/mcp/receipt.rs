@@ -1,0 +1,65 @@
+//! The result of `receipt` and `cancel`.
+
+use rescind_feed::Request;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{reach::Found, readable::Readable};
+use crate::{cancel::unsent, ps::row, screen::clean, stop::Standing};
+
+/// What is known of a request and its cancel
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Receipt {
+    /// Its name: SESSION/ID
+    request: String,
+    /// The server of its session
+    server: String,
+    method: String,
+    /// The tool or prompt that it names
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    /// queued, running, cancelling, stuck, answering or ended
+    state: String,
+    /// Of `cancel`: whether this call cancelled it. It does not mean that the work stopped
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted: Option<bool>,
+    /// Of a cancelled request, whether its work stopped: stopped, finished, stopping, still_working, no_answer,
+    /// not_delivered or unknown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<String>,
+    /// What is known, in words
+    words: String,
+    /// Who asked for the cancel: caller, timeout, parent, disconnect, shutdown, operator or policy
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Receipt {
+    pub(super) fn of(found: &Found, request: &Request, accepted: Option<bool>) -> Readable<Self> {
+        let cancel = request.cancel.as_ref();
+        let words = match (cancel, &request.settled) {
+            (Some(cancel), _) => format!("{}{}", clean(&cancel.words), unsent(request, cancel)),
+            (None, Some(settled)) => format!("not cancelled; it has ended: {}", settled.how.as_str()),
+            (None, None) => format!("not cancelled; {}", request.state.as_str()),
+        };
+        let standing = cancel.map(|_| Standing::of(request, request.is_open()));
+        let stands = standing.map(|standing| format!("{}: ", standing.as_str())).unwrap_or_default();
+        let already = if accepted == Some(false) && cancel.is_some() { "cancelled before this call; " } else { "" };
+        let text = format!("{} {}: {already}{stands}{words}", found.name(), row::method(request));
+        let value = Self {
+            request: found.name(),
+            server: row::server(&found.session),
+            method: clean(&request.method),
+            tool: request.name.as_deref().map(clean),
+            state: request.state.as_str().to_owned(),
+            accepted,
+            work: standing.map(Standing::name),
+            words,
+            cause: cancel.map(|cancel| clean(&cancel.cause)),
+            reason: cancel.and_then(|cancel| cancel.reason.as_deref()).map(clean),
+        };
+        Readable { value, text }
+    }
+}
