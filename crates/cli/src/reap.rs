@@ -1,5 +1,7 @@
 //! `rescind reap`: ends what sessions have left behind.
 
+mod adopt;
+
 use std::{
     io::{self, BufRead, IsTerminal, Write},
     process::ExitCode,
@@ -8,17 +10,17 @@ use std::{
 
 use clap::Args;
 use rescind_console::shims::Directories;
-use rescind_ledger::{choice::Choice, family::Family, reap::Reaped};
+use rescind_ledger::{choice::Choice, container::left::Left, family::Family, reap::Reaped};
 
 use crate::{
     duration,
     failure::Failure,
     fleet::report,
-    ps::processes::{command, families, lines},
-    screen::Screen,
+    ps::processes::{NOTHING_LEFT, command, families, left_in_containers, lines},
+    screen::{Screen, clean},
 };
 
-/// End the processes that sessions have left behind.
+/// End the processes and containers that sessions have left behind.
 ///
 /// A process is left behind if the `rescind run` that started it, or its ancestors, has ended: it went into a session of
 /// its own, or `rescind run` was killed. Shows what it would end, and asks. Then each gets SIGTERM, and SIGKILL if it runs
@@ -28,13 +30,24 @@ use crate::{
 /// Exit code: 0 if nothing is left of what was selected; 1 if some is, or you declined; 2 if nothing was tried.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only what this session has left, or this process and its descendants; `rescind ps --orphans` lists both
-    #[arg(value_name = "SESSION|PID")]
+    /// Only what this session has left, this process and its descendants, or this container; `rescind ps --orphans` lists
+    /// them
+    #[arg(value_name = "SESSION|PID|CONTAINER")]
     targets: Vec<String>,
 
     /// How long a process may take to end after SIGTERM
     #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Duration,
+
+    /// In place of what sessions have left: what clients have started without `rescind run` and left without a parent and
+    /// without anything that writes to its input, by its arguments. Those of the servers in the configuration files that
+    /// `rescind wrap` knows, or COMMAND
+    #[arg(long, conflicts_with = "targets")]
+    adopt: bool,
+
+    /// The server's command and its arguments, for --adopt
+    #[arg(last = true, value_name = "COMMAND", requires = "adopt")]
+    command: Vec<String>,
 
     /// Show what would be ended, and end nothing
     #[arg(long, conflicts_with = "yes")]
@@ -46,7 +59,7 @@ pub(crate) struct Arguments {
 }
 
 /// The exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Completion {
     Done = 0,
     Left = 1,
@@ -64,33 +77,63 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Completion, Failure> {
-    let mut orphaned = families()?;
-    check(&orphaned, &arguments.targets)?;
+    let Arguments { adopt, command, grace, dry_run, yes, .. } = arguments;
+    if *adopt {
+        return adopt::run(command, *grace, *dry_run, *yes);
+    }
+    let targets = &arguments.targets;
+    let (mut orphaned, mut left) = (families()?, left_in_containers());
+    check(&orphaned, &left, targets)?;
+    left.retain(|left| {
+        targets.is_empty() || targets.contains(&left.session) || targets.iter().any(|id| id == left.id())
+    });
     orphaned.retain(Family::is_orphaned);
-    let mut choice = Choice::named(&orphaned, &arguments.targets);
+    let mut choice = Choice::named(&orphaned, targets);
     let chosen = choice.follow(&orphaned);
-    if chosen.is_empty() {
-        report(if orphaned.is_empty() { "no process of an ended session is left" } else { "nothing to end" });
+    if chosen.is_empty() && left.is_empty() {
+        report(if orphaned.is_empty() { NOTHING_LEFT } else { "nothing to end" });
         return Ok(Completion::Done);
     }
     for family in &mut orphaned {
         family.members.retain(|member| chosen.contains(&member.process.id) || member.kept.is_some());
     }
     orphaned.retain(|family| !family.members.is_empty());
-    lines(&orphaned, Screen::now()).iter().for_each(|line| report(line));
+    lines(&orphaned, &left, Screen::now()).iter().for_each(|line| report(line));
     if arguments.dry_run {
         return Ok(Completion::Done);
     }
-    if !arguments.yes && !agreed(chosen.len())? {
+    if !arguments.yes && !agreed(chosen.len() + left.len())? {
         report("nothing was ended");
         return Ok(Completion::Left);
     }
-    Ok(told(&Directories::of_this_user().reap(arguments.grace, choice)))
+    let directories = Directories::of_this_user();
+    let contained = end_in_containers(&directories, &left);
+    Ok(contained.max(told(&directories.reap(arguments.grace, choice))))
+}
+
+/// Ends what is left in containers, and prints how.
+fn end_in_containers(directories: &Directories, left: &[Left]) -> Completion {
+    let mut completion = Completion::Done;
+    for one in left {
+        let words = match one.end() {
+            Ok(()) => {
+                directories.forget(one.mark);
+                "ended".to_owned()
+            }
+            Err(error) => {
+                completion = Completion::Left;
+                format!("not ended: {error}")
+            }
+        };
+        let _ = writeln!(io::stdout(), "container {}  {}", clean(one.id()), clean(&words));
+    }
+    completion
 }
 
 /// Refuses a target that is neither a session nor a process of an ended session.
-fn check(families: &[Family], targets: &[String]) -> Result<(), Failure> {
-    for target in targets {
+fn check(families: &[Family], left: &[Left], targets: &[String]) -> Result<(), Failure> {
+    let is_contained = |target: &&String| left.iter().any(|left| left.session == **target || left.id() == *target);
+    for target in targets.iter().filter(|target| !is_contained(target)) {
         let named = |family: &&Family| family.session() == *target;
         let process = |family: &&Family| target.parse().is_ok_and(|pid| family.branch(pid).next().is_some());
         let Some(family) = families.iter().find(named).or_else(|| families.iter().find(process)) else {
@@ -107,11 +150,11 @@ fn check(families: &[Family], targets: &[String]) -> Result<(), Failure> {
 
 fn agreed(count: usize) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        let cause = format_args!("would end {count} processes, and cannot ask without a terminal");
+        let cause = format_args!("would end {count}, and cannot ask without a terminal");
         return Err(Failure::new("rescind reap", cause, "use --yes"));
     }
     let mut stderr = io::stderr();
-    let these = if count == 1 { "this process".into() } else { format!("these {count} processes") };
+    let these = if count == 1 { "this".into() } else { format!("these {count}") };
     let _ = write!(stderr, "End {these}? [y/N] ").and_then(|()| stderr.flush());
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;

@@ -169,7 +169,7 @@ mod tests {
             cpu: Duration::ZERO,
             age: Duration::ZERO,
             name: String::new(),
-            mark: (pid >= 20 && pid < 1_000).then(mark),
+            mark: (20..1_000).contains(&pid).then(mark),
         };
         let snapshot = Snapshot { processes: processes.iter().map(|one| (one.0, process(one))).collect() };
         let families = Family::find(&snapshot, Vec::new(), Place::here());

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    container::left::{Left, What},
     family::{ClientState, Family, Kept, Member},
     reap::{Ending, Reaped},
     record::Client,
@@ -13,6 +14,37 @@ use crate::{
 pub struct Document {
     /// One entry a session.
     pub sessions: Vec<SessionEntry>,
+    /// What ended sessions have left in containers, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<Vec<ContainerEntry>>,
+}
+
+/// A container, or a command whose work in a container may still run.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerEntry {
+    /// The name of the session.
+    pub session: String,
+    /// The session's mark.
+    pub mark: String,
+    /// The program that is asked, such as `docker`.
+    pub engine: String,
+    /// The container: its id, or for `exec` its name as the command has it.
+    pub container: String,
+    /// Its name, image and state, if it is the session's own.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnContainer>,
+}
+
+/// A container of a session's own.
+#[derive(Clone, Debug, Serialize)]
+pub struct OwnContainer {
+    /// Its name.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// Its state, in the engine's word.
+    pub state: String,
 }
 
 /// The processes of one session.
@@ -131,7 +163,27 @@ impl Document {
     /// The document of these families.
     #[must_use]
     pub fn of(families: &[Family]) -> Self {
-        Self { sessions: families.iter().map(SessionEntry::of).collect() }
+        Self { sessions: families.iter().map(SessionEntry::of).collect(), containers: None }
+    }
+
+    /// With what was left in containers.
+    #[must_use]
+    pub fn with_containers(self, left: &[Left]) -> Self {
+        Self { containers: Some(left.iter().map(ContainerEntry::of).collect()), ..self }
+    }
+}
+
+impl ContainerEntry {
+    fn of(left: &Left) -> Self {
+        let (engine, container, own) = match &left.what {
+            What::Container(one) => {
+                let own = OwnContainer { name: one.name.clone(), image: one.image.clone(), state: one.state.clone() };
+                (&one.engine, one.id.clone(), Some(own))
+            }
+            What::Processes { command, container } => (&command.engine, container.clone(), None),
+        };
+        let engine = engine.program.to_string_lossy().into_owned();
+        Self { session: left.session.clone(), mark: left.mark.to_string(), engine, container, own }
     }
 }
 

@@ -222,7 +222,10 @@ mod tests {
         Mark { shim: ProcessId { pid, start: pid.into() }, place: Place::here(), number: 0 }
     }
 
-    fn found(processes: Vec<Process>) -> Vec<(u32, bool, Vec<(u32, usize)>)> {
+    /// A shim, whether it has ended, and its members with their depths.
+    type Found = (u32, bool, Vec<(u32, usize)>);
+
+    fn found(processes: Vec<Process>) -> Vec<Found> {
         let snapshot = Snapshot { processes: processes.into_iter().map(|one| (one.id.pid, one)).collect() };
         let families = Family::find(&snapshot, Vec::new(), Place::here());
         let members = |family: &Family| family.members.iter().map(|one| (one.process.id.pid, one.depth)).collect();

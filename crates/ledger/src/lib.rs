@@ -5,6 +5,7 @@
 //! session's socket tells more: its command and its client.
 
 pub mod choice;
+pub mod container;
 pub mod document;
 pub mod family;
 pub mod identity;
@@ -12,3 +13,4 @@ pub mod mark;
 pub mod reap;
 pub mod record;
 pub mod snapshot;
+pub mod stray;

@@ -5,6 +5,7 @@ use std::{io, path::Path};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    container::left::recognise,
     family::Family,
     identity::ProcessId,
     mark::{Mark, Place},
@@ -79,7 +80,8 @@ impl Record {
     }
 
     /// Removes the records in `directory` of sessions that have ended and left nothing. `families` are all that
-    /// [`Family::find`] has found.
+    /// [`Family::find`] has found. What a session has left in a container is not asked here, so the record of such a
+    /// command stays.
     pub fn forget(directory: &Path, families: &[Family]) {
         let here = Place::here();
         for entry in std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
@@ -88,7 +90,8 @@ impl Record {
             let is_over = |mark: &Mark| {
                 mark.place == here && !mark.shim.is_alive() && families.iter().all(|family| family.mark != *mark)
             };
-            if mark.as_ref().is_some_and(is_over) {
+            let is_contained = || Self::read(&entry.path()).is_some_and(|record| recognise(&record).is_some());
+            if mark.as_ref().is_some_and(is_over) && !is_contained() {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
@@ -120,10 +123,10 @@ mod tests {
         write(&format!("half{RECORD_SUFFIX}"), &text[..text.len() / 2]);
         write(&format!("another-name{RECORD_SUFFIX}"), &text);
         write("4711.sock", &text);
-        assert_eq!(Record::read_all(directory.path()).unwrap(), [record.clone()]);
+        assert_eq!(Record::read_all(directory.path()).unwrap(), std::slice::from_ref(&record));
         // Its shim runs.
         Record::forget(directory.path(), &[]);
-        assert_eq!(Record::read_all(directory.path()).unwrap(), [record.clone()]);
+        assert_eq!(Record::read_all(directory.path()).unwrap(), std::slice::from_ref(&record));
         let ended = Mark { shim: ProcessId { start: mark.shim.start - 1, ..mark.shim }, ..mark };
         write(&format!("{ended}{RECORD_SUFFIX}"), &text[..text.len() / 2]);
         Record::forget(directory.path(), &[]);

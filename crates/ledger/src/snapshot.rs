@@ -1,6 +1,10 @@
 //! The processes of this system at one moment.
 
-use std::{collections::BTreeMap, io::Read, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    time::Duration,
+};
 
 use procfs::process::{Process as Entry, Stat};
 
@@ -57,6 +61,14 @@ impl Snapshot {
     #[must_use]
     pub fn get(&self, id: ProcessId) -> Option<&Process> {
         self.processes.get(&id.pid).filter(|process| process.id == id)
+    }
+
+    /// Those of `ids` that run, and their descendants.
+    #[must_use]
+    pub fn with_descendants(&self, ids: &BTreeSet<ProcessId>) -> Vec<ProcessId> {
+        let below = |process: &&Process| self.ancestors(process).any(|ancestor| ids.contains(&ancestor.id));
+        let chosen = self.processes.values().filter(|process| ids.contains(&process.id) || below(process));
+        chosen.map(|process| process.id).collect()
     }
 
     /// The ancestors of a process, its parent first.

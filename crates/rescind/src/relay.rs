@@ -31,7 +31,11 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-use crate::process::{group::Group, shutdown::ShutdownLimits};
+use crate::process::{
+    container::{self, Container},
+    group::Group,
+    shutdown::ShutdownLimits,
+};
 #[cfg(feature = "admin")]
 use admin::Admin;
 use drive::{Drive, Port};
@@ -166,9 +170,16 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     let environment: Vec<_> = mark.iter().map(|mark| (MARK_VARIABLE, mark.to_string())).collect();
     #[cfg(not(feature = "admin"))]
     let environment = [];
+    let mut asked = ShutdownLimits::default().asked;
     let (group, server) = match server {
         LinkServer::Command { launcher, .. } => {
-            let (group, pipes) = Group::start(&launcher, &command, &environment).map_err(LinkError::Start)?;
+            let container = Container::of(&command, &environment);
+            let words = container.as_ref().map_or(&command, Container::words);
+            let (mut group, pipes) = Group::start(&launcher, words, &environment).map_err(LinkError::Start)?;
+            if let Some(container) = container {
+                asked = container::ASKED;
+                group.keep(container);
+            }
             (Some(group), Port::to_server(pipes).map_err(LinkError::Setup)?)
         }
         LinkServer::Messages { stream, .. } => {
@@ -197,7 +208,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         });
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;
-    let limits = ShutdownLimits { finish, client_drain: config.stall_limit, ..ShutdownLimits::default() };
+    let limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };
     let drive = Drive::new(origin, config, Sides { client, server }, group, signals, observer, admin);
     let mut drive = drive.within(limits).with_messages(messages);
     let ending = poll_fn(|cx| drive.poll(cx)).await;

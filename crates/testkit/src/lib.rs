@@ -1,5 +1,6 @@
 //! Sample and broken peers, and a simulated network, for tests.
 
+pub mod container_engine;
 pub mod drive;
 pub mod fake_shim;
 pub mod flooder;

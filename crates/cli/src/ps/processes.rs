@@ -5,6 +5,7 @@ use std::time::Duration;
 use rescind_console::shims::Directories;
 use rescind_feed::duration;
 use rescind_ledger::{
+    container::left::{Left, LeftInContainers, What},
     document::Document,
     family::{ClientState, Family, Kept, Member},
     record::Client,
@@ -30,19 +31,23 @@ pub(super) fn list(session: Option<&str>, only_orphans: bool, json: bool) -> Res
     let mut families = families()?;
     if let Some(session) = session {
         families.retain(|family| family.session() == session);
-        if families.is_empty() {
+        if families.is_empty() && !only_orphans {
             return Err(fleet::no_such_session(session));
         }
     }
     families.retain(|family| !only_orphans || family.is_orphaned());
+    let mut left = if only_orphans { left_in_containers() } else { Vec::new() };
+    left.retain(|left| session.is_none_or(|session| left.session == session));
     if json {
-        let text = serde_json::to_string_pretty(&Document::of(&families)).unwrap_or_default();
+        let document = Document::of(&families);
+        let document = if only_orphans { document.with_containers(&left) } else { document };
+        let text = serde_json::to_string_pretty(&document).unwrap_or_default();
         let _ = write_lines(&[inert(&text)]);
         return Ok(());
     }
-    match (families.is_empty(), only_orphans) {
-        (false, _) => drop(write_lines(&lines(&families, Screen::now()))),
-        (true, true) => report("no process of an ended session is left"),
+    match (families.is_empty() && left.is_empty(), only_orphans) {
+        (false, _) => drop(write_lines(&lines(&families, &left, Screen::now()))),
+        (true, true) => report(NOTHING_LEFT),
         (true, false) => report(&fleet::no_sessions()),
     }
     Ok(())
@@ -55,9 +60,20 @@ pub(crate) fn families() -> Result<Vec<Family>, Failure> {
     Ok(directories.families(&Snapshot::take()))
 }
 
-/// A table of families: of each its shim, if that runs, and its members.
-pub(crate) fn lines(families: &[Family], screen: Screen) -> Vec<String> {
-    let rows: Vec<(Cells, Tone)> = families.iter().flat_map(rows).collect();
+pub(crate) const NOTHING_LEFT: &str = "no process of an ended session is left";
+
+/// What ended sessions have left in containers. Warns about engines that do not answer.
+pub(crate) fn left_in_containers() -> Vec<Left> {
+    let LeftInContainers { all, silent, .. } = Directories::of_this_user().left_in_containers();
+    for error in silent {
+        report(&format!("warning: {}; its containers are not listed", clean(&error.to_string())));
+    }
+    all
+}
+
+/// A table of families: of each its shim, if that runs, and its members; then what is left in containers.
+pub(crate) fn lines(families: &[Family], left: &[Left], screen: Screen) -> Vec<String> {
+    let rows: Vec<(Cells, Tone)> = families.iter().flat_map(rows).chain(left.iter().map(contained)).collect();
     let rows: Vec<_> = rows.iter().map(|(cells, tone)| (cells, *tone)).collect();
     lay_out(COLUMNS, &FLEXIBLE, &rows, screen)
 }
@@ -76,6 +92,18 @@ fn rows(family: &Family) -> Vec<(Cells, Tone)> {
         (cells(name, &member.process, member.depth + below, state(family, member)), tone)
     });
     shim.into_iter().chain(members).collect()
+}
+
+fn contained(left: &Left) -> (Cells, Tone) {
+    let (words, state) = match &left.what {
+        What::Container(one) => {
+            (format!("container {} {} ({})", one.short_id(), one.name, one.image), one.state.as_str())
+        }
+        What::Processes { container, .. } => (format!("started by exec in container {container}"), "unknown"),
+    };
+    let none = String::new;
+    let state = format!("left, {}", clean(state));
+    ([clean(&left.session), none(), clean(&words), none(), none(), none(), state], Tone::Alarm)
 }
 
 fn cells(session: &str, process: &Process, depth: usize, state: String) -> Cells {

@@ -226,7 +226,7 @@ fn what_a_session_leaves_is_shown_before_it_is_ended() {
     assert_eq!(world.orphans(), left);
     for (arguments, code, words) in [
         (&["reap", "--dry-run"][..], 0, "left"),
-        (&["reap"], 2, "would end 3 processes, and cannot ask without a terminal"),
+        (&["reap"], 2, "would end 3, and cannot ask without a terminal"),
         (&["reap", "--yes", "no-such-thing"], 2, "no session or process of this name has left anything"),
     ] {
         let output = world.rescind(arguments);
@@ -332,6 +332,46 @@ fn whatever_is_killed_what_is_left_is_listed_and_reaped_and_nothing_else() {
         rustix::process::kill_process_group(group, Signal::KILL).unwrap();
         double.wait().unwrap();
     }
+}
+
+/// Two have the same arguments, and one of them can still be written to.
+#[test]
+fn what_clients_have_left_without_a_shim_is_found_by_its_arguments() {
+    const LEAVE: &str = r#"exec 8<&0; "$@" <&8 >/dev/null & echo $!"#;
+    let world = World::new();
+    // They do not read their input, and so do not notice its end.
+    let file = |name: &str| world.path().join(name).to_str().unwrap().to_owned();
+    let start = |name: &str| {
+        std::fs::write(file(name), "").unwrap();
+        let mut launcher = world.command("sh");
+        launcher.args(["-c", LEAVE, "launcher", "tail", "-f", &file(name)]);
+        let mut launcher = launcher.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(launcher.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let input = launcher.stdin.take().unwrap();
+        launcher.wait().unwrap();
+        let id = ProcessId::of(line.trim().parse().unwrap()).unwrap();
+        eventually("it to become the command", || {
+            std::fs::read_to_string(format!("/proc/{}/comm", id.pid)).is_ok_and(|name| name == "tail\n").then_some(())
+        });
+        (id, input)
+    };
+    let (left, input) = start("one");
+    let (used, still_used) = start("one");
+    let (other, other_input) = start("two");
+    drop((input, other_input));
+    let adopt = ["reap", "--adopt", "--grace", "100ms"];
+    let one = file("one");
+    let command = ["--", "tail", "-f", &one];
+    let shown = world.rescind(&[&adopt[..], &["--dry-run"], &command[..]].concat());
+    assert!(said(&shown).starts_with(&left.pid.to_string()) && left.is_alive(), "{}", said(&shown));
+    let output = world.rescind(&[&adopt[..], &["--yes"], &command[..]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!([left, used, other].map(ProcessId::is_alive), [false, true, true], "{}", said(&output));
+    drop(still_used);
+    let output = world.rescind(&[&adopt[..], &["--yes"], &command[..]].concat());
+    assert_eq!((used.is_alive(), other.is_alive()), (false, true), "{}", said(&output));
+    kill(other);
 }
 
 /// The same numbers in every run.

@@ -18,6 +18,7 @@ mod run_agent;
 mod run_backlog;
 mod run_bad_input;
 mod run_cancel;
+mod run_container;
 mod run_flags;
 mod run_lifecycle;
 mod run_log;

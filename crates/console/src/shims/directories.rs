@@ -4,10 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use rescind_ledger::{
     choice::Choice,
+    container::left::LeftInContainers,
     family::Family,
-    mark::Place,
+    mark::{Mark, Place},
     reap::{Reaped, reap},
-    record::Record,
+    record::{RECORD_SUFFIX, Record},
     snapshot::Snapshot,
 };
 
@@ -84,11 +85,33 @@ impl Directories {
     /// no use any more.
     #[must_use]
     pub fn families(&self, snapshot: &Snapshot) -> Vec<Family> {
-        let usable = || self.0.iter().filter(|directory| matches!(directory.scan(), Ok(Some(_))));
-        let records = usable().flat_map(|directory| Record::read_all(directory.path()).unwrap_or_default());
-        let families = Family::find(snapshot, records.collect(), Place::here());
-        usable().for_each(|directory| Record::forget(directory.path(), &families));
+        let families = Family::find(snapshot, self.records(), Place::here());
+        self.usable().for_each(|directory| Record::forget(directory.path(), &families));
         families
+    }
+
+    /// What sessions that have ended have left in containers. It asks the engines, and blocks for ten seconds at most for
+    /// each that does not answer. Removes records that are of no use any more.
+    #[must_use]
+    pub fn left_in_containers(&self) -> LeftInContainers {
+        let left = LeftInContainers::find(&self.records(), Place::here());
+        left.clean.iter().for_each(|mark| self.forget(*mark));
+        left
+    }
+
+    /// Removes the record of a session that has left nothing.
+    pub fn forget(&self, mark: Mark) {
+        for directory in self.usable() {
+            let _ = std::fs::remove_file(directory.path().join(format!("{mark}{RECORD_SUFFIX}")));
+        }
+    }
+
+    fn records(&self) -> Vec<Record> {
+        self.usable().flat_map(|directory| Record::read_all(directory.path()).unwrap_or_default()).collect()
+    }
+
+    fn usable(&self) -> impl Iterator<Item = &Directory> {
+        self.0.iter().filter(|directory| matches!(directory.scan(), Ok(Some(_))))
     }
 
     /// Ends what was chosen of [`families`](Self::families), as [`reap`] does. It blocks.

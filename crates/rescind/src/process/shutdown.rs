@@ -27,6 +27,8 @@ pub(crate) struct ShutdownLimits {
     pub(crate) close: Duration,
     /// From SIGTERM to SIGKILL.
     pub(crate) terminate: Duration,
+    /// The same at most, if the client's SIGTERM was passed on.
+    pub(crate) asked: Duration,
     /// From the server's exit to the end of its stdout, or the other way round (D35).
     pub(crate) server_drain: Duration,
     /// The longest pause of a client that is owed output after the server's end: the same as before it (D13).
@@ -39,6 +41,7 @@ impl Default for ShutdownLimits {
             finish: Some(Duration::from_secs(30)), // D44
             close: Duration::from_millis(1500),
             terminate: Duration::from_secs(1),
+            asked: Duration::from_millis(2500),
             server_drain: Duration::from_millis(500), // D35
             client_drain: Duration::from_secs(600),   // D13
         }
@@ -197,7 +200,7 @@ impl Shutdown {
         };
         self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
         self.stage = if signal == Signal::TERM {
-            ShutdownStage::Terminated { until: until + self.limits.terminate }
+            ShutdownStage::Terminated { until: (until + self.limits.terminate).min(now + self.limits.asked) }
         } else {
             ShutdownStage::Closing { until }
         };
@@ -405,6 +408,20 @@ mod tests {
         assert_eq!(shutdown.deadline(), None);
         assert_eq!(steps(&mut shutdown, at(YEAR), BUSY), []);
         assert_eq!(shutdown.ended_by(), None);
+    }
+
+    /// D47: of a container the client leaves less time.
+    #[test]
+    fn a_shorter_limit_counts_from_the_clients_sigterm_and_from_no_other_step() {
+        let limits = ShutdownLimits { asked: Duration::from_secs(1), ..ShutdownLimits::default() };
+        let mut asked = Shutdown::new(limits);
+        asked.handle_signal(at(0), Signal::TERM);
+        assert_eq!(steps(&mut asked, at(999), BUSY), []);
+        assert_eq!(steps(&mut asked, at(1000), BUSY), [ShutdownStep::Kill]);
+        let mut begun = Shutdown::new(limits);
+        begun.begin(at(0), EndReason::ReaderGone);
+        assert_eq!(steps(&mut begun, at(1499), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(begun.deadline(), Some(at(2999)));
     }
 
     #[test]

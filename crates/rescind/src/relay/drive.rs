@@ -217,8 +217,13 @@ impl Drive {
     pub(crate) async fn finish(self, how: &End) {
         let Self { mut relay, group, ports, mut observer, mut admin, origin, .. } = self;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
-        drop(group);
+        // Closed before the wait for a container.
         drop(ports);
+        if let Some(group) = group
+            && let Some(why) = group.finish().await
+        {
+            observer.handle_container_left(&why);
+        }
         let dialects = Sides::from_fn(|side| relay.dialect(side));
         let broken = Sides::from_fn(|side| &relay.tally().violations[side]);
         observer.finish(Instant::after_origin(origin.elapsed()), dialects, broken);

@@ -118,6 +118,14 @@ impl Observer {
         ));
     }
 
+    /// What the server ran in a container may still run.
+    pub(super) fn handle_container_left(&mut self, why: &str) {
+        let why = sanitised(why);
+        self.stderr.write(&format!(
+            "error: what the server runs in a container may still run: {why}\nhint: rescind reap ends what is left\n"
+        ));
+    }
+
     /// The admin socket could not be opened.
     #[cfg(feature = "admin")]
     pub(super) fn handle_unlisted(&mut self, why: &super::admin::SocketError) {

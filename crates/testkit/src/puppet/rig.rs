@@ -49,6 +49,7 @@ pub struct RigBuilder {
     program: PathBuf,
     flags: Vec<OsString>,
     under: Vec<OsString>,
+    within: Vec<OsString>,
     streams: Streams,
     keeps_theirs: bool,
     sockets: Option<PathBuf>,
@@ -77,6 +78,7 @@ impl Rig {
             program: program.into(),
             flags: Vec::new(),
             under: Vec::new(),
+            within: Vec::new(),
             streams: Streams::Pipes,
             keeps_theirs: false,
             sockets: None,
@@ -133,6 +135,13 @@ impl RigBuilder {
         self
     }
 
+    /// A command that starts the server, such as `docker run`.
+    #[must_use]
+    pub fn within<S: Into<OsString>>(mut self, command: impl IntoIterator<Item = S>) -> Self {
+        self.within.extend(command.into_iter().map(Into::into));
+        self
+    }
+
     /// Keeps copies of the shim's own stdin and stdout in [`Rig::theirs`].
     #[must_use]
     pub const fn keep_theirs(mut self) -> Self {
@@ -173,7 +182,14 @@ impl RigBuilder {
         let words = self.under.iter().map(OsString::as_os_str).chain([self.program.as_os_str()]);
         let mut words = words.chain(["run".as_ref()]).chain(self.flags.iter().map(OsString::as_os_str));
         let mut command = Command::new(words.next().expect("the program at least"));
-        command.args(words).arg("--").arg(puppet(&self.program)).arg(&address).stdin(stdin).stdout(stdout);
+        command
+            .args(words)
+            .arg("--")
+            .args(&self.within)
+            .arg(puppet(&self.program))
+            .arg(&address)
+            .stdin(stdin)
+            .stdout(stdout);
         let sockets = self.sockets.unwrap_or_else(|| folder.path().join("sockets"));
         command.env("RESCIND_RUNTIME_DIR", &sockets);
         let shim = Shim::start(command, &transcript);

@@ -147,6 +147,16 @@ impl Puppet {
         self.transcript.note(format!("process {} is dead", self.id));
     }
 
+    /// It dies, and gets no signal before that it survives.
+    pub fn expect_death_at_once(&mut self) {
+        let rest = self.replies.rest();
+        if !self.signals.is_empty() || !rest.is_empty() {
+            let rest = String::from_utf8_lossy(&rest).into_owned();
+            self.transcript.fail(format_args!("expected death, got {:?} {rest:?}", self.signals));
+        }
+        self.transcript.note(format!("process {} is dead", self.id));
+    }
+
     fn order(&mut self, order: std::fmt::Arguments<'_>) {
         self.transcript.note(format!("process {}: {order}", self.id));
         if let Err(error) = writeln!(self.orders, "{order}") {

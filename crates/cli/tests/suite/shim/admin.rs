@@ -198,8 +198,9 @@ impl Subscriber {
 
 /// The names of what lies in a directory.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        directory.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let all = directory.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // Records lie beside the sockets.
+    let mut names: Vec<_> = all.filter(|name| !name.ends_with(".session")).collect();
     names.sort();
     names
 }

@@ -1,0 +1,254 @@
+//! What a server runs in a container ends with its session (D47), with a stand-in for `docker` and with Podman.
+//!
+//! The puppet is in the container, so it is the work itself that tells how it ended.
+
+mod engine;
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rescind_testkit::{
+    container_engine::Mode,
+    puppet::{Rig, Shim, Transcript},
+};
+use rustix::process::Signal;
+
+use crate::shim::{
+    PROGRAM, error_of,
+    words::{greet_acp, pass_to_server, request},
+};
+use engine::Engine;
+
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#;
+
+/// A call is in flight, and the server ignores SIGTERM.
+fn busy(mut rig: Rig) -> Rig {
+    pass_to_server(&mut rig, CALL);
+    rig.server.puppet.survive(15);
+    rig
+}
+
+/// It gets one SIGTERM, which it ignores, and then dies.
+fn expect_ladder(rig: &mut Rig) {
+    rig.server.puppet.expect_signal(15);
+    rig.server.puppet.expect_death_at_once();
+    rig.server.close();
+}
+
+#[test]
+fn a_cancelled_call_that_on_stuck_kill_ends_leaves_no_container() {
+    for engine in Engine::all() {
+        let mut rig = engine.run(&["--grace", "10ms", "--on-stuck", "kill"], &["-i", "--rm"]);
+        greet_acp(&mut rig, "", "");
+        pass_to_server(&mut rig, &request("1", "session/load"));
+        rig.server.puppet.survive(15);
+        let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#;
+        pass_to_server(&mut rig, cancel);
+        assert_eq!(error_of(&rig.client.receive(), "1")["code"], -32800);
+        expect_ladder(&mut rig);
+        rig.shim.wait();
+        assert_eq!(engine.containers(), []);
+        let said = String::from_utf8(rig.shim.stderr.rest()).unwrap();
+        assert!(said.ends_with("session/load, id 1; ending the server\n"), "{said}");
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_leaves_no_container() {
+    for engine in Engine::all() {
+        let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
+        rig.client.close();
+        expect_ladder(&mut rig);
+        rig.shim.wait();
+        assert_eq!(engine.containers(), []);
+        rig.shim.expect_said_nothing();
+    }
+}
+
+/// How long it takes is in the tests of `process/shutdown.rs`: clients do not wait for long.
+#[test]
+fn a_clients_sigterm_leaves_no_container() {
+    for engine in Engine::all() {
+        let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
+        rig.shim.kill(Signal::TERM);
+        expect_ladder(&mut rig);
+        rig.shim.wait();
+        assert_eq!(engine.containers(), []);
+        rig.shim.expect_said_nothing();
+    }
+}
+
+#[test]
+fn a_server_that_ends_by_itself_takes_its_container_with_it() {
+    for engine in Engine::all() {
+        let mut rig = engine.run(&[], &["-i", "--rm"]);
+        pass_to_server(&mut rig, CALL);
+        rig.client.close_output();
+        rig.server.expect_end();
+        rig.server.exit(7);
+        rig.shim.expect_exit(7);
+        assert_eq!(engine.containers(), []);
+        rig.shim.expect_said_nothing();
+    }
+}
+
+#[test]
+fn a_container_without_rm_stays_as_its_owner_wanted_and_does_not_run() {
+    for engine in Engine::all() {
+        let mut rig = busy(engine.run(&[], &["-i"]));
+        rig.client.close();
+        expect_ladder(&mut rig);
+        rig.shim.wait();
+        let left = engine.containers();
+        assert!(matches!(&left[..], [one] if !one.is_running() && !one.is_removed_at_end), "{left:?}");
+        rig.shim.expect_said_nothing();
+    }
+}
+
+/// `docker run` may end alone: then nothing has told the container.
+#[test]
+fn a_container_whose_command_passes_nothing_on_gets_the_whole_ladder() {
+    for engine in Engine::all() {
+        let mut rig = busy(engine.run(&[], &["-i", "--rm", "--sig-proxy=false"]));
+        // Its command ends of it: Docker's by the signal, Podman's with 0.
+        rig.shim.kill(Signal::TERM);
+        expect_ladder(&mut rig);
+        rig.shim.wait();
+        assert_eq!(engine.containers(), []);
+    }
+}
+
+/// What a command says that looks for this session.
+fn rescind(rig: &Rig, arguments: &[&str]) -> String {
+    let mut command = Command::new(PROGRAM);
+    let output =
+        command.args(arguments).env("RESCIND_RUNTIME_DIR", &rig.sockets).stdin(Stdio::null()).output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_killed_shim_leaves_a_container_that_is_listed_and_reaped() {
+    for engine in Engine::all() {
+        let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
+        rig.shim.kill(Signal::KILL);
+        rig.shim.expect_death(Signal::KILL);
+        rig.server.expect_end();
+        let left = engine.containers();
+        let [one] = &left[..] else { panic!("{left:?}") };
+        let shim = one.mark.split('-').next();
+        assert_eq!((one.is_running(), shim), (true, Some(rig.shim.id.to_string().as_str())), "{one:?}");
+        assert!(one.is_removed_at_end && one.created.starts_with("20"), "{one:?}");
+        let listed = rescind(&rig, &["ps", "--orphans"]);
+        assert!(listed.contains(one.short_id()) && listed.contains("left, running"), "{listed}");
+        let reaped = rescind(&rig, &["reap", "--yes"]);
+        assert!(reaped.contains(&format!("container {}  ended", one.short_id())), "{reaped}");
+        expect_ladder(&mut rig);
+        let nothing = rescind(&rig, &["ps", "--orphans"]);
+        assert!(nothing.contains("no process of an ended session is left"), "{nothing}");
+        assert_eq!(engine.containers(), []);
+    }
+}
+
+/// Neither program passes signals on to what `exec` has started.
+#[test]
+fn what_exec_started_ends_and_its_container_does_not() {
+    for engine in Engine::all() {
+        engine.start_idle("house");
+        for ends in [|rig: &mut Rig| rig.client.close(), |rig: &mut Rig| rig.shim.kill(Signal::TERM)] {
+            let mut rig = busy(engine.exec(&[], "house"));
+            let mut child = rig.grandchild();
+            child.survive(15);
+            ends(&mut rig);
+            expect_ladder(&mut rig);
+            child.expect_signal(15);
+            child.expect_death();
+            rig.shim.wait();
+            assert!(engine.runs("house"));
+            rig.shim.expect_said_nothing();
+        }
+    }
+}
+
+/// An engine that never answers delays the end of the shim by one command's time.
+#[test]
+fn an_engine_that_does_not_answer_is_reported_and_not_waited_for() {
+    for (mode, said) in [
+        (Mode::Silent, "docker ps did not answer within 5 s"),
+        (Mode::Unreachable, "docker ps: Error: Cannot connect to the Docker daemon."),
+    ] {
+        let engine = Engine::stand_in();
+        let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
+        mode.set(engine.folder.path()).unwrap();
+        rig.client.close();
+        // The command has passed it on.
+        rig.server.puppet.expect_signal(15);
+        let begun = Instant::now();
+        // The container lives on, and has stderr open.
+        let (error, hint) = (rig.shim.stderr.line(), rig.shim.stderr.line());
+        assert!(error.contains(said) && hint.contains("rescind reap"), "{error}\n{hint}");
+        rig.shim.wait();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+}
+
+/// The engine makes the container when its client was killed already.
+#[test]
+fn a_container_that_appears_after_its_command_was_killed_ends_too() {
+    let engine = Engine::stand_in();
+    Mode::Late.set(engine.folder.path()).unwrap();
+    let lives = engine.folder.path().join("lives");
+    let work = format!("trap 'echo asked >> {0}' TERM; echo up >> {0}; while :; do sleep 0.05; done", lives.display());
+    cancel_while_it_is_made(&engine, &["sh", "-c", &work]);
+    assert!(std::fs::read_to_string(lives).unwrap().starts_with("up\n"), "it was there");
+}
+
+/// Engines remove only what has run.
+#[test]
+fn a_container_with_rm_that_was_made_and_not_started_is_removed() {
+    let engine = Engine::stand_in();
+    Mode::Stalled.set(engine.folder.path()).unwrap();
+    cancel_while_it_is_made(&engine, &["true"]);
+}
+
+/// The client sends SIGTERM before its server has begun; then there is no container.
+fn cancel_while_it_is_made(engine: &Engine, work: &[&str]) {
+    let (input, _kept) = std::io::pipe().unwrap();
+    let (_output, stdout) = std::io::pipe().unwrap();
+    let mut command = engine.shim(&[], &[&["run", "-i", "--rm", "image"], work].concat());
+    command.stdin(input).stdout(stdout);
+    let mut shim = Shim::start(command, &Transcript::default());
+    let begun = Instant::now();
+    while !engine.folder.path().join("making").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::yield_now();
+    }
+    shim.kill(Signal::TERM);
+    shim.wait();
+    assert_eq!(engine.containers(), []);
+    shim.expect_said_nothing();
+}
+
+/// What leaves on purpose is not hunted; its mark lists it.
+#[test]
+fn a_detached_container_is_left_and_listed() {
+    let engine = Engine::stand_in();
+    let words = ["run", "-d", "--rm", "image", "sleep", "1000"];
+    let output = engine.shim(&[], &words).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let left = engine.containers();
+    assert!(matches!(&left[..], [one] if one.is_running()), "{left:?}");
+}
+
+#[test]
+fn an_exec_in_a_container_without_a_shell_says_so() {
+    let engine = Engine::stand_in();
+    engine.start_idle("house");
+    let mut rig = busy(engine.exec(&[], "house"));
+    std::fs::write(engine.folder.path().join("no-shell"), "").unwrap();
+    rig.client.close();
+    let error = rig.shim.stderr.line();
+    assert!(error.contains("there is no shell in the container house"), "{error}");
+    rig.shim.wait();
+}
