@@ -295,3 +295,100 @@ fn everything_is_stopped_on_the_page_and_a_deaf_server_is_ended() {
     obeys.expect_client_hears_nothing();
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// A server that leaves a process behind, which repeats what it reads from the pipe `left/in` to `left/out`.
+const LEAVES: &str = r#"
+    setsid sh -c "$ECHO" worker "$FOLDER/left" &
+    read started <"$FOLDER/started"
+"#;
+
+/// Repeats what it reads from a pipe, and ends with it. The other side of the output learns of its end.
+const ECHO: &str = r#"exec 3<"$1/in" >"$1/out"; echo ready; while read line <&3; do echo "$line"; done"#;
+
+/// What was left behind, or its double, as itself tells.
+struct Echo {
+    input: File,
+    output: Lines<BufReader<File>>,
+}
+
+impl Echo {
+    /// Opens its pipes, once `start` has started it.
+    fn open(folder: &Path, start: impl FnOnce() -> Child) -> (Self, Ours) {
+        std::fs::create_dir(folder).expect("a folder");
+        for name in ["in", "out"] {
+            mknodat(CWD, folder.join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        }
+        let child = Ours(start());
+        let input = File::options().write(true).open(folder.join("in")).expect("its input");
+        let output = BufReader::new(File::open(folder.join("out")).expect("its output")).lines();
+        let mut echo = Self { input, output };
+        assert_eq!(echo.line().as_deref(), Some("ready"));
+        (echo, child)
+    }
+
+    /// The next line that it says; none once it has ended.
+    fn line(&mut self) -> Option<String> {
+        self.output.next().map(|line| line.expect("a line"))
+    }
+
+    fn works(&mut self) -> bool {
+        // One that has ended does not read.
+        let _ = self.input.write_all(b"here\n");
+        self.line().as_deref() == Some("here")
+    }
+}
+
+#[test]
+fn what_a_session_has_left_is_ended_from_the_page_and_its_double_lives() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    mknodat(CWD, path("started"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let (mut left, mut shim) = Echo::open(&path("left"), || {
+        let mut command = rescind(folder.path());
+        command.args(["run", "sh", "-c", LEAVES]).env("ECHO", ECHO).env("FOLDER", folder.path());
+        command.spawn().expect("a shim")
+    });
+    let (mut double, _double) = Echo::open(&path("double"), || {
+        Command::new("setsid").args(["sh", "-c", ECHO, "worker"]).arg(path("double")).spawn().expect("a double")
+    });
+    let mut live = Client::open(folder.path(), &path("marks"));
+    let _console = Console::open(folder.path(), &browser);
+
+    // While its session runs it is listed there, and cannot be ended. By keys alone.
+    browser.until("document.getElementById('totals-calm').textContent.includes('2 sessions')");
+    browser.press(['o']);
+    let pid = "[...document.querySelectorAll('#processes-list tr')].find((row) => row.innerText.includes('/left'))";
+    browser.until(&format!("{pid}.closest('section').innerText.includes('running; client: suite')"));
+    browser.until("document.getElementById('processes-end').disabled");
+    browser.picture("processes-1-running");
+
+    std::fs::write(path("started"), "\n").expect("a server that waits");
+    shim.0.wait().expect("its end");
+    browser.until(&format!("{pid}.closest('section.is-left').innerText.includes('it has left 1 process')"));
+    browser.until("document.querySelector('#processes-list section').className === 'is-left'");
+    browser.until("document.getElementById('totals-left').textContent.includes('1 process left')");
+    // The first press of Enter on the question must not end anything.
+    browser.click("#processes-end");
+    let question = "document.getElementById('processes-question').textContent";
+    browser.until(&format!("{question}.startsWith('End 1 process of 1 ended session')"));
+    browser.picture("processes-2-question");
+    browser.press([key::ENTER]);
+    browser.until(&format!("{question} === ''"));
+    assert!(left.works() && double.works());
+
+    browser.click("#processes-end");
+    browser.click("#processes-send");
+    browser.until("document.querySelector('#processes-ended li')?.innerText.includes('✓ ended')");
+    browser.picture("processes-3-ended");
+    assert!(!left.works());
+    assert!(double.works());
+    browser.until("document.getElementById('totals-left').textContent === ''");
+    browser.until("document.getElementById('processes-end').disabled");
+    // The session that runs was not touched.
+    live.call(1, "quick");
+    live.answer(1);
+    browser.press([key::ESCAPE]);
+    browser.until("!document.getElementById('processes').open");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

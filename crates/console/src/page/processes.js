@@ -57,7 +57,7 @@ export class Processes {
     this.send.hidden = step !== "ask";
     setText(this.send, `End ${processes(chosen)}`);
     setText(this.close, step === "ask" ? "Do not end" : "Close");
-    const question = step === "ask" ? `End ${processes(chosen)} of ${several(sessions, "ended session")}, and what they start meanwhile? Each gets SIGTERM, and SIGKILL 2.5 s later.` : "";
+    const question = step === "ask" ? `End ${processes(chosen)} of ${several(sessions, "ended session")}, and what ${chosen === 1 ? "it starts" : "they start"} meanwhile? SIGTERM first, and SIGKILL 2.5 s later.` : "";
     setText(byId("processes-question"), step === "end" ? `Ending ${processes(chosen)}…` : question);
     if (step === "look") this.#look();
     this.close.focus();

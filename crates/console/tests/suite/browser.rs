@@ -8,6 +8,7 @@ mod busy;
 mod cancel;
 mod driver;
 mod looks;
+mod processes;
 mod stage;
 mod stop;
 mod watch;
