@@ -6,7 +6,7 @@ mod target;
 
 use std::{
     collections::BTreeMap,
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
     time::Duration,
 };
@@ -20,6 +20,7 @@ use crate::{
     duration,
     failure::Failure,
     fleet::{self, Selection, report},
+    question,
     screen::clean,
 };
 use choice::{Chosen, Completion};
@@ -209,15 +210,5 @@ fn agreed(chosen: &[Chosen]) -> Result<bool, Failure> {
     if count > SHOWN {
         report(&format!("  and {} more", count - SHOWN));
     }
-    ask_person(&format!("Cancel these {count} requests?"))
-}
-
-/// Asks a question that is answered with yes or no, on the terminal.
-pub(crate) fn ask_person(question: &str) -> Result<bool, Failure> {
-    let mut stderr = io::stderr();
-    let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    let read = io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::new("stdin", error, "use --yes"))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    question::ask(&format!("Cancel these {count} requests?"))
 }

@@ -21,6 +21,7 @@ mod link;
 mod mcp;
 mod number;
 mod ps;
+mod question;
 mod reap;
 mod run;
 mod screen;

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHICH", value_enum, default_value = "own")]
     reach: Which,
 
-    /// Only this session, whoever started it; may be repeated
+    /// Only this session, also if another agent has started it; may be repeated
     #[arg(long, value_name = "SESSION", conflicts_with = "reach")]
     session: Vec<String>,
 
@@ -210,7 +210,7 @@ async fn cancel(order: CancelArguments, reach: Arc<Reach>, cx: Context) -> Resul
         }
         Ok((last, is_accepted.unwrap_or(false)))
     };
-    // Dropped here if this call is cancelled: what was sent stays sent, and nobody waits for its receipt.
+    // Dropped here if this call is cancelled: what was sent stays sent, and its receipt is not awaited.
     let (heard, ()) = cx.unless_cancelled(async { tokio::join!(heard, ordered) }).await?;
     let (request, is_accepted) = heard?;
     Ok(Receipt::of(&found, &request, Some(is_accepted)))

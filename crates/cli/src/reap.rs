@@ -3,7 +3,7 @@
 mod adopt;
 
 use std::{
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
     time::Duration,
 };
@@ -17,6 +17,7 @@ use crate::{
     failure::Failure,
     fleet::report,
     ps::processes::{NOTHING_LEFT, command, families, left_in_containers, lines},
+    question,
     screen::{Screen, clean},
 };
 
@@ -24,8 +25,8 @@ use crate::{
 ///
 /// A process is left behind if the `rescind run` that started it, or its ancestors, has ended: it went into a session of
 /// its own, or `rescind run` was killed. Shows what it would end, and asks. Then each gets SIGTERM, and SIGKILL if it runs
-/// on. A process is known by a mark in its environment and by when it started, so no other process is touched, whatever
-/// its program or number. What works on a terminal, and what started this command, is left unless it is named.
+/// on. A process is known by a mark in its environment and by when it started, so no other process is touched, not even
+/// one with the same program or a reused number. What works on a terminal, and what started this command, is left unless it is named.
 ///
 /// Exit code: 0 if nothing is left of what was selected; 1 if some is, or you declined; 2 if nothing was tried.
 #[derive(Debug, Args)]
@@ -153,12 +154,8 @@ fn agreed(count: usize) -> Result<bool, Failure> {
         let cause = format_args!("would end {count}, and cannot ask without a terminal");
         return Err(Failure::new("rescind reap", cause, "use --yes"));
     }
-    let mut stderr = io::stderr();
     let these = if count == 1 { "this".into() } else { format!("these {count}") };
-    let _ = write!(stderr, "End {these}? [y/N] ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    question::ask(&format!("End {these}?"))
 }
 
 /// Prints how each ended.

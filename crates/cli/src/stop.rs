@@ -24,7 +24,6 @@ use tokio::{
 
 use crate::{
     cancel::{
-        ask_person,
         choice::{Chosen, chosen},
         receipt::{self, Learnt, News, Plan, Reach},
     },
@@ -32,6 +31,7 @@ use crate::{
     failure::Failure,
     fleet::{self, Pages, SessionListing, no_sessions, report},
     ps::table,
+    question,
     screen::{Drawing, Screen, clean, inert},
 };
 use board::{Board, SessionBoard};
@@ -451,7 +451,7 @@ impl<'a> Stopping<'a> {
             report(&one.line());
         }
         let count = if servers.len() == 1 { "this server".to_owned() } else { format!("{} servers", servers.len()) };
-        Ok(ask_person(&format!("End {count}?"))?.then_some(Kill::Working))
+        Ok(question::ask(&format!("End {count}?"))?.then_some(Kill::Working))
     }
 
     /// Ends servers, and shows that they have ended.

@@ -5,7 +5,7 @@ pub(crate) mod files;
 pub(crate) mod program;
 
 use std::{
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -16,6 +16,7 @@ use rescind_wrap::{client::CLIENTS, entry::Launch, journal::Journal};
 use crate::{
     failure::Failure,
     fleet::report,
+    question,
     screen::{Screen, Tone, clean, fitted},
 };
 use change::{Direction, Server, Urls};
@@ -327,11 +328,7 @@ fn agreed(servers: usize, files: usize, direction: &Direction) -> Result<bool, F
             "use --yes, or --dry-run to look only",
         ));
     }
-    let mut stderr = io::stderr();
-    let _ = write!(stderr, "{} {what}? [y/N] ", direction.question()).and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    question::ask(&format!("{} {what}?", direction.question()))
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {

@@ -147,7 +147,7 @@ fn owners(snapshot: &Snapshot, place: Place) -> BTreeMap<u32, Mark> {
     let all = snapshot.processes.values();
     let mut owners: BTreeMap<u32, Mark> =
         all.clone().filter_map(|process| Some((process.id.pid, by_descent(process)?))).collect();
-    // A group whose leader is somebody else's is that leader's.
+    // A group with a leader from outside is not ours.
     let is_ours = |group: u32| owners.contains_key(&group) || !snapshot.processes.contains_key(&group);
     let marked = all.clone().filter(|process| is_ours(process.group));
     let groups: BTreeMap<u32, Mark> = marked.filter_map(|process| Some((process.group, own(process)?))).collect();
@@ -232,7 +232,7 @@ mod tests {
         families.iter().map(|family| (family.mark.shim.pid, family.is_orphaned(), members(family))).collect()
     }
 
-    /// The shim 10 runs. Its server 12 has a child 13 without an environment, and a daemon 14; 20 is somebody else's.
+    /// The shim 10 runs. Its server 12 has a child 13 without an environment, and a daemon 14; 20 is a stranger.
     #[test]
     fn a_family_is_what_carries_the_mark_and_descends_from_it() {
         let mark = Some(of_shim(10));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_works_on_a_terminal_is_kept() {
+    fn what_works_on_a_terminal_is_kept() {
         let mark = Some(of_shim(10));
         let mut all = vec![process(11, 1, 11, mark), process(12, 11, 12, mark), process(13, 1, 13, mark)];
         all[1].terminal = Some(34816);

@@ -60,7 +60,7 @@ fn what_is_left_is_ended_and_its_doubles_live_on() {
     assert_eq!((how(ours[0].id()), how(ours[1].id())), (Ending::Terminated, Ending::Killed));
     assert_eq!(family(&Snapshot::take(), mark), []);
     for double in &mut doubles {
-        assert!(double.try_wait().unwrap().is_none(), "a process of nobody's was ended");
+        assert!(double.try_wait().unwrap().is_none(), "a process of no session was ended");
         double.kill().unwrap();
         double.wait().unwrap();
     }

@@ -115,7 +115,7 @@ impl World {
         processes.map(|process| process["pid"].as_u64().unwrap()).collect()
     }
 
-    /// Starts a worker of nobody's, and returns its number.
+    /// Starts a worker that belongs to no session.
     fn double(&self, kind: &str) -> Child {
         let mut command = self.command("setsid");
         command.args(["sh", "-c", WORKER, "worker"]).arg(self.path()).arg(kind);

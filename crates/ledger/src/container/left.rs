@@ -40,7 +40,7 @@ pub struct Left {
 pub enum What {
     /// A container of the session's own.
     Container(Container),
-    /// Whatever this `exec` has started in somebody else's container. Whether it still runs is known once it is ended.
+    /// Whatever this `exec` has started in a container that is not the session's. Whether it still runs is known once it is ended.
     Processes {
         /// The command.
         command: ContainerCommand,

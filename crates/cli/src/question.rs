@@ -1,0 +1,14 @@
+//! A question to the person at the terminal.
+
+use std::io::{self, BufRead, Write};
+
+use crate::failure::Failure;
+
+/// Asks a question on stderr that is answered with yes or no on stdin. Anything but yes is no.
+pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
+    let mut stderr = io::stderr();
+    let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
