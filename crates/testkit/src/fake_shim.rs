@@ -188,7 +188,7 @@ impl Shared {
         self.changed.notify_all();
         let script = self.changed.wait_while(self.lock(), |script| script.frozen && !script.closed);
         let mut script = script.unwrap_or_else(PoisonError::into_inner);
-        if asked.path() == "/v1/events" {
+        if asked.path() == "/v1/events" && !script.has_ended() {
             drop(script);
             return self.tell(stream, asked.since());
         }

@@ -108,6 +108,10 @@ impl Script {
         self.requests.iter().filter(|request| request.is_open()).count() as u64
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     pub(super) fn is_told(&self, told: Option<u64>) -> bool {
         told == Some(self.seq)
     }
@@ -139,6 +143,9 @@ impl Script {
     }
 
     pub(super) fn answer(&mut self, asked: &Asked) -> (u16, String) {
+        if self.ended {
+            return problem(410, "the session has just ended");
+        }
         match (asked.method.as_str(), asked.path()) {
             ("GET", "/v1/session") => said(&self.session),
             ("GET", "/v1/counters") => said(&self.counters),
