@@ -87,6 +87,7 @@ wrapped:
 # Writes the page of cases anew, from the comments of tests.
 pages:
     RESCIND_WRITE_PAGES=1 cargo test -p rescind-testkit --test suite pages::
+    RESCIND_WRITE_PAGES=1 cargo test -p rescind-cli --test suite what_the_page_shows
 
 # Licences, sources and duplicates of dependencies; needs cargo-deny.
 deny:

@@ -1,8 +1,9 @@
 //! server-everything, whose long operation ignores cancels: the recording shows what the client no longer hears.
 
-use super::parts::{Client, Server};
-use super::play::Scenario;
+use super::parts::{Client, Server, missing};
+use super::play::{Scenario, skip};
 use super::story::Story;
+use crate::getting_started;
 
 /// Steps of the operation, and those after which the client cancels it.
 const STEPS: u64 = 10;
@@ -18,6 +19,15 @@ fn server_everything_works_on_and_the_client_sees_nothing_more_of_it() {
         assert_eq!(story.outcomes("C"), ["result Echo: still here"]);
         assert_eq!(story.missed(), Vec::<&str>::new(), "{story:?}");
         works_on_to_its_end_unheard(&story);
+    }
+}
+
+/// The sessions of `docs/getting-started.md`, whose server this is.
+#[test]
+fn getting_started_is_what_happens_with_it() {
+    match missing(Client::McpTypeScript, Server::Everything) {
+        Some(part) => skip(part),
+        None => getting_started::play(&Server::Everything.command().join(" ")),
     }
 }
 
