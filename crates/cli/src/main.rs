@@ -43,10 +43,28 @@ struct Cli {
     command: Command,
 }
 
+/// The same with only what each session starts, which so costs nothing for the other commands.
+#[derive(Debug, Parser)]
+#[command(name = "rescind", version, max_term_width = 100)]
+struct SessionCli {
+    #[command(subcommand)]
+    command: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionCommand {
+    Run(Box<run::Arguments>),
+    #[command(name = "__exec", hide = true)]
+    Exec(exec::Arguments),
+    #[command(name = "__guard", hide = true)]
+    Guard,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Arguments),
-    Serve(serve::Arguments),
+    #[command(flatten)]
+    Session(SessionCommand),
+    Serve(Box<serve::Arguments>),
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
     Stop(stop::Arguments),
@@ -57,10 +75,6 @@ enum Command {
     Unwrap(wrap::UnwrapArguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
-    #[command(name = "__exec", hide = true)]
-    Exec(exec::Arguments),
-    #[command(name = "__guard", hide = true)]
-    Guard,
     #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,
     #[command(name = hops::SUBCOMMAND, hide = true)]
@@ -68,13 +82,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let is_of_session =
+        std::env::args_os().nth(1).is_some_and(|name| name.to_str().is_some_and(SessionCommand::has_subcommand));
+    let parsed = if is_of_session {
+        SessionCli::try_parse().map(|cli| Command::Session(cli.command))
+    } else {
+        Cli::try_parse().map(|cli| cli.command)
+    };
+    let command = match parsed {
+        Ok(command) => command,
         Err(error) => return refused(error),
     };
-    match cli.command {
-        Command::Run(arguments) => run::main(arguments),
-        Command::Serve(arguments) => serve::main(arguments),
+    match command {
+        Command::Session(SessionCommand::Run(arguments)) => run::main(*arguments),
+        Command::Session(SessionCommand::Exec(arguments)) => exec::main(arguments),
+        Command::Session(SessionCommand::Guard) => guard::main(),
+        Command::Serve(arguments) => serve::main(*arguments),
         Command::Ps(arguments) => ps::main(arguments),
         Command::Cancel(arguments) => cancel::main(arguments),
         Command::Stop(arguments) => stop::main(&arguments),
@@ -85,8 +108,6 @@ fn main() -> ExitCode {
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Demo(arguments) => demo::main(arguments),
-        Command::Exec(arguments) => exec::main(arguments),
-        Command::Guard => guard::main(),
         Command::SampleServer => demo::sample_server(),
         Command::Hop(arguments) => demo::hop(arguments),
     }
