@@ -21,7 +21,8 @@ pub(super) struct Scope {
     #[arg(long, value_name = "NAME")]
     client: Vec<String>,
 
-    /// Only sessions of this server: its name from the handshake, or its program; may be repeated
+    /// Only sessions of this server: its name from the handshake, the last part of that (`everything` of
+    /// `mcp-servers/everything`), or its program; may be repeated
     #[arg(long, value_name = "NAME")]
     server: Vec<String>,
 }
@@ -50,13 +51,14 @@ impl Search {
 
     /// Whether this session is meant.
     pub(super) fn has(&self, session: &Session) -> bool {
-        let program = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let last_part = |name: &String| name.rsplit('/').next().unwrap_or(name).to_owned();
         let parent =
             session.ancestors.first().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
         let parent = parent.map(|name| name.trim().to_owned());
         let clients: Vec<String> = session.client.name.clone().into_iter().chain(parent).collect();
-        let servers: Vec<String> =
-            session.server.name.clone().into_iter().chain(session.command.first().map(program)).collect();
+        let server = session.server.name.clone();
+        let short = server.iter().chain(session.command.first()).map(last_part).collect::<Vec<_>>();
+        let servers: Vec<String> = server.into_iter().chain(short).collect();
         // Both are looked at, so that each flag is known to match or not.
         let is_client = self.any("client", &self.scope.client, &clients);
         self.any("server", &self.scope.server, &servers) && is_client
