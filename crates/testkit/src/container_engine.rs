@@ -88,6 +88,7 @@ pub fn main() -> io::Result<ExitCode> {
     let Some((subcommand, rest)) = words.split_first() else { return Ok(ExitCode::FAILURE) };
     if !subcommand.starts_with("__") {
         if Mode::Silent.is_set(&engine.folder) {
+            fs::write(engine.folder.join("asked"), "")?;
             loop {
                 thread::park();
             }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use rescind_ledger::{
     choice::Choice,
     container::{
-        contained::{Contained, ContainerScan, Scope},
+        contained::{Contained, ContainerScan, Scope, What},
         ending::EndingError,
         seen::{SeenContainer, SeenError},
     },
@@ -118,7 +118,14 @@ impl Directories {
     ///
     /// As [`Contained::end`].
     pub fn end_in_container(&self, left: &Contained) -> Result<(), EndingError> {
-        left.end().inspect(|()| self.forget(left.mark))
+        left.end()?;
+        match left.what {
+            // Engines are asked as long as there is a record, and this one may have another container of the session.
+            What::Container(_) => {}
+            // Only the record says that there may be something.
+            What::Processes { .. } => self.forget(left.mark),
+        }
+        Ok(())
     }
 
     /// Removes the record of a session that has left nothing.

@@ -49,13 +49,14 @@ impl SeenContainer {
             return Ok(Vec::new());
         }
         if let Some(live) = seen.iter().find(|one| Standing::of(one.mark) == Standing::Live) {
-            return Err(SeenError::Running(live.container.clone()));
+            return Err(SeenError::Running(short(&live.container).to_owned()));
         }
         let mut scan = ContainerScan::of(records, place, Scope::Recorded(None));
         let is_found = |one: &&Self| scan.all.iter().any(|contained| one.is(contained));
         let missing: Vec<&str> = seen.iter().filter(|one| !is_found(one)).map(|one| one.container.as_str()).collect();
+        let foreign = |name: &str| SeenError::Foreign(short(name).to_owned());
         if let Some(name) = missing.iter().find(|name| !is_id(name)) {
-            return Err(SeenError::Foreign((*name).to_owned()));
+            return Err(foreign(name));
         }
         if !missing.is_empty()
             && let Some(error) = scan.silent.pop()
@@ -70,7 +71,7 @@ impl SeenContainer {
         let has_ended =
             |other: &Container| seen.iter().any(|one| one.container == other.id && one.mark.to_string() == other.mark);
         if let Some(other) = others.iter().find(|other| !has_ended(other)) {
-            return Err(SeenError::Foreign(other.short_id().to_owned()));
+            return Err(foreign(&other.id));
         }
         scan.all.retain(|contained| seen.iter().any(|one| one.is(contained)));
         Ok(scan.all)
@@ -84,4 +85,9 @@ impl SeenContainer {
 /// Whether this is a container's id in full, and so no option or name.
 fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A name as it is shown.
+fn short(text: &str) -> &str {
+    if is_id(text) { &text[..12] } else { text }
 }
