@@ -190,7 +190,7 @@ function things(n, containers) {
 
 /** @param {LedgerContainer} container */
 const containerName = ({ container, name, image }) =>
-  image === undefined ? `started by exec in container ${plain(container, 40)}` : `container ${plain(container, 12)} ${plain(name ?? "", 80)} (${plain(image, 80)})`;
+  image === undefined ? `started by exec in container ${plain(container, 40)}` : `container ${plain(container.slice(0, 12))} ${plain(name ?? "", 80)} (${plain(image, 80)})`;
 
 /** @param {Record<string, string>} which @param {string} words @param {{ ended: boolean, how: string }} receipt */
 function receiptLine(which, words, { ended, how }) {
