@@ -64,7 +64,7 @@ export class Processes {
     setText(this.send, `End ${these}`);
     setText(this.close, step === "ask" ? "Do not end" : "Close");
     const meanwhile = chosen ? `, and what ${chosen === 1 ? "it starts" : "they start"} meanwhile` : "";
-    const steps = [chosen ? "2.5 s later" : null, contained.length ? "1 s later in containers" : null].filter(Boolean).join(", ");
+    const steps = [chosen ? "2.5 s later" : null, contained.length ? `1 s later${chosen ? " in containers" : ""}` : null].filter(Boolean).join(", ");
     const question = step === "ask" ? `End ${these} of ${several(meant.length, "ended session")}${meanwhile}? SIGTERM first, and SIGKILL ${steps}.` : "";
     setText(byId("processes-question"), step === "end" ? `Ending ${these}…` : question);
     if (step === "look") {

@@ -106,7 +106,7 @@ fn a_container_that_was_left_ends_from_the_page_and_a_live_one_does_not() {
         text_is(
             browser,
             "processes-question",
-            "End 1 container of 1 ended session? SIGTERM first, and SIGKILL 1 s later in containers.",
+            "End 1 container of 1 ended session? SIGTERM first, and SIGKILL 1 s later.",
         );
         browser.click("#processes-send");
         left.expect_end();
