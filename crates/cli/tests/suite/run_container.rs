@@ -206,6 +206,35 @@ fn a_live_sessions_container_is_listed_under_it_and_not_called_left() {
     }
 }
 
+/// An engine that is installed is asked for all that has a mark.
+#[test]
+fn what_is_left_is_told_from_what_is_live_in_the_same_engine() {
+    let engine = Engine::stand_in();
+    let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
+    let ask = |rig: &Rig, arguments: &[&str]| {
+        let output = looking(rig, arguments).env("PATH", engine.first_in_path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let found = engine.containers();
+    let [one] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(ask(&rig, &["ps", "--orphans"]) + &ask(&rig, &["reap", "--yes"]), "");
+    assert_eq!(engine.containers(), found);
+    rig.shim.kill(Signal::KILL);
+    rig.shim.expect_death(Signal::KILL);
+    rig.server.expect_end();
+    // Without its record, its mark is enough.
+    for entry in std::fs::read_dir(&rig.sockets).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|suffix| suffix == "session") {
+            std::fs::remove_file(entry).unwrap();
+        }
+    }
+    let named = ask(&rig, &["ps", "--orphans"]);
+    assert!(named.contains(one.short_id()) && named.contains("left, running"), "{named}");
+    let reaped = ask(&rig, &["reap", "--yes"]);
+    assert!(reaped.contains(&format!("container {}  ended", one.short_id())), "{reaped}");
+    expect_ladder(&mut rig);
+}
+
 #[test]
 fn what_a_live_session_runs_by_exec_is_listed_by_its_container() {
     let engine = Engine::stand_in();
@@ -231,9 +260,8 @@ fn a_silent_engine_takes_ps_one_answers_time_and_only_where_a_session_uses_it() 
     let said = "docker ps did not answer within 5 s; its containers are not listed";
     assert!(table.contains(said) && table.contains(&session), "{table}");
     // It is installed, and no session of this folder works in a container.
-    let path = format!("{}:{}", engine.folder.path().display(), std::env::var("PATH").unwrap());
     let other = Rig::builder(PROGRAM).start();
-    let output = looking(&other, &["ps", "--processes"]).env("PATH", path).output().unwrap();
+    let output = looking(&other, &["ps", "--processes"]).env("PATH", engine.first_in_path()).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 

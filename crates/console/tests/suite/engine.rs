@@ -58,10 +58,14 @@ impl Engine {
         }
     }
 
-    /// Waits until it is asked.
-    pub(crate) fn expect_question(&self) {
+    /// Waits until it is asked, while it is silent; returns the command, which runs until whoever asks gives up.
+    pub(crate) fn expect_question(&self) -> ProcessId {
         let begun = Instant::now();
-        while !self.folder.path().join("asked").exists() {
+        loop {
+            let asked = fs::read_to_string(self.folder.path().join("asked")).unwrap_or_default();
+            if let Some(command) = asked.parse().ok().and_then(ProcessId::of) {
+                return command;
+            }
             assert!(begun.elapsed() < Duration::from_secs(30));
             std::thread::yield_now();
         }

@@ -179,3 +179,20 @@ pub(crate) fn recognise(record: &Record) -> Option<ContainerCommand> {
     let words: Vec<OsString> = record.command.iter().map(Into::into).collect();
     ContainerCommand::recognise(&words)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_live_session_has_is_not_ended() {
+        let mark = Mark::next().unwrap();
+        let words: Vec<OsString> = ["docker-that-is-not-there/docker", "exec", "house", "sh"].map(Into::into).into();
+        let command = ContainerCommand::recognise(&words).unwrap();
+        let what = What::Processes { command, container: "house".into() };
+        let mut contained = Contained { mark, session: "50".into(), standing: Standing::Left, what };
+        assert!(matches!(contained.end(), Err(EndingError::Live { session }) if session == "50"));
+        contained.mark.shim.start -= 1;
+        assert!(matches!(contained.end(), Err(EndingError::Engine(EngineError::Start { .. }))));
+    }
+}
